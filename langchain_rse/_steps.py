@@ -1,0 +1,97 @@
+"""One way through the code for sync and async.
+
+Code that has to wait for a store is written once, as a generator that yields the calls it
+needs. `run` makes them, `arun` awaits their async twins; nothing else differs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from langchain_core.runnables import run_in_executor
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Call(NamedTuple):
+    """A call in both forms, ready to be made."""
+
+    sync: Callable[[], Any]
+    asynchronous: Callable[[], Awaitable[Any]]
+
+
+Steps = Generator[Call, Any, T]
+"""A generator of calls that returns a T."""
+
+
+def call(
+    sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+) -> Steps[T]:
+    """Make one call in whichever form is wanted.
+
+    Use it as ``records = yield from call(store.mget, store.amget, keys)``.
+    """
+    result: T = yield Call(lambda: sync(*args, **kwargs), lambda: asynchronous(*args, **kwargs))
+    return result
+
+
+def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
+    """Run a function that takes long; async code does so off the event loop."""
+    result: T = yield Call(
+        lambda: function(*args, **kwargs), lambda: run_in_executor(None, function, *args, **kwargs)
+    )
+    return result
+
+
+def run(steps: Steps[T]) -> T:
+    """Make all calls and return what the generator returns."""
+    try:
+        pending = next(steps)
+        while True:
+            try:
+                result = pending.sync()
+            except BaseException as error:  # noqa: BLE001 - the generator decides
+                pending = steps.throw(error)
+            else:
+                pending = steps.send(result)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+async def arun(steps: Steps[T]) -> T:
+    """Like `run`, awaiting each call."""
+    try:
+        pending = next(steps)
+        while True:
+            try:
+                result = await pending.asynchronous()
+            except BaseException as error:  # noqa: BLE001 - the generator decides
+                pending = steps.throw(error)
+            else:
+                pending = steps.send(result)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+@contextmanager
+def during(step: str) -> Iterator[None]:
+    """Let errors through as they are, with the step that failed: a note, or a log line.
+
+    Notes came with Python 3.11.
+    """
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "add_note"):
+            error.add_note(f"langchain-rse: this happened while {step}")
+        else:
+            logger.error("an error came up while %s: %r", step, error)  # noqa: TRY400
+        raise

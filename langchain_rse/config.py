@@ -1,0 +1,198 @@
+"""RSEConfig, the parameters of the selection, and the presets."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from langchain_rse.scoring import Calibration, check_calibration
+
+__all__ = ["PRESETS", "RSEConfig"]
+
+Solver = Literal["greedy", "best"]
+RankFusion = Literal["decay", "mean"]
+LengthWeighting = Literal["none", "linear", "published"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RSEConfig:
+    """How candidates become segments. The defaults are the preset ``dsrag-balanced``.
+
+    Attributes:
+        solver: ``"greedy"`` takes the most valuable segment again and again; ``"best"``
+            takes the one best segment of each document.
+        irrelevant_chunk_penalty: What a chunk without relevance costs, at least 0.
+            Smaller makes longer segments: 0.1 about 10 to 20 chunks, 0.2 about 4 to 10,
+            0.3 about 2 to 6 (dsRAG's figures).
+        calibration: How scores become relevances; see `langchain_rse.scoring.calibrate`.
+        rank_fusion: ``"decay"``: relevance fades exponentially with the rank;
+            ``"mean"``: relevance and relative rank are averaged.
+        decay_rate: The rank at which 1/e of the relevance is left, above 0.
+            Used by ``"decay"`` only.
+        length_weighting: ``"linear"`` weighs every chunk by its length over
+            ``reference_length``; ``"published"`` does so for candidates longer than that
+            only, as dsRAG does; ``"none"`` counts chunks alike.
+        reference_length: The length, in characters, that weighs 1; above 0.
+        max_length: The most chunks a segment may have, at least 1.
+        overall_max_length: The most chunks all segments of a query may have together,
+            at least 1. Used by the solver ``"greedy"`` only.
+        overall_max_length_extension: Chunks added to ``overall_max_length`` for each
+            query beyond the first where several queries are solved together, at least 0.
+        minimum_value: The least a segment must be worth.
+        top_k_for_document_selection: Only documents with a chunk among this many best
+            candidates are considered, at least 1; None considers all.
+
+    Raises:
+        ValueError: If a field is out of its range; the message names the field, the
+            value and what is allowed.
+    """
+
+    solver: Solver = "greedy"
+    irrelevant_chunk_penalty: float = 0.18
+    calibration: Calibration = "auto"
+    rank_fusion: RankFusion = "decay"
+    decay_rate: float = 30.0
+    length_weighting: LengthWeighting = "published"
+    reference_length: float = 700.0
+    max_length: int = 15
+    overall_max_length: int = 30
+    overall_max_length_extension: int = 5
+    minimum_value: float = 0.5
+    top_k_for_document_selection: int | None = 10
+
+    def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+
+    @classmethod
+    def of(cls, config: RSEConfig | str) -> RSEConfig:
+        """Return the config, or the preset of that name.
+
+        Raises:
+            ValueError: If there is no preset of that name.
+        """
+        if isinstance(config, cls):
+            return config
+        if isinstance(config, str) and config in PRESETS:
+            return PRESETS[config]
+        raise ValueError(
+            f"config must be an RSEConfig or the name of a preset ({', '.join(PRESETS)}); "
+            f"got {config!r}"
+        )
+
+    def replace(self, **changes: Any) -> RSEConfig:  # noqa: ANN401 - any field
+        """Return a copy in which some fields are different, checked like a new config.
+
+        Raises:
+            ValueError: If a field is out of its range.
+            TypeError: If there is no such field.
+        """
+        return dataclasses.replace(self, **changes)
+
+
+def _one_of(choices: object) -> Callable[[str, Any], Any]:
+    allowed = get_args(choices)
+
+    def check(name: str, value: Any) -> Any:  # noqa: ANN401
+        if value not in allowed:
+            raise ValueError(
+                f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}"
+            )
+        return value
+
+    return check
+
+
+def _number(
+    *, least: float | None = None, above: float | None = None
+) -> Callable[[str, Any], float]:
+    bound = f" of at least {least:g}" if least is not None else ""
+    bound = f" above {above:g}" if above is not None else bound
+
+    def check(name: str, value: Any) -> float:  # noqa: ANN401
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if (
+            not math.isfinite(number)
+            or isinstance(value, (bool, str))
+            or (least is not None and number < least)
+            or (above is not None and number <= above)
+        ):
+            raise ValueError(f"{name} must be a finite number{bound}; got {value!r}")
+        return number
+
+    return check
+
+
+def _whole(least: int, *, optional: bool = False) -> Callable[[str, Any], int | None]:
+    def check(name: str, value: Any) -> int | None:  # noqa: ANN401
+        if value is None and optional:
+            return None
+        try:
+            number = operator.index(value)
+        except TypeError:
+            number = least - 1
+        if number < least or isinstance(value, bool):
+            also = " or None" if optional else ""
+            raise ValueError(
+                f"{name} must be a whole number of at least {least}{also}; got {value!r}"
+            )
+        return number
+
+    return check
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "solver": _one_of(Solver),
+    "irrelevant_chunk_penalty": _number(least=0),
+    "calibration": lambda _, value: check_calibration(value),
+    "rank_fusion": _one_of(RankFusion),
+    "decay_rate": _number(above=0),
+    "length_weighting": _one_of(LengthWeighting),
+    "reference_length": _number(above=0),
+    "max_length": _whole(1),
+    "overall_max_length": _whole(1),
+    "overall_max_length_extension": _whole(0),
+    "minimum_value": _number(),
+    "top_k_for_document_selection": _whole(1, optional=True),
+}
+
+PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
+    {
+        # The three of dsrag.rse.RSE_PARAMS_PRESETS.
+        "dsrag-balanced": RSEConfig(),
+        "dsrag-precision": RSEConfig(minimum_value=0.7, irrelevant_chunk_penalty=0.2),
+        "dsrag-find_all": RSEConfig(
+            max_length=40,
+            overall_max_length=200,
+            overall_max_length_extension=0,
+            minimum_value=0.4,
+            decay_rate=200,
+            top_k_for_document_selection=200,
+        ),
+        # The published walk-through: one document, chunks counted alike.
+        "walkthrough": RSEConfig(
+            max_length=20,
+            minimum_value=0.7,
+            irrelevant_chunk_penalty=0.2,
+            length_weighting="none",
+            top_k_for_document_selection=1,
+        ),
+        # One best segment a document, by the maximum subarray.
+        "kadane": RSEConfig(
+            solver="best",
+            irrelevant_chunk_penalty=0.3,
+            rank_fusion="mean",
+            length_weighting="none",
+            minimum_value=0.0,
+            top_k_for_document_selection=None,
+        ),
+    }
+)
+"""The presets by name; ``dsrag-balanced`` is the default."""

@@ -1,0 +1,663 @@
+"""Docstores: where the text of chunks stands, keyed by strings.
+
+`SQLDocStore` keeps Documents in a table of any SQL database. `JSONDocStore` makes a
+docstore of any LangChain byte store. Both write the same JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import decimal
+import json
+import math
+import re
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast, get_args, get_origin
+
+import numpy as np
+import sqlalchemy as sa
+from langchain_core.documents import Document
+from langchain_core.runnables import run_in_executor
+from langchain_core.stores import BaseStore
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import NullPool, StaticPool
+from sqlalchemy.schema import CreateTable
+
+from langchain_rse.schema import CorruptRecordError
+
+__all__ = ["JSONDocStore", "SQLDocStore", "as_docstore", "decode_document", "encode_document"]
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+# ---------------------------------------------------------------------------------------
+# JSON. Values that JSON lacks are written as {"__rse__": [kind, value]}.
+
+_TAG = "__rse__"
+_ENCODERS: list[tuple[type, str, Callable[[Any], Any]]] = [
+    # datetime before date: it is a subclass.
+    (dt.datetime, "datetime", dt.datetime.isoformat),
+    (dt.date, "date", dt.date.isoformat),
+    (dt.time, "time", dt.time.isoformat),
+    (decimal.Decimal, "decimal", str),
+    (uuid.UUID, "uuid", str),
+    (bytes, "bytes", bytes.hex),
+]
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "datetime": dt.datetime.fromisoformat,
+    "date": dt.date.fromisoformat,
+    "time": dt.time.fromisoformat,
+    "decimal": decimal.Decimal,
+    "uuid": uuid.UUID,
+    "bytes": bytes.fromhex,
+    "tuple": tuple,
+    "dict": dict,
+    "float": float,
+}
+
+
+def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, C901, PLR0911 - a case a type
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)  # of an enum, what it holds
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {_TAG: ["float", str(float(value))]}
+    if type(value) is tuple:
+        return {_TAG: ["tuple", [_to_json(v, f"{place}[{i}]") for i, v in enumerate(value)]]}
+    if isinstance(value, list):
+        return [_to_json(v, f"{place}[{i}]") for i, v in enumerate(value)]
+    if isinstance(value, dict):
+        for name in value:
+            if not isinstance(name, str):
+                raise TypeError(_refusal(f"the key {name!r} in {place}", name))
+        fields = {str(name): _to_json(v, f"{place}[{name!r}]") for name, v in value.items()}
+        return {_TAG: ["dict", list(fields.items())]} if _TAG in fields else fields
+    for kind, name, encode in _ENCODERS:
+        if type(value) is kind:
+            return {_TAG: [name, encode(value)]}
+    raise TypeError(_refusal(place, value))
+
+
+def _refusal(place: str, value: object) -> str:
+    return (
+        f"{place} is of type {type(value).__name__} and cannot be kept in a docstore; "
+        "use strings, numbers, booleans, None, dates, times, Decimal, UUID, bytes, or lists, "
+        "tuples and dicts (with string keys) of them"
+    )
+
+
+def _from_json(fields: dict[str, Any]) -> Any:  # noqa: ANN401
+    if fields.keys() == {_TAG}:
+        kind, value = fields[_TAG]
+        return _DECODERS[kind](value)
+    return fields
+
+
+def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
+    """Write a value as JSON that reads back as it was, dates and tuples included.
+
+    Raises:
+        TypeError: If the value has no such form; ``place`` says where it stands.
+    """
+    prepared = _to_json(value, place)
+    text = json.dumps(prepared, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # lone surrogates: databases take them escaped only
+        text = json.dumps(prepared, separators=(",", ":"))
+    return text
+
+
+def encode_document(document: Document) -> str:
+    """Write a Document as JSON that `decode_document` reads back as it was.
+
+    Dates, times, tuples, Decimal, UUID and bytes survive; numpy numbers become Python's.
+
+    Raises:
+        TypeError: If the metadata has a value of another type; the message names it.
+    """
+    fields: dict[str, Any] = {"page_content": document.page_content}
+    if document.metadata:
+        fields["metadata"] = document.metadata
+    if document.id is not None:
+        fields["id"] = document.id
+    return encode_json(fields, "document")
+
+
+def decode_document(text: str | bytes, key: str) -> Document:
+    """Read what `encode_document` wrote.
+
+    Raises:
+        CorruptRecordError: If the text is something else; the message names the key.
+    """
+    try:
+        fields = json.loads(text, object_hook=_from_json)
+        return Document(
+            page_content=fields["page_content"],
+            metadata=fields.get("metadata", {}),
+            id=fields.get("id"),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        raise CorruptRecordError(
+            f"the docstore's record {key!r} cannot be read ({error!r}); delete this key and add "
+            "its document again"
+        ) from error
+
+
+# ---------------------------------------------------------------------------------------
+# Byte stores
+
+
+class JSONDocStore(BaseStore[str, Document]):
+    """Makes a docstore of a byte store such as ``LocalFileStore`` or ``RedisStore``.
+
+    `langchain_rse.RSERetriever` wraps byte stores by itself; this is for direct use.
+
+    Args:
+        store: The byte store. It keeps UTF-8 JSON.
+    """
+
+    def __init__(self, store: BaseStore[str, bytes]) -> None:
+        self.store = store
+
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        """Get the Documents of the keys, None where there is none."""
+        return self._decoded(keys, self.store.mget(keys))
+
+    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
+        """Get the Documents of the keys, None where there is none."""
+        return self._decoded(keys, await self.store.amget(keys))
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        """Write Documents; those that are there are replaced."""
+        self.store.mset(self._encoded(key_value_pairs))
+
+    async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        """Write Documents; those that are there are replaced."""
+        await self.store.amset(self._encoded(key_value_pairs))
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        """Delete the keys that are there."""
+        self.store.mdelete(keys)
+
+    async def amdelete(self, keys: Sequence[str]) -> None:
+        """Delete the keys that are there."""
+        await self.store.amdelete(keys)
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        """Yield the keys that begin with the prefix."""
+        yield from self.store.yield_keys(prefix=prefix)
+
+    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
+        """Yield the keys that begin with the prefix."""
+        async for key in self.store.ayield_keys(prefix=prefix):
+            yield key
+
+    @staticmethod
+    def _encoded(pairs: Sequence[tuple[str, Document]]) -> list[tuple[str, bytes]]:
+        return [(key, encode_document(document).encode()) for key, document in pairs]
+
+    @staticmethod
+    def _decoded(keys: Sequence[str], values: Sequence[bytes | None]) -> list[Document | None]:
+        return [
+            None if value is None else decode_document(value, key)
+            for key, value in zip(keys, values, strict=True)
+        ]
+
+
+def as_docstore(
+    store: BaseStore[str, Document] | BaseStore[str, bytes],
+) -> BaseStore[str, Document]:
+    """Return a store of Documents; a byte store is wrapped in a `JSONDocStore`.
+
+    Raises:
+        TypeError: If it is no LangChain ``BaseStore``.
+    """
+    if not isinstance(store, BaseStore):
+        raise TypeError(
+            "docstore must be a LangChain BaseStore, for example "
+            f"SQLDocStore('sqlite:///chunks.db'); got {type(store).__name__}"
+        )
+    if _value_type(type(store)) is bytes:
+        return JSONDocStore(cast("BaseStore[str, bytes]", store))
+    return cast("BaseStore[str, Document]", store)
+
+
+def _value_type(cls: type) -> object:
+    """The type of the values that a subclass of ``BaseStore[str, V]`` declares, if it does."""
+    for base in getattr(cls, "__orig_bases__", ()):
+        origin, arguments = get_origin(base), get_args(base)
+        if isinstance(origin, type) and issubclass(origin, BaseStore):
+            # ``BaseStore[str, bytes]`` and ``InMemoryBaseStore[bytes]`` alike name it last.
+            found = arguments[-1] if arguments else None
+            if not isinstance(found, TypeVar):
+                return found
+    for base in cls.__bases__:
+        if issubclass(base, BaseStore) and base is not BaseStore:
+            found = _value_type(base)
+            if found is not None:
+                return found
+    return None
+
+
+# ---------------------------------------------------------------------------------------
+# SQL
+
+_KEYS_PER_STATEMENT = 500
+_ROWS_PER_STATEMENT = 1000
+_KEYS_PER_PAGE = 1000
+_LAST_CHARACTER = 0x10FFFF
+_SQL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class SQLDocStore(BaseStore[str, Document]):
+    """A docstore in a table of a SQL database, through SQLAlchemy Core.
+
+    On SQLite it needs no server: ``SQLDocStore("sqlite:///chunks.db")``. The database is
+    put into WAL mode, so that several threads and processes can read while one writes, and
+    waits up to ``timeout`` seconds for a lock. Other databases need their driver, for
+    example ``postgresql+psycopg://user:password@host/database``.
+
+    The async methods use the database's own async driver where it is installed (aiosqlite
+    on SQLite, psycopg on PostgreSQL, and ``SQLAlchemy[asyncio]``), else a thread.
+
+    The table is made when it is first needed. Values are JSON; see `encode_document`.
+
+    Args:
+        url: A SQLAlchemy database URL, for example ``"sqlite:///folder/chunks.db"``;
+            ``"sqlite://"`` keeps the store in memory.
+        table_name: Name of the table: letters, digits and underscores.
+        timeout: Seconds to wait for a lock of SQLite, above 0.
+        engine_kwargs: More arguments for ``sqlalchemy.create_engine``, such as
+            ``pool_size``.
+
+    Raises:
+        ValueError: If the URL, the table's name or the timeout is not usable.
+
+    Example:
+        >>> store = SQLDocStore("sqlite://")
+        >>> store.mset([("a", Document(page_content="text"))])
+        >>> store.mget(["a", "b"])
+        [Document(metadata={}, page_content='text'), None]
+    """
+
+    def __init__(
+        self,
+        url: str | URL,
+        *,
+        table_name: str = "langchain_rse",
+        timeout: float = 30.0,
+        engine_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        try:
+            self._url = make_url(url)
+        except sa.exc.ArgumentError as error:
+            raise ValueError(
+                f"url must be a SQLAlchemy URL such as 'sqlite:///chunks.db'; got {url!r}"
+            ) from error
+        if not _SQL_NAME.fullmatch(table_name):
+            raise ValueError(
+                f"table_name must be letters, digits and underscores; got {table_name!r}"
+            )
+        if not timeout > 0:
+            raise ValueError(f"timeout must be above 0 seconds; got {timeout!r}")
+        self._timeout = timeout
+        self._engine_kwargs = dict(engine_kwargs or {})
+        self._sqlite = self._url.get_backend_name() == "sqlite"
+        self._memory = self._sqlite and _is_memory(self._url)
+        self._engine = self._make_engine()
+        self._async_engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._async_url = self._find_async_url()
+        self._ready = False
+        # Guards the making of the table and, in memory, the one connection.
+        self._lock = threading.RLock()
+        # Keys are compared by their bytes, so that a prefix is a range of the index.
+        key_type = (
+            sa.String(512)
+            .with_variant(sa.String(512, collation="C"), "postgresql")
+            .with_variant(sa.String(512, collation="utf8mb4_bin"), "mysql", "mariadb")
+        )
+        value_type = sa.Text().with_variant(sa.Text(1 << 30), "mysql", "mariadb")
+        self._table = sa.Table(
+            table_name,
+            sa.MetaData(),
+            sa.Column("key", key_type, primary_key=True),
+            sa.Column("value", value_type, nullable=False),
+        )
+        self._select = sa.select(self._table.c.key, self._table.c.value).where(
+            self._table.c.key.in_(sa.bindparam("keys", expanding=True))
+        )
+        self._delete = sa.delete(self._table).where(
+            self._table.c.key.in_(sa.bindparam("keys", expanding=True))
+        )
+
+    def __repr__(self) -> str:
+        return f"SQLDocStore({self._url.render_as_string(hide_password=True)!r})"
+
+    # The store's methods
+
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        """Get the Documents of the keys, None where there is none.
+
+        Raises:
+            CorruptRecordError: If a record cannot be read.
+        """
+        return self._run(self._get, keys)
+
+    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
+        """Get the Documents of the keys, None where there is none.
+
+        Raises:
+            CorruptRecordError: If a record cannot be read.
+        """
+        return await self._arun(self._get, keys)
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        """Write Documents in one transaction; those that are there are replaced.
+
+        Raises:
+            TypeError: If metadata has a value that cannot be kept.
+        """
+        rows = self._rows(key_value_pairs)
+        self._run(self._set, rows, write=True)
+
+    async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        """Write Documents in one transaction; those that are there are replaced.
+
+        Raises:
+            TypeError: If metadata has a value that cannot be kept.
+        """
+        rows = self._rows(key_value_pairs)
+        await self._arun(self._set, rows, write=True)
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        """Delete the keys that are there, in one transaction."""
+        self._run(self._remove, keys, write=True)
+
+    async def amdelete(self, keys: Sequence[str]) -> None:
+        """Delete the keys that are there, in one transaction."""
+        await self._arun(self._remove, keys, write=True)
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        """Yield the keys that begin with the prefix, in the order of their bytes.
+
+        Keys are read a page at a time; nothing is locked in between.
+        """
+        page: list[str] = []
+        while True:
+            page = self._run(self._keys, (prefix or "", page[-1] if page else None))
+            yield from page
+            if len(page) < _KEYS_PER_PAGE:
+                return
+
+    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
+        """Yield the keys that begin with the prefix, in the order of their bytes."""
+        page: list[str] = []
+        while True:
+            page = await self._arun(self._keys, (prefix or "", page[-1] if page else None))
+            for key in page:
+                yield key
+            if len(page) < _KEYS_PER_PAGE:
+                return
+
+    def close(self) -> None:
+        """Close the pooled connections. The store opens new ones when it is used again."""
+        self._engine.dispose()
+
+    async def aclose(self) -> None:
+        """Close the pooled connections, those of this event loop included."""
+        engine = self._async_engines.pop(asyncio.get_running_loop(), None)
+        if engine is not None:
+            await engine.dispose()
+        self.close()
+
+    # What they do on a connection, sync or the sync face of an async one
+
+    def _get(self, connection: Connection, keys: Sequence[str]) -> list[Document | None]:
+        values: dict[str, str] = {}
+        for some in _slices(list(dict.fromkeys(keys)), _KEYS_PER_STATEMENT):
+            values.update(
+                (row.key, row.value) for row in connection.execute(self._select, {"keys": some})
+            )
+        # Each place gets a Document of its own, so that nobody changes another's.
+        return [decode_document(values[key], key) if key in values else None for key in keys]
+
+    def _set(self, connection: Connection, rows: Sequence[dict[str, str]]) -> None:
+        statement = self._upsert(connection)
+        for some in _slices(rows, _ROWS_PER_STATEMENT):
+            if statement is None:
+                connection.execute(self._delete, {"keys": [row["key"] for row in some]})
+                connection.execute(sa.insert(self._table), some)
+            else:
+                connection.execute(statement, some)
+
+    def _upsert(self, connection: Connection) -> sa.Insert | None:
+        name = connection.dialect.name
+        if name in {"mysql", "mariadb"}:
+            from sqlalchemy.dialects import mysql  # noqa: PLC0415
+
+            insert = mysql.insert(self._table)
+            replacing: sa.Insert = insert.on_duplicate_key_update(value=insert.inserted.value)
+            return replacing
+        if name in {"sqlite", "postgresql"}:
+            from sqlalchemy.dialects import postgresql, sqlite  # noqa: PLC0415
+
+            statement = (sqlite if name == "sqlite" else postgresql).insert(self._table)
+            upsert: sa.Insert = statement.on_conflict_do_update(
+                index_elements=[self._table.c.key], set_={"value": statement.excluded.value}
+            )
+            return upsert
+        return None
+
+    def _remove(self, connection: Connection, keys: Sequence[str]) -> None:
+        for some in _slices(keys, _KEYS_PER_STATEMENT):
+            connection.execute(self._delete, {"keys": some})
+
+    def _keys(self, connection: Connection, where: tuple[str, str | None]) -> list[str]:
+        prefix, after = where
+        key = self._table.c.key
+        query = sa.select(key).order_by(key).limit(_KEYS_PER_PAGE)
+        if prefix:
+            query = query.where(key >= prefix)
+            end = _after_prefix(prefix)
+            if end is not None:
+                query = query.where(key < end)
+        if after is not None:
+            query = query.where(key > after)
+        return list(connection.execute(query).scalars())
+
+    @staticmethod
+    def _rows(pairs: Sequence[tuple[str, Document]]) -> list[dict[str, str]]:
+        # A key given twice: the last one counts.
+        return [
+            {"key": key, "value": encode_document(document)}
+            for key, document in dict(pairs).items()
+        ]
+
+    # Connections
+
+    def _run(self, work: Callable[[Connection, A], T], argument: A, *, write: bool = False) -> T:
+        with self._explained(write=write):
+            if not self._ready:
+                self._make_table()
+            with (
+                self._lock if self._memory else contextlib.nullcontext(),
+                self._engine.begin() if write else self._engine.connect() as connection,
+            ):
+                return work(connection, argument)
+
+    async def _arun(
+        self,
+        work: Callable[[Connection, A], T],
+        argument: A,
+        *,
+        write: bool = False,
+    ) -> T:
+        engine = self._async_engine()
+        if engine is None:
+            return await run_in_executor(None, self._run, work, argument, write=write)
+        if not self._ready:
+            await run_in_executor(None, self._run, lambda *_: None, None)
+        with self._explained(write=write):
+            async with engine.begin() if write else engine.connect() as connection:
+                return cast("T", await connection.run_sync(work, argument))
+
+    def _make_engine(self) -> Engine:
+        kwargs = self._engine_kwargs
+        url = self._url
+        if url.get_driver_name() in {"aiosqlite", "asyncpg", "aiomysql", "asyncmy"}:
+            raise ValueError(
+                f"url names the driver {url.get_driver_name()!r}, which has no sync form; use "
+                "'sqlite:///...' or 'postgresql+psycopg://...': async calls find their driver"
+            )
+        if self._sqlite:
+            connect = {"timeout": self._timeout, **kwargs.get("connect_args", {})}
+            kwargs = {**kwargs, "connect_args": connect}
+            if self._memory:
+                connect["check_same_thread"] = False
+                kwargs["poolclass"] = StaticPool
+        try:
+            engine = sa.create_engine(url, **kwargs)
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"{url.get_backend_name()} needs the package {error.name!r}; for PostgreSQL: "
+                "pip install 'langchain-rse[postgres]'"
+            ) from error
+        if self._sqlite:
+            sa.event.listen(engine, "connect", _tune_sqlite)
+        return engine
+
+    def _find_async_url(self) -> URL | None:
+        """The URL of the same database through an async driver, if there is one."""
+        if self._memory:  # a second driver would see a second database
+            return None
+        try:
+            import greenlet  # noqa: F401, PLC0415
+
+            if self._sqlite:
+                import aiosqlite  # noqa: F401, PLC0415
+
+                return self._url.set(drivername="sqlite+aiosqlite")
+        except ImportError:
+            return None
+        # psycopg serves both under one name.
+        return self._url if self._url.get_driver_name() == "psycopg" else None
+
+    def _async_engine(self) -> Any:  # noqa: ANN401 - AsyncEngine, imported only where it works
+        """The async engine of the running event loop: connections cannot change loops."""
+        if self._async_url is None:
+            return None
+        loop = asyncio.get_running_loop()
+        engine = self._async_engines.get(loop)
+        if engine is None:
+            from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415
+
+            kwargs = dict(self._engine_kwargs)
+            if self._sqlite:
+                # Opening a file is cheap, and nothing is left to close with the loop.
+                kwargs["poolclass"] = NullPool
+                kwargs["connect_args"] = {
+                    "timeout": self._timeout,
+                    **kwargs.get("connect_args", {}),
+                }
+            engine = create_async_engine(self._async_url, **kwargs)
+            if self._sqlite:
+                sa.event.listen(engine.sync_engine, "connect", _tune_sqlite)
+            self._async_engines[loop] = engine
+        return engine
+
+    def _make_table(self) -> None:
+        with self._lock:
+            if self._ready:
+                return
+            if self._sqlite and not self._memory and not self._url.query.get("uri"):
+                Path(str(self._url.database)).parent.mkdir(parents=True, exist_ok=True)
+            # Looking first keeps a read-only database usable.
+            if not sa.inspect(self._engine).has_table(self._table.name):
+                if self._sqlite and not self._memory:
+                    self._use_wal()
+                try:
+                    with self._engine.begin() as connection:
+                        connection.execute(CreateTable(self._table, if_not_exists=True))
+                except DBAPIError:
+                    # PostgreSQL may refuse when two processes make it at once.
+                    if not sa.inspect(self._engine).has_table(self._table.name):
+                        raise
+            self._ready = True
+
+    def _use_wal(self) -> None:
+        """Switch the file to WAL mode, which it keeps; SQLite does not wait for this lock."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                with self._engine.connect() as connection:
+                    connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            except OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
+
+    @contextlib.contextmanager
+    def _explained(self, *, write: bool) -> Iterator[None]:
+        """Say what to do about the errors that users meet."""
+        try:
+            yield
+        except OperationalError as error:
+            reason = str(error.orig)
+            if "readonly" in reason or "read-only" in reason:
+                what = "written to" if write else "opened (its table is missing)"
+                raise PermissionError(
+                    f"{self!r} cannot be {what}: the database is read-only. Make the file and "
+                    "its folder writable, or use a copy"
+                ) from error
+            if "unable to open database file" in reason:
+                raise FileNotFoundError(
+                    f"{self!r} cannot be opened: its folder does not exist or is not "
+                    "accessible. Make the folder first. To read a database from a folder that "
+                    "nobody may write to, use 'sqlite:///file:PATH?mode=ro&immutable=1&uri=true'"
+                ) from error
+            raise
+
+
+def _is_memory(url: URL) -> bool:
+    return not url.database or ":memory:" in url.database or url.query.get("mode") == "memory"
+
+
+def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
+    cursor = connection.cursor()
+    # In WAL mode this is safe against crashes of the process, and far faster than FULL.
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
+
+
+def _slices(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:
+    return (items[first : first + size] for first in range(0, len(items), size))
+
+
+def _after_prefix(prefix: str) -> str | None:
+    """The first string after all that begin with the prefix; None if there is none."""
+    for index in range(len(prefix) - 1, -1, -1):
+        code = ord(prefix[index])
+        if code < _LAST_CHARACTER:
+            code += 1
+            if 0xD800 <= code <= 0xDFFF:  # surrogates are no characters  # noqa: PLR2004
+                code = 0xE000
+            return prefix[:index] + chr(code)
+    return None

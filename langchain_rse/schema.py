@@ -1,0 +1,202 @@
+"""Names and records that the two stores share: metadata keys, store keys, manifests."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from langchain_core.documents import Document
+
+__all__ = [
+    "CHUNK_INDEX",
+    "DOC_ID",
+    "END_INDEX",
+    "RELEVANCE_SCORE",
+    "SPANS_PER_PAGE",
+    "START_INDEX",
+    "VERSION",
+    "CandidateError",
+    "CorruptRecordError",
+    "Manifest",
+    "MissingRecordError",
+    "Version",
+    "chunk_key",
+    "digest",
+    "document_key",
+    "manifest_key",
+    "spans_key",
+    "vector_id",
+]
+
+DOC_ID = "doc_id"
+"""Metadata: the document a chunk or segment is from."""
+CHUNK_INDEX = "chunk_index"
+"""Metadata of a chunk: its number in the document, from 0."""
+START_INDEX = "start_index"
+"""Metadata: its first character in the document's text."""
+END_INDEX = "end_index"
+"""Metadata: the character after its last one."""
+VERSION = "rse_version"
+"""Metadata of a chunk: the version of the document it belongs to."""
+RELEVANCE_SCORE = "relevance_score"
+"""Metadata of a segment: its value. Of a reranked document: the reranker's score."""
+
+SPANS_PER_PAGE = 512
+"""Chunks whose spans stand in one record of the docstore."""
+
+_VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
+
+
+class CandidateError(ValueError):
+    """A candidate does not say which chunk of which document it is."""
+
+
+class MissingRecordError(LookupError):
+    """The docstore lacks a record that the vector store points to."""
+
+
+class CorruptRecordError(ValueError):
+    """A record of the docstore cannot be read."""
+
+
+def digest(*parts: str) -> str:
+    """A digest of strings, 32 hexadecimal digits, that every store accepts as a key."""
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        # Lone surrogates are no reason to fail; lengths keep the parts apart.
+        encoded = part.encode("utf-8", "surrogatepass")
+        state.update(b"%d:" % len(encoded))
+        state.update(encoded)
+    return state.hexdigest()
+
+
+def document_key(doc_id: str) -> str:
+    """The key under which a document's records stand in the docstore."""
+    return digest(doc_id)
+
+
+def manifest_key(key: str) -> str:
+    """The docstore key of a document's manifest; ``key`` is its `document_key`."""
+    return f"manifest/{key}"
+
+
+def chunk_key(key: str, version: str, index: int) -> str:
+    """The docstore key of a chunk."""
+    return f"{key}/{version}/{index}"
+
+
+def spans_key(key: str, version: str, page: int) -> str:
+    """The docstore key of a page of spans."""
+    return f"{key}/{version}/spans/{page}"
+
+
+def vector_id(key: str, version: str, index: int) -> str:
+    """The id of a chunk in the vector store: a UUID, the one form that all of them accept."""
+    return str(uuid.uuid5(_VECTOR_NAMESPACE, chunk_key(key, version, index)))
+
+
+class Version(NamedTuple):
+    """A version of a document.
+
+    Attributes:
+        name: Digest of the text and of everything that shapes its chunks.
+        chunks: Number of chunks.
+    """
+
+    name: str
+    chunks: int
+
+    @property
+    def pages(self) -> int:
+        """Number of pages of spans."""
+        return -(-self.chunks // SPANS_PER_PAGE)
+
+    def docstore_keys(self, key: str) -> Iterable[str]:
+        """All keys of this version in the docstore."""
+        yield from (chunk_key(key, self.name, index) for index in range(self.chunks))
+        yield from (spans_key(key, self.name, page) for page in range(self.pages))
+
+    def vector_ids(self, key: str) -> Iterable[str]:
+        """All ids of this version in the vector store."""
+        return (vector_id(key, self.name, index) for index in range(self.chunks))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What the docstore knows of a document.
+
+    Attributes:
+        doc_id: The document's id.
+        current: The version that queries see; None while the first one is being written
+            or the document is being deleted.
+        leftovers: Versions that are being written or removed; of these, any part may be in
+            the stores.
+        length: Characters of the current version's text.
+        metadata: The metadata that holds for the whole document.
+    """
+
+    doc_id: str
+    current: Version | None = None
+    leftovers: Sequence[Version] = ()
+    length: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The document's key in the docstore."""
+        return document_key(self.doc_id)
+
+    @property
+    def versions(self) -> list[Version]:
+        """All versions of which anything may be in the stores."""
+        return ([self.current] if self.current else []) + list(self.leftovers)
+
+    def without(self, versions: Iterable[Version]) -> Manifest:
+        """A copy in which some leftovers are gone."""
+        gone = {version.name for version in versions}
+        return replace(
+            self, leftovers=tuple(left for left in self.leftovers if left.name not in gone)
+        )
+
+    def to_document(self) -> Document:
+        """The record of this manifest."""
+        return Document(
+            page_content="",
+            metadata={
+                "doc_id": self.doc_id,
+                "current": list(self.current) if self.current else None,
+                "leftovers": [list(version) for version in self.leftovers],
+                "length": self.length,
+                "metadata": dict(self.metadata),
+            },
+        )
+
+    @classmethod
+    def from_document(cls, record: Document, key: str) -> Manifest:
+        """Read a manifest's record.
+
+        Raises:
+            CorruptRecordError: If the record is not one of a manifest.
+        """
+        try:
+            fields = record.metadata
+            return cls(
+                doc_id=str(fields["doc_id"]),
+                current=_version(fields["current"]) if fields["current"] else None,
+                leftovers=tuple(_version(version) for version in fields["leftovers"]),
+                length=int(fields["length"]),
+                metadata=dict(fields["metadata"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptRecordError(
+                f"the docstore's record {key!r} is not a manifest ({error!r}); delete this key "
+                "and add the document again"
+            ) from error
+
+
+def _version(fields: Sequence[Any]) -> Version:
+    name, chunks = fields
+    return Version(str(name), int(chunks))

@@ -1,0 +1,303 @@
+"""From the scores of candidates to the relevance and the values of chunks.
+
+Three steps, each a function of its own: scores are calibrated to [0, 1], fused with the
+rank, and turned into values by a penalty and the weight of the text. Needs numpy only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "RANK_RELEVANCE",
+    "Calibration",
+    "best_first_scores",
+    "beta_cdf",
+    "calibrate",
+    "check_calibration",
+    "chunk_values",
+    "fuse_decay",
+    "fuse_mean",
+    "length_weights",
+    "minmax",
+    "sigmoid",
+]
+
+Floats = NDArray[np.float64]
+
+Calibration = str | Callable[[Floats], ArrayLike]
+"""A name that `calibrate` knows, or a function from scores to relevances in [0, 1]."""
+
+RANK_RELEVANCE = 0.8
+"""Relevance of every candidate when only ranks can be trusted (dsRAG's constant)."""
+
+# The two rerankers whose scores dsRAG calibrated (dsrag.reranker), and the names under
+# which LangChain knows them.
+_BETA_OF_RERANKER = {"cohere": (0.4, 0.4), "voyage": (0.5, 1.8)}
+_RERANKER_CLASSES = {
+    "CohereRerank": "cohere",
+    "VoyageAIRerank": "voyage",
+}
+# Of the continued fraction: the smallest change that counts, and what stands for zero.
+_PRECISION = 1e-15
+_TINY = 1e-300
+_BETA = re.compile(r"beta\(\s*([^\s,()]+)\s*,\s*([^\s,()]+)\s*\)")
+
+
+def calibrate(
+    scores: Sequence[float | None] | Floats,
+    method: Calibration = "auto",
+    *,
+    reranker: str | None = None,
+) -> Floats:
+    """Bring the scores of candidates, best first, to relevances in [0, 1].
+
+    The order is the truth. Scores that fall along it are similarities, scores that rise
+    are distances and are turned around. Scores that contradict it, are missing or are
+    not finite are no scores: every candidate then gets `RANK_RELEVANCE`.
+
+    Args:
+        scores: One score a candidate, best candidate first.
+        method: How to calibrate:
+
+            - ``"auto"``: a reranker known by name gets its own, other scores ``"minmax"``
+            - ``"identity"``: the score, limited to [0, 1]; of a distance d, 1 - d
+            - ``"minmax"``: 0 for the worst candidate, 1 for the best; see `minmax`
+            - ``"sigmoid"``: for logits; see `sigmoid`
+            - ``"beta(a, b)"``: the regularized incomplete beta function; see `beta_cdf`
+            - ``"cohere"``, ``"voyage"``: ``beta(0.4, 0.4)``, ``beta(0.5, 1.8)``, from dsRAG
+            - ``"rank"``: the constant `RANK_RELEVANCE`
+            - a function from an array of scores, higher is better, to relevances
+        reranker: Class name of the reranker that gave the scores, for ``"auto"``.
+
+    Returns:
+        Shape ``(candidates,)``, each in [0, 1].
+
+    Raises:
+        ValueError: If the method is not one of these, or a function returns
+            something else than one number a candidate.
+    """
+    check_calibration(method)
+    usable = best_first_scores(scores)
+    if usable is None or method == "rank":
+        return np.full(len(scores), RANK_RELEVANCE)
+    if not usable.size:
+        return usable
+    if callable(method):
+        relevance = np.asarray(method(usable), dtype=np.float64)
+        if relevance.shape != usable.shape or not np.isfinite(relevance).all():
+            raise ValueError(
+                f"calibration {method!r} must return one finite number for each of the "
+                f"{usable.size} scores; got {relevance!r}"
+            )
+        return relevance.clip(0.0, 1.0)
+    if method == "auto":
+        method = _RERANKER_CLASSES.get(reranker or "", "minmax")
+    if method == "minmax":
+        return minmax(usable)
+    if method == "sigmoid":
+        return sigmoid(usable)
+    # What is left has a scale of its own, so a distance has to become a similarity.
+    similarity = 1.0 + usable if _are_distances(scores) else usable
+    similarity = similarity.clip(0.0, 1.0)
+    parameters = _beta_parameters(method)
+    return similarity if parameters is None else beta_cdf(similarity, *parameters)
+
+
+def check_calibration(method: Calibration) -> Calibration:
+    """Return the method if `calibrate` knows it.
+
+    Raises:
+        ValueError: If it does not, with what is allowed.
+    """
+    if callable(method):
+        return method
+    known = ("auto", "identity", "minmax", "sigmoid", "rank", *_BETA_OF_RERANKER)
+    if isinstance(method, str):
+        if method in known:
+            return method
+        try:
+            if _beta_parameters(method) is not None:
+                return method
+        except ValueError:
+            pass
+    raise ValueError(
+        f"calibration must be one of {', '.join(known)}, 'beta(a, b)' with positive a and b, "
+        f"or a function; got {method!r}"
+    )
+
+
+def best_first_scores(scores: Sequence[float | None] | Floats) -> Floats | None:
+    """Scores as an array in which higher is better, or None if they cannot be used.
+
+    Args:
+        scores: One score a candidate, best candidate first.
+
+    Returns:
+        The scores, negated if they are distances (rising along the order); None if one is
+        missing or not finite, or if they neither fall nor rise along the order.
+    """
+    if any(score is None for score in scores):
+        return None
+    table = np.asarray(scores, dtype=np.float64)
+    if not np.isfinite(table).all():
+        return None
+    steps = np.diff(table)
+    # Approximate indexes return float32 noise out of order; that is no contradiction.
+    noise = 1e-6 * (float(np.abs(table).max()) if table.size else 0.0)
+    if (steps <= noise).all():
+        return table
+    if (steps >= -noise).all():
+        return -table
+    return None
+
+
+def _are_distances(scores: Sequence[float | None] | Floats) -> bool:
+    first, last = scores[0], scores[-1]
+    return first is not None and last is not None and first < last
+
+
+def minmax(scores: Floats) -> Floats:
+    """Scale scores linearly so that the lowest is 0 and the highest 1.
+
+    Suits similarities of any scale, since only their spread counts. Scores that are all
+    equal become 1.
+    """
+    low, high = scores.min(), scores.max()
+    if high <= low:
+        return np.ones_like(scores)
+    return np.asarray((scores - low) / (high - low), dtype=np.float64)
+
+
+def sigmoid(logits: Floats) -> Floats:
+    """The logistic function 1 / (1 + exp(-x)), for the logits of cross-encoders."""
+    # Written with tanh, which does not overflow.
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)), dtype=np.float64)
+
+
+def beta_cdf(x: Floats, a: float, b: float) -> Floats:
+    """The regularized incomplete beta function I_x(a, b), in numpy alone.
+
+    Rerankers crowd their scores near 0 and 1; this spreads them evenly (dsRAG).
+
+    Args:
+        x: Numbers in [0, 1].
+        a: First shape parameter, positive.
+        b: Second shape parameter, positive.
+
+    Returns:
+        I_x(a, b), of the shape of ``x``. Computed by the continued fraction DLMF 8.17.22
+        with the modified Lentz algorithm; agrees with ``scipy.special.betainc`` to 1e-12.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    # The fraction converges fast below the mean of the distribution; above it, use
+    # the symmetry I_x(a, b) = 1 - I_{1-x}(b, a), DLMF 8.17.4.
+    above = x > (a + 1.0) / (a + b + 2.0)
+    result = np.empty_like(x)
+    result[~above] = _beta_below_mean(x[~above], a, b, log_beta)
+    result[above] = 1.0 - _beta_below_mean(1.0 - x[above], b, a, log_beta)
+    return result.clip(0.0, 1.0)
+
+
+def _beta_below_mean(x: Floats, a: float, b: float, log_beta: float) -> Floats:
+    inside = x > 0.0
+    x = np.where(inside, x, 0.5)
+    d = 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
+    c = np.ones_like(x)
+    fraction = d
+    for m in range(1, 1000):
+        for coefficient in (
+            m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0)),
+        ):
+            d = 1.0 / _away_from_zero(1.0 + coefficient * d)
+            c = _away_from_zero(1.0 + coefficient / c)
+            fraction = fraction * (c * d)
+        if (np.abs(c * d - 1.0) < _PRECISION).all():
+            break
+    front = np.exp(a * np.log(x) + b * np.log1p(-x) - log_beta) / a
+    return np.where(inside, front * fraction, 0.0)
+
+
+def _away_from_zero(x: Floats) -> Floats:
+    return np.where(np.abs(x) < _TINY, _TINY, x)
+
+
+def _beta_parameters(method: str) -> tuple[float, float] | None:
+    if method in _BETA_OF_RERANKER:
+        return _BETA_OF_RERANKER[method]
+    match = _BETA.fullmatch(method)
+    if match is None:
+        return None
+    a, b = float(match[1]), float(match[2])
+    if not (0 < a < np.inf and 0 < b < np.inf):
+        raise ValueError(f"the parameters of {method} must be positive")
+    return a, b
+
+
+def fuse_decay(relevance: Floats, ranks: ArrayLike, *, decay_rate: float) -> Floats:
+    """Let relevance fade with the rank: ``exp(-rank / decay_rate) * relevance`` (dsRAG).
+
+    Args:
+        relevance: Calibrated relevances in [0, 1].
+        ranks: Rank of each, from 0.
+        decay_rate: The rank at which 1/e, about 37 %, is left.
+
+    Returns:
+        The fused relevances, in [0, 1].
+    """
+    return np.asarray(
+        np.exp(-np.asarray(ranks, dtype=np.float64) / decay_rate) * relevance, dtype=np.float64
+    )
+
+
+def fuse_mean(relevance: Floats, ranks: ArrayLike, *, count: int) -> Floats:
+    """Average relevance with the rank: ``(relevance + 1 - rank / count) / 2``.
+
+    Args:
+        relevance: Calibrated relevances in [0, 1].
+        ranks: Rank of each, from 0.
+        count: Number of candidates.
+
+    Returns:
+        The fused relevances, in [0, 1].
+    """
+    share = np.asarray(ranks, dtype=np.float64) / max(count, 1)
+    return np.asarray((relevance + 1.0 - share) / 2.0, dtype=np.float64)
+
+
+def length_weights(lengths: ArrayLike, *, reference_length: float, at_least_one: bool) -> Floats:
+    """The weight of each chunk: ``length / reference_length``.
+
+    With weights, a value is worth text, and short fragments gain nothing by being short.
+
+    Args:
+        lengths: Length of each chunk, in the unit of ``reference_length``.
+        reference_length: The length that weighs 1.
+        at_least_one: Only scale up, as dsRAG does.
+
+    Returns:
+        The weights, of the shape of ``lengths``.
+    """
+    weights = np.asarray(lengths, dtype=np.float64) / reference_length
+    return np.maximum(weights, 1.0) if at_least_one else weights
+
+
+def chunk_values(relevance: Floats, *, penalty: float, weights: ArrayLike = 1.0) -> Floats:
+    """What chunks are worth in a segment: ``weight * (relevance - penalty)``.
+
+    Args:
+        relevance: Relevance of each chunk, 0 for those that are no candidates.
+        penalty: What a chunk without any relevance costs.
+        weights: Weight of each chunk, see `length_weights`.
+
+    Returns:
+        The values, negative where the penalty outweighs the relevance.
+    """
+    return np.asarray(np.asarray(weights) * (relevance - penalty), dtype=np.float64)
