@@ -18,7 +18,7 @@ import time
 import uuid
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeVar, cast, get_args, get_origin
 
 import numpy as np
@@ -61,12 +61,16 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "tuple": tuple,
     "dict": dict,
     "float": float,
+    "path": Path,
 }
 
 
-def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, C901, PLR0911 - a case a type
+def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912 - a case a type
     if isinstance(value, np.generic):
-        value = value.item()
+        plain = value.item()
+        # Of times finer than a microsecond, numpy gives a bare number: that is no date.
+        if not (isinstance(value, (np.datetime64, np.timedelta64)) and isinstance(plain, int)):
+            value = plain
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -83,8 +87,10 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, C901, PLR0911 - a 
         for name in value:
             if not isinstance(name, str):
                 raise TypeError(_refusal(f"the key {name!r} in {place}", name))
-        fields = {str(name): _to_json(v, f"{place}[{name!r}]") for name, v in value.items()}
+        fields = {str.__str__(name): _to_json(v, f"{place}[{name!r}]") for name, v in value.items()}
         return {_TAG: ["dict", list(fields.items())]} if _TAG in fields else fields
+    if isinstance(value, PurePath):
+        return {_TAG: ["path", str(value)]}
     for kind, name, encode in _ENCODERS:
         if type(value) is kind:
             return {_TAG: [name, encode(value)]}
@@ -94,8 +100,8 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, C901, PLR0911 - a 
 def _refusal(place: str, value: object) -> str:
     return (
         f"{place} is of type {type(value).__name__} and cannot be kept in a docstore; "
-        "use strings, numbers, booleans, None, dates, times, Decimal, UUID, bytes, or lists, "
-        "tuples and dicts (with string keys) of them"
+        "use strings, numbers, booleans, None, dates, times, Decimal, UUID, paths, bytes, or "
+        "lists, tuples and dicts (with string keys) of them"
     )
 
 
@@ -124,7 +130,7 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
 def encode_document(document: Document) -> str:
     """Write a Document as JSON that `decode_document` reads back as it was.
 
-    Dates, times, tuples, Decimal, UUID and bytes survive; numpy numbers become Python's.
+    Dates, times, tuples, Decimal, UUID, paths and bytes survive; numpy numbers become Python's.
 
     Raises:
         TypeError: If the metadata has a value of another type; the message names it.
@@ -150,11 +156,22 @@ def decode_document(text: str | bytes, key: str) -> Document:
             metadata=fields.get("metadata", {}),
             id=fields.get("id"),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
-        raise CorruptRecordError(
-            f"the docstore's record {key!r} cannot be read ({error!r}); delete this key and add "
-            "its document again"
-        ) from error
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
+        raise _corrupt(key, error) from error
+
+
+def _corrupt(key: str, error: Exception) -> CorruptRecordError:
+    return CorruptRecordError(
+        f"the docstore's record {key!r} cannot be read ({error!r}); delete this key and add its "
+        "document again"
+    )
 
 
 # ---------------------------------------------------------------------------------------
@@ -199,12 +216,16 @@ class JSONDocStore(BaseStore[str, Document]):
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """Yield the keys that begin with the prefix."""
-        yield from self.store.yield_keys(prefix=prefix)
+        # Not every store takes a prefix for the beginning of a key: to some it is a folder.
+        for key in self.store.yield_keys():
+            if key.startswith(prefix or ""):
+                yield key
 
     async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
         """Yield the keys that begin with the prefix."""
-        async for key in self.store.ayield_keys(prefix=prefix):
-            yield key
+        async for key in self.store.ayield_keys():
+            if key.startswith(prefix or ""):
+                yield key
 
     @staticmethod
     def _encoded(pairs: Sequence[tuple[str, Document]]) -> list[tuple[str, bytes]]:
@@ -305,8 +326,9 @@ class SQLDocStore(BaseStore[str, Document]):
         try:
             self._url = make_url(url)
         except sa.exc.ArgumentError as error:
+            shown = "one with a password" if "@" in str(url) else repr(url)
             raise ValueError(
-                f"url must be a SQLAlchemy URL such as 'sqlite:///chunks.db'; got {url!r}"
+                f"url must be a SQLAlchemy URL such as 'sqlite:///chunks.db'; got {shown}"
             ) from error
         if not _SQL_NAME.fullmatch(table_name):
             raise ValueError(
@@ -319,6 +341,8 @@ class SQLDocStore(BaseStore[str, Document]):
         self._sqlite = self._url.get_backend_name() == "sqlite"
         self._memory = self._sqlite and _is_memory(self._url)
         self._engine = self._make_engine()
+        # A store that is dropped leaves no open connection behind.
+        weakref.finalize(self, self._engine.dispose)
         self._async_engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = (
             weakref.WeakKeyDictionary()
         )
@@ -373,7 +397,7 @@ class SQLDocStore(BaseStore[str, Document]):
         Raises:
             TypeError: If metadata has a value that cannot be kept.
         """
-        rows = self._rows(key_value_pairs)
+        rows = self._new_rows(key_value_pairs)
         self._run(self._set, rows, write=True)
 
     async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
@@ -382,7 +406,7 @@ class SQLDocStore(BaseStore[str, Document]):
         Raises:
             TypeError: If metadata has a value that cannot be kept.
         """
-        rows = self._rows(key_value_pairs)
+        rows = self._new_rows(key_value_pairs)
         await self._arun(self._set, rows, write=True)
 
     def mdelete(self, keys: Sequence[str]) -> None:
@@ -431,11 +455,26 @@ class SQLDocStore(BaseStore[str, Document]):
     def _get(self, connection: Connection, keys: Sequence[str]) -> list[Document | None]:
         values: dict[str, str] = {}
         for some in _slices(list(dict.fromkeys(keys)), _KEYS_PER_STATEMENT):
-            values.update(
-                (row.key, row.value) for row in connection.execute(self._select, {"keys": some})
-            )
+            try:
+                values.update(self._rows_of(connection, some))
+            except OperationalError as error:
+                if "decode to UTF-8" not in str(error.orig):
+                    raise
+                self._find_undecodable(connection, some)
         # Each place gets a Document of its own, so that nobody changes another's.
         return [decode_document(values[key], key) if key in values else None for key in keys]
+
+    def _rows_of(self, connection: Connection, keys: Sequence[str]) -> dict[str, str]:
+        rows = connection.execute(self._select, {"keys": keys})
+        return {row.key: row.value for row in rows}
+
+    def _find_undecodable(self, connection: Connection, keys: Sequence[str]) -> None:
+        """Name the record that SQLite cannot decode: it does not say."""
+        for key in keys:
+            try:
+                self._rows_of(connection, [key])
+            except OperationalError as error:
+                raise _corrupt(key, error) from error
 
     def _set(self, connection: Connection, rows: Sequence[dict[str, str]]) -> None:
         statement = self._upsert(connection)
@@ -482,7 +521,7 @@ class SQLDocStore(BaseStore[str, Document]):
         return list(connection.execute(query).scalars())
 
     @staticmethod
-    def _rows(pairs: Sequence[tuple[str, Document]]) -> list[dict[str, str]]:
+    def _new_rows(pairs: Sequence[tuple[str, Document]]) -> list[dict[str, str]]:
         # A key given twice: the last one counts.
         return [
             {"key": key, "value": encode_document(document)}
@@ -520,10 +559,14 @@ class SQLDocStore(BaseStore[str, Document]):
     def _make_engine(self) -> Engine:
         kwargs = self._engine_kwargs
         url = self._url
-        if url.get_driver_name() in {"aiosqlite", "asyncpg", "aiomysql", "asyncmy"}:
+        try:
+            is_async = url.get_dialect().is_async
+        except sa.exc.ArgumentError as error:  # no such dialect or driver
+            raise ValueError(f"url names {url.drivername!r}: {error}") from error
+        if is_async:
             raise ValueError(
-                f"url names the driver {url.get_driver_name()!r}, which has no sync form; use "
-                "'sqlite:///...' or 'postgresql+psycopg://...': async calls find their driver"
+                f"url names {url.drivername!r}, which has no sync form; use 'sqlite:///...' or "
+                "'postgresql+psycopg://...': async calls find their driver"
             )
         if self._sqlite:
             connect = {"timeout": self._timeout, **kwargs.get("connect_args", {})}
@@ -535,8 +578,8 @@ class SQLDocStore(BaseStore[str, Document]):
             engine = sa.create_engine(url, **kwargs)
         except ModuleNotFoundError as error:
             raise ImportError(
-                f"{url.get_backend_name()} needs the package {error.name!r}; for PostgreSQL: "
-                "pip install 'langchain-rse[postgres]'"
+                f"{url.drivername} needs the package {error.name!r}. For PostgreSQL: "
+                "pip install 'langchain-rse[postgres]', and a URL postgresql+psycopg://..."
             ) from error
         if self._sqlite:
             sa.event.listen(engine, "connect", _tune_sqlite)

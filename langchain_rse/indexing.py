@@ -51,6 +51,8 @@ _DOCUMENTS_AHEAD = 1_000
 # Part of every version: raised when the same text would be stored in another way.
 _FORMAT = "1"
 
+_END = object()
+
 
 def default_text_splitter() -> RecursiveCharacterTextSplitter:
     """The splitter that is used when none is given: 800 characters, no overlap."""
@@ -467,7 +469,7 @@ class _Feed:
                         f"{self.total} documents"
                     )
             documents, ids = _grouped(documents, ids)
-        self._ids = None if ids is None else iter(ids)
+        self._ids: Iterator[object] | None = None if ids is None else iter(ids)
         self._documents: Iterator[Document] | None = None
         if isinstance(documents, AsyncIterable):
             self._async_documents = aiter(documents)
@@ -479,8 +481,8 @@ class _Feed:
         document: Document | None = yield Call(self._next, self._anext)
         if self._ids is None:
             return None if document is None else (document, None)
-        doc_id = next(self._ids, None)
-        if (document is None) != (doc_id is None):
+        doc_id = next(self._ids, _END)
+        if (document is None) != (doc_id is _END):
             raise ValueError(
                 "ids must have one id for each document; there are "
                 f"{'more' if document is None else 'fewer'} ids than documents"
@@ -537,12 +539,12 @@ def _split_metadata(source: _Source) -> tuple[dict[str, Any], list[dict[str, Any
     """What all parts agree on; and, part by part, the rest (empty if there is none)."""
     place = f"metadata of document {source.doc_id!r}"
     everything = [
-        {str(name): value for name, value in part.metadata.items() if name != DOC_ID}
+        {name: value for name, value in part.metadata.items() if name != DOC_ID}
         for part in source.parts
     ]
     # Values are compared as they are stored: arrays and the like cannot be compared.
     written = [
-        {name: encode_json(value, f"{place}[{name!r}]") for name, value in metadata.items()}
+        {name: encode_json({name: value}, place) for name, value in metadata.items()}
         for metadata in everything
     ]
     names = dict.fromkeys(name for metadata in everything for name in metadata)
@@ -558,13 +560,15 @@ def _split_metadata(source: _Source) -> tuple[dict[str, Any], list[dict[str, Any
 
 def _simple(metadata: dict[str, Any]) -> dict[str, Any]:
     """The values that every vector store takes."""
-    plain = {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in metadata.items()
-    }
-    return {
-        name: value for name, value in plain.items() if isinstance(value, (str, int, float, bool))
-    }
+    simple = {}
+    for name, value in metadata.items():
+        if isinstance(value, np.generic):
+            value = value.item()  # noqa: PLW2901
+        elif isinstance(value, os.PathLike):
+            value = os.fspath(value)  # noqa: PLW2901
+        if isinstance(value, (str, int, float, bool)):
+            simple[name] = value
+    return simple
 
 
 def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -579,7 +583,7 @@ def _progress_bar(total: int | None, *, show: bool) -> Iterator[Any]:
         yield lambda _: None
         return
     try:
-        from tqdm.auto import tqdm  # noqa: PLC0415
+        from tqdm import tqdm  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
             "show_progress=True needs tqdm: pip install 'langchain-rse[progress]'"

@@ -123,8 +123,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
     exclusive), ``relevance_score`` (the segment's value), for metadata that changes along
     the document, such as ``page``, its first and last value as ``page_start`` and
     ``page_end``, and ``rse``: a dict with ``version``, ``chunk_start``, ``chunk_end``
-    (exclusive) and ``chunks``, a dict for each with its ``index`` and either ``rank`` (from
-    0), ``score`` (None where there was none) and ``relevance``, or ``filled``: True.
+    (exclusive) and ``chunks``, a dict for each with its ``index`` and ``length`` and either
+    ``rank`` (from 0), ``score`` (None where there was none) and ``relevance``, or
+    ``filled``: True.
 
     Raises:
         ValueError: At construction, if a field is out of its range or unknown, or if not
@@ -378,7 +379,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     def _layouts(self, hits: Sequence[_Hit], settings: QuerySettings) -> Steps[dict[str, Layout]]:
         windows = {
-            version: find_windows(np.array(sorted(hit.chunk for hit in some)), settings.config)
+            version: find_windows(sorted(hit.chunk for hit in some), settings.config)
             for version, some in _grouped(hits, lambda hit: (hit.key, hit.version)).items()
         }
         layouts = yield from read_layouts(self.docstore, windows)
@@ -502,7 +503,8 @@ def _identifying(document: Document, name: str, kind: type[T], number: int) -> T
     value: Any = document.metadata.get(name)
     if kind is int and isinstance(value, float) and value.is_integer():
         value = int(value)  # some stores know floats only
-    if not isinstance(value, kind) or isinstance(value, bool) or value in (-1, ""):
+    negative = isinstance(value, int) and value < 0
+    if not isinstance(value, kind) or isinstance(value, bool) or negative or value == "":
         raise CandidateError(
             f"candidate {number} (id {document.id!r}) has {name}={value!r} in its metadata; RSE "
             "needs to know which chunk of which document it is. Was the index built by other "
@@ -543,7 +545,7 @@ def _choose(
     documents = []
     for key, some in groups.items():
         ordered = sorted(some, key=lambda hit: hit.chunk)
-        chunks = np.array([hit.chunk for hit in ordered], dtype=np.intp)
+        chunks = [hit.chunk for hit in ordered]
         current = layouts[key].manifest.current
         total = current.chunks if current else 0
         windows = [
@@ -551,7 +553,7 @@ def _choose(
         ]
         documents.append(
             DocumentCandidates(
-                chunks=chunks,
+                chunks=np.array(chunks, dtype=np.intp),
                 relevance=np.array([[hit.relevance for hit in ordered]]),
                 windows=windows,
                 lengths=layouts[key].lengths(windows),
@@ -650,16 +652,20 @@ def _to_document(choice: _Choice, chunks: _Chunks, layout: Layout) -> Document:
                 "version": layout.version,
                 "chunk_start": start,
                 "chunk_end": end,
-                "chunks": [_describe(index, choice.hits.get(index)) for index in range(start, end)],
+                "chunks": [
+                    _describe(index, record, choice.hits.get(index))
+                    for index, record in enumerate(records, start)
+                ],
             },
         },
     )
 
 
-def _describe(index: int, hit: _Hit | None) -> dict[str, Any]:
+def _describe(index: int, record: Document, hit: _Hit | None) -> dict[str, Any]:
+    chunk: dict[str, Any] = {"index": index, "length": len(record.page_content)}
     if hit is None:
-        return {"index": index, "filled": True}
-    return {"index": index, "rank": hit.rank, "score": hit.score, "relevance": hit.relevance}
+        return {**chunk, "filled": True}
+    return {**chunk, "rank": hit.rank, "score": hit.score, "relevance": hit.relevance}
 
 
 def _some(items: Iterable[object], most: int = 5) -> str:

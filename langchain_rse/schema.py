@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,6 +74,7 @@ def digest(*parts: str) -> str:
     return state.hexdigest()
 
 
+@functools.lru_cache(maxsize=4096)  # a query asks for the same few again and again
 def document_key(doc_id: str) -> str:
     """The key under which a document's records stand in the docstore."""
     return digest(doc_id)

@@ -92,7 +92,7 @@ def relevance_of(
     return fuse_decay(relevance, ranks, decay_rate=config.decay_rate)
 
 
-def find_windows(chunks: NDArray[np.intp], config: RSEConfig) -> list[Window]:
+def find_windows(chunks: Sequence[int], config: RSEConfig) -> list[Window]:
     """The windows of a document in which segments can lie, given its candidates.
 
     Chunks that are no candidates cost the penalty, so a segment begins and ends on a
@@ -108,12 +108,14 @@ def find_windows(chunks: NDArray[np.intp], config: RSEConfig) -> list[Window]:
         The windows, ascending and apart from one another.
     """
     reach = config.max_length - 1 if config.irrelevant_chunk_penalty == 0 else 0
-    cuts = np.flatnonzero(np.diff(chunks) >= config.max_length + 2 * reach) + 1
-    return [
-        Window(max(int(run[0]) - reach, 0), int(run[-1]) + 1 + reach)
-        for run in np.split(chunks, cuts)
-        if run.size
-    ]
+    apart = config.max_length + 2 * reach
+    windows: list[Window] = []
+    for chunk in chunks:  # mostly a handful: no work for numpy
+        start, end = max(chunk - reach, 0), chunk + reach + 1
+        if windows and chunk - (windows[-1].end - reach - 1) < apart:
+            start = windows.pop().start
+        windows.append(Window(start, end))
+    return windows
 
 
 def select_segments(documents: Sequence[DocumentCandidates], config: RSEConfig) -> list[Selected]:

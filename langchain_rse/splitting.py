@@ -80,7 +80,8 @@ def split_spans(text: str, splitter: Splitter) -> list[Span]:
                 f"{type(piece).__name__}. Splitters that return Documents are not supported: "
                 "give a TextSplitter such as RecursiveCharacterTextSplitter"
             )
-    pieces = [piece for piece in pieces if piece]
+    # White space alone is nothing to search for; its place is taken like a separator's.
+    pieces = [piece for piece in pieces if piece.strip()]
     starts = _place(text, pieces)
     if not isinstance(starts, int):
         return _tile(text, pieces, starts, name)

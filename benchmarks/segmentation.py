@@ -1,0 +1,338 @@
+"""The greedy solver beside brute force and dsRAG's own function, and on growing documents.
+
+Run from anywhere: ``python benchmarks/segmentation.py``. Needs dsRAG for one column:
+``pip install --no-deps dsrag==0.5.6``. Exits with 1 if the segments differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langchain_rse import PRESETS, RSEConfig
+from langchain_rse.segmentation import solve_greedy
+from langchain_rse.selection import DocumentCandidates, find_windows, select_segments
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tests.unit_tests.oracles import greedy_by_brute_force
+
+try:
+    from dsrag.rse import get_best_segments
+except ImportError:
+    get_best_segments = None
+
+INSTALL_DSRAG = "pip install --no-deps dsrag==0.5.6"
+SHAPES = ((1, 500), (10, 500), (100, 500), (10, 10_000))
+LENGTHS = (500, 2_000, 10_000, 50_000)
+PRESET_NAMES = ("dsrag-balanced", "dsrag-find_all")
+CANDIDATES = 200
+CLUSTER = 4
+ROUNDS = 25
+# A solver that needs longer than this is not asked again.
+SECONDS_PER_SOLVER = 2.0
+# The oracle's time grows with the square of the number of chunks: 10,000 would take minutes.
+MOST_FOR_ORACLE = 500
+
+
+class Case(NamedTuple):
+    """The candidates of one query, laid out in all the forms that the solvers take.
+
+    Attributes:
+        config: The parameters.
+        values: One value a chunk, the documents one after the other.
+        starts: Where the documents start.
+        documents: The same candidates as the retriever hands them over.
+    """
+
+    config: RSEConfig
+    values: NDArray[np.float64]
+    starts: list[int]
+    documents: list[DocumentCandidates]
+
+
+class Measured(NamedTuple):
+    """How long a solver took, and what it found, ordered by place."""
+
+    milliseconds: float
+    segments: list[tuple[int, int]]
+    worth: list[float]
+
+
+Solver = Callable[[], Sequence[tuple[int, int, float]]]
+
+
+def main() -> int:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    agree = compare(arguments.rounds, arguments.seed)
+    print()
+    constant = grow(arguments.rounds, arguments.seed)
+    if not (agree and constant):
+        print("\nDIFFERENT SEGMENTS, see the column 'same'", file=sys.stderr)
+        return 1
+    return 0
+
+
+def make_case(config: RSEConfig, documents: int, chunks: int, spread: int, seed: int) -> Case:
+    """Make candidates in clusters of neighbors, among the first ``spread`` chunks.
+
+    Clusters differ in how relevant they are and their chunks a little, so that neighbors
+    have ranks near one another, as they do where a passage answers the question.
+    """
+    rng = np.random.default_rng([seed, documents, spread])
+    clusters = CANDIDATES // CLUSTER
+    slots = rng.choice(documents * (spread // CLUSTER), clusters, replace=False)
+    document, slot = np.divmod(slots, spread // CLUSTER)
+    owners = np.repeat(document, CLUSTER)
+    places = (slot[:, None] * CLUSTER + np.arange(CLUSTER)).ravel()
+    similarity = np.repeat(rng.random(clusters), CLUSTER) + rng.normal(0, 0.1, CANDIDATES)
+    order = np.argsort(-similarity)
+    ranks = np.empty(CANDIDATES)
+    ranks[order] = np.arange(CANDIDATES)
+    score = np.interp(similarity, (similarity.min(), similarity.max()), (0.0, 1.0))
+    relevance = np.exp(-ranks / config.decay_rate) * score
+
+    values = np.full(documents * chunks, -config.irrelevant_chunk_penalty)
+    values[owners * chunks + places] += relevance
+    sparse = []
+    for number in range(documents):
+        mine = np.flatnonzero(owners == number)
+        mine = mine[np.argsort(places[mine])]
+        windows = find_windows(places[mine].tolist(), config)
+        sparse.append(
+            DocumentCandidates(
+                chunks=places[mine],
+                relevance=relevance[None, mine],
+                windows=windows,
+                # No longer than the reference: every chunk weighs 1.
+                lengths=np.full(sum(end - start for start, end in windows), 600),
+            )
+        )
+    return Case(config, values, [number * chunks for number in range(documents)], sparse)
+
+
+def greedy(case: Case) -> Solver:
+    """`solve_greedy` on the array of all chunks."""
+    return lambda: solve_greedy(case.values, boundaries=case.starts, **limits(case.config))
+
+
+def brute_force(case: Case) -> Solver:
+    """The definition as two loops, on a list of Python's floats."""
+    values = case.values.tolist()
+    return lambda: search_all(values, set(case.starts), **limits(case.config))
+
+
+def oracle(case: Case) -> Solver | None:
+    """What the tests hold against `solve_greedy`; it looks at all pairs of start and end."""
+    if len(case.values) > MOST_FOR_ORACLE:
+        return None
+    return lambda: greedy_by_brute_force(case.values, boundaries=case.starts, **limits(case.config))
+
+
+def search_all(
+    values: Sequence[float],
+    starts: Collection[int],
+    *,
+    max_length: int,
+    overall_max_length: int,
+    minimum_value: float,
+) -> list[tuple[int, int, float]]:
+    """Look at every segment that is not too long, again for each segment that is taken."""
+    chosen: list[tuple[int, int, float]] = []
+    taken = [False] * len(values)
+    room = overall_max_length
+    while True:
+        best: tuple[int, int, float] | None = None
+        for start, first in enumerate(values):
+            if first < 0:
+                continue
+            worth = 0.0
+            for end in range(start, min(start + max_length, start + room, len(values))):
+                if taken[end] or (end > start and end in starts):
+                    break
+                worth += values[end]
+                if values[end] >= 0 and (best is None or worth > best[2]):
+                    best = start, end + 1, worth
+        if best is None or best[2] < minimum_value:
+            return chosen
+        chosen.append(best)
+        taken[best[0] : best[1]] = [True] * (best[1] - best[0])
+        room -= best[1] - best[0]
+
+
+def selection(case: Case) -> Solver:
+    """`select_segments`, as the retriever calls it, in the places of the array."""
+    chunks = len(case.values) // len(case.documents)
+    return lambda: [
+        (start + document * chunks, end + document * chunks, value)
+        for document, (start, end, value), _ in select_segments(case.documents, case.config)
+    ]
+
+
+def dsrag(case: Case) -> Solver | None:
+    """DsRAG's function, on a list of Python's floats: the form in which it is fastest."""
+    if get_best_segments is None:
+        return None
+    solve: Callable[..., Any] = get_best_segments
+    values = [case.values.tolist()]
+    ends = [*case.starts[1:], len(case.values)]
+
+    def run() -> list[tuple[int, int, float]]:
+        segments, worth = solve(all_relevance_values=values, document_splits=ends, **own)
+        return [(*segment, value) for segment, value in zip(segments, worth, strict=True)]
+
+    own = limits(case.config)
+    return run
+
+
+def limits(config: RSEConfig) -> dict[str, Any]:
+    """The parameters that every greedy solver takes, under the same names."""
+    return {
+        "max_length": config.max_length,
+        "overall_max_length": config.overall_max_length,
+        "minimum_value": config.minimum_value,
+    }
+
+
+def measure(solvers: Mapping[str, Solver | None], rounds: int) -> dict[str, Measured]:
+    """Let the solvers take turns, so that what slows the machine down slows all of them."""
+    spent: dict[str, list[float]] = {}
+    found: dict[str, Sequence[tuple[int, int, float]]] = {}
+    for _ in range(rounds):
+        for name, solve in solvers.items():
+            if solve is None or sum(spent.get(name, ())) > SECONDS_PER_SOLVER:
+                continue
+            started = time.perf_counter()
+            found[name] = solve()
+            spent.setdefault(name, []).append(time.perf_counter() - started)
+    return {
+        name: Measured(
+            1e3 * statistics.median(spent[name]),
+            [(start, end) for start, end, _ in sorted(found[name])],
+            [value for _, _, value in sorted(found[name])],
+        )
+        for name in found
+    }
+
+
+def same(results: Sequence[Measured]) -> bool:
+    """Whether all found the same segments, worth the same but for rounding."""
+    first = results[0]
+    return all(
+        result.segments == first.segments and np.allclose(result.worth, first.worth)
+        for result in results[1:]
+    )
+
+
+def compare(rounds: int, seed: int) -> bool:
+    """Print the solvers side by side; return whether they agree everywhere."""
+    print(f"Greedy solvers, {CANDIDATES} candidates in clusters of {CLUSTER}; median ms a query")
+    if get_best_segments is None:
+        print(f"dsRAG is not installed, its columns are empty: {INSTALL_DSRAG}")
+    print(
+        f"{'preset':15} {'documents x chunks':>18} {'solve_greedy':>12} {'brute force':>12} "
+        f"{'dsRAG':>12} {'x brute':>9} {'x dsRAG':>9} {'segments':>8}  same"
+    )
+    agree = True
+    for name in PRESET_NAMES:
+        for documents, chunks in SHAPES:
+            case = make_case(PRESETS[name], documents, chunks, chunks, seed)
+            solvers = {"greedy": greedy(case), "brute": brute_force(case), "dsrag": dsrag(case)}
+            results = measure(solvers, rounds)
+            ours, plain, theirs = (results.get(solver) for solver in solvers)
+            checked = [*results.values(), *measure({"oracle": oracle(case)}, 1).values()]
+            alike = same(checked)
+            agree &= alike
+            print(
+                f"{name:15} {f'{documents} x {chunks:,}':>18} {milliseconds(ours):>12} "
+                f"{milliseconds(plain):>12} {milliseconds(theirs):>12} {times(plain, ours):>9} "
+                f"{times(theirs, ours):>9} {len(ours.segments) if ours else 0:>8}  "
+                f"{'yes' if alike else 'NO'}",
+                flush=True,
+            )
+    print(
+        "x brute, x dsRAG: how many times as long these take as solve_greedy. Where there are at\n"
+        f"most {MOST_FOR_ORACLE} chunks, 'same' includes the oracle of the unit tests."
+    )
+    return agree
+
+
+def grow(rounds: int, seed: int) -> bool:
+    """Print what longer documents cost; return whether the segments stay the same."""
+    documents = 10
+    print(
+        f"{documents} documents of growing length, the same {CANDIDATES} candidates among the "
+        f"first {LENGTHS[0]} chunks; median ms a query"
+    )
+    print(
+        f"{'preset':15} {'chunks/document':>15} {'solve_greedy':>12} {'of it 1 look':>12} "
+        f"{'select_segments':>15} {'segments':>8}  same"
+    )
+    agree = True
+    for name in PRESET_NAMES:
+        first: list[tuple[int, int]] | None = None
+        for chunks in LENGTHS:
+            case = make_case(PRESETS[name], documents, chunks, LENGTHS[0], seed)
+            results = measure(
+                {"dense": greedy(case), "sparse": selection(case), "look": look(case)}, rounds
+            )
+            dense, sparse = results["dense"], results["sparse"]
+            # The same segments as in the shortest documents, too.
+            placed = [
+                (start % chunks + start // chunks * LENGTHS[0], end - start)
+                for start, end in dense.segments
+            ]
+            first = first or placed
+            alike = same([dense, sparse]) and placed == first
+            agree &= alike
+            print(
+                f"{name:15} {chunks:>15,} {milliseconds(dense):>12} "
+                f"{milliseconds(results['look']):>12} {milliseconds(sparse):>15} "
+                f"{len(dense.segments):>8}  {'yes' if alike else 'NO'}",
+                flush=True,
+            )
+    print(
+        "solve_greedy is given an array with every chunk, at which it looks once ('of it 1 "
+        "look':\na sum and a comparison by numpy, alone); select_segments gets the candidates "
+        "only."
+    )
+    return agree
+
+
+def look(case: Case) -> Solver:
+    """The passes over all chunks that `solve_greedy` cannot do without."""
+
+    def run() -> list[tuple[int, int, float]]:
+        case.values.sum()
+        np.flatnonzero(case.values >= 0)
+        return []
+
+    return run
+
+
+def milliseconds(result: Measured | None) -> str:
+    """A time as it stands in the tables."""
+    return "-" if result is None else f"{result.milliseconds:,.3f}"
+
+
+def times(slow: Measured | None, fast: Measured | None) -> str:
+    """How many times as long one takes as the other."""
+    if slow is None or fast is None:
+        return "-"
+    ratio = slow.milliseconds / fast.milliseconds
+    return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,290 @@
+"""The command ``langchain-rse``: demo, index, query. Needs the extra ``cli``."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import pypdf
+import typer
+from chromadb.config import Settings
+from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from langchain_rse.docstores import SQLDocStore
+from langchain_rse.embeddings import WordLlamaEmbeddings
+from langchain_rse.retrievers import RSERetriever
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Retrieve passages instead of fragments from your own documents.",
+)
+"""The command line, a typer app."""
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+_TEXT_SUFFIXES = frozenset({".txt", ".text", ".md", ".markdown", ".rst"})
+_PDF_SUFFIX = ".pdf"
+
+# Questions that take more than one chunk of 800 characters to answer.
+_QUESTIONS = (
+    "What can a format specification contain, and what do its options mean?",
+    "Which escape sequences do string literals know?",
+    "How does the import system find and load a module?",
+)
+_PLAIN_CHUNKS = 5
+_SEGMENTS = 2
+_LINES_SHOWN = 3
+
+KnowledgeBase = Annotated[
+    Path, typer.Option("--kb", help="Folder of the knowledge base.", file_okay=False)
+]
+
+
+@app.command()
+def demo(
+    kb: KnowledgeBase = Path("demo-kb"),
+    *,
+    full: Annotated[bool, typer.Option("--full", help="Print the whole text.")] = False,
+) -> None:
+    """Index the Python reference and ask it three questions: chunks beside segments."""
+    retriever, embeddings = _open(kb)
+    documents = _python_reference()
+    characters = sum(len(document.page_content) for document in documents)
+    console.print(
+        f"The Python language reference: {len(documents)} documents, {characters:,} characters"
+    )
+    began = time.perf_counter()
+    _add(retriever, documents)
+    if embeddings.texts_embedded:
+        seconds = time.perf_counter() - began
+        console.print(f"Indexed {embeddings.texts_embedded} chunks in {seconds:.1f} s into {kb}")
+    else:
+        console.print(f"Already indexed in {kb}: nothing to do")
+
+    for number, question in enumerate(_QUESTIONS, 1):
+        console.print(Rule(style="bold"))
+        console.print(Text(f"Question {number}: {question}\n", style="bold"))
+        _show_chunks(retriever, question)
+        segments = retriever.invoke(question, k=_SEGMENTS)
+        console.print(Text(f"\nRSE: the {len(segments)} best segments", style="bold green"))
+        for segment in segments:
+            _show_segment(segment, full=full)
+    console.print(
+        f'\nAsk your own:  langchain-rse query "..." --kb {kb}\n'
+        "Your documents: langchain-rse index PATH... --kb DIR"
+    )
+
+
+@app.command()
+def index(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...", help="Text, Markdown and PDF files, and folders of them."
+        ),
+    ],
+    kb: KnowledgeBase,
+) -> None:
+    """Add files to a knowledge base; those that have changed are replaced."""
+    retriever, embeddings = _open(kb)
+    reader = _Reader()
+    ids = _add(retriever, reader.read(paths))
+    console.print(
+        f"Read {len(ids)} documents, embedded {embeddings.texts_embedded} new chunks into {kb}"
+    )
+    if reader.failures:
+        errors.print(f"{len(reader.failures)} could not be read:", style="bold red")
+        for path, reason in reader.failures:
+            errors.print(Text(f"  {path}: {reason}"), soft_wrap=True)
+        raise typer.Exit(1)
+
+
+@app.command()
+def query(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    kb: KnowledgeBase,
+    k: Annotated[int, typer.Option("--k", min=1, help="At most this many segments.")] = 5,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Ask a knowledge base."""
+    if not (kb / "chunks.db").exists():
+        errors.print(
+            f"There is no knowledge base in {kb}. Make one: langchain-rse index PATH... --kb {kb}",
+            soft_wrap=True,
+        )
+        raise typer.Exit(2)
+    retriever, _ = _open(kb)
+    segments = retriever.invoke(question, k=k)
+    if as_json:
+        fields = [
+            {"id": s.id, "page_content": s.page_content, "metadata": s.metadata} for s in segments
+        ]
+        typer.echo(json.dumps(fields, indent=2, default=str))
+        return
+    for segment in segments:
+        _show_segment(segment, full=True)
+    if not segments:
+        console.print("Nothing relevant was found.")
+
+
+def _open(kb: Path) -> tuple[RSERetriever, WordLlamaEmbeddings]:
+    """The two stores of a knowledge base, side by side in its folder."""
+    folder = str(kb / "chroma")
+    embeddings = WordLlamaEmbeddings()
+    vectorstore = Chroma(
+        collection_name="chunks",
+        embedding_function=embeddings,
+        persist_directory=folder,
+        collection_metadata={"hnsw:space": "cosine"},
+        client_settings=Settings(
+            anonymized_telemetry=False, is_persistent=True, persist_directory=folder
+        ),
+    )
+    docstore = SQLDocStore(f"sqlite:///{(kb / 'chunks.db').as_posix()}")
+    return RSERetriever(vectorstore=vectorstore, docstore=docstore), embeddings
+
+
+def _add(retriever: RSERetriever, documents: Sequence[Document] | Iterator[Document]) -> list[str]:
+    # What these would say in between, the commands say at the end.
+    for name in ("langchain_rse.indexing", "pypdf"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return retriever.add_documents(documents, show_progress=True)
+
+
+def _python_reference() -> list[Document]:
+    """The topics of the language reference that ship with every CPython, for help()."""
+    from pydoc_data.topics import topics  # noqa: PLC0415 - half a megabyte
+
+    return [
+        Document(page_content=text, metadata={"source": name})
+        for name, text in sorted(topics.items())
+    ]
+
+
+class _Reader:
+    """Reads files one by one, and keeps those that cannot be read with the reason."""
+
+    def __init__(self) -> None:
+        self.failures: list[tuple[Path, str]] = []
+
+    def read(self, paths: Sequence[Path]) -> Iterator[Document]:
+        for path in dict.fromkeys(file.resolve() for file in self._files(paths)):
+            try:
+                documents = list(_load(path))
+            except Exception as error:  # noqa: BLE001 - PDF readers raise anything
+                self.failures.append((path, _reason(error)))
+                continue
+            if not any(document.page_content.strip() for document in documents):
+                self.failures.append((path, "it has no text (a scanned PDF needs OCR first)"))
+            yield from documents
+
+    def _files(self, paths: Sequence[Path]) -> Iterator[Path]:
+        for path in paths:
+            if not path.is_dir():
+                yield path
+                continue
+            wanted = _TEXT_SUFFIXES | {_PDF_SUFFIX}
+            found = sorted(
+                file for file in path.rglob("*") if file.suffix.lower() in wanted and file.is_file()
+            )
+            if not found:
+                kinds = ", ".join(sorted(wanted))
+                self.failures.append((path, f"it has no files of a known kind ({kinds})"))
+            yield from found
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _load(path: Path) -> Iterator[Document]:
+    """A file's Documents: one a page of a PDF, else one."""
+    metadata: dict[str, Any] = {"source": str(path)}
+    if path.suffix.lower() == _PDF_SUFFIX:
+        pages = pypdf.PdfReader(path).pages
+        metadata["total_pages"] = len(pages)
+        for number, page in enumerate(pages):
+            yield Document(page_content=page.extract_text(), metadata={**metadata, "page": number})
+        return
+    content = path.read_bytes()
+    if b"\0" in content:
+        raise ValueError("it is not a text file, and not a PDF by its name")
+    yield Document(page_content=content.decode("utf-8-sig"), metadata=metadata)
+
+
+def _show_chunks(retriever: RSERetriever, question: str) -> None:
+    """What plain retrieval returns."""
+    store = retriever.vectorstore
+    if store is None:  # the knowledge base always has one
+        return
+    table = Table(
+        title=Text(f"Plain retrieval: the {_PLAIN_CHUNKS} best chunks", style="bold yellow"),
+        title_justify="left",
+        expand=True,
+        show_lines=True,
+    )
+    table.add_column("document")
+    table.add_column("characters", justify="right", no_wrap=True)
+    table.add_column("score", justify="right")
+    table.add_column("text", ratio=1)
+    for chunk, distance in store.similarity_search_with_score(question, k=_PLAIN_CHUNKS):
+        metadata = chunk.metadata
+        table.add_row(
+            Text(str(metadata["source"])),
+            f"{metadata['start_index']}-{metadata['end_index']}",
+            f"{1 - distance:.2f}",
+            _shortened(chunk.page_content, full=False),
+        )
+    console.print(table)
+
+
+def _show_segment(segment: Document, *, full: bool) -> None:
+    """Where a segment is from, and its text with the borders of its chunks."""
+    metadata = segment.metadata
+    pages = ""
+    if "page_start" in metadata and "page_end" in metadata:
+        first, last = metadata["page_start"] + 1, metadata["page_end"] + 1
+        pages = f" · page {first}" if first == last else f" · pages {first}-{last}"
+    title = (
+        f"{metadata['source']} · characters {metadata['start_index']}-{metadata['end_index']}"
+        f"{pages} · score {metadata['relevance_score']:.2f}"
+    )
+    parts: list[RenderableType] = []
+    place = 0
+    for chunk in metadata["rse"]["chunks"]:
+        what = "filled in" if chunk.get("filled") else f"rank {chunk['rank'] + 1}"
+        parts.append(Rule(Text(f"chunk {chunk['index']} · {what}", style="dim"), style="dim"))
+        text = segment.page_content[place : place + chunk["length"]]
+        parts.append(_shortened(text, full=full))
+        place += chunk["length"]
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    console.print(Panel(Group(*parts)))
+
+
+def _shortened(text: str, *, full: bool) -> Text:
+    lines = text.strip("\n").splitlines()
+    if full or len(lines) <= _LINES_SHOWN:
+        return Text("\n".join(lines))
+    return Text("\n".join(lines[:_LINES_SHOWN])).append(
+        f"\n... {len(lines) - _LINES_SHOWN} more lines", style="dim"
+    )

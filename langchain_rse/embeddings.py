@@ -1,0 +1,55 @@
+"""A small embedding model that needs no download, for the command line and for trying out."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from langchain_core.embeddings import Embeddings
+
+__all__ = ["WordLlamaEmbeddings"]
+
+
+class WordLlamaEmbeddings(Embeddings):
+    """WordLlama's static word vectors, 256 dimensions, normalized.
+
+    The weights come with the package ``wordllama`` (extra ``cli``), so it works offline and
+    on a plain CPU, at thousands of chunks a second. It is good enough for a demo; a
+    transformer finds more.
+
+    Attributes:
+        texts_embedded: How many texts were embedded so far, queries not counted.
+
+    Raises:
+        ImportError: At first use, if wordllama is not installed.
+    """
+
+    def __init__(self) -> None:
+        self.texts_embedded = 0
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed texts; shape ``(texts, 256)``."""
+        self.texts_embedded += len(texts)
+        return self._embed(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed a query; shape ``(256,)``."""
+        return self._embed([text])[0]
+
+    def _embed(self, texts: list[str]) -> list[list[float]]:
+        vectors: list[list[float]] = self._model.embed(texts, norm=True).tolist() if texts else []
+        return vectors
+
+    @cached_property
+    def _model(self) -> Any:  # noqa: ANN401 - wordllama has no types
+        try:
+            import wordllama  # noqa: PLC0415
+        except ImportError as error:
+            raise ImportError(
+                "WordLlamaEmbeddings needs wordllama: pip install 'langchain-rse[cli]'"
+            ) from error
+        # Its default looks for the weights in a cache and then on the network.
+        return wordllama.WordLlama.load(
+            cache_dir=Path(wordllama.__file__).parent, disable_download=True
+        )

@@ -1,0 +1,187 @@
+"""The indexer on Chroma and SQLite, on disk, opened anew for each step."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chromadb.api.shared_system_client import SharedSystemClient
+from chromadb.config import Settings
+from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+from langchain_rse import RSEConfig, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.schema import document_key
+from tests.unit_tests import fakes
+
+way = fakes.way
+closed_engines = fakes.closed_engines
+Way = fakes.Way
+
+# Keeps every chunk that the index gives: with constant scores, no chunk is worth less than 0.
+EVERYTHING = RSEConfig(
+    irrelevant_chunk_penalty=0.0,
+    minimum_value=0.0,
+    calibration="rank",
+    max_length=1000,
+    overall_max_length=10_000,
+    top_k_for_document_selection=None,
+)
+
+
+class Index:
+    """One process's view of the index in a folder."""
+
+    def __init__(self, folder: Path, way: Way) -> None:
+        self.way = way
+        self.embeddings = fakes.BagOfWords()
+        path = str(folder / "vectors")
+        self.chroma = Chroma(
+            collection_name="chunks",
+            embedding_function=self.embeddings,
+            client_settings=Settings(
+                anonymized_telemetry=False, is_persistent=True, persist_directory=path
+            ),
+        )
+        self.docstore = SQLDocStore(f"sqlite:///{folder}/chunks.db")
+        self.indexer = RSEIndexer(
+            self.chroma,
+            self.docstore,
+            text_splitter=RecursiveCharacterTextSplitter(chunk_size=40, chunk_overlap=0),
+            batch_size=3,
+        )
+        self.retriever = RSERetriever(
+            vectorstore=self.chroma, docstore=self.docstore, config=EVERYTHING
+        )
+
+    def add(self, *documents: Document, **kwargs: Any) -> list[str]:
+        return self.way.add(self.indexer, documents, **kwargs)
+
+    def vectors(self) -> list[dict[str, Any]]:
+        """The metadata of all chunks in Chroma, in the order of documents and chunks."""
+        found: list[dict[str, Any]] = self.chroma.get()["metadatas"]
+        return sorted(found, key=lambda metadata: (metadata["doc_id"], metadata["chunk_index"]))
+
+    def segments(self) -> list[Document]:
+        return self.way.invoke(self.retriever, "paragraph")
+
+    def assert_holds_exactly(self, texts: dict[str, str]) -> None:
+        vectors = self.vectors()
+        assert [
+            (each["doc_id"], texts[each["doc_id"]][each["start_index"] : each["end_index"]].strip())
+            for each in vectors
+        ] == [(name, part) for name in sorted(texts) for part in texts[name].split("\n\n")]
+        keys = set()
+        for each in vectors:
+            key = document_key(each["doc_id"])
+            version = f"{key}/{each['rse_version']}"
+            keys |= {f"{version}/{each['chunk_index']}", f"{version}/spans/0", f"manifest/{key}"}
+        assert set(self.docstore.yield_keys()) == keys
+        segments = self.segments()
+        assert {each.metadata["doc_id"]: each.page_content for each in segments} == texts
+        assert len(segments) == len(texts)
+
+
+class Folder:
+    """Opens the index in a folder as a new process would."""
+
+    def __init__(self, folder: Path, way: Way) -> None:
+        self.folder = folder
+        self.way = way
+
+    @contextmanager
+    def open(self) -> Iterator[Index]:
+        index = Index(self.folder, self.way)
+        try:
+            yield index
+        finally:
+            self.way.call(index.docstore.close, index.docstore.aclose)
+            # Chroma keeps what it has opened for the whole process.
+            SharedSystemClient.clear_system_cache()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, way: Way) -> Folder:
+    return Folder(tmp_path, way)
+
+
+def text_of(name: str, chunks: int) -> str:
+    """A text that is split into so many chunks, none of which occurs in another text."""
+    return "\n\n".join(f"{name} paragraph {number:02} of the text" for number in range(chunks))
+
+
+def test_add_and_read(folder: Folder) -> None:
+    texts = {"a": text_of("first", 5), "b": text_of("second", 4)}
+    with folder.open() as index:
+        assert index.add(*(Document(text, id=name) for name, text in texts.items())) == ["a", "b"]
+        index.assert_holds_exactly(texts)
+    with folder.open() as index:
+        index.assert_holds_exactly(texts)
+
+
+def test_the_same_again_embeds_nothing(folder: Folder) -> None:
+    document = Document(text_of("first", 5), id="a", metadata={"day": dt.date(2024, 1, 1)})
+    with folder.open() as index:
+        index.add(document)
+        assert index.embeddings.batches == [3, 2]
+    with folder.open() as index:
+        assert index.add(document) == ["a"]
+        assert index.embeddings.batches == []
+        index.assert_holds_exactly({"a": document.page_content})
+
+
+@pytest.mark.parametrize("chunks", [1, 5, 11])
+def test_replacing_leaves_the_new_chunks_alone(folder: Folder, chunks: int) -> None:
+    other = text_of("other", 4)
+    with folder.open() as index:
+        index.add(Document(text_of("old", 5), id="a"), Document(other, id="other"))
+    new = text_of("new", chunks)
+    with folder.open() as index:
+        index.add(Document(new, id="a"))
+    with folder.open() as index:
+        index.assert_holds_exactly({"a": new, "other": other})
+
+
+def test_delete(folder: Folder) -> None:
+    texts = {"a": text_of("first", 5), "b": text_of("second", 4)}
+    with folder.open() as index:
+        index.add(*(Document(text, id=name) for name, text in texts.items()))
+    with folder.open() as index:
+        assert folder.way.delete(index.indexer, ["a", "unknown"]) == ["a"]
+    with folder.open() as index:
+        index.assert_holds_exactly({"b": texts["b"]})
+        assert folder.way.delete(index.indexer, ["a", "b"]) == ["b"]
+    with folder.open() as index:
+        assert index.vectors() == []
+        assert list(index.docstore.yield_keys()) == []
+        assert index.segments() == []
+
+
+def test_pages(folder: Folder) -> None:
+    shared = {"source": "report.pdf", "day": dt.date(2024, 2, 29), "authors": ["x", "y"]}
+    pages = [
+        Document(f"this is paragraph {page} of the text", metadata={**shared, "page": page})
+        for page in (1, 2, 3)
+    ]
+    with folder.open() as index:
+        assert index.add(*pages) == ["report.pdf"]
+    with folder.open() as index:
+        vectors = index.vectors()
+        assert [metadata["page"] for metadata in vectors] == [1, 2, 3]
+        assert {metadata["source"] for metadata in vectors} == {"report.pdf"}
+        assert not {"day", "authors"} & vectors[0].keys()
+        (segment,) = index.segments()
+        assert segment.page_content == "\n\n".join(page.page_content for page in pages)
+        assert {name: segment.metadata[name] for name in shared} == shared
+        assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (1, 3)
+        index.assert_holds_exactly({"report.pdf": segment.page_content})
+        (second,) = folder.way.invoke(
+            index.retriever, "paragraph", filter={"page": 2}, irrelevant_chunk_penalty=0.2
+        )
+        assert second.page_content.strip() == pages[1].page_content
+        assert (second.metadata["page_start"], second.metadata["page_end"]) == (2, 2)

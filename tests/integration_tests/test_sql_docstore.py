@@ -1,0 +1,255 @@
+"""SQLDocStore on databases shared by several processes, and on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import itertools
+import multiprocessing
+from collections.abc import AsyncIterator, Iterator
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from langchain_core.documents import Document
+from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
+
+from langchain_rse import CorruptRecordError, SQLDocStore
+from tests.unit_tests import fakes
+
+closed_engines = fakes.closed_engines
+
+PROCESSES = 3
+WRITES = 30
+
+
+def write_many(url: str, table: str, process: int, start: Barrier) -> None:
+    """What each process does: keys of its own, and one that all of them write."""
+    store = SQLDocStore(url, table_name=table)
+    start.wait(60)
+    for number in range(WRITES):
+        document = Document(f"{process}/{number}")
+        store.mset([(f"{process}/{number}", document), ("shared", document)])
+        if store.mget([f"{process}/{number}"]) != [document]:
+            raise AssertionError(f"{process}/{number} is lost")
+    store.mdelete([f"{process}/0"])
+
+    async def more() -> None:
+        for number in range(WRITES, 2 * WRITES):
+            await store.amset([(f"{process}/{number}", Document(f"{process}/{number}"))])
+        await store.aclose()
+
+    asyncio.run(more())
+
+
+def write_from_processes(url: str, table: str) -> None:
+    """Let processes write at the same time, into a table that none of them finds."""
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(PROCESSES)
+    processes = [
+        context.Process(target=write_many, args=(url, table, number, start))
+        for number in range(PROCESSES)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0] * PROCESSES
+
+
+def assert_nothing_lost(store: SQLDocStore) -> None:
+    expected = [
+        f"{process}/{number}"
+        for process, number in itertools.product(range(PROCESSES), range(1, 2 * WRITES))
+    ]
+    assert list(store.yield_keys()) == [*sorted(expected), "shared"]
+    assert store.mget(expected) == [Document(key) for key in expected]
+
+
+def test_processes_share_a_sqlite_file(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/new folder/chunks.db"
+    write_from_processes(url, "chunks")
+    assert_nothing_lost(SQLDocStore(url, table_name="chunks"))
+
+
+def test_processes_share_a_postgres_table(postgres_url: str) -> None:
+    write_from_processes(postgres_url, "processes")
+    store = SQLDocStore(postgres_url, table_name="processes")
+    assert_nothing_lost(store)
+    store.close()
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def postgres_store(postgres_url: str) -> Iterator[SQLDocStore]:
+    """An empty docstore; each test has a table of its own."""
+    store = SQLDocStore(postgres_url, table_name=f"chunks_{next(_numbers)}")
+    yield store
+    store.close()
+
+
+class Values:
+    @pytest.fixture
+    def three_values(self) -> tuple[Document, Document, Document]:
+        return (
+            Document("foo", metadata={"page": 1}),
+            Document("", id="bar"),
+            Document("buzz\n", metadata={"when": dt.date(2024, 1, 1)}),
+        )
+
+
+class TestPostgresSync(Values, BaseStoreSyncTests[Document]):
+    @pytest.fixture
+    def kv_store(self, postgres_store: SQLDocStore) -> SQLDocStore:
+        return postgres_store
+
+
+class TestPostgresAsync(Values, BaseStoreAsyncTests[Document]):
+    @pytest.fixture
+    async def kv_store(self, postgres_store: SQLDocStore) -> AsyncIterator[SQLDocStore]:
+        yield postgres_store
+        await postgres_store.aclose()
+
+
+async def test_postgres_keeps_any_text(postgres_store: SQLDocStore) -> None:
+    document = Document(
+        "NUL \x00, lone surrogates \ud800 \udfff, emoji 😀, \\u0000",
+        metadata={"\x00": "\x00", "\udcff": ("\udcff", b"\x00")},
+        id="\x00\ud800",
+    )
+    postgres_store.mset([("sync", document)])
+    await postgres_store.amset([("async", document)])
+    keys = ["async", "sync"]
+    assert postgres_store.mget(keys) == [document, document]
+    assert await postgres_store.amget(keys) == [document, document]
+    await postgres_store.aclose()
+
+
+LAST = "\U0010ffff"
+KEYS = [
+    *("a", "A", "ab", "Ab", "aB", "AB", "a%", "a%b", "a_", "a_b", "a/b", "a-b", "a b", "a.b", "b"),
+    *("é", "e", "e\u0301", "éa", "ß", "ss", "\ud7ff", "\ud7ffz", "\ue000", "\uffff", "😀", LAST),
+    *("a" + LAST, "a" + LAST + "b", LAST + "a", "", "'", "\\", "a\\"),
+]
+
+
+@pytest.fixture
+def linguistic_url(postgres_url: str) -> Iterator[str]:
+    """A database whose own order of strings is that of a language, if the machine knows one."""
+    server = sa.create_engine(postgres_url, isolation_level="AUTOCOMMIT")
+    try:
+        with server.connect() as connection:
+            locale = connection.exec_driver_sql(
+                "SELECT collcollate FROM pg_collation WHERE collprovider = 'c' AND collencoding = "
+                "pg_char_to_encoding('UTF8') AND collcollate !~ '^(C|POSIX)' ORDER BY 1 LIMIT 1"
+            ).scalar()
+            connection.exec_driver_sql(
+                f"CREATE DATABASE linguistic TEMPLATE template0 LOCALE '{locale or 'C.UTF-8'}'"
+            )
+            url = sa.make_url(postgres_url).set(database="linguistic")
+            yield url.render_as_string(hide_password=False)
+            connection.exec_driver_sql("DROP DATABASE linguistic")
+    finally:
+        server.dispose()
+
+
+async def test_postgres_lists_keys_by_bytes_under_any_locale(linguistic_url: str) -> None:
+    store = SQLDocStore(linguistic_url)
+    store.mset([(key, Document("")) for key in KEYS])
+
+    engine = sa.create_engine(linguistic_url)
+    with engine.connect() as connection:
+        collation = connection.exec_driver_sql(
+            "SELECT collation_name FROM information_schema.columns "
+            "WHERE table_name = 'langchain_rse' AND column_name = 'key'"
+        ).scalar()
+    engine.dispose()
+    assert collation == "C"  # and not the database's own, whichever that is
+
+    for prefix in (None, "", "a", "A", "a%", "a_", "e", "é", "ß", "\ud7ff", "a" + LAST, LAST, "x"):
+        expected = sorted(key for key in KEYS if key.startswith(prefix or ""))
+        assert list(store.yield_keys(prefix=prefix)) == expected
+        assert [key async for key in store.ayield_keys(prefix=prefix)] == expected
+    many = [f"many/{number}" for number in range(2_100)]
+    await store.amset([(key, Document("")) for key in many])
+    assert list(store.yield_keys(prefix="many/")) == sorted(many)
+    assert await store.amget(many) == [Document("")] * len(many)
+    await store.amdelete(many)
+    assert list(store.yield_keys(prefix="many/")) == []
+    await store.aclose()
+
+
+async def test_postgres_is_asked_by_its_async_driver(
+    postgres_store: SQLDocStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by threads, once the table is there."""
+    postgres_store.mset([("a", Document("text"))])
+    monkeypatch.setattr(postgres_store, "_run", None)
+    await postgres_store.amset([("b", Document("more"))])
+    assert await postgres_store.amget(["a", "b"]) == [Document("text"), Document("more")]
+    assert [key async for key in postgres_store.ayield_keys(prefix="b")] == ["b"]
+    await postgres_store.amdelete(["a", "b"])
+    assert await postgres_store.amget(["a", "b"]) == [None, None]
+    monkeypatch.undo()
+    await postgres_store.aclose()
+
+
+def test_postgres_with_one_event_loop_after_the_other(postgres_store: SQLDocStore) -> None:
+    async def work(number: int) -> list[Document | None]:
+        await asyncio.gather(
+            *(postgres_store.amset([(f"{number}/{each}", Document("text"))]) for each in range(8))
+        )
+        read = await postgres_store.amget(["0/0", "1/7"])
+        await postgres_store.aclose()
+        return read
+
+    assert asyncio.run(work(0)) == [Document("text"), None]
+    assert asyncio.run(work(1)) == [Document("text")] * 2
+
+
+async def test_closing_leaves_no_connection(postgres_url: str) -> None:
+    url = sa.make_url(postgres_url).update_query_dict({"application_name": "closing"})
+    store = SQLDocStore(url, table_name="closing")
+    watcher = sa.create_engine(postgres_url, isolation_level="AUTOCOMMIT")
+
+    def connections() -> int:
+        query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'closing'"
+        with watcher.connect() as connection:
+            return int(connection.exec_driver_sql(query).scalar_one())
+
+    async def all_gone() -> bool:
+        # A server process ends shortly after its client has gone.
+        for _ in range(200):
+            if connections() == 0:
+                return True
+            await asyncio.sleep(0.05)
+        return False
+
+    for number in range(2):  # it can be used again
+        store.mset([("sync", Document(f"{number}"))])
+        await store.amset([("async", Document(f"{number}"))])
+        assert connections() == 2
+        await store.aclose()
+        assert await all_gone()
+    assert store.mget(["sync", "async"]) == [Document("1")] * 2
+    store.close()
+    assert await all_gone()
+    watcher.dispose()
+
+
+async def test_postgres_names_a_corrupt_record(postgres_url: str) -> None:
+    store = SQLDocStore(postgres_url, table_name="corrupt")
+    store.mset([("good", Document("good"))])
+    engine = sa.create_engine(postgres_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO corrupt VALUES ('doc/bad', 'not JSON')")
+    engine.dispose()
+    with pytest.raises(CorruptRecordError, match="'doc/bad'"):
+        store.mget(["good", "doc/bad"])
+    with pytest.raises(CorruptRecordError, match="'doc/bad'"):
+        await store.amget(["good", "doc/bad"])
+    assert store.mget(["good"]) == [Document("good")]
+    await store.aclose()

@@ -1,0 +1,54 @@
+"""LangChain's standard suite, on Chroma and SQLite."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chromadb.config import Settings
+from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.embeddings import WordLlamaEmbeddings
+
+_TEXTS = {
+    "cats": "Cats sleep most of the day. A cat purrs when it is content.",
+    "dogs": "Dogs bark at strangers. A dog needs a walk every day.",
+    "birds": "Birds build nests in spring. Most birds can fly.",
+    "fish": "Fish breathe with gills. A fish cannot live on land.",
+    "horses": "Horses eat grass and oats. A horse can sleep standing up.",
+    "stocks": "Shares fell on Monday after the central bank raised its rates.",
+    "bridges": "The bridge is closed for repairs until the end of the year.",
+}
+
+
+class TestRSERetriever(RetrieversIntegrationTests):
+    @pytest.fixture(autouse=True)
+    def _stores(self, tmp_path: Path) -> None:
+        folder = str(tmp_path / "chroma")
+        self.vectorstore = Chroma(
+            collection_name="animals",
+            embedding_function=WordLlamaEmbeddings(),
+            persist_directory=folder,
+            client_settings=Settings(
+                anonymized_telemetry=False, is_persistent=True, persist_directory=folder
+            ),
+        )
+        self.docstore = SQLDocStore(f"sqlite:///{tmp_path}/chunks.db")
+        RSEIndexer(self.vectorstore, self.docstore).add_documents(
+            [Document(text, metadata={"source": name}) for name, text in _TEXTS.items()]
+        )
+
+    @property
+    def retriever_constructor(self) -> type[BaseRetriever]:
+        return RSERetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"vectorstore": self.vectorstore, "docstore": self.docstore}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "How do animals such as cats and dogs spend the day?"

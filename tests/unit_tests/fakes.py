@@ -1,0 +1,235 @@
+"""Stand-ins for models and stores, and one way to run a test sync and async."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import zlib
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
+from contextlib import contextmanager
+from typing import Any, Literal, ParamSpec, TypeVar
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from sqlalchemy.engine import Engine
+
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.docstores import as_docstore
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class BagOfWords(Embeddings):
+    """Embeds a text as the counts of its words, hashed into a few dimensions.
+
+    Attributes:
+        batches: Number of texts in each call of ``embed_documents``, in order.
+    """
+
+    def __init__(self, size: int = 64) -> None:
+        self.size = size
+        self.batches: list[int] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.batches.append(len(texts))
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        # The first dimension keeps texts without a word from being a zero vector.
+        vector = [0.1] + [0.0] * self.size
+        for word in re.findall(r"\w+", text.lower()):
+            vector[1 + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.size] += 1.0
+        length = math.hypot(*vector)
+        return [value / length for value in vector]
+
+
+class Way:
+    """Calls methods, or their async twins on one event loop; a test need not know which."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        self._loop = loop
+
+    @property
+    def is_async(self) -> bool:
+        return self._loop is not None
+
+    def call(
+        self,
+        sync: Callable[P, T],
+        asynchronous: Callable[P, Awaitable[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        if self._loop is None:
+            return sync(*args, **kwargs)
+
+        async def awaited() -> T:
+            return await asynchronous(*args, **kwargs)
+
+        return self._loop.run_until_complete(awaited())
+
+    def add(
+        self,
+        target: RSEIndexer | RSERetriever,
+        documents: Iterable[Document] | AsyncIterable[Document],
+        **kwargs: Any,
+    ) -> list[str]:
+        add: Callable[..., list[str]] = target.add_documents
+        return self.call(add, target.aadd_documents, documents, **kwargs)
+
+    def delete(self, target: RSEIndexer | RSERetriever, ids: Sequence[str]) -> list[str]:
+        return self.call(target.delete, target.adelete, ids)
+
+    def invoke(self, retriever: RSERetriever, query: str, **kwargs: Any) -> list[Document]:
+        return self.call(retriever.invoke, retriever.ainvoke, query, **kwargs)
+
+
+@pytest.fixture(params=["sync", "async"])
+def way(request: pytest.FixtureRequest) -> Iterator[Way]:
+    """Runs a test twice. Test modules take it by ``way = fakes.way``."""
+    if request.param == "sync":
+        yield Way(None)
+        return
+    loop = asyncio.new_event_loop()
+    yield Way(loop)
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+
+
+@pytest.fixture(autouse=True)
+def closed_engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Closes what SQLDocStores leave open; from Python 3.13, sqlite3 warns of that."""
+    engines: list[Engine] = []
+    make_engine = SQLDocStore._make_engine
+
+    def noted(store: SQLDocStore) -> Engine:
+        engines.append(make_engine(store))
+        return engines[-1]
+
+    monkeypatch.setattr(SQLDocStore, "_make_engine", noted)
+    yield
+    for engine in engines:
+        engine.dispose()
+
+
+class CrashError(Exception):
+    """What a store raises at the call that was chosen to fail."""
+
+
+How = Literal["before", "halfway", "after"]
+
+
+class Writes:
+    """Notes the writing calls of the stores that share it, and lets one of them fail.
+
+    Attributes:
+        made: Name and number of items of each call, in order; async twins under the names
+            of the sync methods.
+    """
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, int]] = []
+        self._failing: int | None = None
+        self._how: How = "before"
+
+    def fail_at(self, call: int | None, how: How = "before") -> None:
+        """Forget the calls so far; let the one of that number (from 0) fail, or none.
+
+        ``how`` says what is written by the failing call: nothing, the first half of its
+        items, or all.
+        """
+        self.made.clear()
+        self._failing = call
+        self._how = how
+
+    def sizes(self, method: str) -> list[int]:
+        """Numbers of items in the calls of one method."""
+        return [size for name, size in self.made if name == method]
+
+    @contextmanager
+    def call(self, method: str, items: Sequence[T]) -> Iterator[list[T]]:
+        crash = len(self.made) == self._failing
+        self.made.append((method, len(items)))
+        if crash and self._how == "before":
+            raise CrashError(method)
+        yield list(items[: len(items) // 2] if crash and self._how == "halfway" else items)
+        if crash:
+            raise CrashError(method)
+
+
+class WatchedDocStore(BaseStore[str, Document]):
+    """A docstore whose writing calls are noted."""
+
+    def __init__(self, store: BaseStore[str, Any], writes: Writes) -> None:
+        self.store = as_docstore(store)
+        self.writes = writes
+
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        return self.store.mget(keys)
+
+    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
+        return await self.store.amget(keys)
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        with self.writes.call("mset", key_value_pairs) as some:
+            self.store.mset(some)
+
+    async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        with self.writes.call("mset", key_value_pairs) as some:
+            await self.store.amset(some)
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        with self.writes.call("mdelete", keys) as some:
+            self.store.mdelete(some)
+
+    async def amdelete(self, keys: Sequence[str]) -> None:
+        with self.writes.call("mdelete", keys) as some:
+            await self.store.amdelete(some)
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        yield from self.store.yield_keys(prefix=prefix)
+
+    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
+        async for key in self.store.ayield_keys(prefix=prefix):
+            yield key
+
+
+class WatchedVectorStore(InMemoryVectorStore):
+    """A vector store whose writing calls are noted."""
+
+    def __init__(self, embedding: Embeddings, writes: Writes) -> None:
+        super().__init__(embedding)
+        self.writes = writes
+
+    def add_documents(
+        self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any
+    ) -> list[str]:
+        with self.writes.call("add_documents", documents) as some:
+            return super().add_documents(some, ids=ids and ids[: len(some)], **kwargs)
+
+    async def aadd_documents(
+        self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any
+    ) -> list[str]:
+        with self.writes.call("add_documents", documents) as some:
+            return await super().aadd_documents(some, ids=ids and ids[: len(some)], **kwargs)
+
+    def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> None:
+        with self.writes.call("delete", ids or []) as some:
+            super().delete(some, **kwargs)
+
+    async def adelete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> None:
+        with self.writes.call("delete", ids or []) as some:
+            super().delete(some, **kwargs)

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from langchain_rse import PRESETS, RSEConfig
+
+FINITE_FROM_0 = "a finite number of at least 0"
+FINITE_ABOVE_0 = "a finite number above 0"
+FINITE = "a finite number"
+NOT_NUMBERS: list[Any] = [
+    math.nan, math.inf, -math.inf, True, "1", b"1", "", None, [1.0], 1j, 10**400,
+]  # fmt: skip
+NOT_WHOLE: list[Any] = [1.0, 2.5, math.nan, math.inf, True, False, "3", b"3", [3]]
+
+
+def _each(field: str, allowed: str, values: Iterable[Any]) -> list[tuple[str, Any, str]]:
+    return [(field, value, allowed) for value in values]
+
+
+BAD: list[tuple[str, Any, str]] = [
+    *_each("solver", "one of 'greedy', 'best'", ("Greedy", "", None, 1, [])),
+    *_each("rank_fusion", "one of 'decay', 'mean'", ("max", "Decay", None, True, {})),
+    *_each("length_weighting", "one of 'none', 'linear', 'published'", ("log", None, False, 1.0)),
+    *_each(
+        "calibration",
+        "one of auto, identity, minmax, sigmoid, rank, cohere, voyage",
+        ("softmax", "beta(0, 1)", None, 1, []),
+    ),
+    *_each("irrelevant_chunk_penalty", FINITE_FROM_0, (*NOT_NUMBERS, -0.1, -5e-324, -1)),
+    *_each("decay_rate", FINITE_ABOVE_0, (*NOT_NUMBERS, 0, 0.0, -30)),
+    *_each("reference_length", FINITE_ABOVE_0, (*NOT_NUMBERS, 0, -0.0, -700)),
+    *_each("minimum_value", FINITE, NOT_NUMBERS),
+    *_each("max_length", "a whole number of at least 1", (*NOT_WHOLE, None, 0, -1)),
+    *_each("overall_max_length", "a whole number of at least 1", (*NOT_WHOLE, None, 0, -30)),
+    *_each("overall_max_length_extension", "a whole number of at least 0", (*NOT_WHOLE, None, -1)),
+    *_each(
+        "top_k_for_document_selection", "a whole number of at least 1 or None", (*NOT_WHOLE, 0, -1)
+    ),
+]
+
+
+def _short(value: Any) -> str:
+    return repr(value)[:20]
+
+
+@pytest.mark.parametrize(("field", "value", "allowed"), BAD, ids=_short)
+def test_a_bad_value_is_refused_by_name(field: str, value: Any, allowed: str) -> None:
+    message = f"^{re.escape(f'{field} must be {allowed}')}.*{re.escape(f'; got {value!r}')}$"
+    arguments: dict[str, Any] = {field: value}
+
+    with pytest.raises(ValueError, match=message):
+        RSEConfig(**arguments)
+    with pytest.raises(ValueError, match=message):
+        RSEConfig().replace(**arguments)
+
+
+def test_every_field_is_checked() -> None:
+    assert {field for field, _, _ in BAD} == {field.name for field in dataclasses.fields(RSEConfig)}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "stored"),
+    [
+        ("irrelevant_chunk_penalty", 0, 0.0),
+        ("irrelevant_chunk_penalty", np.float32(0.5), 0.5),
+        ("decay_rate", 1e-9, 1e-9),
+        ("reference_length", Fraction(1, 2), 0.5),
+        ("minimum_value", -3, -3.0),
+        ("max_length", 1, 1),
+        ("max_length", np.int64(7), 7),
+        ("overall_max_length", 1, 1),
+        ("overall_max_length_extension", 0, 0),
+        ("top_k_for_document_selection", 1, 1),
+        ("top_k_for_document_selection", None, None),
+        ("calibration", "beta(0.5, 2)", "beta(0.5, 2)"),
+        ("calibration", np.tanh, np.tanh),
+    ],
+)
+def test_good_values_become_plain_ones(field: str, value: Any, stored: Any) -> None:
+    arguments: dict[str, Any] = {field: value}
+
+    kept = getattr(RSEConfig(**arguments), field)
+
+    assert kept == stored
+    assert type(kept) is type(stored)
+
+
+def test_unknown_fields_are_refused() -> None:
+    arguments: dict[str, Any] = {"penalty": 0.1}
+
+    with pytest.raises(TypeError, match="penalty"):
+        RSEConfig(**arguments)
+    with pytest.raises(TypeError, match="penalty"):
+        RSEConfig().replace(**arguments)
+
+
+def test_fields_are_given_by_name() -> None:
+    positional: list[Any] = ["greedy"]
+
+    with pytest.raises(TypeError, match="positional"):
+        RSEConfig(*positional)
+
+
+def test_replace_returns_a_changed_copy() -> None:
+    config = RSEConfig(max_length=3)
+
+    changed = config.replace(max_length=4, minimum_value=0.2)
+
+    assert (config.max_length, config.minimum_value) == (3, 0.5)
+    assert changed == RSEConfig(max_length=4, minimum_value=0.2)
+    assert config.replace() == config
+
+
+@pytest.mark.parametrize("field", ["max_length", "something_else"])
+def test_a_config_cannot_be_changed(field: str) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(RSEConfig(), field, 3)
+
+
+def test_equal_configs_have_equal_hashes() -> None:
+    configs = {RSEConfig(decay_rate=30), RSEConfig(decay_rate=30.0), RSEConfig(decay_rate=31)}
+
+    assert len(configs) == 2
+    assert len(set(PRESETS.values())) == len(PRESETS)
+
+
+def test_the_default_is_the_published_balanced_preset() -> None:
+    assert RSEConfig() == PRESETS["dsrag-balanced"]
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_a_preset_is_found_by_name(name: str) -> None:
+    assert RSEConfig.of(name) is PRESETS[name]
+
+
+def test_a_config_is_its_own() -> None:
+    config = RSEConfig(max_length=3)
+
+    assert RSEConfig.of(config) is config
+
+
+@pytest.mark.parametrize("name", ["", "dsrag", "Kadane", None, 3, {"max_length": 3}, ["kadane"]])
+def test_an_unknown_preset_is_refused_with_those_there_are(name: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"got {name!r}")) as error:
+        RSEConfig.of(name)
+
+    assert all(preset in str(error.value) for preset in PRESETS)
+
+
+def test_the_presets_cannot_be_changed() -> None:
+    presets: Any = PRESETS
+
+    with pytest.raises(TypeError):
+        presets["dsrag-balanced"] = RSEConfig(max_length=1)

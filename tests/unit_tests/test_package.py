@@ -1,0 +1,141 @@
+"""The package as a whole: what it exports, documents and needs."""
+
+import importlib.metadata
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import langchain_rse
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(module.name for module in pkgutil.iter_modules(langchain_rse.__path__))
+# What an extra brings, by its name in imports.
+EXTRAS = [
+    "aiosqlite",
+    "chromadb",
+    "cohere",
+    "langchain_chroma",
+    "langchain_classic",
+    "langchain_cohere",
+    "langchain_community",
+    "matplotlib",
+    "psycopg",
+    "pypdf",
+    "rich",
+    "scipy",
+    "tqdm",
+    "typer",
+    "wordllama",
+]
+
+
+def without_extras(code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a Python that has none of the extras."""
+    blocker = f"""
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {EXTRAS!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Blocker())
+"""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", blocker + code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_base_install_indexes_and_retrieves_without_any_extra() -> None:
+    result = without_extras("""
+import asyncio
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_rse import RSERetriever, SQLDocStore
+retriever = RSERetriever(
+    vectorstore=InMemoryVectorStore(DeterministicFakeEmbedding(size=8)),
+    docstore=SQLDocStore("sqlite://"),
+)
+retriever.add_documents([Document("some text")], ids=["a"])
+assert retriever.invoke("some text")[0].page_content == "some text"
+assert asyncio.run(retriever.ainvoke("some text"))[0].page_content == "some text"
+try:
+    retriever.add_documents([Document("other text")], show_progress=True)
+except ImportError as error:
+    assert "pip install 'langchain-rse[progress]'" in str(error)
+else:
+    raise AssertionError
+""")
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_command_line_says_what_to_install() -> None:
+    result = without_extras("import runpy; runpy.run_module('langchain_rse', run_name='__main__')")
+    assert result.returncode == 1
+    assert "pip install 'langchain-rse[cli]'" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_embeddings_say_what_to_install() -> None:
+    result = without_extras(
+        "from langchain_rse.embeddings import WordLlamaEmbeddings\n"
+        "WordLlamaEmbeddings().embed_query('a')"
+    )
+    assert "ImportError: WordLlamaEmbeddings needs wordllama: pip install" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["scoring", "segmentation"])
+def test_the_algorithms_need_numpy_alone(name: str) -> None:
+    source = (ROOT / "langchain_rse" / f"{name}.py").read_text(encoding="utf-8")
+    imported = {line.split()[1].split(".")[0] for line in re.findall(r"(?m)^(?:im|fr).*", source)}
+    assert imported - sys.stdlib_module_names - {"numpy"} == set()
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "__main__"])
+def test_every_public_name_is_documented(name: str) -> None:
+    module = importlib.import_module(f"langchain_rse.{name}")
+    assert module.__doc__
+    source = inspect.getsource(module)
+    for public in getattr(module, "__all__", ()):
+        item = getattr(module, public)
+        if inspect.isclass(item) or inspect.isfunction(item):
+            assert item.__doc__, public
+            if inspect.isclass(item) and item.__module__ == module.__name__:
+                for attribute, member in vars(item).items():
+                    if attribute.startswith("_") or not inspect.isroutine(member):
+                        continue
+                    assert inspect.getdoc(member), f"{public}.{attribute}"
+        else:  # constants and aliases: a string below them
+            after = source.split(f"\n{public}", 1)[1]
+            assert '"""' in after.split("\n\n", 1)[0], public
+
+
+def test_exports_are_sorted_and_there() -> None:
+    assert langchain_rse.__all__ == sorted(
+        langchain_rse.__all__, key=lambda name: (not name.isupper(), name)
+    )
+    for name in langchain_rse.__all__:
+        assert hasattr(langchain_rse, name)
+
+
+def test_core_dependencies_stay_light() -> None:
+    needed = importlib.metadata.requires("langchain-rse") or []
+    names = {re.split(r"[^\w-]", line)[0].lower() for line in needed if "extra ==" not in line}
+    assert names == {
+        "langchain-core",
+        "langchain-text-splitters",
+        "numpy",
+        "pydantic",
+        "sqlalchemy",
+    }
+
+
+def test_the_package_is_typed() -> None:
+    assert (Path(langchain_rse.__path__[0]) / "py.typed").exists()

@@ -1,0 +1,855 @@
+"""What a user of the retriever relies on, each with the sync and the async methods."""
+
+import json
+import math
+import warnings
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnablePassthrough
+from langchain_core.stores import InMemoryByteStore, InMemoryStore
+from langchain_core.tools import create_retriever_tool
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter, TextSplitter
+from pydantic import Field
+
+from langchain_rse import (
+    PRESETS,
+    CandidateError,
+    CorruptRecordError,
+    MissingRecordError,
+    RSEConfig,
+    RSEIndexer,
+    RSERetriever,
+    SQLDocStore,
+)
+from langchain_rse.schema import chunk_key, document_key, manifest_key
+
+# Chunks are lines such as "b 30": a name, and the angle between the line and the query, in
+# degrees. So its similarity is the cosine of that angle.
+QUERY = "query 0"
+PLAIN = RSEConfig(
+    calibration="identity",
+    decay_rate=1e9,
+    irrelevant_chunk_penalty=0.5,
+    length_weighting="none",
+    minimum_value=0.0,
+    max_length=5,
+    overall_max_length=100,
+    top_k_for_document_selection=None,
+)
+
+
+class Angles(Embeddings):
+    def embed_query(self, text: str) -> list[float]:
+        angle = math.radians(float(text.rsplit(maxsplit=1)[-1]))
+        return [math.cos(angle), math.sin(angle)]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+class Lines(TextSplitter):
+    def split_text(self, text: str) -> list[str]:
+        return text.splitlines(keepends=True)
+
+
+def lines(*angles: float, name: str = "c") -> str:
+    return "".join(f"{name}{number} {angle}\n" for number, angle in enumerate(angles))
+
+
+class CountingStore(InMemoryStore):
+    """Counts reads, and can do something between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+        self.before_read: Callable[[int], None] = lambda _: None
+
+    def mget(self, keys: Sequence[str]) -> list[Any]:
+        self.reads += 1
+        self.before_read(self.reads)
+        return super().mget(keys)
+
+    async def amget(self, keys: Sequence[str]) -> list[Any]:
+        return self.mget(keys)
+
+
+class Scoreless(InMemoryVectorStore):
+    """A store that cannot give scores."""
+
+    def similarity_search_with_score(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+    async def asimilarity_search_with_score(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        found = super().similarity_search_with_score(query, k, **kwargs)
+        return [document for document, _ in found]
+
+    async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        return self.similarity_search(query, k, **kwargs)
+
+
+class RelevanceOnly(Scoreless):
+    """A store that gives nothing but relevance scores."""
+
+    def similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, score_threshold: float = -2, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        found = InMemoryVectorStore.similarity_search_with_score(self, query, k, **kwargs)
+        return [(document, score) for document, score in found if score >= score_threshold]
+
+    async def asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return self.similarity_search_with_relevance_scores(query, k, **kwargs)
+
+
+class Distances(InMemoryVectorStore):
+    """A store whose scores are distances, smaller is better."""
+
+    scale = 1.0
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        found = super().similarity_search_with_score(query, k, **kwargs)
+        return [(document, self.scale * (1 - score)) for document, score in found]
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return self.similarity_search_with_score(query, k, **kwargs)
+
+
+class FixedRetriever(BaseRetriever):
+    """Returns the same Documents for any query, and remembers how it was asked."""
+
+    documents: list[Document]
+    asked: list[dict[str, Any]] = Field(default_factory=list)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: Any, **kwargs: Any
+    ) -> list[Document]:
+        del query, run_manager
+        self.asked.append(kwargs)
+        return self.documents
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: Any, **kwargs: Any
+    ) -> list[Document]:
+        return self._get_relevant_documents(query, run_manager=run_manager, **kwargs)
+
+
+class Reranker(BaseDocumentCompressor):
+    """Puts documents in the order of their names, and drops those named "x"."""
+
+    scores: list[float] | None = None
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> list[Document]:
+        del query, callbacks
+        kept = sorted(
+            (document for document in documents if not document.page_content.startswith("x")),
+            key=lambda document: document.page_content,
+        )
+        scores: Sequence[float | None] = self.scores or [None] * len(kept)
+        # Copies without an id, as real compressors return them.
+        return [
+            Document(document.page_content, metadata={**document.metadata, "relevance_score": s})
+            for document, s in zip(kept, scores, strict=False)
+        ]
+
+
+class CohereRerank(Reranker):
+    """Known by its name."""
+
+
+Invoke = Callable[..., Awaitable[list[Document]]]
+
+
+@pytest.fixture(params=["sync", "async"])
+def invoke(request: pytest.FixtureRequest) -> Invoke:
+    async def call(retriever: Any, *args: Any, **kwargs: Any) -> list[Document]:
+        if request.param == "sync":
+            result: list[Document] = retriever.invoke(*args, **kwargs)
+        else:
+            result = await retriever.ainvoke(*args, **kwargs)
+        return result
+
+    return call
+
+
+def make(
+    texts: dict[str, str],
+    *,
+    vectorstore: VectorStore | None = None,
+    docstore: Any = None,
+    **kwargs: Any,
+) -> RSERetriever:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(Angles()) if vectorstore is None else vectorstore,
+        docstore=InMemoryByteStore() if docstore is None else docstore,
+        text_splitter=Lines(),
+        **{"config": PLAIN, **kwargs},
+    )
+    retriever.add_documents(
+        [Document(text, metadata={"source": name}) for name, text in texts.items()]
+    )
+    return retriever
+
+
+def ranges(segments: Sequence[Document]) -> list[tuple[str, int, int]]:
+    return [
+        (s.metadata["doc_id"], s.metadata["rse"]["chunk_start"], s.metadata["rse"]["chunk_end"])
+        for s in segments
+    ]
+
+
+# What comes back
+
+
+async def test_segments_by_hand(invoke: Invoke) -> None:
+    # Cosines 0, 1, 0.5, 0.94, 0 against a penalty of 0.45: values < 0, 0.55, 0.05, 0.49, < 0.
+    text = lines(90, 0, 60, 20, 90)
+    retriever = make({"a": text})
+    (segment,) = await invoke(retriever, QUERY, irrelevant_chunk_penalty=0.45)
+    assert segment.page_content == "c1 0\nc2 60\nc3 20\n"
+    assert segment.metadata["start_index"] == text.index("c1")
+    assert segment.metadata["end_index"] == text.index("c4")
+    cosine = math.cos(math.radians(20))
+    assert segment.metadata["relevance_score"] == pytest.approx(1.5 + cosine - 3 * 0.45)
+    assert segment.metadata["doc_id"] == segment.metadata["source"] == "a"
+    chunks = segment.metadata["rse"]["chunks"]
+    assert [chunk["index"] for chunk in chunks] == [1, 2, 3]
+    assert [chunk["length"] for chunk in chunks] == [5, 6, 6]
+    assert [chunk["rank"] for chunk in chunks] == [0, 2, 1]
+    assert [chunk["score"] for chunk in chunks] == pytest.approx([1, 0.5, cosine])
+    assert [chunk["relevance"] for chunk in chunks] == pytest.approx([1, 0.5, cosine])
+
+
+async def test_a_chunk_between_candidates_is_filled_in(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0, 95, 0)}, fetch_k=2)
+    (segment,) = await invoke(retriever, QUERY, irrelevant_chunk_penalty=0.4)
+    assert segment.page_content == lines(0, 95, 0)
+    assert segment.metadata["rse"]["chunks"][1] == {"index": 1, "length": 6, "filled": True}
+
+
+async def test_metadata_and_id_survive_json_and_repeat(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0, 10, 90)})
+    first, second = await invoke(retriever, QUERY), await invoke(retriever, QUERY)
+    assert first == second
+    assert json.loads(json.dumps(first[0].metadata)) == first[0].metadata
+    assert first[0].id is not None
+    retriever.add_documents([Document(lines(0, 10, 80), metadata={"source": "a"})])
+    assert (await invoke(retriever, QUERY))[0].id != first[0].id
+
+
+async def test_pages_of_a_segment(invoke: Invoke) -> None:
+    retriever = make({})
+    pages = [lines(90, 0, name="p"), lines(0, 90, name="q"), lines(90, name="r")]
+    retriever.add_documents(
+        [
+            Document(page, metadata={"source": "a", "page": number, "title": "T"})
+            for number, page in enumerate(pages)
+        ]
+    )
+    (segment,) = await invoke(retriever, QUERY, irrelevant_chunk_penalty=0.4)
+    assert segment.page_content == "p1 0\n\n\nq0 0\n"
+    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 1)
+    assert segment.metadata["title"] == "T"
+    assert "page" not in segment.metadata
+
+
+async def test_order(invoke: Invoke) -> None:
+    retriever = make({"a": lines(30, 90, 90, 90, 90, 20), "b": lines(0, 90)})
+    by_document = await invoke(retriever, QUERY)
+    assert ranges(by_document) == [("b", 0, 1), ("a", 0, 1), ("a", 5, 6)]
+    by_relevance = await invoke(retriever, QUERY, order="relevance")
+    assert ranges(by_relevance) == [("b", 0, 1), ("a", 5, 6), ("a", 0, 1)]
+
+
+async def test_k_keeps_the_best(invoke: Invoke) -> None:
+    retriever = make({"a": lines(30, 90, 90, 90, 90, 20), "b": lines(0, 90)}, k=2)
+    assert ranges(await invoke(retriever, QUERY)) == [("b", 0, 1), ("a", 5, 6)]
+    assert ranges(await invoke(retriever, QUERY, k=1)) == [("b", 0, 1)]
+    assert len(await invoke(retriever, QUERY, k=None)) == 3
+
+
+@pytest.mark.parametrize("query", ["", "  \n"])
+async def test_an_empty_query_finds_nothing(invoke: Invoke, query: str) -> None:
+    assert await invoke(make({"a": lines(0)}), query) == []
+
+
+async def test_nothing_relevant_gives_nothing(invoke: Invoke) -> None:
+    assert await invoke(make({"a": lines(80, 85)}), QUERY) == []
+    assert await invoke(make({"a": lines(0, 0)}), QUERY, minimum_value=1.5) == []
+
+
+async def test_an_empty_index_gives_nothing(invoke: Invoke) -> None:
+    assert await invoke(make({}), QUERY) == []
+
+
+# Candidates from any store or retriever
+
+
+async def test_distances_lead_to_the_same_segments(invoke: Invoke) -> None:
+    texts = {"a": lines(90, 0, 60, 0, 90), "b": lines(70, 20, 100)}
+    expected = await invoke(make(texts), QUERY, calibration="minmax")
+    vectorstore = Distances(Angles())
+    vectorstore.scale = 7.0
+    found = await invoke(make(texts, vectorstore=vectorstore), QUERY, calibration="minmax")
+    assert ranges(found) == ranges(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.metadata["relevance_score"] == pytest.approx(other.metadata["relevance_score"])
+
+
+async def test_a_store_with_relevance_scores_only(invoke: Invoke) -> None:
+    texts = {"a": lines(90, 0, 60, 0, 90)}
+    expected = await invoke(make(texts), QUERY)
+    assert await invoke(make(texts, vectorstore=RelevanceOnly(Angles())), QUERY) == expected
+
+
+async def test_a_score_threshold_goes_to_the_relevance_scores(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0, 90, 40)}, vectorstore=RelevanceOnly(Angles()))
+    (segment,) = await invoke(retriever, QUERY, search_kwargs={"score_threshold": 0.9})
+    assert ranges([segment]) == [("a", 0, 1)]
+
+
+async def test_a_store_without_scores_goes_by_rank(invoke: Invoke) -> None:
+    retriever = make({"a": lines(90, 0, 60, 0, 90)}, vectorstore=Scoreless(Angles()))
+    (segment,) = await invoke(retriever, QUERY, decay_rate=2.0, irrelevant_chunk_penalty=0.2)
+    chunks = {chunk["index"]: chunk for chunk in segment.metadata["rse"]["chunks"]}
+    assert chunks[1]["score"] is None
+    assert chunks[2]["relevance"] == pytest.approx(0.8 * math.exp(-2 / 2))
+
+
+@pytest.mark.parametrize("name", ["relevance_score", "score", "other"])
+async def test_a_wrapped_retriever(invoke: Invoke, name: str) -> None:
+    source = make({"a": lines(90, 0, 55, 20, 90)})
+    assert source.vectorstore is not None
+    found = source.vectorstore.similarity_search_with_score(QUERY, k=5)
+    base = FixedRetriever(
+        documents=[
+            document.model_copy(update={"metadata": {**document.metadata, name: score}})
+            for document, score in found
+        ]
+    )
+    retriever = RSERetriever(base_retriever=base, docstore=source.docstore, config=PLAIN)
+    segments = await invoke(retriever, QUERY)
+    if name == "other":  # no score: ranks alone, all candidates at 0.8
+        assert ranges(segments) == [("a", 0, 5)]
+    else:
+        assert segments == await invoke(source, QUERY)
+        assert ranges(segments) == [("a", 1, 4)]
+    assert ranges(await invoke(retriever, QUERY, fetch_k=1)) == [("a", 1, 2)]
+
+
+async def test_a_wrapped_retriever_gets_the_search_arguments(invoke: Invoke) -> None:
+    base = FixedRetriever(documents=[])
+    retriever = RSERetriever(
+        base_retriever=base, docstore=InMemoryStore(), search_kwargs={"lang": "en"}
+    )
+    assert await invoke(retriever, QUERY, filter={"a": 1}) == []
+    assert base.asked == [{"lang": "en", "filter": {"a": 1}}]
+
+
+@pytest.mark.parametrize("scores", [[0.1, 0.9, 0.5], [math.nan] * 3, [0.9, None, 0.1], ["a"] * 3])
+async def test_scores_that_cannot_be_meant_count_as_none(invoke: Invoke, scores: list[Any]) -> None:
+    source = make({"a": lines(0, 1, 2)})
+    assert source.vectorstore is not None
+    documents = source.vectorstore.similarity_search(QUERY, k=3)
+    for document, score in zip(documents, scores, strict=True):
+        document.metadata["score"] = score
+    retriever = RSERetriever(
+        base_retriever=FixedRetriever(documents=documents), docstore=source.docstore, config=PLAIN
+    )
+    (segment,) = await invoke(retriever, QUERY)
+    relevances = [chunk["relevance"] for chunk in segment.metadata["rse"]["chunks"]]
+    assert relevances == pytest.approx([0.8] * 3)
+
+
+async def test_a_chunk_that_comes_twice_counts_once(invoke: Invoke) -> None:
+    source = make({"a": lines(0, 90)})
+    assert source.vectorstore is not None
+    documents = source.vectorstore.similarity_search(QUERY, k=1) * 3
+    retriever = RSERetriever(
+        base_retriever=FixedRetriever(documents=documents), docstore=source.docstore, config=PLAIN
+    )
+    (segment,) = await invoke(retriever, QUERY)
+    assert segment.metadata["relevance_score"] == pytest.approx(0.3)
+
+
+async def test_a_filter_reaches_the_store(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0, 90), "b": lines(10, 90)})
+
+    def only_b(document: Document) -> bool:
+        return bool(document.metadata["source"] == "b")
+
+    assert ranges(await invoke(retriever, QUERY, filter=only_b)) == [("b", 0, 1)]
+    filtered = make({"a": lines(0), "b": lines(10)}, search_kwargs={"filter": only_b})
+    assert ranges(await invoke(filtered, QUERY)) == [("b", 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("doc_id", None),
+        ("doc_id", 7),
+        ("chunk_index", None),
+        ("chunk_index", "3"),
+        ("chunk_index", -1),
+        ("chunk_index", True),
+        ("rse_version", None),
+    ],
+)
+async def test_a_candidate_that_is_no_chunk_of_ours(
+    invoke: Invoke, name: str, value: object
+) -> None:
+    metadata = {"doc_id": "a", "chunk_index": 0, "rse_version": "v", name: value}
+    base = FixedRetriever(documents=[Document("text", metadata=metadata)])
+    retriever = RSERetriever(base_retriever=base, docstore=InMemoryStore())
+    with pytest.raises(CandidateError, match=rf"{name}=.*add_documents"):
+        await invoke(retriever, QUERY)
+
+
+# Rerankers
+
+
+async def test_a_reranker_decides_order_and_membership(invoke: Invoke) -> None:
+    texts = {"a": "b 0\nx 0\na 40\n", "c": "x 0\n"}
+    retriever = make(texts, reranker=Reranker(scores=[0.9, 0.7]))
+    (segment,) = await invoke(retriever, QUERY, irrelevant_chunk_penalty=0.1)
+    chunks = segment.metadata["rse"]["chunks"]
+    assert ranges([segment]) == [("a", 0, 3)]
+    assert [chunk.get("rank") for chunk in chunks] == [1, None, 0]
+    assert [chunk.get("score") for chunk in chunks] == [0.7, None, 0.9]
+    assert chunks[1]["filled"] is True
+
+
+async def test_a_known_reranker_has_its_own_calibration(invoke: Invoke) -> None:
+    texts = {"a": "a 0\nb 0\n"}
+    scores = [0.5, 0.25]
+    known = make(texts, reranker=CohereRerank(scores=scores))
+    other = make(texts, reranker=Reranker(scores=scores))
+
+    async def relevances(retriever: RSERetriever) -> list[float]:
+        segments = await invoke(
+            retriever, QUERY, calibration="auto", irrelevant_chunk_penalty=0.1, minimum_value=0
+        )
+        chunks = [chunk for segment in segments for chunk in segment.metadata["rse"]["chunks"]]
+        return [chunk["relevance"] for chunk in chunks]
+
+    # I_0.5(0.4, 0.4) is 1/2 by symmetry; minmax makes of two scores 1 and 0.
+    assert (await relevances(known))[0] == pytest.approx(0.5)
+    assert await relevances(other) == pytest.approx([1])
+
+
+# The docstore
+
+
+async def test_two_reads_however_many_segments(invoke: Invoke) -> None:
+    store = CountingStore()
+    texts = {f"d{n}": lines(*[0, 90, 90, 90, 90, 90] * 20, name=f"n{n}-") for n in range(9)}
+    retriever = make(texts, docstore=store)
+    store.reads = 0
+    segments = await invoke(retriever, QUERY)
+    assert len(segments) > 50
+    assert store.reads == 2
+
+
+def lost(retriever: RSERetriever, doc_id: str, *chunks: int) -> None:
+    """Delete chunks behind the retriever's back."""
+    key = document_key(doc_id)
+    (manifest,) = retriever.docstore.mget([manifest_key(key)])
+    assert manifest is not None
+    version = manifest.metadata["current"][0]
+    retriever.docstore.mdelete([chunk_key(key, version, chunk) for chunk in chunks])
+
+
+async def test_lost_chunks_raise(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0, 0, 0)})
+    lost(retriever, "a", 1)
+    with pytest.raises(MissingRecordError, match=r"chunk\(s\) 1 of document 'a'.*on_missing"):
+        await invoke(retriever, QUERY)
+
+
+async def test_lost_chunks_split_the_segment(invoke: Invoke) -> None:
+    retriever = make(
+        {"a": lines(0, 0, 95, 0, 40, 95, 0)},
+        on_missing="split",
+        fetch_k=5,
+        config=PLAIN.replace(irrelevant_chunk_penalty=0.4, max_length=7),
+    )
+    lost(retriever, "a", 3)
+    segments = await invoke(retriever, QUERY)
+    assert ranges(segments) == [("a", 0, 2), ("a", 4, 7)]
+    # 0.6 + 0.6 of chunks 0 and 1; (0.77 - 0.4) - 0.4 + 0.6 of chunks 4 to 6
+    values = [segment.metadata["relevance_score"] for segment in segments]
+    assert values == pytest.approx([1.2, math.cos(math.radians(40)) - 0.2])
+    assert segments[0].page_content == "c0 0\nc1 0\n"
+
+
+async def test_all_chunks_lost(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0)}, on_missing="split")
+    lost(retriever, "a", 0)
+    assert await invoke(retriever, QUERY) == []
+
+
+async def test_a_lost_document(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0), "b": lines(1)})
+    retriever.docstore.mdelete([manifest_key(document_key("a"))])
+    with pytest.raises(MissingRecordError, match=r"document\(s\) 'a'.*Are the two stores a pair"):
+        await invoke(retriever, QUERY)
+    assert ranges(await invoke(retriever, QUERY, on_missing="split")) == [("b", 0, 1)]
+
+
+async def test_corrupt_records_are_named(invoke: Invoke) -> None:
+    store = InMemoryByteStore()
+    retriever = make({"a": lines(0, 0)}, docstore=store)
+    for key in list(store.yield_keys()):
+        (intact,) = store.mget([key])
+        assert intact is not None
+        for broken in (b"{", b'{"page_content": "text", "metadata": {}}', b"[]"):
+            store.mset([(key, broken)])
+            with pytest.raises(CorruptRecordError, match=key):
+                await invoke(retriever, QUERY)
+        store.mset([(key, intact)])
+    assert ranges(await invoke(retriever, QUERY)) == [("a", 0, 2)]
+
+
+async def test_a_chunk_beyond_the_end_is_named(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0)})
+    assert retriever.vectorstore is not None
+    (document,) = retriever.vectorstore.similarity_search(QUERY, k=1)
+    document.metadata["chunk_index"] = 5
+    broken = RSERetriever(
+        base_retriever=FixedRetriever(documents=[document]), docstore=retriever.docstore
+    )
+    with pytest.raises(CorruptRecordError, match=r"chunk 5 of document 'a'.*only 1"):
+        await invoke(broken, QUERY)
+
+
+async def test_candidates_of_another_version_do_not_count(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0, 0)})
+    assert retriever.vectorstore is not None
+    stale = retriever.vectorstore.similarity_search(QUERY, k=2)
+    retriever.add_documents([Document(lines(0, 90, name="new"), metadata={"source": "a"})])
+    current = retriever.vectorstore.similarity_search(QUERY, k=1)
+    both = RSERetriever(
+        base_retriever=FixedRetriever(documents=stale + current),
+        docstore=retriever.docstore,
+        config=PLAIN,
+    )
+    (segment,) = await invoke(both, QUERY)
+    assert segment.page_content == "new0 0\n"
+    assert segment.metadata["rse"]["chunks"][0]["rank"] == 0
+
+
+@pytest.mark.parametrize("times", [1, 99])
+async def test_a_document_replaced_while_it_is_read(invoke: Invoke, times: int) -> None:
+    store = CountingStore()
+    retriever = make({"a": lines(0, 0, name="v")}, docstore=store)
+    replaced = 0
+
+    def replace(reads: int) -> None:
+        nonlocal replaced
+        if reads % 2 == 0 and replaced < times:
+            replaced += 1
+            store.before_read = lambda _: None
+            text = lines(*[0] * (replaced + 2), name=f"w{replaced}-")
+            retriever.add_documents([Document(text, metadata={"source": "a"})])
+            store.reads, store.before_read = 0, replace
+
+    store.reads, store.before_read = 0, replace
+    if times == 1:
+        (segment,) = await invoke(retriever, QUERY)
+        assert segment.page_content == lines(0, 0, 0, name="w1-")
+    else:
+        with pytest.raises(MissingRecordError, match="replaced or deleted during each of 3"):
+            await invoke(retriever, QUERY)
+
+
+async def test_errors_say_during_which_step_they_came_up(
+    invoke: Invoke, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(InMemoryVectorStore):
+        def similarity_search_with_score(self, *_: Any, **__: Any) -> Any:
+            raise ConnectionError("no route")
+
+        async def asimilarity_search_with_score(self, *_: Any, **__: Any) -> Any:
+            raise ConnectionError("no route")
+
+    retriever = RSERetriever(vectorstore=Failing(Angles()), docstore=InMemoryStore())
+    with pytest.raises(ConnectionError, match="no route") as raised:
+        await invoke(retriever, QUERY)
+    said = getattr(raised.value, "__notes__", [caplog.text])
+    assert "searching Failing" in "".join(said)
+
+
+# Construction and calls
+
+
+def test_exactly_one_source() -> None:
+    store = InMemoryVectorStore(Angles())
+    with pytest.raises(ValueError, match=r"exactly one of vectorstore and base_retriever.*neither"):
+        RSERetriever(docstore=InMemoryStore())
+    with pytest.raises(ValueError, match=r"exactly one of vectorstore and base_retriever.*both"):
+        RSERetriever(
+            vectorstore=store,
+            base_retriever=FixedRetriever(documents=[]),
+            docstore=InMemoryStore(),
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"fetchk": 3}, "fetchk"),
+        ({"fetch_k": 0}, r"(?s)fetch_k.*greater than or equal to 1.*input_value=0"),
+        ({"k": 0}, r"(?s)k\n.*greater than or equal to 1.*input_value=0"),
+        ({"k": "3"}, r"(?s)k\n.*valid integer"),
+        ({"order": "best"}, r"(?s)order.*'document' or 'relevance'.*'best'"),
+        ({"on_missing": "skip"}, r"(?s)on_missing.*'raise' or 'split'"),
+        ({"config": "balance"}, r"(?s)config.*dsrag-balanced.*'balance'"),
+        ({"search_kwargs": {"k": 5}}, r"(?s)search_kwargs.*fetch_k"),
+        ({"docstore": {}}, r"(?s)docstore.*BaseStore.*dict"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
+    good = {"vectorstore": InMemoryVectorStore(Angles()), "docstore": InMemoryStore()}
+    with pytest.raises(ValueError, match=message):
+        RSERetriever(**{**good, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"fetch_k": 0}, "fetch_k"),
+        ({"irrelevant_chunk_penalty": -0.1}, "irrelevant_chunk_penalty.*at least 0.*-0.1"),
+        ({"irrelevant_chunk_penalty": math.nan}, "irrelevant_chunk_penalty.*nan"),
+        ({"search_kwargs": {"k": 5}}, "fetch_k"),
+    ],
+)
+async def test_bad_arguments_of_a_call_are_named(
+    invoke: Invoke, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        await invoke(make({}), QUERY, **arguments)
+
+
+async def test_unknown_arguments_of_a_call_are_errors(invoke: Invoke) -> None:
+    with pytest.raises(TypeError, match=r"unknown argument\(s\) penalty.*irrelevant_chunk_penalty"):
+        await invoke(make({}), QUERY, penalty=0.3)
+    with pytest.raises(TypeError, match="RunnableConfig"):
+        await invoke(make({}), QUERY, config="kadane")
+
+
+async def test_overrides_per_call(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0, 90, 90, 0), "b": lines(20)})
+    assert ranges(await invoke(retriever, QUERY)) == [("a", 0, 1), ("a", 3, 4), ("b", 0, 1)]
+    long = await invoke(retriever, QUERY, irrelevant_chunk_penalty=0.2)
+    assert ranges(long) == [("a", 0, 4), ("b", 0, 1)]
+    assert len(await invoke(retriever, QUERY)) == 3  # nothing stuck
+
+
+async def test_overrides_by_config(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0, 90, 90, 5), "b": lines(20)})
+    one = retriever.with_config(configurable={"k": 1, "thread_id": "t"})
+    assert len(await invoke(one, QUERY)) == 1
+    assert len(await invoke(one, QUERY, k=2)) == 2
+    # LangChain's own way, which also reaches the preset.
+    fields = retriever.configurable_fields(
+        config=ConfigurableField(id="rse"), fetch_k=ConfigurableField(id="candidates")
+    )
+    chosen = fields.with_config(configurable={"rse": "kadane", "candidates": 1})
+    assert ranges(await invoke(chosen, QUERY)) == [("a", 0, 1)]
+
+
+async def test_batch() -> None:
+    retriever = make({"a": lines(0, 90), "b": lines(89.9, 45)})
+    queries = ["query 0", "query 90", ""]
+    expected = [retriever.invoke(query) for query in queries]
+    assert [len(segments) for segments in expected] == [2, 2, 0]
+    assert retriever.batch(queries) == expected
+    assert await retriever.abatch(queries) == expected
+    assert [len(found) for found in retriever.batch(queries, k=1)] == [1, 1, 0]
+
+
+def test_presets_by_name() -> None:
+    for name, config in PRESETS.items():
+        assert make({}, config=name).config == config
+    store = InMemoryVectorStore(Angles())
+    assert RSERetriever(vectorstore=store, docstore=InMemoryStore()).config == RSEConfig()
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+async def test_every_preset_finds_the_relevant_run(invoke: Invoke, preset: str) -> None:
+    far = [90.0] * 10
+    retriever = make({"a": lines(*far, 1, 2, 3, *far), "b": lines(*far)}, config=preset)
+    segments = await invoke(retriever, QUERY, order="relevance")
+    start, end = ranges(segments)[0][1:]
+    assert segments[0].metadata["doc_id"] == "a"
+    assert start <= 10
+    assert end >= 13
+
+
+async def test_a_retriever_without_a_vector_store_cannot_write() -> None:
+    retriever = RSERetriever(base_retriever=FixedRetriever(documents=[]), docstore=InMemoryStore())
+    with pytest.raises(ValueError, match="RSEIndexer"):
+        retriever.add_documents([Document("text")])
+    with pytest.raises(ValueError, match="RSEIndexer"):
+        await retriever.aadd_documents([Document("text")])
+    with pytest.raises(ValueError, match="RSEIndexer"):
+        retriever.delete(["a"])
+
+
+async def test_add_and_delete_async(invoke: Invoke) -> None:
+    retriever = make({})
+    assert await retriever.aadd_documents([Document(lines(0))], ids=["a"]) == ["a"]
+    assert ranges(await invoke(retriever, QUERY)) == [("a", 0, 1)]
+    assert await retriever.adelete(["a", "b"]) == ["a"]
+    assert await invoke(retriever, QUERY) == []
+
+
+def test_the_default_splitter() -> None:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(Angles()), docstore=SQLDocStore("sqlite://")
+    )
+    retriever.add_documents([Document("word 0 " * 300)], ids=["a"])
+    (segment, *_) = retriever.invoke(QUERY, minimum_value=0.0)
+    assert 700 < segment.metadata["rse"]["chunks"][0]["length"] <= 801
+
+
+# In LangChain
+
+
+class Runs(BaseCallbackHandler):
+    def __init__(self) -> None:
+        self.starts: list[tuple[str, Any, Any, dict[str, Any]]] = []
+
+    def on_retriever_start(
+        self, serialized: Any, query: str, *, run_id: Any, parent_run_id: Any = None, **kw: Any
+    ) -> None:
+        del serialized, query
+        self.starts.append((kw.get("name", ""), run_id, parent_run_id, kw.get("metadata") or {}))
+
+
+async def test_children_are_traced(invoke: Invoke) -> None:
+    runs = Runs()
+    retriever = RSERetriever(base_retriever=FixedRetriever(documents=[]), docstore=InMemoryStore())
+    await invoke(retriever, QUERY, {"callbacks": [runs]})
+    (parent, child) = runs.starts
+    assert (parent[0], child[0]) == ("RSERetriever", "FixedRetriever")
+    assert child[2] == parent[1]
+
+
+async def test_traces_name_the_store(invoke: Invoke) -> None:
+    runs = Runs()
+    await invoke(make({}), QUERY, {"callbacks": [runs]})
+    metadata = runs.starts[0][3]
+    assert metadata["ls_retriever_name"] == "rse"
+    assert metadata["ls_vector_store_provider"] == "InMemoryVectorStore"
+    assert metadata["ls_embedding_provider"] == "Angles"
+
+
+async def test_in_a_chain(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0, 10, 90)})
+
+    def join(segments: list[Document]) -> str:
+        return "".join(segment.page_content for segment in segments)
+
+    def answer(prompt: Any) -> str:
+        return str(prompt.to_messages()[0].content)
+
+    chain: Any = (
+        {"context": retriever | join, "question": RunnablePassthrough()}
+        | ChatPromptTemplate.from_template("{context}|{question}")
+        | RunnableLambda(answer)
+        | StrOutputParser()
+    )
+    assert await invoke(chain, QUERY) == f"{lines(0, 10)}|{QUERY}"  # type: ignore[comparison-overlap]
+
+
+async def test_as_a_tool(invoke: Invoke) -> None:
+    retriever = make({"a": lines(0, 10, 90), "b": lines(5)})
+    tool = create_retriever_tool(retriever, "search", "Searches.", document_separator="---")
+    assert await invoke(tool, {"query": QUERY}) == f"{lines(0, 10)}---{lines(5)}"  # type: ignore[comparison-overlap]
+
+
+# For any text, splitter and history
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[str, str]]:
+    words = st.sampled_from(["alpha ", "beta\n", "gamma. ", "\n\n", "é😀 ", "אב ", "\t", "a", "0 "])
+    texts = st.lists(words, min_size=1, max_size=60).map("".join)
+    return draw(st.lists(st.tuples(st.sampled_from("ab"), texts), min_size=1, max_size=5))
+
+
+class Letters(Embeddings):
+    """Counts some letters: enough for a ranking."""
+
+    def embed_query(self, text: str) -> list[float]:
+        return [1.0, *(float(text.count(letter)) for letter in "abg0")]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    history=histories(),
+    size=st.integers(5, 40),
+    overlap=st.integers(0, 4),
+    keep=st.booleans(),
+    preset=st.sampled_from(list(PRESETS)),
+    penalty=st.sampled_from([0.0, 0.1, 0.3]),
+)
+def test_segments_are_slices_of_the_last_text(
+    *,
+    history: list[tuple[str, str]],
+    size: int,
+    overlap: int,
+    keep: bool,
+    preset: str,
+    penalty: float,
+) -> None:
+    vectorstore, docstore = InMemoryVectorStore(Letters()), InMemoryByteStore()
+    splitter = RecursiveCharacterTextSplitter(
+        chunk_size=size, chunk_overlap=overlap, keep_separator=keep
+    )
+    indexer = RSEIndexer(vectorstore, docstore, text_splitter=splitter)
+    with warnings.catch_warnings():
+        # Overlap makes this splitter repeat itself at the end of some texts.
+        warnings.filterwarnings("ignore", message=".*lie wholly inside")
+        for doc_id, text in history:
+            indexer.add_documents([Document(text)], ids=[doc_id])
+    texts = dict(history)
+    retriever = RSERetriever(
+        vectorstore=vectorstore, docstore=docstore, config=PRESETS[preset], fetch_k=7
+    )
+    segments = retriever.invoke("beta gamma", irrelevant_chunk_penalty=penalty, minimum_value=0.0)
+    taken: set[tuple[str, int]] = set()
+    for segment in segments:
+        metadata = segment.metadata
+        text = texts[metadata["doc_id"]]
+        assert segment.page_content == text[metadata["start_index"] : metadata["end_index"]]
+        places = {
+            (metadata["doc_id"], place)
+            for place in range(metadata["start_index"], metadata["end_index"])
+        }
+        assert not places & taken
+        taken |= places
