@@ -116,11 +116,11 @@ def _number(
     def check(name: str, value: Any) -> float:  # noqa: ANN401
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         if (
             not math.isfinite(number)
-            or isinstance(value, (bool, str))
+            or isinstance(value, (bool, str, bytes, bytearray))
             or (least is not None and number < least)
             or (above is not None and number <= above)
         ):

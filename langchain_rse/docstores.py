@@ -150,7 +150,10 @@ def decode_document(text: str | bytes, key: str) -> Document:
         CorruptRecordError: If the text is something else; the message names the key.
     """
     try:
-        fields = json.loads(text, object_hook=_from_json)
+        if isinstance(text, bytes):
+            text = text.decode()
+        # A hook is called for every object: only where there is something for it.
+        fields = json.loads(text, object_hook=_from_json if _TAG in text else None)
         return Document(
             page_content=fields["page_content"],
             metadata=fields.get("metadata", {}),
@@ -465,8 +468,8 @@ class SQLDocStore(BaseStore[str, Document]):
         return [decode_document(values[key], key) if key in values else None for key in keys]
 
     def _rows_of(self, connection: Connection, keys: Sequence[str]) -> dict[str, str]:
-        rows = connection.execute(self._select, {"keys": keys})
-        return {row.key: row.value for row in rows}
+        rows = connection.execute(self._select, {"keys": keys}).all()
+        return {key: value for key, value in rows}  # noqa: C416 - dict() has no type for rows
 
     def _find_undecodable(self, connection: Connection, keys: Sequence[str]) -> None:
         """Name the record that SQLite cannot decode: it does not say."""

@@ -316,10 +316,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             return []
         for _ in range(_ATTEMPTS):
             candidates = yield from self._fetch(query, settings, callbacks)
-            hits = _hits(candidates)
-            layouts = yield from self._layouts(hits, settings)
-            hits = [hit for hit in hits if _is_current(hit, layouts)]
-            hits = self._with_relevance(hits, settings.config)
+            hits, layouts = yield from self._select_documents(_hits(candidates), settings)
             chosen = _choose(hits, layouts, settings.config)[: settings.k]
             chunks = yield from read_chunks(
                 self.docstore,
@@ -377,6 +374,41 @@ class RSERetriever(QuerySettings, BaseRetriever):
             (document, _number(document.metadata.get(RELEVANCE_SCORE))) for document in reranked
         ]
 
+    def _select_documents(
+        self, hits: list[_Hit], settings: QuerySettings
+    ) -> Steps[tuple[list[_Hit], dict[str, Layout]]]:
+        """The hits in the documents that count, with their relevance, and the documents' layouts.
+
+        One read, unless it shows that some of the best hits are of versions that are no
+        longer current: then others move up.
+        """
+        layouts: dict[str, Layout] = {}
+        lost: set[str] = set()
+        while True:
+            best = {hit.key for hit in hits[: settings.config.top_k_for_document_selection]}
+            unread = best - layouts.keys()
+            if not unread:
+                break
+            found = yield from self._layouts([hit for hit in hits if hit.key in unread], settings)
+            layouts |= found
+            lost |= unread - found.keys()
+            hits = [
+                hit
+                for hit in hits
+                if hit.key not in lost
+                and (hit.key not in layouts or _is_current(hit, layouts[hit.key]))
+            ]
+        relevance = relevance_of(
+            [hit.score for hit in hits],
+            settings.config,
+            reranker=None if self.reranker is None else type(self.reranker).__name__,
+        )
+        return [
+            hit._replace(rank=rank, relevance=worth)
+            for rank, (hit, worth) in enumerate(zip(hits, relevance.tolist(), strict=True))
+            if hit.key in best
+        ], layouts
+
     def _layouts(self, hits: Sequence[_Hit], settings: QuerySettings) -> Steps[dict[str, Layout]]:
         windows = {
             version: find_windows(sorted(hit.chunk for hit in some), settings.config)
@@ -393,17 +425,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 "over them"
             )
         return known
-
-    def _with_relevance(self, hits: Sequence[_Hit], config: RSEConfig) -> list[_Hit]:
-        relevance = relevance_of(
-            [hit.score for hit in hits],
-            config,
-            reranker=None if self.reranker is None else type(self.reranker).__name__,
-        )
-        return [
-            hit._replace(rank=rank, relevance=worth)
-            for rank, (hit, worth) in enumerate(zip(hits, relevance.tolist(), strict=True))
-        ]
 
 
 K = TypeVar("K")
@@ -522,10 +543,9 @@ def _grouped(items: Iterable[T], name: Callable[[T], K]) -> dict[K, list[T]]:
     return groups
 
 
-def _is_current(hit: _Hit, layouts: Mapping[str, Layout]) -> bool:
+def _is_current(hit: _Hit, layout: Layout) -> bool:
     """Whether a hit belongs to the version that queries see."""
-    layout = layouts.get(hit.key)
-    if layout is None or layout.version != hit.version:
+    if layout.version != hit.version:
         return False
     chunks = layout.manifest.current.chunks if layout.manifest.current else 0
     if hit.chunk >= chunks:
@@ -540,8 +560,7 @@ def _choose(
     hits: Sequence[_Hit], layouts: Mapping[str, Layout], config: RSEConfig
 ) -> list[_Choice]:
     """The segments, best first."""
-    selected = {hit.key for hit in hits[: config.top_k_for_document_selection]}
-    groups = _grouped((hit for hit in hits if hit.key in selected), lambda hit: hit.key)
+    groups = _grouped(hits, lambda hit: hit.key)
     documents = []
     for key, some in groups.items():
         ordered = sorted(some, key=lambda hit: hit.chunk)

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "RANK_RELEVANCE",
     "Calibration",
-    "best_first_scores",
     "beta_cdf",
     "calibrate",
     "check_calibration",
@@ -83,9 +82,10 @@ def calibrate(
             something else than one number a candidate.
     """
     check_calibration(method)
-    usable = best_first_scores(scores)
-    if usable is None or method == "rank":
+    oriented = _orient(scores)
+    if oriented is None or method == "rank":
         return np.full(len(scores), RANK_RELEVANCE)
+    usable, are_distances = oriented
     if not usable.size:
         return usable
     if callable(method):
@@ -103,7 +103,7 @@ def calibrate(
     if method == "sigmoid":
         return sigmoid(usable)
     # What is left has a scale of its own, so a distance has to become a similarity.
-    similarity = 1.0 + usable if _are_distances(scores) else usable
+    similarity = 1.0 + usable if are_distances else usable
     similarity = similarity.clip(0.0, 1.0)
     parameters = _beta_parameters(method)
     return similarity if parameters is None else beta_cdf(similarity, *parameters)
@@ -132,34 +132,26 @@ def check_calibration(method: Calibration) -> Calibration:
     )
 
 
-def best_first_scores(scores: Sequence[float | None] | Floats) -> Floats | None:
-    """Scores as an array in which higher is better, or None if they cannot be used.
+def _orient(scores: Sequence[float | None] | Floats) -> tuple[Floats, bool] | None:
+    """Scores of which higher is better, and whether they were distances, now negated.
 
-    Args:
-        scores: One score a candidate, best candidate first.
-
-    Returns:
-        The scores, negated if they are distances (rising along the order); None if one is
-        missing or not finite, or if they neither fall nor rise along the order.
+    None if a score is missing or not finite, or if they neither fall nor rise along the
+    order.
     """
     if any(score is None for score in scores):
         return None
     table = np.asarray(scores, dtype=np.float64)
     if not np.isfinite(table).all():
         return None
-    steps = np.diff(table)
+    # Halves, so that differences of the largest floats stay finite.
+    steps = np.diff(table / 2)
     # Approximate indexes return float32 noise out of order; that is no contradiction.
     noise = 1e-6 * (float(np.abs(table).max()) if table.size else 0.0)
     if (steps <= noise).all():
-        return table
+        return table, False
     if (steps >= -noise).all():
-        return -table
+        return -table, True
     return None
-
-
-def _are_distances(scores: Sequence[float | None] | Floats) -> bool:
-    first, last = scores[0], scores[-1]
-    return first is not None and last is not None and first < last
 
 
 def minmax(scores: Floats) -> Floats:
@@ -168,10 +160,11 @@ def minmax(scores: Floats) -> Floats:
     Suits similarities of any scale, since only their spread counts. Scores that are all
     equal become 1.
     """
-    low, high = scores.min(), scores.max()
-    if high <= low:
+    low, half = scores.min(), scores.max() / 2 - scores.min() / 2
+    if half <= 0:
         return np.ones_like(scores)
-    return np.asarray((scores - low) / (high - low), dtype=np.float64)
+    # By halves: the spread of the largest floats is not finite.
+    return np.asarray((scores / 2 - low / 2) / half, dtype=np.float64)
 
 
 def sigmoid(logits: Floats) -> Floats:

@@ -190,7 +190,7 @@ class _Search:
                 continue
             best = sums.argmax(axis=1)  # the first of equals: the shortest
             worth = sums[np.arange(len(some_starts)), best]
-            keep = (worth >= minimum_value) & np.isfinite(worth)
+            keep = worth >= minimum_value
             self._heap += zip(
                 (-worth[keep]).tolist(),
                 some_starts[keep].tolist(),
@@ -218,7 +218,7 @@ class _Search:
         values = self._values[start:limit]
         if not values.size:
             return None
-        sums = np.where(values >= 0, np.add.accumulate(values), -np.inf)
+        sums = np.where(values >= 0, _added_up(values), -np.inf)
         best = int(sums.argmax())
         worth = float(sums[best])
         if worth < self._minimum:
@@ -232,11 +232,7 @@ def _running_sums(
     max_length: int,
     limits: NDArray[np.intp],
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
-    """For blocks of starts, the sums of the segments of 1, 2, ... chunks; -inf where invalid.
-
-    ``np.add.accumulate`` adds from left to right, as the definition does, so that ties
-    come out the same.
-    """
+    """For blocks of starts, the sums of the segments of 1, 2, ... chunks; -inf where invalid."""
     # No segment reaches past the last chunk that may end one.
     width = min(max_length, int(starts[-1] - starts[0]) + 1) if starts.size else 0
     if not width:
@@ -249,8 +245,15 @@ def _running_sums(
         places = some[:, None] + offsets
         inside = places < ends[:, None]
         picked = values[np.minimum(places, values.size - 1)]
-        sums = np.add.accumulate(picked, axis=1)
+        sums = _added_up(picked)
         yield some, np.where(inside & (picked >= 0), sums, -np.inf)
+
+
+def _added_up(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Accumulating adds from left to right, as the definition does, so that ties come out
+    # the same. Sums beyond the largest float are infinite, and as good as any other.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.add.accumulate(values, axis=-1)
 
 
 def _limits(boundaries: Sequence[int], size: int) -> NDArray[np.intp]:

@@ -81,14 +81,18 @@ def split_spans(text: str, splitter: Splitter) -> list[Span]:
                 "give a TextSplitter such as RecursiveCharacterTextSplitter"
             )
     # White space alone is nothing to search for; its place is taken like a separator's.
-    pieces = [piece for piece in pieces if piece.strip()]
-    starts = _place(text, pieces)
-    if not isinstance(starts, int):
-        return _tile(text, pieces, starts, name)
-    by_content = _place_by_content(text, pieces)
-    if isinstance(by_content, int):
-        raise SplittingError(_not_found(name, pieces, starts))
-    return _tile(text, pieces, by_content, name)
+    numbers = [number for number, piece in enumerate(pieces) if piece.strip()]
+    wanted = [pieces[number] for number in numbers]
+    placement = _place_best(text, wanted)
+    if isinstance(placement, int):
+        # A fragment of the chunk before it can stand in the way of the chunk after it.
+        fragments = {i for i in range(1, len(wanted)) if wanted[i] in wanted[i - 1]}
+        rest = [piece for i, piece in enumerate(wanted) if i not in fragments]
+        again = _place_best(text, rest) if fragments else placement
+        if isinstance(again, int):
+            raise SplittingError(_not_found(name, pieces, numbers[placement]))
+        return _tile(text, rest, again.places, name, contained=len(fragments))
+    return _tile(text, wanted, placement.places, name)
 
 
 def _not_found(name: str, pieces: Sequence[str], number: int) -> str:
@@ -102,8 +106,35 @@ def _not_found(name: str, pieces: Sequence[str], number: int) -> str:
     )
 
 
-def _place(text: str, pieces: Sequence[str]) -> list[int] | int:
-    """Where each piece starts; or, if that cannot be, the number of a piece not found.
+class _Placement(NamedTuple):
+    """Where each piece lies in the text; None for one that cannot be told.
+
+    ``lost`` counts the letters and digits of the text that are in no piece.
+    """
+
+    places: Sequence[tuple[int, int] | None]
+    lost: int
+
+
+def _place_best(text: str, pieces: Sequence[str]) -> _Placement | int:
+    """Place pieces as they are, or by their letters and digits if that finds more of the text.
+
+    Returns the number of a piece that cannot be placed, if there is one.
+    """
+    exact = _place(text, pieces)
+    if not isinstance(exact, int) and not exact.lost:
+        return exact
+    # A piece in which separators were altered is not in the text, or only by chance.
+    by_content = _place_by_content(text, pieces)
+    if isinstance(by_content, int):
+        return by_content if isinstance(exact, int) else exact
+    if isinstance(exact, int) or by_content.lost < exact.lost:
+        return by_content
+    return exact
+
+
+def _place(text: str, pieces: Sequence[str]) -> _Placement | int:
+    """Place pieces exactly as they are; or return the number of a piece not found.
 
     Repeated text has several places for a piece. The backward pass finds the last place
     that leaves room for all later pieces; within it, the forward pass takes the place
@@ -117,31 +148,35 @@ def _place(text: str, pieces: Sequence[str]) -> list[int] | int:
             return number
         latest[number] = bound
 
-    starts = []
-    start = end = 0
+    places = []
+    lost = start = end = 0
     for piece, last in zip(pieces, latest, strict=True):
         after = text.find(piece, end, last + len(piece))
-        if after < 0 or _CONTENT.search(text, end, after):
+        skipped = _content_length(text, end, after) if after >= 0 else 0
+        if after < 0 or skipped:
             overlapping = text.rfind(piece, start, min(end - 1, last) + len(piece))
             if overlapping >= 0 and (after < 0 or overlapping + len(piece) > end):
-                after = overlapping
+                after, skipped = overlapping, 0
         start = after
+        lost += skipped
         end = max(end, start + len(piece))
-        starts.append(start)
-    return starts
+        places.append((start, start + len(piece)))
+    return _Placement(places, lost + _content_length(text, end, len(text)))
 
 
-def _place_by_content(text: str, pieces: Sequence[str]) -> list[int | None] | int:
-    """Like `_place`, by letters and digits alone; None for a piece that has none."""
+def _place_by_content(text: str, pieces: Sequence[str]) -> _Placement | int:
+    """Like `_place`, by letters and digits alone."""
     place_in_text = _content_map(text)
     contents = ["".join(_CONTENT.findall(piece)) for piece in pieces]
     having = [number for number, content in enumerate(contents) if content]
     found = _place("".join(_CONTENT.findall(text)), [contents[number] for number in having])
     if isinstance(found, int):
         return having[found]
-    starts: list[int | None] = [None] * len(pieces)
-    for number, place in zip(having, found, strict=True):
-        start = place_in_text(place)
+    places: list[tuple[int, int] | None] = [None] * len(pieces)
+    for number, place in zip(having, found.places, strict=True):
+        if place is None:
+            continue
+        start, end = place_in_text(place[0]), place_in_text(place[1] - 1) + 1
         # Take along the punctuation with which the piece begins, as far as it is there.
         piece = pieces[number]
         first = _CONTENT.search(piece)
@@ -149,8 +184,13 @@ def _place_by_content(text: str, pieces: Sequence[str]) -> list[int | None] | in
         taken = 0
         while taken < min(lead, start) and text[start - taken - 1] == piece[lead - taken - 1]:
             taken += 1
-        starts[number] = start - taken
-    return starts
+        places[number] = (start - taken, end)
+    return _Placement(places, found.lost)
+
+
+def _content_length(text: str, start: int, end: int) -> int:
+    """How many letters and digits are in ``text[start:end]``."""
+    return sum(run.end() - run.start() for run in _CONTENT.finditer(text, start, end))
 
 
 def _content_map(text: str) -> Callable[[int], int]:
@@ -170,23 +210,30 @@ def _content_map(text: str) -> Callable[[int], int]:
     return place_in_text
 
 
-def _tile(text: str, pieces: Sequence[str], starts: Sequence[int | None], name: str) -> list[Span]:
+def _tile(
+    text: str,
+    pieces: Sequence[str],
+    places: Sequence[tuple[int, int] | None],
+    name: str,
+    contained: int = 0,
+) -> list[Span]:
+    """Cut the text where pieces start, and leave out pieces that are inside others."""
     kept: list[tuple[int, str]] = []
-    contained = 0
-    end = 0
-    for start, piece in zip(starts, pieces, strict=True):
-        if start is None:
+    reached = 0
+    for place, piece in zip(places, pieces, strict=True):
+        if place is None:
             continue
+        start, end = place
         if kept and start <= kept[-1][0]:
             # Both begin at one place: the longer has all of the shorter.
             contained += 1
-            if start + len(piece) > end:
+            if end > reached:
                 kept[-1] = (kept[-1][0], piece)
-        elif kept and start + len(piece) <= end:
+        elif kept and end <= reached:
             contained += 1
         else:
             kept.append((start, piece))
-        end = max(end, start + len(piece))
+        reached = max(reached, end)
     if contained:
         warnings.warn(
             f"{name} returned {contained} chunk(s) that lie wholly inside another chunk; they "

@@ -104,7 +104,7 @@ def test_every_public_name_is_documented(name: str) -> None:
     assert module.__doc__
     source = inspect.getsource(module)
     for public in getattr(module, "__all__", ()):
-        item = getattr(module, public)
+        item = inspect.unwrap(getattr(module, public))
         if inspect.isclass(item) or inspect.isfunction(item):
             assert item.__doc__, public
             if inspect.isclass(item) and item.__module__ == module.__name__:

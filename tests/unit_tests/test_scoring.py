@@ -14,7 +14,6 @@ from langchain_rse.config import RSEConfig
 from langchain_rse.scoring import (
     RANK_RELEVANCE,
     Calibration,
-    best_first_scores,
     beta_cdf,
     calibrate,
     check_calibration,
@@ -150,7 +149,8 @@ def test_noise_of_single_precision_is_no_contradiction() -> None:
     scores = [0.9, 0.7 - 1e-8, 0.7, 0.1]
 
     assert calibrate(scores, "identity") == pytest.approx(scores)
-    assert best_first_scores([0.1, 0.7, 0.7 - 1e-8, 0.9]) == pytest.approx([-0.1, -0.7, -0.7, -0.9])
+    distances = [0.1, 0.7, 0.7 - 1e-8, 0.9]
+    assert calibrate(distances, "identity") == pytest.approx([0.9, 0.3, 0.3, 0.1])
 
 
 @pytest.mark.parametrize("method", ["identity", "beta(1, 1)"])

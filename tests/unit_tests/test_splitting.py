@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_text_splitters import (
@@ -126,6 +126,10 @@ def test_spans_tile_the_text(text: str, splitter: TextSplitter) -> None:
     _assert_tiled(text, _split(text, splitter))
 
 
+@example(  # "a  a" becomes "a a", which the text has elsewhere
+    text="aa a  a",
+    splitter=RecursiveCharacterTextSplitter(chunk_size=3, chunk_overlap=0, keep_separator=False),
+)
 @given(TEXTS.filter(bool), splitters())
 def test_the_embedded_text_is_the_chunk_and_has_every_letter_of_the_span(
     text: str, splitter: TextSplitter
@@ -156,6 +160,8 @@ def test_an_exact_chunk_stands_in_the_text_where_its_span_starts(
 @given(TEXTS.filter(bool), splitters(strip=False, overlap=False, keep=True))
 def test_spans_are_the_chunks_where_nothing_is_stripped(text: str, splitter: TextSplitter) -> None:
     chunks = splitter.split_text(text)
+    # LangChain doubles some separators that are regular expressions.
+    assume("".join(chunks) == text)
 
     spans = split_spans(text, splitter)
 
