@@ -675,9 +675,9 @@ class SQLDocStore(BaseStore[str, Document]):
                 ) from error
             if "unable to open database file" in reason:
                 raise FileNotFoundError(
-                    f"{self!r} cannot be opened: its folder does not exist or is not "
-                    "accessible. Make the folder first. To read a database from a folder that "
-                    "nobody may write to, use 'sqlite:///file:PATH?mode=ro&immutable=1&uri=true'"
+                    f"{self!r} cannot be opened: check that the file and its folder exist and that "
+                    "you may read them. To read a database from a folder that nobody may write "
+                    "to, use 'sqlite:///file:PATH?mode=ro&immutable=1&uri=true'"
                 ) from error
             raise
 
