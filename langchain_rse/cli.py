@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -85,8 +86,9 @@ def demo(
         for segment in segments:
             _show_segment(segment, full=full)
     console.print(
-        f'\nAsk your own:  langchain-rse query "..." --kb {kb}\n'
-        "Your documents: langchain-rse index PATH... --kb DIR"
+        f"\nAsk your own question:  {_command()} query QUESTION --kb {kb}\n"
+        f"Add your own documents: {_command()} index PATH... --kb {kb}",
+        soft_wrap=True,
     )
 
 
@@ -125,7 +127,7 @@ def query(
     """Ask a knowledge base."""
     if not (kb / "chunks.db").exists():
         errors.print(
-            f"There is no knowledge base in {kb}. Make one: langchain-rse index PATH... --kb {kb}",
+            f"There is no knowledge base in {kb}. Make one: {_command()} index PATH... --kb {kb}",
             soft_wrap=True,
         )
         raise typer.Exit(2)
@@ -141,6 +143,12 @@ def query(
         _show_segment(segment, full=True)
     if not segments:
         console.print("Nothing relevant was found.")
+
+
+def _command() -> str:
+    """How this command was called, to be typed again."""
+    called = Path(sys.argv[0])
+    return "python -m langchain_rse" if called.stem == "__main__" else str(called)
 
 
 def _open(kb: Path) -> tuple[RSERetriever, WordLlamaEmbeddings]:

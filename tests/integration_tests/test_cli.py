@@ -134,7 +134,7 @@ def test_unreadable_files_are_named_and_the_rest_is_indexed(run: Run, tmp_path: 
 def test_query_without_a_knowledge_base(run: Run) -> None:
     result = run("query", "anything", "--kb", "kb")
     assert result.returncode == 2
-    assert "langchain-rse index" in result.stderr
+    assert "python -m langchain_rse index" in result.stderr
 
 
 def test_query_that_finds_nothing(run: Run, tmp_path: Path) -> None:
