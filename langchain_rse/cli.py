@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import pypdf
 import typer
@@ -63,7 +63,7 @@ def demo(
     full: Annotated[bool, typer.Option("--full", help="Print the whole text.")] = False,
 ) -> None:
     """Index the Python reference and ask it three questions: chunks beside segments."""
-    retriever, embeddings = _open(kb)
+    retriever, vectorstore, embeddings = _open(kb)
     documents = _python_reference()
     characters = sum(len(document.page_content) for document in documents)
     console.print(
@@ -80,7 +80,7 @@ def demo(
     for number, question in enumerate(_QUESTIONS, 1):
         console.print(Rule(style="bold"))
         console.print(Text(f"Question {number}: {question}\n", style="bold"))
-        _show_chunks(retriever, question)
+        _show_chunks(vectorstore, question)
         segments = retriever.invoke(question, k=_SEGMENTS)
         console.print(Text(f"\nRSE: the {len(segments)} best segments", style="bold green"))
         for segment in segments:
@@ -103,7 +103,7 @@ def index(
     kb: KnowledgeBase,
 ) -> None:
     """Add files to a knowledge base; those that have changed are replaced."""
-    retriever, embeddings = _open(kb)
+    retriever, _, embeddings = _open(kb)
     reader = _Reader()
     ids = _add(retriever, reader.read(paths))
     console.print(
@@ -131,8 +131,7 @@ def query(
             soft_wrap=True,
         )
         raise typer.Exit(2)
-    retriever, _ = _open(kb)
-    segments = retriever.invoke(question, k=k)
+    segments = _open(kb).retriever.invoke(question, k=k)
     if as_json:
         fields = [
             {"id": s.id, "page_content": s.page_content, "metadata": s.metadata} for s in segments
@@ -151,8 +150,14 @@ def _command() -> str:
     return "python -m langchain_rse" if called.stem == "__main__" else str(called)
 
 
-def _open(kb: Path) -> tuple[RSERetriever, WordLlamaEmbeddings]:
-    """The two stores of a knowledge base, side by side in its folder."""
+class _Opened(NamedTuple):
+    retriever: RSERetriever
+    vectorstore: Chroma
+    embeddings: WordLlamaEmbeddings
+
+
+def _open(kb: Path) -> _Opened:
+    """A knowledge base: two stores, side by side in its folder."""
     folder = str(kb / "chroma")
     embeddings = WordLlamaEmbeddings()
     vectorstore = Chroma(
@@ -165,7 +170,8 @@ def _open(kb: Path) -> tuple[RSERetriever, WordLlamaEmbeddings]:
         ),
     )
     docstore = SQLDocStore(f"sqlite:///{(kb / 'chunks.db').as_posix()}")
-    return RSERetriever(vectorstore=vectorstore, docstore=docstore), embeddings
+    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore)
+    return _Opened(retriever, vectorstore, embeddings)
 
 
 def _add(retriever: RSERetriever, documents: Sequence[Document] | Iterator[Document]) -> list[str]:
@@ -240,11 +246,8 @@ def _load(path: Path) -> Iterator[Document]:
     yield Document(page_content=content.decode("utf-8-sig"), metadata=metadata)
 
 
-def _show_chunks(retriever: RSERetriever, question: str) -> None:
+def _show_chunks(vectorstore: Chroma, question: str) -> None:
     """What plain retrieval returns."""
-    store = retriever.vectorstore
-    if store is None:  # the knowledge base always has one
-        return
     table = Table(
         title=Text(f"Plain retrieval: the {_PLAIN_CHUNKS} best chunks", style="bold yellow"),
         title_justify="left",
@@ -255,7 +258,7 @@ def _show_chunks(retriever: RSERetriever, question: str) -> None:
     table.add_column("characters", justify="right", no_wrap=True)
     table.add_column("score", justify="right")
     table.add_column("text", ratio=1)
-    for chunk, distance in store.similarity_search_with_score(question, k=_PLAIN_CHUNKS):
+    for chunk, distance in vectorstore.similarity_search_with_score(question, k=_PLAIN_CHUNKS):
         metadata = chunk.metadata
         table.add_row(
             Text(str(metadata["source"])),

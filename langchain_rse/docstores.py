@@ -342,6 +342,9 @@ class SQLDocStore(BaseStore[str, Document]):
         self._timeout = timeout
         self._engine_kwargs = dict(engine_kwargs or {})
         self._sqlite = self._url.get_backend_name() == "sqlite"
+        if self._sqlite:
+            connect_args = self._engine_kwargs.get("connect_args", {})
+            self._engine_kwargs["connect_args"] = {"timeout": timeout, **connect_args}
         self._memory = self._sqlite and _is_memory(self._url)
         self._engine = self._make_engine()
         # A store that is dropped leaves no open connection behind.
@@ -463,7 +466,7 @@ class SQLDocStore(BaseStore[str, Document]):
             except OperationalError as error:
                 if "decode to UTF-8" not in str(error.orig):
                     raise
-                self._find_undecodable(connection, some)
+                values.update(self._rows_one_by_one(connection, some))
         # Each place gets a Document of its own, so that nobody changes another's.
         return [decode_document(values[key], key) if key in values else None for key in keys]
 
@@ -471,13 +474,15 @@ class SQLDocStore(BaseStore[str, Document]):
         rows = connection.execute(self._select, {"keys": keys}).all()
         return {key: value for key, value in rows}  # noqa: C416 - dict() has no type for rows
 
-    def _find_undecodable(self, connection: Connection, keys: Sequence[str]) -> None:
-        """Name the record that SQLite cannot decode: it does not say."""
+    def _rows_one_by_one(self, connection: Connection, keys: Sequence[str]) -> dict[str, str]:
+        """Name the record that SQLite cannot decode: of several, it does not say which."""
+        values: dict[str, str] = {}
         for key in keys:
             try:
-                self._rows_of(connection, [key])
+                values.update(self._rows_of(connection, [key]))
             except OperationalError as error:
                 raise _corrupt(key, error) from error
+        return values
 
     def _set(self, connection: Connection, rows: Sequence[dict[str, str]]) -> None:
         statement = self._upsert(connection)
@@ -560,7 +565,7 @@ class SQLDocStore(BaseStore[str, Document]):
                 return cast("T", await connection.run_sync(work, argument))
 
     def _make_engine(self) -> Engine:
-        kwargs = self._engine_kwargs
+        kwargs = dict(self._engine_kwargs)
         url = self._url
         try:
             is_async = url.get_dialect().is_async
@@ -571,12 +576,9 @@ class SQLDocStore(BaseStore[str, Document]):
                 f"url names {url.drivername!r}, which has no sync form; use 'sqlite:///...' or "
                 "'postgresql+psycopg://...': async calls find their driver"
             )
-        if self._sqlite:
-            connect = {"timeout": self._timeout, **kwargs.get("connect_args", {})}
-            kwargs = {**kwargs, "connect_args": connect}
-            if self._memory:
-                connect["check_same_thread"] = False
-                kwargs["poolclass"] = StaticPool
+        if self._memory:  # one connection, which all threads take turns at
+            kwargs["connect_args"] = {**kwargs["connect_args"], "check_same_thread": False}
+            kwargs["poolclass"] = StaticPool
         try:
             engine = sa.create_engine(url, **kwargs)
         except ModuleNotFoundError as error:
@@ -617,10 +619,6 @@ class SQLDocStore(BaseStore[str, Document]):
             if self._sqlite:
                 # Opening a file is cheap, and nothing is left to close with the loop.
                 kwargs["poolclass"] = NullPool
-                kwargs["connect_args"] = {
-                    "timeout": self._timeout,
-                    **kwargs.get("connect_args", {}),
-                }
             engine = create_async_engine(self._async_url, **kwargs)
             if self._sqlite:
                 sa.event.listen(engine.sync_engine, "connect", _tune_sqlite)

@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 import warnings
-from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -179,8 +179,7 @@ class RSEIndexer:
         ahead: list[_Source] = []
         characters = repeated = 0
         with _progress_bar(feed.total, show=show_progress) as advance:
-            while (item := (yield from feed.next())) is not None:
-                source = _identify(*item)
+            while (source := (yield from feed.next())) is not None:
                 if source.doc_id in seen:
                     if source.id_from_text:
                         repeated += 1
@@ -447,7 +446,7 @@ class _Prepared:
 
 
 class _Feed:
-    """The documents one by one, from any iterable, each with its id if ids were given."""
+    """The documents one by one, from any iterable, each with its id."""
 
     def __init__(
         self,
@@ -468,52 +467,57 @@ class _Feed:
                         f"ids must have one id for each document; got {len(ids)} ids for "
                         f"{self.total} documents"
                     )
-            documents, ids = _grouped(documents, ids)
         self._ids: Iterator[object] | None = None if ids is None else iter(ids)
-        self._documents: Iterator[Document] | None = None
+        self._async_documents: AsyncIterator[Document] | None = None
+        self._sources: Iterator[_Source] = iter(())
         if isinstance(documents, AsyncIterable):
             self._async_documents = aiter(documents)
+        elif self.total is None:
+            self._sources = self._identified(documents)
         else:
-            self._documents = iter(documents)
-
-    def next(self) -> Steps[tuple[Document, str | None] | None]:
-        """The next document with its given id; None at the end."""
-        document: Document | None = yield Call(self._next, self._anext)
-        if self._ids is None:
-            return None if document is None else (document, None)
-        doc_id = next(self._ids, _END)
-        if (document is None) != (doc_id is _END):
-            raise ValueError(
-                "ids must have one id for each document; there are "
-                f"{'more' if document is None else 'fewer'} ids than documents"
+            # The parts of a document follow one another, documents as they first appear.
+            places: dict[str, int] = {}
+            self._sources = iter(
+                sorted(
+                    self._identified(documents),
+                    key=lambda source: places.setdefault(source.doc_id, len(places)),
+                )
             )
-        return None if document is None else (document, _checked_id(doc_id))
 
-    def _next(self) -> Document | None:
-        if self._documents is None:
+    def next(self) -> Steps[_Source | None]:
+        """The next document; None at the end."""
+        source: _Source | None = yield Call(self._next, self._anext)
+        return source
+
+    def _next(self) -> _Source | None:
+        if self._async_documents is not None:
             raise TypeError("documents is an async iterator; use aadd_documents")
-        return next(self._documents, None)
+        return next(self._sources, None)
 
-    async def _anext(self) -> Document | None:
-        if self._documents is not None:
-            return next(self._documents, None)
-        return await anext(self._async_documents, None)
+    async def _anext(self) -> _Source | None:
+        if self._async_documents is None:
+            return next(self._sources, None)
+        return self._identify(await anext(self._async_documents, None))
 
+    def _identified(self, documents: Iterable[Document]) -> Iterator[_Source]:
+        for document in documents:
+            source = self._identify(document)
+            if source is not None:
+                yield source
+        self._identify(None)
 
-def _grouped(
-    documents: Sequence[Document], ids: Sequence[str] | None
-) -> tuple[Sequence[Document], Sequence[str] | None]:
-    """Reorder so that the parts of a document follow one another, documents as they appear."""
-    first_place: dict[str, int] = {}
-    places = []
-    for number, document in enumerate(documents):
-        doc_id = _identify(document, None if ids is None else _checked_id(ids[number])).doc_id
-        places.append(first_place.setdefault(doc_id, number))
-    order = sorted(range(len(documents)), key=places.__getitem__)
-    return (
-        [documents[number] for number in order],
-        None if ids is None else [ids[number] for number in order],
-    )
+    def _identify(self, document: Document | None) -> _Source | None:
+        """The document, None at the end, with the id that comes with it."""
+        doc_id = None
+        if self._ids is not None:
+            given = next(self._ids, _END)
+            if (document is None) != (given is _END):
+                raise ValueError(
+                    "ids must have one id for each document; there are "
+                    f"{'more' if document is None else 'fewer'} ids than documents"
+                )
+            doc_id = None if document is None else _checked_id(given)
+        return None if document is None else _identify(document, doc_id)
 
 
 def _checked_id(doc_id: object) -> str:

@@ -33,11 +33,13 @@ class Layout:
 
     Attributes:
         manifest: The document's manifest.
+        windows: The windows of the current version that matter, within the document.
         pages: Pages of spans by number; each the starts of its chunks and the end of the
             last one.
     """
 
     manifest: Manifest
+    windows: Sequence[Window]
     pages: dict[int, NDArray[np.int64]]
 
     @property
@@ -46,13 +48,10 @@ class Layout:
         current = self.manifest.current
         return current.name if current else ""
 
-    def lengths(self, windows: Sequence[Window]) -> NDArray[np.int64]:
-        """Lengths of the windows' chunks in characters, one window after the other.
-
-        The windows must lie in the document and in the pages that were read.
-        """
+    def lengths(self) -> NDArray[np.int64]:
+        """Lengths of the windows' chunks in characters, one window after the other."""
         pieces = []
-        for start, end in windows:
+        for start, end in self.windows:
             for page in range(start // SPANS_PER_PAGE, (end - 1) // SPANS_PER_PAGE + 1):
                 lengths = np.diff(self.pages[page])
                 first = page * SPANS_PER_PAGE
@@ -89,17 +88,30 @@ def read_layouts(
     layouts: dict[str, Layout | None] = {}
     for key in documents:
         record = found[manifest_key(key)]
-        layouts[key] = (
-            None
-            if record is None
-            else Layout(Manifest.from_document(record, manifest_key(key)), {})
-        )
+        layouts[key] = None
+        if record is not None:
+            manifest = Manifest.from_document(record, manifest_key(key))
+            layouts[key] = Layout(manifest, _within(manifest, windows, key), {})
     for (key, version, page), place in page_keys.items():
         layout = layouts[key]
         current = layout.manifest.current if layout else None
         if layout and current and current.name == version and page < current.pages:
             layout.pages[page] = _cuts(found[place], place, layout.manifest, page)
     return layouts
+
+
+def _within(
+    manifest: Manifest, windows: Mapping[VersionKey, Sequence[Window]], key: str
+) -> list[Window]:
+    """The windows of the current version, cut where the document ends."""
+    if manifest.current is None:
+        return []
+    name, chunks = manifest.current
+    return [
+        Window(start, min(end, chunks))
+        for start, end in windows.get((key, name), ())
+        if start < chunks
+    ]
 
 
 def _cuts(record: Document | None, place: str, manifest: Manifest, page: int) -> NDArray[np.int64]:

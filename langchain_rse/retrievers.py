@@ -54,7 +54,6 @@ from langchain_rse.segmentation import Segment
 from langchain_rse.selection import (
     DocumentCandidates,
     Selected,
-    Window,
     find_windows,
     relevance_of,
     select_segments,
@@ -564,18 +563,12 @@ def _choose(
     documents = []
     for key, some in groups.items():
         ordered = sorted(some, key=lambda hit: hit.chunk)
-        chunks = [hit.chunk for hit in ordered]
-        current = layouts[key].manifest.current
-        total = current.chunks if current else 0
-        windows = [
-            Window(window.start, min(window.end, total)) for window in find_windows(chunks, config)
-        ]
         documents.append(
             DocumentCandidates(
-                chunks=np.array(chunks, dtype=np.intp),
+                chunks=np.array([hit.chunk for hit in ordered], dtype=np.intp),
                 relevance=np.array([[hit.relevance for hit in ordered]]),
-                windows=windows,
-                lengths=layouts[key].lengths(windows),
+                windows=layouts[key].windows,
+                lengths=layouts[key].lengths(),
             )
         )
     keys = list(groups)
