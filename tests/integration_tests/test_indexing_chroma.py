@@ -10,28 +10,19 @@ from typing import Any
 
 import pytest
 from chromadb.api.shared_system_client import SharedSystemClient
-from chromadb.config import Settings
-from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from langchain_rse import RSEConfig, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.schema import document_key
+from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
 
 way = fakes.way
 closed_engines = fakes.closed_engines
 Way = fakes.Way
-
-# Keeps every chunk that the index gives: with constant scores, no chunk is worth less than 0.
-EVERYTHING = RSEConfig(
-    irrelevant_chunk_penalty=0.0,
-    minimum_value=0.0,
-    calibration="rank",
-    max_length=1000,
-    overall_max_length=10_000,
-    top_k_for_document_selection=None,
-)
+EVERYTHING = fakes.EVERYTHING
+text_of = fakes.text_of
 
 
 class Index:
@@ -40,14 +31,7 @@ class Index:
     def __init__(self, folder: Path, way: Way) -> None:
         self.way = way
         self.embeddings = fakes.BagOfWords()
-        path = str(folder / "vectors")
-        self.chroma = Chroma(
-            collection_name="chunks",
-            embedding_function=self.embeddings,
-            client_settings=Settings(
-                anonymized_telemetry=False, is_persistent=True, persist_directory=path
-            ),
-        )
+        self.chroma = open_chroma(folder, self.embeddings)
         self.docstore = SQLDocStore(f"sqlite:///{folder}/chunks.db")
         self.indexer = RSEIndexer(
             self.chroma,
@@ -68,7 +52,8 @@ class Index:
         return sorted(found, key=lambda metadata: (metadata["doc_id"], metadata["chunk_index"]))
 
     def segments(self) -> list[Document]:
-        return self.way.invoke(self.retriever, "paragraph")
+        found: list[Document] = self.way.invoke(self.retriever, "paragraph")
+        return found
 
     def assert_holds_exactly(self, texts: dict[str, str]) -> None:
         vectors = self.vectors()
@@ -108,11 +93,6 @@ class Folder:
 @pytest.fixture
 def folder(tmp_path: Path, way: Way) -> Folder:
     return Folder(tmp_path, way)
-
-
-def text_of(name: str, chunks: int) -> str:
-    """A text that is split into so many chunks, none of which occurs in another text."""
-    return "\n\n".join(f"{name} paragraph {number:02} of the text" for number in range(chunks))
 
 
 def test_add_and_read(folder: Folder) -> None:

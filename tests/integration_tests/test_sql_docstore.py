@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import itertools
 import multiprocessing
 from collections.abc import AsyncIterator, Iterator
@@ -91,23 +90,13 @@ def postgres_store(postgres_url: str) -> Iterator[SQLDocStore]:
     store.close()
 
 
-class Values:
-    @pytest.fixture
-    def three_values(self) -> tuple[Document, Document, Document]:
-        return (
-            Document("foo", metadata={"page": 1}),
-            Document("", id="bar"),
-            Document("buzz\n", metadata={"when": dt.date(2024, 1, 1)}),
-        )
-
-
-class TestPostgresSync(Values, BaseStoreSyncTests[Document]):
+class TestPostgresSync(fakes.ThreeValues, BaseStoreSyncTests[Document]):
     @pytest.fixture
     def kv_store(self, postgres_store: SQLDocStore) -> SQLDocStore:
         return postgres_store
 
 
-class TestPostgresAsync(Values, BaseStoreAsyncTests[Document]):
+class TestPostgresAsync(fakes.ThreeValues, BaseStoreAsyncTests[Document]):
     @pytest.fixture
     async def kv_store(self, postgres_store: SQLDocStore) -> AsyncIterator[SQLDocStore]:
         yield postgres_store

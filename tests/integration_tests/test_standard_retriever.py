@@ -4,14 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromadb.config import Settings
-from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
+from tests.integration_tests.stores import open_chroma
 
 _TEXTS = {
     "cats": "Cats sleep most of the day. A cat purrs when it is content.",
@@ -27,15 +26,7 @@ _TEXTS = {
 class TestRSERetriever(RetrieversIntegrationTests):
     @pytest.fixture(autouse=True)
     def _stores(self, tmp_path: Path) -> None:
-        folder = str(tmp_path / "chroma")
-        self.vectorstore = Chroma(
-            collection_name="animals",
-            embedding_function=WordLlamaEmbeddings(),
-            persist_directory=folder,
-            client_settings=Settings(
-                anonymized_telemetry=False, is_persistent=True, persist_directory=folder
-            ),
-        )
+        self.vectorstore = open_chroma(tmp_path, WordLlamaEmbeddings())
         self.docstore = SQLDocStore(f"sqlite:///{tmp_path}/chunks.db")
         RSEIndexer(self.vectorstore, self.docstore).add_documents(
             [Document(text, metadata={"source": name}) for name, text in _TEXTS.items()]

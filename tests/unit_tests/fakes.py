@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import math
 import re
 import zlib
@@ -25,11 +26,39 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from sqlalchemy.engine import Engine
 
-from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse import RSEConfig, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.docstores import as_docstore
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+# Keeps every chunk that the index gives: with constant scores, no chunk is worth less than 0.
+EVERYTHING = RSEConfig(
+    irrelevant_chunk_penalty=0.0,
+    minimum_value=0.0,
+    calibration="rank",
+    max_length=1000,
+    overall_max_length=10_000,
+    top_k_for_document_selection=None,
+)
+
+
+def text_of(name: str, chunks: int) -> str:
+    """A text that is split into so many chunks, none of which occurs in another text."""
+    return "\n\n".join(f"{name} paragraph {number:02} of the text" for number in range(chunks))
+
+
+class ThreeValues:
+    """What LangChain's standard tests of stores put in."""
+
+    @pytest.fixture
+    def three_values(self) -> tuple[Document, Document, Document]:
+        return (
+            Document("foo", metadata={"page": 1}),
+            Document("", id="bar"),
+            Document("buzz\n", metadata={"when": dt.date(2024, 1, 1)}),
+        )
 
 
 class BagOfWords(Embeddings):
@@ -93,8 +122,8 @@ class Way:
     def delete(self, target: RSEIndexer | RSERetriever, ids: Sequence[str]) -> list[str]:
         return self.call(target.delete, target.adelete, ids)
 
-    def invoke(self, retriever: RSERetriever, query: str, **kwargs: Any) -> list[Document]:
-        return self.call(retriever.invoke, retriever.ainvoke, query, **kwargs)
+    def invoke(self, runnable: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.call(runnable.invoke, runnable.ainvoke, *args, **kwargs)
 
 
 @pytest.fixture(params=["sync", "async"])

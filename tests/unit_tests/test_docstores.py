@@ -89,23 +89,13 @@ def keys_of(way: Way, store: BaseStore[str, Document], prefix: str | None = None
 # LangChain's standard tests
 
 
-class Values:
-    @pytest.fixture
-    def three_values(self) -> tuple[Document, Document, Document]:
-        return (
-            Document("foo", metadata={"page": 1}),
-            Document("", id="bar"),
-            Document("buzz\n", metadata={"when": dt.date(2024, 1, 1)}),
-        )
-
-
-class TestSync(Values, BaseStoreSyncTests[Document]):
+class TestSync(fakes.ThreeValues, BaseStoreSyncTests[Document]):
     @pytest.fixture
     def kv_store(self, store: BaseStore[str, Document]) -> BaseStore[str, Document]:
         return store
 
 
-class TestAsync(Values, BaseStoreAsyncTests[Document]):
+class TestAsync(fakes.ThreeValues, BaseStoreAsyncTests[Document]):
     @pytest.fixture
     async def kv_store(
         self, store: BaseStore[str, Document]

@@ -22,7 +22,6 @@ from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTe
 
 from langchain_rse import (
     CorruptRecordError,
-    RSEConfig,
     RSEIndexer,
     RSERetriever,
     SplittingError,
@@ -34,28 +33,15 @@ from tests.unit_tests import fakes
 way = fakes.way
 closed_engines = fakes.closed_engines
 Way = fakes.Way
+EVERYTHING = fakes.EVERYTHING
+text_of = fakes.text_of
 
-# Keeps every chunk that the index gives: with constant scores, no chunk is worth less than 0.
-EVERYTHING = RSEConfig(
-    irrelevant_chunk_penalty=0.0,
-    minimum_value=0.0,
-    calibration="rank",
-    max_length=1000,
-    overall_max_length=10_000,
-    top_k_for_document_selection=None,
-)
 CHUNK_SIZE = 40
 BATCH_SIZE = 3
 
 
 def splitter(chunk_size: int = CHUNK_SIZE) -> RecursiveCharacterTextSplitter:
     return RecursiveCharacterTextSplitter(chunk_size=chunk_size, chunk_overlap=0)
-
-
-def text_of(name: str, chunks: int) -> str:
-    """A text that is split into so many chunks, none of which occurs in another text."""
-    paragraphs = [f"{name} paragraph {number:02} of the text" for number in range(chunks)]
-    return "\n\n".join(paragraphs)
 
 
 class Stores:
