@@ -19,7 +19,6 @@ from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
 
 way = fakes.way
-closed_engines = fakes.closed_engines
 Way = fakes.Way
 EVERYTHING = fakes.EVERYTHING
 text_of = fakes.text_of

@@ -17,8 +17,6 @@ from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSync
 from langchain_rse import CorruptRecordError, SQLDocStore
 from tests.unit_tests import fakes
 
-closed_engines = fakes.closed_engines
-
 PROCESSES = 3
 WRITES = 30
 

@@ -24,9 +24,8 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import InMemoryVectorStore
-from sqlalchemy.engine import Engine
 
-from langchain_rse import RSEConfig, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse import RSEConfig, RSEIndexer, RSERetriever
 from langchain_rse.docstores import as_docstore
 
 P = ParamSpec("P")
@@ -136,22 +135,6 @@ def way(request: pytest.FixtureRequest) -> Iterator[Way]:
     yield Way(loop)
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
-
-
-@pytest.fixture(autouse=True)
-def closed_engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Closes what SQLDocStores leave open; from Python 3.13, sqlite3 warns of that."""
-    engines: list[Engine] = []
-    make_engine = SQLDocStore._make_engine
-
-    def noted(store: SQLDocStore) -> Engine:
-        engines.append(make_engine(store))
-        return engines[-1]
-
-    monkeypatch.setattr(SQLDocStore, "_make_engine", noted)
-    yield
-    for engine in engines:
-        engine.dispose()
 
 
 class CrashError(Exception):

@@ -27,7 +27,6 @@ from langchain_rse.docstores import as_docstore, decode_document, encode_documen
 from tests.unit_tests import fakes
 
 way = fakes.way
-closed_engines = fakes.closed_engines
 Way = fakes.Way
 
 

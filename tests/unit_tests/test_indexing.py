@@ -31,7 +31,6 @@ from langchain_rse.schema import digest, document_key, manifest_key
 from tests.unit_tests import fakes
 
 way = fakes.way
-closed_engines = fakes.closed_engines
 Way = fakes.Way
 EVERYTHING = fakes.EVERYTHING
 text_of = fakes.text_of
