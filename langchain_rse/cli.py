@@ -1,4 +1,4 @@
-"""The command ``langchain-rse``: demo, index, query. Needs the extra ``cli``."""
+"""The command ``langchain-rse``: demo, index, query, evaluate. Needs the extra ``cli``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from rich.text import Text
 
 from langchain_rse.docstores import SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
+from langchain_rse.evaluation import Evidence, Question, Tuning, evaluate, load_questions, tune
 from langchain_rse.retrievers import RSERetriever
+from langchain_rse.schema import Manifest, manifest_key
 
 __all__ = ["app"]
 
@@ -50,6 +52,7 @@ _QUESTIONS = (
 _PLAIN_CHUNKS = 5
 _SEGMENTS = 2
 _LINES_SHOWN = 3
+_BUDGETS = (4_000, 8_000, 16_000)
 
 KnowledgeBase = Annotated[
     Path, typer.Option("--kb", help="Folder of the knowledge base.", file_okay=False)
@@ -121,17 +124,16 @@ def query(
     question: Annotated[str, typer.Argument(help="The question.")],
     kb: KnowledgeBase,
     k: Annotated[int, typer.Option("--k", min=1, help="At most this many segments.")] = 5,
+    max_context_length: Annotated[
+        int, typer.Option(min=0, help="At most this many characters in all.")
+    ] = 16_000,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ask a knowledge base."""
-    if not (kb / "chunks.db").exists():
-        errors.print(
-            f"There is no knowledge base in {kb}. Make one: {_command()} index PATH... --kb {kb}",
-            soft_wrap=True,
-        )
-        raise typer.Exit(2)
-    segments = _open(kb).retriever.invoke(question, k=k)
+    _require(kb)
+    retriever = _open(kb).retriever
+    segments = retriever.invoke(question, k=k, max_context_length=max_context_length)
     if as_json:
         fields = [
             {"id": s.id, "page_content": s.page_content, "metadata": s.metadata} for s in segments
@@ -142,6 +144,100 @@ def query(
         _show_segment(segment, full=True)
     if not segments:
         console.print("Nothing relevant was found.")
+
+
+@app.command("evaluate")
+def evaluate_command(
+    kb: KnowledgeBase,
+    questions: Annotated[
+        Path,
+        typer.Option(
+            help='JSON Lines: {"question": ..., "evidence": [{"doc_id": ..., "start": ..., '
+            '"end": ...}]}, in characters. A document may be given by the name of its file.',
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    budget: Annotated[
+        list[int] | None, typer.Option(min=1, help="Characters that may be returned; repeatable.")
+    ] = None,
+    trials: Annotated[
+        int, typer.Option("--tune", min=0, help="Also search this many sets of parameters.")
+    ] = 0,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure how much of the evidence for questions comes back: segments beside chunks."""
+    _require(kb)
+    retriever, vectorstore, _ = _open(kb)
+    try:
+        asked = _placed(load_questions(questions), retriever)
+        budgets = sorted(set(budget or _BUDGETS))
+        show = not as_json
+        segments = evaluate(retriever, asked, budgets, name="segments", show_progress=show)
+        # Chunks fill the budget, so what they are compared with has to.
+        filled = evaluate(
+            retriever,
+            asked,
+            budgets,
+            name="segments, filling the budget",
+            show_progress=show,
+            irrelevant_chunk_penalty=0,
+        )
+        plain = vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
+        chunks = evaluate(plain, asked, budgets, name="chunks", show_progress=show)
+        tuning: Tuning | None = None
+        if trials:
+            tuning = tune(retriever, asked, budgets, trials=max(trials, 2), show_progress=show)
+    except ValueError as error:
+        errors.print(Text(str(error)), soft_wrap=True)
+        raise typer.Exit(2) from error
+    reports, comparison = (segments, filled, chunks), filled.compare(chunks)
+    if as_json:
+        found = {
+            "reports": [report.to_dict() for report in reports],
+            "comparison": comparison.to_dict(),
+            "tuning": tuning.to_dict() if tuning else None,
+        }
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for table in (*reports, comparison, tuning):
+        if table is not None:
+            typer.echo(f"\n{table}")
+
+
+def _placed(questions: Sequence[Question], retriever: RSERetriever) -> list[Question]:
+    """The questions with the ids of documents where they give names of files."""
+    docstore = retriever.docstore
+    keys = sorted(docstore.yield_keys(prefix=manifest_key("")))
+    ids = [
+        Manifest.from_document(record, key).doc_id
+        for key, record in zip(keys, docstore.mget(keys), strict=True)
+        if record is not None
+    ]
+    named: dict[str, list[str]] = {}
+    for doc_id in ids:
+        for name in {doc_id, Path(doc_id).name, Path(doc_id).stem}:
+            named.setdefault(name, []).append(doc_id)
+
+    def place(part: Evidence) -> Evidence:
+        found = named.get(part.doc_id, [part.doc_id])
+        if len(found) > 1 and part.doc_id not in ids:
+            raise ValueError(
+                f"{part.doc_id!r} may be any of {', '.join(found)}: give the whole path as doc_id"
+            )
+        return Evidence(part.doc_id if part.doc_id in ids else found[0], part.start, part.end)
+
+    return [Question(one.question, [place(part) for part in one.evidence]) for one in questions]
+
+
+def _require(kb: Path) -> None:
+    if not (kb / "chunks.db").exists():
+        errors.print(
+            f"There is no knowledge base in {kb}. Make one: {_command()} index PATH... --kb {kb}",
+            soft_wrap=True,
+        )
+        raise typer.Exit(2)
 
 
 def _command() -> str:

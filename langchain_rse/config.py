@@ -13,31 +13,46 @@ from langchain_rse.scoring import Calibration, check_calibration
 
 __all__ = ["PRESETS", "RSEConfig"]
 
-Solver = Literal["greedy", "best"]
+Solver = Literal["exact", "greedy", "best"]
 RankFusion = Literal["decay", "mean"]
 LengthWeighting = Literal["none", "linear", "published"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RSEConfig:
-    """How candidates become segments. The defaults are the preset ``dsrag-balanced``.
+    """How candidates become segments. The defaults are the preset ``balanced``.
 
     Attributes:
-        solver: ``"greedy"`` takes the most valuable segment again and again; ``"best"``
-            takes the one best segment of each document.
-        irrelevant_chunk_penalty: What a chunk without relevance costs, at least 0.
-            Smaller makes longer segments: 0.1 about 10 to 20 chunks, 0.2 about 4 to 10,
-            0.3 about 2 to 6 (dsRAG's figures).
+        solver: ``"exact"`` chooses the segments that are worth most together, within a
+            budget of text where there is one; ``"greedy"`` takes the most valuable segment
+            again and again (dsRAG); ``"best"`` takes the one best segment of each document.
+        irrelevant_chunk_penalty: What a chunk without relevance costs, at least 0: the
+            relevance from which text is worth its room. Smaller returns more; 0 fills the
+            budget as long as anything is relevant. For the greedy solver, 0.1 makes segments
+            of about 10 to 20 chunks, 0.2 about 4 to 10, 0.3 about 2 to 6 (dsRAG's figures).
         calibration: How scores become relevances; see `langchain_rse.scoring.calibrate`.
         rank_fusion: ``"decay"``: relevance fades exponentially with the rank;
             ``"mean"``: relevance and relative rank are averaged.
         decay_rate: The rank at which 1/e of the relevance is left, above 0.
             Used by ``"decay"`` only.
-        length_weighting: ``"linear"`` weighs every chunk by its length over
-            ``reference_length``; ``"published"`` does so for candidates longer than that
-            only, as dsRAG does; ``"none"`` counts chunks alike.
-        reference_length: The length, in characters, that weighs 1; above 0.
-        max_length: The most chunks a segment may have, at least 1.
+        lexical_share: Share, from 0 to 1, of the relevance that comes from the words of the
+            query in the candidates' texts; see `langchain_rse.scoring.lexical_scores`. Not
+            used where a reranker, which reads the texts itself, gave the order.
+        min_relevance: Candidates whose calibrated relevance is below this, from 0 to 1,
+            count as not found. Says something with absolute scores, such as a reranker's;
+            with ``"minmax"``, the best candidate's relevance is always 1.
+        neighbor_credit: Share, from 0 to 1, of a chunk's relevance that counts for the chunk
+            next to it, its square for the one after, and so on; see
+            `langchain_rse.scoring.neighbor_credit`.
+        neighbor_radius: How many chunks away the credit ends, at least 0.
+        segment_cost: What a segment costs beyond its text, in chunks of average length, at
+            least 0: larger makes fewer and longer segments. Used by ``"exact"`` only, which
+            weighs every chunk by its length.
+        length_weighting: For the other solvers. ``"linear"`` weighs every chunk by its
+            length over ``reference_length``; ``"published"`` does so for candidates longer
+            than that only, as dsRAG does; ``"none"`` counts chunks alike.
+        reference_length: The length, in characters, that weighs 1 there; above 0.
+        max_length: The most chunks a segment may have, at least 1; None for no limit.
         overall_max_length: The most chunks all segments of a query may have together,
             at least 1. Used by the solver ``"greedy"`` only.
         overall_max_length_extension: Chunks added to ``overall_max_length`` for each
@@ -51,22 +66,32 @@ class RSEConfig:
             value and what is allowed.
     """
 
-    solver: Solver = "greedy"
-    irrelevant_chunk_penalty: float = 0.18
+    solver: Solver = "exact"
+    irrelevant_chunk_penalty: float = 0.3
     calibration: Calibration = "auto"
     rank_fusion: RankFusion = "decay"
     decay_rate: float = 30.0
+    lexical_share: float = 0.2
+    min_relevance: float = 0.0
+    neighbor_credit: float = 0.5
+    neighbor_radius: int = 2
+    segment_cost: float = 0.1
     length_weighting: LengthWeighting = "published"
     reference_length: float = 700.0
-    max_length: int = 15
+    max_length: int | None = None
     overall_max_length: int = 30
     overall_max_length_extension: int = 5
-    minimum_value: float = 0.5
-    top_k_for_document_selection: int | None = 10
+    minimum_value: float = 0.0
+    top_k_for_document_selection: int | None = 50
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
+        if self.max_length is None and self.solver != "exact":
+            raise ValueError(
+                f"max_length must be a whole number of at least 1 with solver={self.solver!r}; "
+                "got None, which only 'exact' takes"
+            )
 
     @classmethod
     def of(cls, config: RSEConfig | str) -> RSEConfig:
@@ -108,10 +133,11 @@ def _one_of(choices: object) -> Callable[[str, Any], Any]:
 
 
 def _number(
-    *, least: float | None = None, above: float | None = None
+    *, least: float | None = None, above: float | None = None, most: float | None = None
 ) -> Callable[[str, Any], float]:
     bound = f" of at least {least:g}" if least is not None else ""
     bound = f" above {above:g}" if above is not None else bound
+    bound = f" from {least:g} to {most:g}" if least is not None and most is not None else bound
 
     def check(name: str, value: Any) -> float:  # noqa: ANN401
         try:
@@ -123,6 +149,7 @@ def _number(
             or isinstance(value, (bool, str, bytes, bytearray))
             or (least is not None and number < least)
             or (above is not None and number <= above)
+            or (most is not None and number > most)
         ):
             raise ValueError(f"{name} must be a finite number{bound}; got {value!r}")
         return number
@@ -154,21 +181,46 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "calibration": lambda _, value: check_calibration(value),
     "rank_fusion": _one_of(RankFusion),
     "decay_rate": _number(above=0),
+    "lexical_share": _number(least=0, most=1),
+    "min_relevance": _number(least=0, most=1),
+    "neighbor_credit": _number(least=0, most=1),
+    "neighbor_radius": _whole(0),
+    "segment_cost": _number(least=0),
     "length_weighting": _one_of(LengthWeighting),
     "reference_length": _number(above=0),
-    "max_length": _whole(1),
+    "max_length": _whole(1, optional=True),
     "overall_max_length": _whole(1),
     "overall_max_length_extension": _whole(0),
     "minimum_value": _number(),
     "top_k_for_document_selection": _whole(1, optional=True),
 }
 
+# What the published forms have in common, and dsRAG's balanced preset.
+_PUBLISHED = RSEConfig(
+    solver="greedy",
+    irrelevant_chunk_penalty=0.18,
+    lexical_share=0.0,
+    neighbor_credit=0.0,
+    neighbor_radius=0,
+    segment_cost=0.0,
+    max_length=15,
+    minimum_value=0.5,
+    top_k_for_document_selection=10,
+)
+
 PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
     {
+        # The solver is exact, and the budget limits all three; they differ in what text has
+        # to be worth.
+        "balanced": RSEConfig(),
+        "precision": RSEConfig(irrelevant_chunk_penalty=0.45),
+        "find_all": RSEConfig(
+            irrelevant_chunk_penalty=0.1, decay_rate=60.0, top_k_for_document_selection=200
+        ),
         # The three of dsrag.rse.RSE_PARAMS_PRESETS.
-        "dsrag-balanced": RSEConfig(),
-        "dsrag-precision": RSEConfig(minimum_value=0.7, irrelevant_chunk_penalty=0.2),
-        "dsrag-find_all": RSEConfig(
+        "dsrag-balanced": _PUBLISHED,
+        "dsrag-precision": _PUBLISHED.replace(minimum_value=0.7, irrelevant_chunk_penalty=0.2),
+        "dsrag-find_all": _PUBLISHED.replace(
             max_length=40,
             overall_max_length=200,
             overall_max_length_extension=0,
@@ -177,7 +229,7 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
             top_k_for_document_selection=200,
         ),
         # The published walk-through: one document, chunks counted alike.
-        "walkthrough": RSEConfig(
+        "walkthrough": _PUBLISHED.replace(
             max_length=20,
             minimum_value=0.7,
             irrelevant_chunk_penalty=0.2,
@@ -185,7 +237,7 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
             top_k_for_document_selection=1,
         ),
         # One best segment a document, by the maximum subarray.
-        "kadane": RSEConfig(
+        "kadane": _PUBLISHED.replace(
             solver="best",
             irrelevant_chunk_penalty=0.3,
             rank_fusion="mean",
@@ -195,4 +247,4 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
         ),
     }
 )
-"""The presets by name; ``dsrag-balanced`` is the default."""
+"""The presets by name; ``balanced`` is the default."""

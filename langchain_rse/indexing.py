@@ -8,7 +8,6 @@ import logging
 import os
 import warnings
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
+from langchain_rse._progress import progress_bar
 from langchain_rse._steps import Call, Steps, arun, call, compute, during, run
 from langchain_rse.docstores import as_docstore, encode_json
 from langchain_rse.schema import (
@@ -178,7 +178,9 @@ class RSEIndexer:
         seen: dict[str, None] = {}
         ahead: list[_Source] = []
         characters = repeated = 0
-        with _progress_bar(feed.total, show=show_progress) as advance:
+        with progress_bar(
+            feed.total, unit="documents", title="Indexing", show=show_progress
+        ) as advance:
             while (source := (yield from feed.next())) is not None:
                 if source.doc_id in seen:
                     if source.id_from_text:
@@ -579,18 +581,3 @@ def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     iterator = iter(items)
     while batch := list(itertools.islice(iterator, size)):
         yield batch
-
-
-@contextmanager
-def _progress_bar(total: int | None, *, show: bool) -> Iterator[Any]:
-    if not show:
-        yield lambda _: None
-        return
-    try:
-        from tqdm import tqdm  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError(
-            "show_progress=True needs tqdm: pip install 'langchain-rse[progress]'"
-        ) from error
-    with tqdm(total=total, unit=" documents", desc="Indexing") as bar:
-        yield bar.update

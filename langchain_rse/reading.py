@@ -50,12 +50,14 @@ class Layout:
 
     def lengths(self) -> NDArray[np.int64]:
         """Lengths of the windows' chunks in characters, one window after the other."""
+        return np.concatenate([self.lengths_of(start, end) for start, end in self.windows])
+
+    def lengths_of(self, start: int, end: int) -> NDArray[np.int64]:
+        """Lengths of chunks ``[start, end)``, which lie in a window, in characters."""
         pieces = []
-        for start, end in self.windows:
-            for page in range(start // SPANS_PER_PAGE, (end - 1) // SPANS_PER_PAGE + 1):
-                lengths = np.diff(self.pages[page])
-                first = page * SPANS_PER_PAGE
-                pieces.append(lengths[max(start - first, 0) : end - first])
+        for page in range(start // SPANS_PER_PAGE, (end - 1) // SPANS_PER_PAGE + 1):
+            first = page * SPANS_PER_PAGE
+            pieces.append(np.diff(self.pages[page][max(start - first, 0) : end - first + 1]))
         return np.concatenate(pieces)
 
 

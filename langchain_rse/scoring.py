@@ -1,7 +1,8 @@
 """From the scores of candidates to the relevance and the values of chunks.
 
-Three steps, each a function of its own: scores are calibrated to [0, 1], fused with the
-rank, and turned into values by a penalty and the weight of the text. Needs numpy only.
+Each step is a function of its own: scores are calibrated to [0, 1] and fused with the rank,
+words of the query count for some of it, neighbors get credit, and a penalty and the weight of
+the text turn relevances into values. Needs numpy only.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ __all__ = [
     "fuse_decay",
     "fuse_mean",
     "length_weights",
+    "lexical_scores",
     "minmax",
+    "neighbor_credit",
     "sigmoid",
 ]
 
@@ -45,6 +48,7 @@ _RERANKER_CLASSES = {
 # Of the continued fraction: the smallest change that counts, and what stands for zero.
 _PRECISION = 1e-15
 _TINY = 1e-300
+_WORD = re.compile(r"\w+")
 _BETA = re.compile(r"beta\(\s*([^\s,()]+)\s*,\s*([^\s,()]+)\s*\)")
 
 
@@ -263,6 +267,66 @@ def fuse_mean(relevance: Floats, ranks: ArrayLike, *, count: int) -> Floats:
     """
     share = np.asarray(ranks, dtype=np.float64) / max(count, 1)
     return np.asarray((relevance + 1.0 - share) / 2.0, dtype=np.float64)
+
+
+def lexical_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> Floats:
+    """How well the words of texts match those of a query: BM25 among the texts themselves.
+
+    The candidates are all that is looked at, so no index is needed, and words that all of
+    them have, as those of everyday grammar, hardly count.
+
+    Args:
+        query: The query.
+        texts: The candidates' texts.
+        k1: How soon more of the same word adds nothing.
+        b: How much longer texts are discounted, from 0 to 1.
+
+    Returns:
+        Shape ``(texts,)``, at least 0. Formula: Robertson and Zaragoza, "The Probabilistic
+        Relevance Framework: BM25 and Beyond" (2009), with the logarithm of 1 + odds that
+        keeps it positive.
+    """
+    terms = {term: column for column, term in enumerate(set(_WORD.findall(query.lower())))}
+    counts = np.zeros((len(texts), len(terms)))
+    sizes = np.zeros(len(texts))
+    for row, text in enumerate(texts):
+        words = _WORD.findall(text.lower())
+        sizes[row] = len(words)
+        for word in words:
+            if word in terms:
+                counts[row, terms[word]] += 1
+    if not counts.any():
+        return np.zeros(len(texts))
+    having = (counts > 0).sum(axis=0)
+    idf = np.log1p((len(texts) - having + 0.5) / (having + 0.5))
+    discount = k1 * (1 - b + b * sizes / sizes.mean())
+    found = counts * (k1 + 1) / (counts + discount[:, None])
+    # Not a matrix product, whose order of adding, and so whose last digits, may vary.
+    return np.asarray((found * idf).sum(axis=1), dtype=np.float64)
+
+
+def neighbor_credit(relevance: Floats, *, credit: float, radius: int) -> Floats:
+    """Let chunks near relevant ones count as relevant.
+
+    A chunk between relevant chunks belongs to the answer, whatever its own score. With the
+    relevances read as chances that a chunk, or a neighbor for it, belongs to the answer:
+    ``1 - prod(1 - credit ** abs(k) * r[i + k] for k in -radius..radius)`` (noisy or).
+
+    Args:
+        relevance: Shape ``(..., chunks)``, the chunks of one document, each in [0, 1].
+        credit: What counts for the next chunk, in [0, 1]; its square for the one after.
+        radius: How many chunks away the credit ends.
+
+    Returns:
+        The relevances with credit, of the same shape, in [0, 1] and nowhere lower.
+    """
+    missed = np.ones_like(relevance)
+    for distance in range(1, min(radius, relevance.shape[-1] - 1) + 1):
+        share = credit**distance
+        missed[..., distance:] *= 1.0 - share * relevance[..., :-distance]
+        missed[..., :-distance] *= 1.0 - share * relevance[..., distance:]
+    # So written, no credit leaves the relevance as it is, to the last digit.
+    return np.asarray(relevance + (1.0 - relevance) * (1.0 - missed), dtype=np.float64)
 
 
 def length_weights(lengths: ArrayLike, *, reference_length: float, at_least_one: bool) -> Floats:

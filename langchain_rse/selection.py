@@ -6,11 +6,11 @@ out for the solver. Needs numpy only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from langchain_rse.config import RSEConfig
 from langchain_rse.scoring import (
@@ -19,12 +19,22 @@ from langchain_rse.scoring import (
     fuse_decay,
     fuse_mean,
     length_weights,
+    lexical_scores,
+    minmax,
+    neighbor_credit,
 )
-from langchain_rse.segmentation import Segment, best_segment, solve_greedy
+from langchain_rse.segmentation import (
+    Segment,
+    best_segment,
+    rank_chunks,
+    solve_greedy,
+)
 
 __all__ = [
     "DocumentCandidates",
     "Selected",
+    "Selection",
+    "Step",
     "Window",
     "find_windows",
     "relevance_of",
@@ -32,6 +42,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+# Longer runs of chunks that nothing speaks for are not looked at by the exact solver.
+_LONGEST_GAP = 16
 
 
 class Window(NamedTuple):
@@ -72,43 +85,90 @@ class Selected(NamedTuple):
     values: Floats
 
 
+class Step(NamedTuple):
+    """What a growing budget adds next: chunks ``[start, end)`` of a document."""
+
+    document: int
+    start: int
+    end: int
+
+
+class Selection(NamedTuple):
+    """The segments of a query, as they grow with the budget.
+
+    Attributes:
+        steps: What is added, the best first: chunk by chunk with the exact solver, else
+            segment by segment.
+        segments: From a number of steps to the segments that those make, best first.
+    """
+
+    steps: Sequence[Step]
+    segments: Callable[[int], list[Selected]]
+
+
 def relevance_of(
-    scores: Sequence[float | None], config: RSEConfig, *, reranker: str | None = None
+    scores: Sequence[float | None],
+    config: RSEConfig,
+    *,
+    reranker: str | None = None,
+    query: str = "",
+    texts: Sequence[str] = (),
+    lexical: Callable[[str, Sequence[str]], Floats] = lexical_scores,
 ) -> Floats:
-    """The relevance of candidates from their scores and their order.
+    """The relevance of candidates from their scores, their order and their words.
 
     Args:
         scores: One score a candidate, best candidate first.
-        config: Says how to calibrate and how to fuse with the rank.
+        config: Says how to calibrate and how to fuse with the rank and with words.
         reranker: Class name of the reranker that gave the scores, if one did.
+        query: The query, for its words.
+        texts: The candidates' texts, for theirs; none leaves words out.
+        lexical: Scores the texts by the words of the query.
 
     Returns:
         Shape ``(candidates,)``, each in [0, 1].
     """
-    relevance = calibrate(scores, config.calibration, reranker=reranker)
-    ranks = np.arange(len(scores))
+    calibrated = calibrate(scores, config.calibration, reranker=reranker)
+    relevance = _fuse(calibrated, np.arange(len(scores)), config)
+    if config.lexical_share and texts and reranker is None:
+        words = lexical(query, texts)
+        if words.any():  # a query in other words or another script says nothing here
+            ranks = np.empty(words.size)
+            ranks[np.argsort(-words, kind="stable")] = np.arange(words.size)
+            share = config.lexical_share
+            relevance = (1 - share) * relevance + share * _fuse(minmax(words), ranks, config)
+    return np.where(calibrated >= config.min_relevance, relevance, 0.0)
+
+
+def _fuse(relevance: Floats, ranks: ArrayLike, config: RSEConfig) -> Floats:
     if config.rank_fusion == "mean":
-        return fuse_mean(relevance, ranks, count=len(scores))
+        return fuse_mean(relevance, ranks, count=relevance.size)
     return fuse_decay(relevance, ranks, decay_rate=config.decay_rate)
 
 
 def find_windows(chunks: Sequence[int], config: RSEConfig) -> list[Window]:
     """The windows of a document in which segments can lie, given its candidates.
 
-    Chunks that are no candidates cost the penalty, so a segment begins and ends on a
-    candidate, and bridges no gap longer than itself. Only a penalty of 0 lets segments
-    reach beyond.
+    With the exact solver, a window reaches as far as the credit of its candidates, and
+    windows with at most 16 chunks between them are one. With the others, chunks that are no
+    candidates cost the penalty, so a segment begins and ends on a candidate, and bridges no
+    gap longer than itself; only a penalty of 0 lets segments reach beyond.
 
     Args:
         chunks: The candidates' indices, ascending. The number of chunks of the document
             need not be known: cut the windows there.
-        config: Gives the penalty and the longest segment.
+        config: Gives the solver, the penalty, the credit and the longest segment.
 
     Returns:
         The windows, ascending and apart from one another.
     """
-    reach = config.max_length - 1 if config.irrelevant_chunk_penalty == 0 else 0
-    apart = config.max_length + 2 * reach
+    if config.solver == "exact":
+        reach = config.neighbor_radius
+        apart = 2 * reach + 1 + _LONGEST_GAP
+    else:
+        longest = config.max_length or 1
+        reach = longest - 1 if config.irrelevant_chunk_penalty == 0 else config.neighbor_radius
+        apart = longest + 2 * reach
     windows: list[Window] = []
     for chunk in chunks:  # mostly a handful: no work for numpy
         start, end = max(chunk - reach, 0), chunk + reach + 1
@@ -118,54 +178,83 @@ def find_windows(chunks: Sequence[int], config: RSEConfig) -> list[Window]:
     return windows
 
 
-def select_segments(documents: Sequence[DocumentCandidates], config: RSEConfig) -> list[Selected]:
+def select_segments(
+    documents: Sequence[DocumentCandidates], config: RSEConfig, *, budget: float | None = None
+) -> Selection:
     """Choose the segments.
 
     Args:
         documents: The documents' candidates. Where segments are worth the same, those of
             earlier documents win.
         config: Names the solver and its limits.
+        budget: How much text is wanted, in characters: the steps need not go far beyond.
+            None for all that is worth the penalty.
 
     Returns:
-        The segments in the order in which the solver chose them.
+        The selection; how many of its steps to take is up to who measures the text.
     """
     windows = [window for document in documents for window in document.windows]
     if not windows:
-        return []
-    values, is_candidate = _lay_out(documents, config)
-    sizes = [window.end - window.start for window in windows]
-    starts = np.cumsum([0, *sizes[:-1]])
-    owners = np.repeat(np.arange(len(documents)), [len(d.windows) for d in documents])
-
+        return Selection([], lambda _: [])
+    layout = _lay_out(documents, config)
+    if config.solver == "exact":
+        return _select_exactly(layout, config, budget)
+    extra_queries = layout.relevance.shape[0] - 1
+    values = _values(layout, config)
     if config.solver == "best":
-        found = _best_of_each(values, starts, owners, config)
+        found = _best_of_each(values, layout, config)
     else:
-        extra_queries = values.shape[0] - 1
         found = solve_greedy(
             values,
-            max_length=config.max_length,
+            max_length=config.max_length or values.shape[1],
             overall_max_length=config.overall_max_length
             + config.overall_max_length_extension * extra_queries,
             minimum_value=config.minimum_value,
-            boundaries=starts.tolist(),
+            boundaries=layout.starts.tolist(),
         )
-    chosen = []
-    for segment in found:
-        # With a penalty of 0, chunks that nothing speaks for can form segments of value 0.
+    # With a penalty of 0, chunks that nothing speaks for can form segments of value 0.
+    chosen = [
+        layout.selected(segment, values)
+        for segment in found
+        if layout.is_candidate[segment.start : segment.end].any()
+    ]
+    steps = [Step(s.document, s.segment.start, s.segment.end) for s in chosen]
+    return Selection(steps, lambda count: chosen[:count])
+
+
+class _Layout(NamedTuple):
+    """All windows, one after the other.
+
+    Attributes:
+        relevance: With credit; shape ``(queries, chunks)``.
+        is_candidate: Shape ``(chunks,)``.
+        lengths: In characters; shape ``(chunks,)``.
+        windows: The windows.
+        starts: Where they start here; shape ``(windows,)``.
+        owners: Whose they are; shape ``(windows,)``.
+    """
+
+    relevance: Floats
+    is_candidate: NDArray[np.bool_]
+    lengths: NDArray[np.int64]
+    windows: Sequence[Window]
+    starts: NDArray[np.intp]
+    owners: NDArray[np.intp]
+
+    def place(self, chunk: int) -> tuple[int, int]:
+        """The document of a chunk, and its index there."""
+        window = int(np.searchsorted(self.starts, chunk, side="right")) - 1
+        index = chunk - int(self.starts[window]) + self.windows[window].start
+        return int(self.owners[window]), index
+
+    def selected(self, segment: Segment, values: Floats) -> Selected:
+        document, start = self.place(segment.start)
+        moved = Segment(start, start + segment.end - segment.start, segment.value)
         inside = slice(segment.start, segment.end)
-        if not is_candidate[inside].any():
-            continue
-        place = int(np.searchsorted(starts, segment.start, side="right")) - 1
-        shift = windows[place].start - int(starts[place])
-        moved = Segment(segment.start + shift, segment.end + shift, segment.value)
-        chosen.append(Selected(int(owners[place]), moved, values[:, inside].max(axis=0)))
-    return chosen
+        return Selected(document, moved, values[:, inside].max(axis=0))
 
 
-def _lay_out(
-    documents: Sequence[DocumentCandidates], config: RSEConfig
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Values of all windows' chunks, shape ``(queries, chunks)``, and which are candidates."""
+def _lay_out(documents: Sequence[DocumentCandidates], config: RSEConfig) -> _Layout:
     relevances, candidates = [], []
     for document in documents:
         places = np.concatenate([np.arange(w.start, w.end) for w in document.windows])
@@ -174,34 +263,76 @@ def _lay_out(
         relevance[:, at] = document.relevance
         candidate = np.zeros(places.size, dtype=bool)
         candidate[at] = True
-        relevances.append(relevance)
+        first = 0
+        for window in document.windows:
+            inside = slice(first, first + window.end - window.start)
+            first = inside.stop
+            relevances.append(
+                neighbor_credit(
+                    relevance[:, inside],
+                    credit=config.neighbor_credit,
+                    radius=config.neighbor_radius,
+                )
+            )
         candidates.append(candidate)
-    is_candidate = np.concatenate(candidates)
+    windows = [window for document in documents for window in document.windows]
+    sizes = [window.end - window.start for window in windows]
+    return _Layout(
+        relevance=np.concatenate(relevances, axis=1),
+        is_candidate=np.concatenate(candidates),
+        lengths=np.concatenate([document.lengths for document in documents]),
+        windows=windows,
+        starts=np.cumsum([0, *sizes[:-1]]),
+        owners=np.repeat(np.arange(len(documents)), [len(d.windows) for d in documents]),
+    )
+
+
+def _select_exactly(layout: _Layout, config: RSEConfig, budget: float | None) -> Selection:
+    """Several queries share one solution: what is relevant to any of them is relevant."""
+    relevance = layout.relevance.max(axis=0)
+    ranking = rank_chunks(
+        relevance,
+        layout.lengths,
+        budget=float(layout.lengths.sum()) if budget is None else budget,
+        penalty=config.irrelevant_chunk_penalty,
+        segment_cost=config.segment_cost,
+        max_length=config.max_length,
+        boundaries=layout.starts.tolist(),
+    )
+    values = ranking.weights * (layout.relevance - config.irrelevant_chunk_penalty)
+    steps = []
+    for chunk in ranking.chunks.tolist():
+        document, index = layout.place(chunk)
+        steps.append(Step(document, index, index + 1))
+
+    def segments(count: int) -> list[Selected]:
+        return [
+            layout.selected(segment, values)
+            for segment in ranking.segments(count)
+            if segment.value >= config.minimum_value
+        ]
+
+    return Selection(steps, segments)
+
+
+def _values(layout: _Layout, config: RSEConfig) -> Floats:
+    """Values of all windows' chunks, shape ``(queries, chunks)``."""
     weights: Floats | float = 1.0
     if config.length_weighting != "none":
         published = config.length_weighting == "published"
         weights = length_weights(
-            np.concatenate([document.lengths for document in documents]),
-            reference_length=config.reference_length,
-            at_least_one=published,
+            layout.lengths, reference_length=config.reference_length, at_least_one=published
         )
         if published:
-            weights = np.where(is_candidate, weights, 1.0)
-    values = chunk_values(
-        np.concatenate(relevances, axis=1),
-        penalty=config.irrelevant_chunk_penalty,
-        weights=weights,
-    )
-    return values, is_candidate
+            weights = np.where(layout.is_candidate, weights, 1.0)
+    return chunk_values(layout.relevance, penalty=config.irrelevant_chunk_penalty, weights=weights)
 
 
-def _best_of_each(
-    values: Floats, starts: NDArray[np.intp], owners: NDArray[np.intp], config: RSEConfig
-) -> list[Segment]:
+def _best_of_each(values: Floats, layout: _Layout, config: RSEConfig) -> list[Segment]:
     """The best segment of each document over its windows and all queries, best first."""
     best: dict[int, Segment] = {}
-    ends = [*starts[1:].tolist(), values.shape[1]]
-    for owner, start, end in zip(owners.tolist(), starts.tolist(), ends, strict=True):
+    ends = [*layout.starts[1:].tolist(), values.shape[1]]
+    for owner, start, end in zip(layout.owners.tolist(), layout.starts.tolist(), ends, strict=True):
         for row in values:
             found = best_segment(row[start:end], max_length=config.max_length)
             if found is None or found.value < config.minimum_value:

@@ -32,20 +32,31 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-# Keeps every chunk that the index gives: with constant scores, no chunk is worth less than 0.
+# Keeps every chunk that the index gives, if the budget is large enough: all candidates are
+# relevant, and nothing costs anything.
 EVERYTHING = RSEConfig(
-    irrelevant_chunk_penalty=0.0,
-    minimum_value=0.0,
-    calibration="rank",
-    max_length=1000,
-    overall_max_length=10_000,
-    top_k_for_document_selection=None,
+    irrelevant_chunk_penalty=0.0, calibration="rank", top_k_for_document_selection=None
 )
 
 
 def text_of(name: str, chunks: int) -> str:
     """A text that is split into so many chunks, none of which occurs in another text."""
     return "\n\n".join(f"{name} paragraph {number:02} of the text" for number in range(chunks))
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+# Of some, the length of two texts together is more than that of each, or less.
+LENGTHS: dict[str, Callable[[str], float]] = {
+    "characters": len,
+    "bytes": lambda text: len(text.encode()),
+    "words": words,
+    "started dozens": lambda text: -(-len(text) // 12),
+    "squares": lambda text: len(text) ** 2 / 8,
+    "roots": lambda text: math.isqrt(len(text)),
+}
 
 
 class ThreeValues:
@@ -183,16 +194,23 @@ class Writes:
 
 
 class WatchedDocStore(BaseStore[str, Document]):
-    """A docstore whose writing calls are noted."""
+    """A docstore whose calls are noted.
+
+    Attributes:
+        reads: The keys of each reading call, in order.
+    """
 
     def __init__(self, store: BaseStore[str, Any], writes: Writes) -> None:
         self.store = as_docstore(store)
         self.writes = writes
+        self.reads: list[list[str]] = []
 
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        self.reads.append(list(keys))
         return self.store.mget(keys)
 
     async def amget(self, keys: Sequence[str]) -> list[Document | None]:
+        self.reads.append(list(keys))
         return await self.store.amget(keys)
 
     def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:

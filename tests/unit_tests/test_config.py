@@ -15,6 +15,7 @@ from langchain_rse import PRESETS, RSEConfig
 FINITE_FROM_0 = "a finite number of at least 0"
 FINITE_ABOVE_0 = "a finite number above 0"
 FINITE = "a finite number"
+SHARE = "a finite number from 0 to 1"
 NOT_NUMBERS: list[Any] = [
     math.nan, math.inf, -math.inf, True, "1", b"1", "", None, [1.0], 1j, 10**400,
 ]  # fmt: skip
@@ -26,7 +27,7 @@ def _each(field: str, allowed: str, values: Iterable[Any]) -> list[tuple[str, An
 
 
 BAD: list[tuple[str, Any, str]] = [
-    *_each("solver", "one of 'greedy', 'best'", ("Greedy", "", None, 1, [])),
+    *_each("solver", "one of 'exact', 'greedy', 'best'", ("Greedy", "", None, 1, [])),
     *_each("rank_fusion", "one of 'decay', 'mean'", ("max", "Decay", None, True, {})),
     *_each("length_weighting", "one of 'none', 'linear', 'published'", ("log", None, False, 1.0)),
     *_each(
@@ -35,10 +36,17 @@ BAD: list[tuple[str, Any, str]] = [
         ("softmax", "beta(0, 1)", None, 1, []),
     ),
     *_each("irrelevant_chunk_penalty", FINITE_FROM_0, (*NOT_NUMBERS, -0.1, -5e-324, -1)),
+    *(
+        bad
+        for name in ("lexical_share", "min_relevance", "neighbor_credit")
+        for bad in _each(name, SHARE, (*NOT_NUMBERS, -5e-324, -1, 1.0000001, 2))
+    ),
+    *_each("neighbor_radius", "a whole number of at least 0", (*NOT_WHOLE, None, -1)),
+    *_each("segment_cost", FINITE_FROM_0, (*NOT_NUMBERS, -0.1, -5e-324)),
     *_each("decay_rate", FINITE_ABOVE_0, (*NOT_NUMBERS, 0, 0.0, -30)),
     *_each("reference_length", FINITE_ABOVE_0, (*NOT_NUMBERS, 0, -0.0, -700)),
     *_each("minimum_value", FINITE, NOT_NUMBERS),
-    *_each("max_length", "a whole number of at least 1", (*NOT_WHOLE, None, 0, -1)),
+    *_each("max_length", "a whole number of at least 1 or None", (*NOT_WHOLE, 0, -1)),
     *_each("overall_max_length", "a whole number of at least 1", (*NOT_WHOLE, None, 0, -30)),
     *_each("overall_max_length_extension", "a whole number of at least 0", (*NOT_WHOLE, None, -1)),
     *_each(
@@ -71,6 +79,12 @@ def test_every_field_is_checked() -> None:
     [
         ("irrelevant_chunk_penalty", 0, 0.0),
         ("irrelevant_chunk_penalty", np.float32(0.5), 0.5),
+        ("lexical_share", 1, 1.0),
+        ("min_relevance", np.float32(0.5), 0.5),
+        ("neighbor_credit", 0, 0.0),
+        ("neighbor_radius", np.int64(0), 0),
+        ("segment_cost", 3, 3.0),
+        ("max_length", None, None),
         ("decay_rate", 1e-9, 1e-9),
         ("reference_length", Fraction(1, 2), 0.5),
         ("minimum_value", -3, -3.0),
@@ -110,7 +124,7 @@ def test_fields_are_given_by_name() -> None:
 
 
 def test_replace_returns_a_changed_copy() -> None:
-    config = RSEConfig(max_length=3)
+    config = RSEConfig(max_length=3, minimum_value=0.5)
 
     changed = config.replace(max_length=4, minimum_value=0.2)
 
@@ -132,8 +146,33 @@ def test_equal_configs_have_equal_hashes() -> None:
     assert len(set(PRESETS.values())) == len(PRESETS)
 
 
-def test_the_default_is_the_published_balanced_preset() -> None:
-    assert RSEConfig() == PRESETS["dsrag-balanced"]
+def test_the_default_is_the_balanced_preset() -> None:
+    assert RSEConfig() == PRESETS["balanced"]
+
+
+def test_our_presets_differ_in_what_text_has_to_be_worth() -> None:
+    precision, balanced, find_all = (
+        PRESETS[name] for name in ("precision", "balanced", "find_all")
+    )
+
+    assert {config.solver for config in (precision, balanced, find_all)} == {"exact"}
+    assert (
+        precision.irrelevant_chunk_penalty
+        > balanced.irrelevant_chunk_penalty
+        > find_all.irrelevant_chunk_penalty
+    )
+
+
+@pytest.mark.parametrize("solver", ["greedy", "best"])
+def test_only_the_exact_solver_takes_segments_of_any_length(solver: Any) -> None:
+    message = rf"^max_length must .* with solver='{solver}'; got None, which only 'exact' takes$"
+
+    with pytest.raises(ValueError, match=message):
+        RSEConfig(solver=solver)
+    with pytest.raises(ValueError, match=message):
+        RSEConfig().replace(solver=solver)
+    exact = RSEConfig(solver=solver, max_length=3).replace(solver="exact", max_length=None)
+    assert exact.max_length is None
 
 
 @pytest.mark.parametrize("name", list(PRESETS))

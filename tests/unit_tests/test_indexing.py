@@ -54,7 +54,10 @@ class Stores:
         self.docstore = fakes.WatchedDocStore(docstore, self.writes)
         self.indexer = self.indexer_with()
         self.retriever = RSERetriever(
-            vectorstore=self.vectorstore, docstore=self.docstore, config=EVERYTHING
+            vectorstore=self.vectorstore,
+            docstore=self.docstore,
+            config=EVERYTHING,
+            max_context_length=None,
         )
 
     def indexer_with(self, **kwargs: Any) -> RSEIndexer:
@@ -439,7 +442,6 @@ def test_many_documents_and_chunks(stores: Stores) -> None:
     stores.add_text(text)
     assert len(stores.keys()) == 1_100 + 3 + 1
     stores.retriever.fetch_k = 2_000
-    stores.retriever.config = EVERYTHING.replace(max_length=2_000)
     assert what_is_read(stores.segments()["a"], [text]) == text
     stores.delete("a")
     assert stores.keys() == []

@@ -32,6 +32,7 @@ from langchain_rse import (
     RSERetriever,
     SQLDocStore,
 )
+from langchain_rse._steps import arun, run
 from langchain_rse.schema import chunk_key, document_key, manifest_key
 from tests.unit_tests import fakes
 
@@ -41,11 +42,20 @@ Way = fakes.Way
 # Chunks are lines such as "b 30": a name, and the angle between the line and the query, in
 # degrees. So its similarity is the cosine of that angle.
 QUERY = "query 0"
+# The default solver, without what depends on other chunks: values can be added up by hand.
 PLAIN = RSEConfig(
     calibration="identity",
     decay_rate=1e9,
     irrelevant_chunk_penalty=0.5,
-    length_weighting="none",
+    lexical_share=0.0,
+    neighbor_credit=0.0,
+    segment_cost=0.0,
+    top_k_for_document_selection=None,
+)
+GREEDY = PRESETS["walkthrough"].replace(
+    calibration="identity",
+    decay_rate=1e9,
+    irrelevant_chunk_penalty=0.5,
     minimum_value=0.0,
     max_length=5,
     overall_max_length=100,
@@ -211,15 +221,17 @@ def ranges(segments: Sequence[Document]) -> list[tuple[str, int, int]]:
 
 
 def test_segments_by_hand(way: Way) -> None:
-    # Cosines 0, 1, 0.5, 0.94, 0 against a penalty of 0.45: values < 0, 0.55, 0.05, 0.49, < 0.
-    text = lines(90, 0, 60, 20, 90)
+    # Cosines < 0, 1, 0.5, 0.94, < 0; less a penalty of 0.45: < 0, 0.55, 0.05, 0.49, < 0.
+    text = lines(100, 0, 60, 20, 100)
     retriever = make({"a": text})
     (segment,) = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.45)
     assert segment.page_content == "c1 0\nc2 60\nc3 20\n"
     assert segment.metadata["start_index"] == text.index("c1")
     assert segment.metadata["end_index"] == text.index("c4")
     cosine = math.cos(math.radians(20))
-    assert segment.metadata["relevance_score"] == pytest.approx(1.5 + cosine - 3 * 0.45)
+    # Each weighs its length over the mean length of the relevant ones.
+    worth = 5 * 0.55 + 6 * 0.05 + 6 * (cosine - 0.45)
+    assert segment.metadata["relevance_score"] == pytest.approx(worth / (17 / 3))
     assert segment.metadata["doc_id"] == segment.metadata["source"] == "a"
     chunks = segment.metadata["rse"]["chunks"]
     assert [chunk["index"] for chunk in chunks] == [1, 2, 3]
@@ -231,7 +243,7 @@ def test_segments_by_hand(way: Way) -> None:
 
 def test_a_chunk_between_candidates_is_filled_in(way: Way) -> None:
     retriever = make({"a": lines(0, 95, 0)}, fetch_k=2)
-    (segment,) = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.4)
+    (segment,) = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.3, segment_cost=2.0)
     assert segment.page_content == lines(0, 95, 0)
     assert segment.metadata["rse"]["chunks"][1] == {"index": 1, "length": 6, "filled": True}
 
@@ -263,7 +275,7 @@ def test_pages_of_a_segment(way: Way) -> None:
 
 
 def test_order(way: Way) -> None:
-    retriever = make({"a": lines(30, 90, 90, 90, 90, 20), "b": lines(0, 90)})
+    retriever = make({"a": lines(30, 90, 90, 90, 90, 20), "b": lines(10, 90)})
     by_document = way.invoke(retriever, QUERY)
     assert ranges(by_document) == [("b", 0, 1), ("a", 0, 1), ("a", 5, 6)]
     by_relevance = way.invoke(retriever, QUERY, order="relevance")
@@ -271,7 +283,7 @@ def test_order(way: Way) -> None:
 
 
 def test_k_keeps_the_best(way: Way) -> None:
-    retriever = make({"a": lines(30, 90, 90, 90, 90, 20), "b": lines(0, 90)}, k=2)
+    retriever = make({"a": lines(30, 90, 90, 90, 90, 20), "b": lines(10, 90)}, k=2)
     assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1), ("a", 5, 6)]
     assert ranges(way.invoke(retriever, QUERY, k=1)) == [("b", 0, 1)]
     assert len(way.invoke(retriever, QUERY, k=None)) == 3
@@ -418,7 +430,7 @@ def test_a_candidate_that_is_no_chunk_of_ours(way: Way, name: str, value: object
 def test_a_reranker_decides_order_and_membership(way: Way) -> None:
     texts = {"a": "b 0\nx 0\na 40\n", "c": "x 0\n"}
     retriever = make(texts, reranker=Reranker(scores=[0.9, 0.7]))
-    (segment,) = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.1)
+    (segment,) = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.1, segment_cost=2.0)
     chunks = segment.metadata["rse"]["chunks"]
     assert ranges([segment]) == [("a", 0, 3)]
     assert [chunk.get("rank") for chunk in chunks] == [1, None, 0]
@@ -442,6 +454,277 @@ def test_a_known_reranker_has_its_own_calibration(way: Way) -> None:
     # I_0.5(0.4, 0.4) is 1/2 by symmetry; minmax makes of two scores 1 and 0.
     assert relevances(known)[0] == pytest.approx(0.5)
     assert relevances(other) == pytest.approx([1])
+
+
+def test_nothing_relevant_by_a_reranker_gives_nothing(way: Way) -> None:
+    retriever = make(
+        {"a": "a 0\nb 0\n"}, reranker=CohereRerank(scores=[0.3, 0.2]), config="balanced"
+    )
+    assert len(way.invoke(retriever, QUERY)) == 1
+    assert way.invoke(retriever, QUERY, min_relevance=0.5) == []
+
+
+def test_words_of_the_query_count(way: Way) -> None:
+    texts = {"a": "beta 20\n", "b": "alpha 20\n"}
+    retriever = make(texts, config=PLAIN.replace(lexical_share=0.5))
+
+    def relevances(**kwargs: Any) -> dict[str, float]:
+        segments = way.invoke(retriever, "about alpha 0", irrelevant_chunk_penalty=0.1, **kwargs)
+        return {s.metadata["doc_id"]: s.metadata["rse"]["chunks"][0]["relevance"] for s in segments}
+
+    cosine = math.cos(math.radians(20))
+    assert relevances() == pytest.approx({"b": (cosine + 1) / 2, "a": cosine / 2})
+    assert relevances(lexical_share=0.0) == pytest.approx({"a": cosine, "b": cosine})
+
+
+# The budget
+
+SENTENCES = "One two. Three four. Five 10\n"
+TEXTS = {"a": lines(0, 10, 85, 20, name="a"), "b": lines(30, 90, 5, 100, name="bb")}
+CONFIGS = {"exact": PLAIN, "greedy": GREEDY, "balanced": PRESETS["balanced"]}
+
+
+def total(segments: Sequence[Document], length_function: Callable[[str], float] = len) -> float:
+    return sum(length_function(segment.page_content) for segment in segments)
+
+
+@pytest.mark.parametrize("config", list(CONFIGS))
+def test_the_budget_is_filled_up_to_the_first_chunk_that_does_not_fit(
+    way: Way, config: str
+) -> None:
+    retriever = make(TEXTS, config=CONFIGS[config])
+    found: list[Document] = []
+    for budget in range(60):
+        before, found = found, way.invoke(retriever, QUERY, max_context_length=budget)
+        if found != before:  # a character less would not have been enough
+            assert total(found) == budget
+    assert found == way.invoke(retriever, QUERY, max_context_length=None)
+
+
+def test_the_budget_by_hand(way: Way) -> None:
+    retriever = make(TEXTS, order="relevance")
+
+    def asked(budget: float) -> list[tuple[str, int, int]]:
+        return ranges(way.invoke(retriever, QUERY, max_context_length=budget))
+
+    # The chunks by relevance: "a0 0", then "bb2 5", "a1 10", "a3 20" and "bb0 30".
+    assert asked(4.5) == []
+    assert asked(5) == [("a", 0, 1)]
+    assert asked(11) == [("b", 2, 3), ("a", 0, 1)]
+    assert asked(17) == [("a", 0, 2), ("b", 2, 3)]
+    assert asked(23) == [("a", 0, 2), ("b", 2, 3), ("a", 3, 4)]
+    assert asked(30) == [("a", 0, 2), ("b", 2, 3), ("a", 3, 4), ("b", 0, 1)]
+    assert asked(1000) == asked(30)
+
+
+@pytest.mark.parametrize("unit", list(fakes.LENGTHS))
+@pytest.mark.parametrize("config", list(CONFIGS))
+def test_the_budget_in_any_unit(way: Way, unit: str, config: str) -> None:
+    measure = fakes.LENGTHS[unit]
+    retriever = make(TEXTS, config=CONFIGS[config], length_function=measure)
+    everything = way.invoke(retriever, QUERY, max_context_length=None)
+    whole = total(everything, measure)
+    for budget in range(math.ceil(whole)):
+        found = way.invoke(retriever, QUERY, max_context_length=budget)
+        assert total(found, measure) <= budget
+    if unit in ("characters", "bytes", "words"):  # of others, it depends on what is joined
+        assert way.invoke(retriever, QUERY, max_context_length=whole) == everything
+
+
+def test_a_function_that_counts_characters_is_as_good_as_len(way: Way) -> None:
+    retriever = make(TEXTS)
+
+    def count(text: str) -> int:
+        return len(text)
+
+    for budget in range(40):
+        found = way.invoke(
+            retriever, QUERY, max_context_length=budget, length_function=count, allow_trim=True
+        )
+        by_len = way.invoke(retriever, QUERY, max_context_length=budget, allow_trim=True)
+        assert found == by_len
+
+
+def test_no_budget_and_the_default_one(way: Way) -> None:
+    long = "".join(f"{'x' * 995} 0\n" for _ in range(20))
+    retriever = make({"a": long, "b": long})
+    assert total(way.invoke(retriever, QUERY)) == 16 * 998
+    assert total(way.invoke(retriever, QUERY, max_context_length=None)) == 2 * len(long)
+    assert way.invoke(retriever, QUERY, max_context_length=0) == []
+    assert way.invoke(retriever, QUERY, max_context_length=997) == []
+
+
+def test_the_budget_per_call_and_by_config(way: Way) -> None:
+    retriever = make(TEXTS, max_context_length=11)
+    assert total(way.invoke(retriever, QUERY)) == 11
+    assert total(way.invoke(retriever, QUERY, max_context_length=6)) == 5
+    bound = retriever.with_config(configurable={"max_context_length": 17})
+    assert total(way.invoke(bound, QUERY)) == 17
+    in_words = {"max_context_length": 4, "length_function": fakes.words}
+    assert total(way.invoke(retriever, QUERY, **in_words), fakes.words) == 4
+
+
+def test_the_budget_and_k(way: Way) -> None:
+    retriever = make(TEXTS)
+    assert ranges(way.invoke(retriever, QUERY, max_context_length=17, k=1)) == [("a", 0, 2)]
+    assert len(way.invoke(retriever, QUERY, max_context_length=17, k=5)) == 2
+
+
+@pytest.mark.parametrize(
+    "length", [-1, -0.5, math.nan, math.inf, True, "5", pytest.param(10**400, id="huge")]
+)
+def test_a_bad_budget_is_refused(way: Way, length: Any) -> None:
+    message = r"(?s)max_context_length.*a finite number of at least 0, or None"
+    with pytest.raises(ValueError, match=message):
+        make({}, max_context_length=length)
+    with pytest.raises(ValueError, match=message):
+        way.invoke(make({}), QUERY, max_context_length=length)
+
+
+@pytest.mark.parametrize("length", [None, -1, math.nan, "3", True])
+def test_a_length_function_has_to_return_lengths(way: Way, length: Any) -> None:
+    retriever = make(TEXTS, length_function=lambda _: length)
+    with pytest.raises(ValueError, match="length_function must return a finite number"):
+        way.invoke(retriever, QUERY)
+
+
+def test_a_length_function_has_to_be_one(way: Way) -> None:
+    with pytest.raises(ValueError, match="length_function"):
+        make({}, length_function=3)
+    with pytest.raises(ValueError, match="length_function"):
+        way.invoke(make({}), QUERY, length_function="len")
+
+
+@pytest.mark.parametrize("config", list(CONFIGS))
+@pytest.mark.parametrize("budget", [0, 5, 18, 24, None])
+def test_only_what_is_returned_is_read(way: Way, config: str, budget: int | None) -> None:
+    store = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
+    retriever = make(TEXTS, config=CONFIGS[config], docstore=store)
+    store.reads.clear()
+    segments = way.invoke(retriever, QUERY, max_context_length=budget)
+    assert len(store.reads) <= 2
+    assert {key for key in store.reads[-1] if not key.startswith("manifest/")} == {
+        chunk_key(document_key(doc_id), segment.metadata["rse"]["version"], index)
+        for segment, (doc_id, start, end) in zip(segments, ranges(segments), strict=True)
+        for index in range(start, end)
+    }
+
+
+@pytest.mark.parametrize("unit", list(fakes.LENGTHS))
+def test_two_reads_whatever_the_unit(way: Way, unit: str) -> None:
+    store = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
+    retriever = make(TEXTS, docstore=store, length_function=fakes.LENGTHS[unit])
+    for budget in (0, 3, 9, 99):
+        store.reads.clear()
+        way.invoke(retriever, QUERY, max_context_length=budget, allow_trim=True)
+        assert len(store.reads) == 2
+
+
+# Trimming
+
+
+def only(segments: Sequence[Document]) -> tuple[str, int, int, str]:
+    """Text, place and shape of the one segment."""
+    (segment,) = segments
+    assert segment.id is not None
+    metadata = segment.metadata
+    shape = segment.id.split("/", 2)[2]
+    return segment.page_content, metadata["start_index"], metadata["end_index"], shape
+
+
+@pytest.mark.parametrize("config", ["exact", "greedy"])
+def test_a_part_is_returned_where_no_chunk_fits(way: Way, config: str) -> None:
+    retriever = make({"a": "Intro 90\n" + SENTENCES}, config=CONFIGS[config])
+    assert way.invoke(retriever, QUERY, max_context_length=22) == []
+    part = way.invoke(retriever, QUERY, max_context_length=22, allow_trim=True)
+    assert only(part) == ("One two. Three four.", 9, 29, "1-2/0-9")
+    assert part == way.invoke(retriever, QUERY, max_context_length=20, allow_trim=True)
+    assert way.invoke(retriever, QUERY, max_context_length=2, allow_trim=True) == []
+    assert way.invoke(retriever, QUERY, max_context_length=0, allow_trim=True) == []
+    whole = way.invoke(retriever, QUERY, max_context_length=29, allow_trim=True)
+    assert only(whole) == (SENTENCES, 9, 38, "1-2")
+
+
+def test_a_part_extends_the_segment_before_it(way: Way) -> None:
+    retriever = make({"a": "First 0\n" + SENTENCES}, allow_trim=True)
+    segments = way.invoke(retriever, QUERY, max_context_length=18)
+    assert only(segments) == ("First 0\nOne two.", 0, 16, "0-2/0-21")
+    # 8 and 29 characters, weighed by their mean, of the second chunk's worth 8 of 29.
+    worth = 8 / 18.5 * 0.5 + 29 / 18.5 * (math.cos(math.radians(10)) - 0.5) * 8 / 29
+    assert segments[0].metadata["relevance_score"] == pytest.approx(worth)
+
+
+def test_a_part_extends_the_segment_after_it(way: Way) -> None:
+    retriever = make({"a": SENTENCES + "Last 0\n"}, allow_trim=True)
+    segments = way.invoke(retriever, QUERY, max_context_length=16)
+    assert only(segments) == ("Five 10\nLast 0\n", 21, 36, "0-2/21-0")
+
+
+def test_a_part_closes_the_gap_between_two_segments_only_as_a_whole(way: Way) -> None:
+    text = "First 0\n" + SENTENCES.replace("10", "40") + "Last 0\n"
+    retriever = make({"a": text}, allow_trim=True, order="document")
+    before, after = way.invoke(retriever, QUERY, max_context_length=25)
+    assert only([before]) == ("First 0\nOne two.", 0, 16, "0-2/0-21")
+    assert only([after]) == ("Last 0\n", 37, 44, "2-3")
+
+
+def test_a_part_of_another_document_stands_alone(way: Way) -> None:
+    retriever = make({"a": "First 0\n", "b": SENTENCES}, allow_trim=True)
+    first, part = way.invoke(retriever, QUERY, max_context_length=18)
+    assert only([first]) == ("First 0\n", 0, 8, "0-1")
+    assert only([part]) == ("One two.", 0, 8, "0-1/0-21")
+
+
+def test_a_greedy_segment_loses_its_end(way: Way) -> None:
+    retriever = make({"a": lines(0, 10, 20)}, config=GREEDY, allow_trim=True)
+    segments = way.invoke(retriever, QUERY, max_context_length=12)
+    assert only(segments) == ("c0 0\nc1 10", 0, 10, "0-2/0-1")
+    assert [chunk["index"] for chunk in segments[0].metadata["rse"]["chunks"]] == [0, 1]
+
+
+def test_a_part_is_worth_the_least_a_segment_must_be(way: Way) -> None:
+    retriever = make({"a": SENTENCES}, config=PLAIN.replace(minimum_value=0.3), allow_trim=True)
+    assert len(way.invoke(retriever, QUERY)) == 1
+    # A third of what is worth 0.48 is worth less than 0.3.
+    assert way.invoke(retriever, QUERY, max_context_length=10) == []
+
+
+def test_what_is_left_out_takes_no_room(way: Way) -> None:
+    retriever = make({"a": "a 0\n", "b": SENTENCES}, config=PLAIN.replace(minimum_value=0.5))
+    assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
+    assert ranges(way.invoke(retriever, QUERY, max_context_length=30)) == [("b", 0, 1)]
+
+
+# Several answers at once
+
+
+def test_answers_ask_for_candidates_once(way: Way) -> None:
+    source = make(TEXTS)
+    assert source.vectorstore is not None
+    base = FixedRetriever(documents=source.vectorstore.similarity_search(QUERY, k=9))
+    retriever = RSERetriever(base_retriever=base, docstore=source.docstore)
+    calls: list[dict[str, Any]] = [
+        {},
+        {"max_context_length": 12},
+        {"irrelevant_chunk_penalty": 0.5, "k": 1},
+        {"fetch_k": 2, "order": "relevance"},
+        {"fetch_k": 2, "max_context_length": 12, "allow_trim": True},
+        {"filter": "some"},
+    ]
+    answers = way.call(run, arun, retriever.answers(QUERY, calls))
+    assert base.asked == [{}, {}, {"filter": "some"}]
+    assert answers == [way.invoke(retriever, QUERY, **call) for call in calls]
+
+
+def test_answers_without_candidates(way: Way) -> None:
+    base = FixedRetriever(documents=[])
+    retriever = RSERetriever(base_retriever=base, docstore=InMemoryStore())
+    assert way.call(run, arun, retriever.answers(" ", [{}, {"k": 1}])) == [[], []]
+    assert base.asked == []
+    assert way.call(run, arun, retriever.answers(QUERY, [{}, {"k": 1}])) == [[], []]
+    assert base.asked == [{}]
+    with pytest.raises(TypeError, match="unknown"):
+        way.call(run, arun, retriever.answers(QUERY, [{"penalty": 1}]))
 
 
 # The docstore
@@ -478,7 +761,7 @@ def test_lost_chunks_split_the_segment(way: Way) -> None:
         {"a": lines(0, 0, 95, 0, 40, 95, 0)},
         on_missing="split",
         fetch_k=5,
-        config=PLAIN.replace(irrelevant_chunk_penalty=0.4, max_length=7),
+        config=GREEDY.replace(irrelevant_chunk_penalty=0.4, max_length=7),
     )
     lost(retriever, "a", 3)
     segments = way.invoke(retriever, QUERY)
@@ -487,6 +770,17 @@ def test_lost_chunks_split_the_segment(way: Way) -> None:
     values = [segment.metadata["relevance_score"] for segment in segments]
     assert values == pytest.approx([1.2, math.cos(math.radians(40)) - 0.2])
     assert segments[0].page_content == "c0 0\nc1 0\n"
+    # The exact solver bridges the gaps where a segment costs more.
+    exact = way.invoke(retriever, QUERY, solver="exact", segment_cost=2.0)
+    assert ranges(exact) == ranges(segments)
+
+
+def test_what_is_left_of_a_split_segment_counts_as_what_it_is_worth(way: Way) -> None:
+    retriever = make({"a": lines(10, 10, 10), "b": lines(20, 20)}, on_missing="split")
+    lost(retriever, "a", 1)
+    segments = way.invoke(retriever, QUERY, order="relevance")
+    assert ranges(segments) == [("b", 0, 2), ("a", 0, 1), ("a", 2, 3)]
+    assert ranges(way.invoke(retriever, QUERY, k=1)) == [("b", 0, 2)]
 
 
 def test_all_chunks_lost(way: Way) -> None:
@@ -645,9 +939,10 @@ def test_unknown_arguments_of_a_call_are_errors(way: Way) -> None:
 
 
 def test_overrides_per_call(way: Way) -> None:
-    retriever = make({"a": lines(0, 90, 90, 0), "b": lines(20)})
+    retriever = make({"a": lines(10, 90, 90, 10), "b": lines(20)})
     assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1), ("a", 3, 4), ("b", 0, 1)]
-    long = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.2)
+    # Apart, the two are worth 2 * (0.98 - 0.1 - 3 * 0.1); together, 2 * (0.98 - 2 * 0.1) - 3 * 0.1.
+    long = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.1, segment_cost=3.0)
     assert ranges(long) == [("a", 0, 4), ("b", 0, 1)]
     assert len(way.invoke(retriever, QUERY)) == 3  # nothing stuck
 
@@ -838,3 +1133,83 @@ def test_segments_are_slices_of_the_last_text(
         }
         assert not places & taken
         taken |= places
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    texts=st.lists(
+        st.lists(
+            st.sampled_from(["alpha ", "beta. ", "gamma!\n", "\n\n", "é😀. ", "。", "a", "0 g"]),
+            min_size=1,
+            max_size=60,
+        ).map("".join),
+        min_size=1,
+        max_size=3,
+    ),
+    size=st.integers(5, 60),
+    overlap=st.integers(0, 4),
+    unit=st.sampled_from(list(fakes.LENGTHS)),
+    budget=st.integers(0, 80),
+    config=st.builds(
+        lambda preset, penalty, length: PRESETS[preset].replace(
+            irrelevant_chunk_penalty=penalty, minimum_value=0.0, **length
+        ),
+        st.sampled_from(list(PRESETS)),
+        st.sampled_from([0.0, 0.1, 0.3]),
+        st.sampled_from([{}, {"max_length": 1}, {"max_length": 3}]),
+    ),
+    arguments=st.fixed_dictionaries(
+        {
+            "k": st.sampled_from([None, 1, 2]),
+            "allow_trim": st.booleans(),
+            "order": st.sampled_from(["document", "relevance"]),
+            "fetch_k": st.integers(1, 12),
+        }
+    ),
+)
+def test_slices_within_the_budget(
+    *,
+    texts: list[str],
+    size: int,
+    overlap: int,
+    unit: str,
+    budget: int,
+    config: RSEConfig,
+    arguments: dict[str, Any],
+) -> None:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(Letters()),
+        docstore=InMemoryByteStore(),
+        text_splitter=RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=overlap),
+        config=config,
+        max_context_length=budget,
+        length_function=fakes.LENGTHS[unit],
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*lie wholly inside")
+        ids = [str(number) for number, _ in enumerate(texts)]
+        retriever.add_documents([Document(text) for text in texts], ids=ids)
+    segments = retriever.invoke("beta gamma", **arguments)
+    taken: set[tuple[str, int]] = set()
+    for segment in segments:
+        metadata = segment.metadata
+        place = range(metadata["start_index"], metadata["end_index"])
+        text = texts[int(metadata["doc_id"])]
+        assert segment.page_content == text[place.start : place.stop] != ""
+        places = {(metadata["doc_id"], index) for index in place}
+        assert not places & taken
+        taken |= places
+        # What is said of its chunks covers it, and nothing but its ends.
+        chunks = metadata["rse"]["chunks"]
+        assert [chunk["index"] for chunk in chunks] == list(
+            range(metadata["rse"]["chunk_start"], metadata["rse"]["chunk_end"])
+        )
+        assert len(place) > sum(chunk["length"] for chunk in chunks[1:-1])
+        assert len(place) <= sum(chunk["length"] for chunk in chunks)
+        assert metadata["relevance_score"] >= -1e-9
+    assert total(segments, fakes.LENGTHS[unit]) <= budget
+    assert len(segments) <= (arguments["k"] or len(segments))
+    assert len({segment.id for segment in segments}) == len(segments)
+    if arguments["order"] == "relevance":
+        worth = [segment.metadata["relevance_score"] for segment in segments]
+        assert worth == sorted(worth, reverse=True)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy.special import betainc
 
 from langchain_rse.config import RSEConfig
@@ -21,7 +25,9 @@ from langchain_rse.scoring import (
     fuse_decay,
     fuse_mean,
     length_weights,
+    lexical_scores,
     minmax,
+    neighbor_credit,
     sigmoid,
 )
 from langchain_rse.selection import relevance_of
@@ -328,6 +334,154 @@ def test_relevance_of_follows_the_config() -> None:
         np.exp([0, -0.5, -1]) * betainc(0.4, 0.4, scores)
     )
     assert relevance_of([], mean).shape == (0,)
+
+
+def test_lexical_scores_by_hand() -> None:
+    # 2 of 3 texts have "red", 1 of 3 "fox"; 3, 2 and 2 words, 7/3 on average.
+    red, fox = math.log(1 + 1.5 / 2.5), math.log(1 + 2.5 / 1.5)
+
+    def saturated(count: int, words: int) -> float:
+        return count * 2.2 / (count + 1.2 * (0.25 + 0.75 * words / (7 / 3)))
+
+    scores = lexical_scores("Red, red fox?", ["the red fox", "red-red", "a dog"])
+
+    assert scores == pytest.approx([saturated(1, 3) * (red + fox), saturated(2, 2) * red, 0])
+
+
+def test_lexical_scores_follow_their_parameters() -> None:
+    texts = ["red", "red red red", "red and three other words", "dog"]
+    rare = math.log(1 + 1.5 / 3.5)
+
+    assert lexical_scores("red", texts, k1=0) == pytest.approx([rare, rare, rare, 0])
+    once, thrice, long, _ = lexical_scores("red", texts, b=0)
+    assert once == pytest.approx(rare)
+    assert long == once
+    assert thrice == pytest.approx(rare * 3 * 2.2 / 4.2)
+    assert lexical_scores("red", ["red", ""], b=1)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ("red fox", ["reds", "foxes", "a dog"]),
+        ("red fox", ["", " \n", "?!"]),
+        ("red fox", []),
+        ("", ["red", ""]),
+        ("?!", ["?!", "red"]),
+        ("fox", ["лиса", "狐"]),
+    ],
+)
+def test_no_word_in_common_gives_no_score(query: str, texts: list[str]) -> None:
+    assert lexical_scores(query, texts).tolist() == [0.0] * len(texts)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("fox", "FOX."),
+        ("ÉTÉ", "l'été"),
+        ("ЛИСА", "лиса бежит"),
+        ("שועל", "זה שועל"),
+        ("狐", "「狐」"),
+        ("كلمة", "كلمة أخرى"),
+        ("item_7", "ITEM_7"),
+    ],
+)
+def test_words_of_any_script_and_case_count(query: str, text: str) -> None:
+    match, other = lexical_scores(query, [text, "something else"])
+
+    assert match > 0
+    assert other == 0
+
+
+TEXTS = st.lists(st.sampled_from(["red", "fox", "dog", "Red", "."]), max_size=6).map(" ".join)
+
+
+@given(st.lists(TEXTS, max_size=8), st.data())
+def test_the_order_of_texts_only_permutes_their_scores(
+    texts: list[str], data: st.DataObject
+) -> None:
+    order = data.draw(st.permutations(range(len(texts))))
+
+    scores = lexical_scores("red fox", texts)
+
+    assert (scores >= 0).all()
+    assert lexical_scores("red fox", [texts[i] for i in order]).tolist() == scores[order].tolist()
+
+
+def test_lexical_scores_are_the_same_in_every_process() -> None:
+    """Down to the last digit, whatever the order of sets of strings there."""
+    program = (
+        "from langchain_rse.scoring import lexical_scores\n"
+        "words = 'alpha beta gamma delta epsilon zeta'\n"
+        "texts = [words, 'alpha alpha beta', 'gamma delta x y z', 'epsilon beta zeta']\n"
+        "print(lexical_scores(words, texts).tolist())"
+    )
+
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+
+    assert len(printed) == 1
+
+
+def test_neighbor_credit_by_hand() -> None:
+    relevance = np.array([0.0, 0.8, 0.0, 0.4, 0.0, 0.0])
+
+    one = neighbor_credit(relevance, credit=0.5, radius=1)
+    two = neighbor_credit(relevance, credit=0.5, radius=2)
+
+    between = 1 - (1 - 0.5 * 0.8) * (1 - 0.5 * 0.4)
+    assert one == pytest.approx([0.4, 0.8, between, 0.4, 0.2, 0.0])
+    assert two == pytest.approx(
+        [0.4, 1 - 0.2 * (1 - 0.25 * 0.4), between, 1 - 0.6 * (1 - 0.25 * 0.8), 0.2, 0.1]
+    )
+
+
+SHARES = st.floats(0, 1)
+RELEVANCES = arrays(np.float64, st.tuples(st.integers(1, 3), st.integers(0, 7)), elements=SHARES)
+
+
+@given(RELEVANCES, SHARES, st.integers(0, 9))
+def test_neighbor_credit_equals_its_definition(relevance: Any, credit: float, radius: int) -> None:
+    count = relevance.shape[1]
+    expected = [
+        [
+            1
+            - math.prod(
+                1 - credit ** abs(k) * row[i + k]
+                for k in range(-radius, radius + 1)
+                if 0 <= i + k < count
+            )
+            for i in range(count)
+        ]
+        for row in relevance.tolist()
+    ]
+
+    credited = neighbor_credit(relevance, credit=credit, radius=radius)
+
+    assert credited == pytest.approx(np.array(expected).reshape(relevance.shape), abs=1e-12)
+    assert (credited >= relevance).all()
+    assert (credited <= 1).all()
+    for row, alone in zip(relevance, credited, strict=True):
+        assert neighbor_credit(row, credit=credit, radius=radius).tolist() == alone.tolist()
+
+
+@given(RELEVANCES, SHARES, st.integers(0, 9))
+def test_no_credit_changes_nothing(relevance: Any, credit: float, radius: int) -> None:
+    before = relevance.tolist()
+
+    assert neighbor_credit(relevance, credit=credit, radius=0).tolist() == before
+    assert neighbor_credit(relevance, credit=0.0, radius=radius).tolist() == before
+    neighbor_credit(relevance, credit=1.0, radius=2)
+    assert relevance.tolist() == before
 
 
 def test_length_weights_in_both_forms() -> None:

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_rse import PRESETS, RSEConfig
-from langchain_rse.segmentation import Segment
+from langchain_rse.scoring import neighbor_credit
+from langchain_rse.segmentation import Segment, solve_exact
 from langchain_rse.selection import (
     DocumentCandidates,
     Selected,
+    Selection,
     Window,
     find_windows,
     relevance_of,
@@ -69,21 +71,24 @@ class Dense(NamedTuple):
 
 
 @st.composite
-def dense_documents(draw: st.DrawFn, queries: int) -> list[Dense]:
+def dense_documents(
+    draw: st.DrawFn, queries: int, longest: int = 30, shortest_chunk: int = 1
+) -> list[Dense]:
     """Up to three documents with few candidates each; everything adds up exactly."""
     documents = []
     for _ in range(draw(st.integers(0, 3))):
-        size = draw(st.integers(1, 30))
+        size = draw(st.integers(1, longest))
         relevance = [[0.0] * size for _ in range(queries)]
         for chunk in draw(st.sets(st.integers(0, size - 1), min_size=1, max_size=8)):
             relevance[draw(st.integers(0, queries - 1))][chunk] = draw(st.integers(1, 8)) / 8
-        lengths = draw(st.lists(st.integers(1, 12), min_size=size, max_size=size))
+        lengths = draw(st.lists(st.integers(shortest_chunk, 12), min_size=size, max_size=size))
         documents.append(Dense(relevance, lengths))
     return documents
 
 
 def configs(penalty: st.SearchStrategy[float], **fixed: Any) -> st.SearchStrategy[RSEConfig]:
     fields: dict[str, Any] = {
+        "solver": st.just("greedy"),
         "irrelevant_chunk_penalty": penalty,
         "length_weighting": st.sampled_from(["none", "linear", "published"]),
         "reference_length": st.just(4.0),
@@ -93,14 +98,23 @@ def configs(penalty: st.SearchStrategy[float], **fixed: Any) -> st.SearchStrateg
         "minimum_value": st.sampled_from([-1.0, 0.0, 0.25, 0.5, 2.0]),
     }
     fields.update({name: st.just(value) for name, value in fixed.items()})
-    return st.builds(RSEConfig, **fields)
+    return st.builds(PRESETS["dsrag-balanced"].replace, **fields)
 
 
 PENALTIES = st.sampled_from([0.125, 0.25, 0.5])
 
 
 def _select(documents: list[Dense], config: RSEConfig) -> list[Selected]:
-    return select_segments([document.sparse(config) for document in documents], config)
+    return _everything(select_segments([one.sparse(config) for one in documents], config))
+
+
+def _longest(config: RSEConfig) -> int:
+    assert config.max_length is not None
+    return config.max_length
+
+
+def _everything(selection: Selection) -> list[Selected]:
+    return selection.segments(len(selection.steps))
 
 
 def _positions(chosen: list[Selected]) -> list[tuple[int, Segment]]:
@@ -114,7 +128,7 @@ def _greedy_on_whole_documents(
     starts = np.cumsum([0, *(len(document.lengths) for document in documents)]).tolist()
     found = greedy_by_brute_force(
         [[value for table in tables for value in table[query]] for query in range(queries)],
-        max_length=config.max_length,
+        max_length=_longest(config),
         overall_max_length=config.overall_max_length
         + config.overall_max_length_extension * (queries - 1),
         minimum_value=config.minimum_value,
@@ -194,7 +208,208 @@ def test_best_takes_the_best_segment_of_each_document(
         inside = slice(segment.start, segment.end)
         sums = [sum(row[inside]) for row in documents[number].values(config)]
         assert segment.value in sums
-        assert segment.end - segment.start <= config.max_length
+        assert segment.end - segment.start <= _longest(config)
+
+
+EXACT = st.builds(
+    RSEConfig,
+    irrelevant_chunk_penalty=st.sampled_from([0.0, 0.1, 0.3, 0.6]),
+    neighbor_credit=st.sampled_from([0.0, 0.5, 1.0]),
+    neighbor_radius=st.integers(0, 3),
+    segment_cost=st.sampled_from([0.0, 0.1, 1.0]),
+    minimum_value=st.sampled_from([-1.0, 0.0, 0.5]),
+)
+
+
+def _exact_on_whole_documents(
+    documents: list[Dense], config: RSEConfig
+) -> list[tuple[int, int, int, float]]:
+    """All segments of the solution, and a table of what chunks are worth."""
+    if not documents:
+        return []
+    credited = [
+        neighbor_credit(
+            np.array(document.relevance),
+            credit=config.neighbor_credit,
+            radius=config.neighbor_radius,
+        ).max(axis=0)
+        for document in documents
+    ]
+    relevance = np.concatenate(credited)
+    lengths = np.concatenate([document.lengths for document in documents])
+    starts = np.cumsum([0, *(len(document.lengths) for document in documents)])
+    placed = []
+    for start, end, value in solve_exact(
+        relevance,
+        penalty=config.irrelevant_chunk_penalty,
+        weights=lengths / lengths[relevance > 0].mean(),
+        segment_cost=config.segment_cost,
+        max_length=config.max_length,
+        boundaries=starts.tolist(),
+    ):
+        document = int(np.searchsorted(starts, start, side="right")) - 1
+        placed.append((document, start - int(starts[document]), end - int(starts[document]), value))
+    return placed
+
+
+# Gaps of more than 16 chunks are not bridged: with such lengths, that is never worth it.
+FAR_APART: dict[str, Any] = {"longest": 80, "shortest_chunk": 4}
+
+
+@given(st.data(), st.integers(1, 3), EXACT)
+def test_exact_equals_solving_whole_documents(
+    data: st.DataObject, queries: int, config: RSEConfig
+) -> None:
+    documents = data.draw(dense_documents(queries, **FAR_APART))
+
+    chosen = _select(documents, config)
+
+    expected: list[Any] = [
+        (document, start, end, pytest.approx(value))
+        for document, start, end, value in _exact_on_whole_documents(documents, config)
+        if value >= config.minimum_value
+    ]
+    assert sorted((one.document, *one.segment) for one in chosen) == sorted(
+        expected, key=lambda segment: segment[:2]
+    )
+    values = [one.segment.value for one in chosen]
+    assert values == sorted(values, reverse=True)
+    cost = config.irrelevant_chunk_penalty * config.segment_cost
+    for _, segment, of_chunks in chosen:
+        assert len(of_chunks) == segment.end - segment.start
+        assert sum(of_chunks) - cost == pytest.approx(segment.value)
+
+
+@given(st.data(), EXACT, st.integers(1, 4))
+def test_exact_keeps_to_the_longest_segment(
+    data: st.DataObject, config: RSEConfig, longest: int
+) -> None:
+    config = config.replace(max_length=longest, minimum_value=-1.0)
+    documents = data.draw(dense_documents(1, **FAR_APART))
+
+    chosen = _select(documents, config)
+
+    assert all(one.segment.end - one.segment.start <= longest for one in chosen)
+    # Where segments touch, the cuts between them may lie elsewhere for the same worth.
+    assert {
+        (one.document, chunk)
+        for one in chosen
+        for chunk in range(one.segment.start, one.segment.end)
+    } == {
+        (document, chunk)
+        for document, start, end, _ in _exact_on_whole_documents(documents, config)
+        for chunk in range(start, end)
+    }
+
+
+@given(st.data(), EXACT, st.integers(0, 200))
+def test_a_budget_takes_the_best_steps_of_all(
+    data: st.DataObject, config: RSEConfig, budget: int
+) -> None:
+    documents = data.draw(dense_documents(1, **FAR_APART))
+    sparse = [document.sparse(config) for document in documents]
+
+    all_steps = select_segments(sparse, config).steps
+    steps = select_segments(sparse, config, budget=budget).steps
+
+    assert list(steps) == list(all_steps[: len(steps)])
+    size = sum(sum(documents[step.document].lengths[step.start : step.end]) for step in steps)
+    assert size > budget or len(steps) == len(all_steps)
+
+
+@given(st.data(), st.sampled_from(list(PRESETS)))
+def test_steps_add_up_to_the_segments(data: st.DataObject, preset: str) -> None:
+    config = PRESETS[preset].replace(minimum_value=0.0)
+    documents = data.draw(dense_documents(1))
+
+    selection = select_segments([document.sparse(config) for document in documents], config)
+
+    assert selection.segments(0) == []
+    chunks = [
+        (document, chunk) for document, start, end in selection.steps for chunk in range(start, end)
+    ]
+    assert len(chunks) == len(set(chunks))
+    assert set(chunks) == {
+        (one.document, chunk)
+        for one in _everything(selection)
+        for chunk in range(one.segment.start, one.segment.end)
+    }
+
+
+def test_credit_ends_with_the_document_and_with_its_radius() -> None:
+    config = RSEConfig(
+        irrelevant_chunk_penalty=0.0, neighbor_credit=0.5, neighbor_radius=2, segment_cost=0.0
+    )
+    far = [0.0] * 30
+    documents = [Dense([[0.2, 0.0, 1.0]], [9] * 3), Dense([[0.2, *far, 1.0, 0.0]], [9] * 33)]
+
+    chosen = _select(documents, config)
+
+    # 0.2 gets a quarter of the 1.0 two chunks on: 1 - 0.8 * 0.75.
+    assert {(d, segment.start): values.tolist() for d, segment, values in chosen} == {
+        (0, 0): pytest.approx([0.4, 1 - 0.9 * 0.5, 1.0]),
+        (1, 0): pytest.approx([0.2, 0.1, 0.05]),
+        (1, 29): pytest.approx([0.25, 0.5, 1.0, 0.5]),
+    }
+
+
+def test_several_queries_share_one_exact_solution() -> None:
+    config = RSEConfig(
+        irrelevant_chunk_penalty=0.3, neighbor_credit=0.0, neighbor_radius=0, segment_cost=0.5
+    )
+    document = Dense([[0.9, 0.0, 0.0, 0.2], [0.0, 0.6, 0.0, 0.2]], [9] * 4)
+
+    (selected,) = _select([document], config)
+
+    assert selected.segment == _close_to(0, 2, 0.6 + 0.3 - 0.5 * 0.3)
+    assert selected.values == pytest.approx([0.6, 0.3])
+
+
+WORDS: dict[str, Any] = {"query": "red fox", "texts": ["a dog", "some cat", "the red fox"]}
+
+
+def test_words_of_the_query_count_for_their_share() -> None:
+    scores = [0.50, 0.49, 0.48]
+    config = RSEConfig(calibration="identity", decay_rate=10, lexical_share=0.25)
+    plain = [score * math.exp(-rank / 10) for rank, score in enumerate(scores)]
+
+    with_words = relevance_of(scores, config, **WORDS)
+
+    # The third is the first by words; the others are worth nothing by them.
+    assert with_words == pytest.approx([0.75 * plain[0], 0.75 * plain[1], 0.75 * plain[2] + 0.25])
+    assert with_words.argmax() == 2
+    all_of_it = relevance_of(scores, config.replace(lexical_share=1.0), **WORDS)
+    assert all_of_it == pytest.approx([0, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments"),
+    [
+        ({"lexical_share": 0.0}, WORDS),
+        ({}, {**WORDS, "reranker": "SomeReranker"}),
+        ({}, {**WORDS, "query": "nothing of this"}),
+        ({}, {**WORDS, "texts": []}),
+        ({}, {}),
+    ],
+)
+def test_words_are_left_out(changes: dict[str, Any], arguments: dict[str, Any]) -> None:
+    scores = [0.5, 0.49, 0.48]
+    config = RSEConfig(calibration="identity", decay_rate=10, lexical_share=0.25).replace(**changes)
+
+    relevance = relevance_of(scores, config, **arguments)
+
+    assert relevance.tolist() == relevance_of(scores, config.replace(lexical_share=0.0)).tolist()
+
+
+def test_candidates_below_the_least_relevance_count_as_not_found() -> None:
+    config = RSEConfig(calibration="identity", decay_rate=2.0, min_relevance=0.5, lexical_share=0.2)
+
+    relevance = relevance_of([0.9, 0.5, 0.49], config, **WORDS)
+
+    # Neither the rank nor the words change who is below.
+    assert relevance == pytest.approx([0.8 * 0.9, 0.8 * 0.5 * math.exp(-1 / 2), 0.0])
+    assert _select([Dense([relevance.tolist()], [9, 9, 9])], config)
+    assert relevance_of([0.4, 0.3, 0.2], config, **WORDS).tolist() == [0, 0, 0]
 
 
 @given(
@@ -203,6 +418,7 @@ def test_best_takes_the_best_segment_of_each_document(
 )
 def test_windows_hold_all_segments_that_can_be(candidates: set[int], config: RSEConfig) -> None:
     chunks = sorted(candidates)
+    longest = _longest(config)
 
     windows = find_windows(chunks, config)
 
@@ -212,29 +428,37 @@ def test_windows_hold_all_segments_that_can_be(candidates: set[int], config: RSE
         assert 0 <= window.start < window.end
     for first in chunks:
         for last in chunks:
-            if first <= last < first + config.max_length:
+            if first <= last < first + longest:
                 assert any(w.start <= first and last < w.end for w in windows)
         if config.irrelevant_chunk_penalty == 0:
             # Chunks that cost nothing may stand at either end.
-            lowest = max(first - config.max_length + 1, 0)
-            assert any(w.start <= lowest and first + config.max_length <= w.end for w in windows)
+            lowest = max(first - longest + 1, 0)
+            assert any(w.start <= lowest and first + longest <= w.end for w in windows)
+
+
+def test_windows_of_the_exact_solver_reach_as_far_as_credit() -> None:
+    config = RSEConfig(neighbor_radius=2)
+
+    assert find_windows([3, 24], config) == [Window(1, 27)]
+    assert find_windows([3, 25], config) == [Window(1, 6), Window(23, 28)]
+    assert find_windows([0], config) == [Window(0, 3)]
 
 
 def test_windows_leave_out_what_no_segment_reaches() -> None:
     chunks = [3, 5, 1000, 1014, 1029]
-    config = RSEConfig(max_length=15)
+    config = PRESETS["dsrag-balanced"]
 
     assert find_windows(chunks, config) == [Window(3, 6), Window(1000, 1015), Window(1029, 1030)]
     assert find_windows([], config) == []
 
 
 def test_no_documents_give_no_segments() -> None:
-    assert select_segments([], RSEConfig()) == []
-    assert select_segments([], PRESETS["kadane"]) == []
+    for config in PRESETS.values():
+        assert _everything(select_segments([], config)) == []
 
 
 def test_earlier_documents_win_ties() -> None:
-    config = RSEConfig(overall_max_length=1, length_weighting="none")
+    config = PRESETS["dsrag-balanced"].replace(overall_max_length=1, length_weighting="none")
     documents = [Dense([[0.0, 1.0]], [9, 9]), Dense([[1.0, 0.0]], [9, 9])]
 
     assert _positions(_select(documents, config)) == [(0, _close_to(1, 2, 0.82))]
@@ -247,9 +471,15 @@ def test_published_value_of_a_chunk_by_hand() -> None:
     relevance = relevance_of(scores, config)
     windows = find_windows([4, 5, 7], config)
 
-    (selected,) = select_segments(
-        [DocumentCandidates(np.array([4, 5, 7]), relevance[None], windows, np.array(lengths[4:8]))],
-        config,
+    (selected,) = _everything(
+        select_segments(
+            [
+                DocumentCandidates(
+                    np.array([4, 5, 7]), relevance[None], windows, np.array(lengths[4:8])
+                )
+            ],
+            config,
+        )
     )
 
     expected = [

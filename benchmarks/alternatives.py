@@ -1,0 +1,243 @@
+"""What ours is compared with, each as a LangChain retriever over the same vectors."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from langchain_classic.retrievers import ParentDocumentRetriever
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.stores import BaseStore, InMemoryStore
+from langchain_core.vectorstores import VectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from typing_extensions import override
+
+from langchain_rse import RSERetriever
+from langchain_rse.schema import (
+    CHUNK_INDEX,
+    DOC_ID,
+    END_INDEX,
+    START_INDEX,
+    VERSION,
+    chunk_key,
+    document_key,
+)
+
+try:
+    from dsrag import rse as dsrag
+except ImportError:
+    dsrag = None
+
+CANDIDATES = 200
+HAS_DSRAG = dsrag is not None
+PARENT_ID = "parent_id"
+# At no penalty at all every chunk of a document is as good as any other.
+HALVINGS = 5
+WITHOUT_LIMIT = 10_000
+
+
+class NeighborRetriever(BaseRetriever):
+    """Each hit with the chunks around it, in order of rank.
+
+    Chunks that came with a better hit are left out; what is left of a hit and its
+    neighbors is one Document for each run of chunks.
+    """
+
+    vectorstore: VectorStore
+    docstore: BaseStore[str, Document]
+    around: int
+    """Chunks before *and* after each hit."""
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        seen: set[str] = set()
+        return [
+            joined(run)
+            for hit in self.vectorstore.similarity_search(query, k=CANDIDATES)
+            for run in self._unseen(hit, seen)
+        ]
+
+    def _unseen(self, hit: Document, seen: set[str]) -> Iterator[list[Document]]:
+        name, index = document_key(hit.metadata[DOC_ID]), hit.metadata[CHUNK_INDEX]
+        keys = [
+            chunk_key(name, hit.metadata[VERSION], place)
+            for place in range(max(index - self.around, 0), index + self.around + 1)
+        ]
+        run: list[Document] = []
+        for key, chunk in zip(keys, self.docstore.mget(keys), strict=True):
+            if chunk is not None and key not in seen:
+                run.append(chunk)
+                seen.add(key)
+            elif run:
+                yield run
+                run = []
+        if run:
+            yield run
+
+
+def joined(chunks: Sequence[Document]) -> Document:
+    """Neighboring chunks as one Document."""
+    return Document(
+        page_content="".join(chunk.page_content for chunk in chunks),
+        metadata={name: chunks[0].metadata[name] for name in (DOC_ID, START_INDEX)},
+    )
+
+
+def make_parents(
+    vectorstore: VectorStore, documents: Sequence[Document], chunk_size: int, times: int
+) -> ParentDocumentRetriever:
+    """LangChain's retriever of parents, filled; parents come in the order of their first hit."""
+    retriever = ParentDocumentRetriever(
+        vectorstore=vectorstore,
+        docstore=InMemoryStore(),
+        id_key=PARENT_ID,
+        child_splitter=RecursiveCharacterTextSplitter(chunk_size=chunk_size, chunk_overlap=0),
+        parent_splitter=RecursiveCharacterTextSplitter(
+            chunk_size=times * chunk_size, chunk_overlap=0, add_start_index=True
+        ),
+        search_kwargs={"k": CANDIDATES},
+    )
+    retriever.add_documents(list(documents))
+    return retriever
+
+
+class FilledRetriever(BaseRetriever):
+    """A published form of RSE, made to return enough text for a budget.
+
+    The published forms limit the number of chunks, not of characters, and stop early.
+    Here, for each query,
+
+    1. ``minimum_value`` is lowered until nothing is below it;
+    2. the limit of chunks (``overall_max_length`` of the greedy search, ``max_length`` of
+       the best segment of each document) starts at the chunks of full size that the budget
+       has room for, and is raised until the segments have as many characters as the budget.
+       Without that limit, the first long segment would spend small budgets, which does worse;
+    3. where no limit is high enough, because no more chunks are worth their penalty, the
+       penalty is halved, up to five times; if the budget still is not filled, the longest
+       answer counts.
+
+    Segments come best first. All else is as published, the number of documents included.
+    """
+
+    retriever: RSERetriever
+    """Asked again and again; its config is the published one."""
+    budget: int
+    """Characters to fill."""
+    chunk_size: int
+    """Characters of a full chunk."""
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        return self.fill(query)[0]
+
+    def fill(self, query: str) -> tuple[list[Document], dict[str, Any]]:
+        """The segments, and the settings that gave them."""
+        config = self.retriever.config
+        limit_name = "max_length" if config.solver == "best" else "overall_max_length"
+        longest: tuple[list[Document], dict[str, Any]] = [], {}
+        most = -1
+        for halving in range(HALVINGS + 1):
+            settings = {
+                limit_name: WITHOUT_LIMIT,
+                "irrelevant_chunk_penalty": config.irrelevant_chunk_penalty / 2**halving,
+                "minimum_value": -1e9,
+            }
+            found, length = self._ask(query, settings)
+            if length > most:
+                most, longest = length, (found, settings)
+            if length >= self.budget:
+                return self._lower(query, settings, limit_name) or (found, settings)
+        return longest
+
+    def _lower(
+        self, query: str, settings: dict[str, Any], limit_name: str
+    ) -> tuple[list[Document], dict[str, Any]] | None:
+        """The answer with the lowest limit that fills the budget, if one below the given does."""
+        limit = max(self.budget // self.chunk_size, 1)
+        while limit < settings[limit_name]:
+            lowered = {**settings, limit_name: limit}
+            found, length = self._ask(query, lowered)
+            if length >= self.budget:
+                return found, lowered
+            # What is missing needs at least so many chunks more.
+            limit += -(-(self.budget - length) // self.chunk_size)
+        return None
+
+    def _ask(self, query: str, settings: dict[str, Any]) -> tuple[list[Document], int]:
+        found = self.retriever.invoke(query, order="relevance", **settings)
+        return found, sum(len(segment.page_content) for segment in found)
+
+
+class DsragRetriever(FilledRetriever):
+    """The same with dsRAG's own functions, given the settings that `FilledRetriever` found."""
+
+    preset: str
+    """A name in ``dsrag.rse.RSE_PARAMS_PRESETS``."""
+
+    @override
+    def fill(self, query: str) -> tuple[list[Document], dict[str, Any]]:
+        _, settings = super().fill(query)
+        parameters = {**dsrag.RSE_PARAMS_PRESETS[self.preset], **settings}
+        ranked = self._ranked(query)
+        count = parameters["top_k_for_document_selection"]
+        # dsRAG's get_meta_document orders documents by the hash of their names.
+        chosen = list(dict.fromkeys(hit["metadata"]["doc_id"] for hit in ranked[:count]))
+        last = dict.fromkeys(chosen, 0)
+        for metadata in (hit["metadata"] for hit in ranked):
+            if metadata["doc_id"] in last:
+                last[metadata["doc_id"]] = max(last[metadata["doc_id"]], metadata["chunk_index"])
+        ends = list(itertools.accumulate(place + 1 for place in last.values()))
+        starts = dict(zip(chosen, [0, *ends], strict=False))
+        values = dsrag.get_relevance_values(
+            [ranked],
+            ends[-1] if ends else 0,
+            starts,
+            chosen,
+            parameters["irrelevant_chunk_penalty"],
+            parameters["decay_rate"],
+            chunk_length_adjustment=parameters["chunk_length_adjustment"],
+        )
+        segments, _ = dsrag.get_best_segments(
+            [[float(value) for value in row] for row in values],
+            ends,
+            parameters["max_length"],
+            parameters["overall_max_length"],
+            parameters["minimum_value"],
+        )
+        versions = {hit["metadata"]["doc_id"]: hit["metadata"]["version"] for hit in ranked}
+        documents = []
+        for start, end in segments:
+            name = chosen[bisect.bisect_right(ends, start)]
+            places = range(start - starts[name], end - starts[name])
+            documents.append(self._read(name, versions[name], places))
+        return documents, settings
+
+    def _ranked(self, query: str) -> list[dict[str, Any]]:
+        """The candidates as dsRAG wants them."""
+        store = self.retriever.vectorstore
+        hits = [] if store is None else store.similarity_search_with_score(query, k=CANDIDATES)
+        return [
+            {
+                "similarity": score,
+                "metadata": {
+                    "doc_id": hit.metadata[DOC_ID],
+                    "chunk_index": hit.metadata[CHUNK_INDEX],
+                    "version": hit.metadata[VERSION],
+                    # Of the text, only its length is asked.
+                    "chunk_text": " " * (hit.metadata[END_INDEX] - hit.metadata[START_INDEX]),
+                },
+            }
+            for hit, score in hits
+        ]
+
+    def _read(self, doc_id: str, version: str, places: range) -> Document:
+        keys = [chunk_key(document_key(doc_id), version, place) for place in places]
+        return joined([chunk for chunk in self.retriever.docstore.mget(keys) if chunk is not None])

@@ -1,0 +1,180 @@
+"""The plots of quality.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, NullLocator
+
+from langchain_rse.evaluation import Report
+
+Penalties = tuple[Mapping[float, Report], Mapping[str, Report]]
+
+OUR_COLOR = "#c2410c"
+# The alternatives that are drawn, from dark to light; the tables have all of them.
+OTHERS: dict[str, dict[str, Any]] = {
+    "top-k chunks": {"color": "#1f2937", "marker": "s", "linestyle": "-"},
+    "each hit ±1": {"color": "#2563eb", "marker": "^", "linestyle": "-"},
+    "parent of 3 chunks": {"color": "#60a5fa", "marker": "v", "linestyle": "--"},
+    "dsrag-balanced, identity": {"color": "#6b7280", "marker": "D", "linestyle": "--"},
+    "kadane": {"color": "#a3a3a3", "marker": "x", "linestyle": ":"},
+}
+THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
+STYLE: Any = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e5e7eb",
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 5,
+}
+
+
+def draw_recall(
+    folders: Mapping[str, Mapping[str, Report]], ours: str, title: str, file: Path
+) -> None:
+    """Evidence recall against the budget, a panel for each folder.
+
+    Args:
+        folders: By folder, the reports by method.
+        ours: The method that stands out.
+        title: What the figure is of.
+        file: The PNG to write.
+    """
+    with mpl.rc_context(STYLE):
+        figure, (panels,) = new_figure(1, len(folders))
+        for panel, (name, reports) in zip(panels, folders.items(), strict=True):
+            for label, style in OTHERS.items():
+                if label in reports:
+                    report = reports[label]
+                    panel.plot(report.budgets, report.mean("recall"), label=label, **style)
+            report = reports[ours]
+            panel.plot(
+                report.budgets,
+                report.mean("recall"),
+                label=ours,
+                color=OUR_COLOR,
+                marker="o",
+                linewidth=2.6,
+                markersize=7,
+                zorder=5,
+            )
+            characters_axis(panel, report.budgets)
+            panel.set_title(f"{name}, {len(report.questions)} questions", loc="left")
+            panel.set_xlabel("budget, characters (log scale)")
+            panel.set_ylabel("evidence recall, share of characters")
+        finish(figure, panels, f"Evidence recall at equal budgets, {title}", file)
+
+
+def draw_penalties(
+    folders: Mapping[str, Penalties], labels: tuple[str, str], title: str, file: Path
+) -> None:
+    """Recall and IoU against the characters that penalties return, a column for each folder.
+
+    Args:
+        folders: By folder, ours by penalty, and what ours and top-k chunks return under the
+            ceiling.
+        labels: The names of ours and of top-k chunks there.
+        title: What the figure is of.
+        file: The PNG to write.
+    """
+    ours, top_k = labels
+    with mpl.rc_context(STYLE):
+        figure, rows = new_figure(2, len(folders))
+        for row, (metric, name) in zip(
+            rows, {"recall": "evidence recall", "iou": "IoU"}.items(), strict=True
+        ):
+            for panel, (folder, (penalties, stopped)) in zip(row, folders.items(), strict=True):
+                panel.plot(
+                    [mean(report, "characters") for report in penalties.values()],
+                    [mean(report, metric) for report in penalties.values()],
+                    color=OUR_COLOR,
+                    marker="o",
+                    linewidth=2.6,
+                    label=f"{ours}, by penalty (the numbers)",
+                )
+                panel.plot(
+                    mean(stopped[ours], "characters"),
+                    mean(stopped[ours], metric),
+                    color=OUR_COLOR,
+                    marker="o",
+                    markersize=13,
+                    markeredgewidth=2,
+                    fillstyle="none",
+                    linestyle="none",
+                    label=f"{ours}, default penalty",
+                )
+                panel.plot(
+                    mean(stopped[top_k], "characters"),
+                    mean(stopped[top_k], metric),
+                    **{**OTHERS[top_k], "linestyle": "none", "markersize": 8},
+                    label=top_k,
+                )
+                write_penalties(panel, penalties, metric)
+                panel.set_xlim(left=0)
+                # Room for what is written above the points.
+                panel.set_ylim(0, 1.14 * panel.dataLim.y1)
+                panel.xaxis.set_major_locator(MultipleLocator(4000))
+                panel.xaxis.set_major_formatter(THOUSANDS)
+                panel.set_title(folder, loc="left")
+                panel.set_xlabel("characters returned, mean")
+                panel.set_ylabel(f"{name}, mean")
+        finish(figure, rows[0], f"What the penalty returns under a ceiling, {title}", file)
+
+
+def mean(report: Report, metric: str) -> float:
+    """The mean at the only budget."""
+    return float(report.mean(metric)[0])
+
+
+def write_penalties(panel: Axes, penalties: Mapping[float, Report], metric: str) -> None:
+    """Write penalties beside the points of the curve, where there is room."""
+    spent = [mean(report, "characters") for report in penalties.values()]
+    room = 0.07 * max(spent)
+    last: float | None = None
+    for (penalty, report), place in zip(penalties.items(), spent, strict=True):
+        if last is None or abs(last - place) >= room:
+            panel.annotate(
+                f"{penalty:g}",
+                (place, mean(report, metric)),
+                # On the side that the curve, rising or falling, leaves free.
+                xytext=(-3, 8) if metric == "recall" else (5, 6),
+                textcoords="offset points",
+                ha="right" if metric == "recall" else "left",
+                fontsize=8,
+                color=OUR_COLOR,
+            )
+            last = place
+
+
+def new_figure(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
+    """A figure with rows of panels."""
+    figure = Figure(figsize=(5.2 * columns, 3.8 * rows + 1.2), dpi=150, layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False)
+    return figure, [list(row) for row in panels]
+
+
+def characters_axis(panel: Axes, budgets: tuple[int, ...]) -> None:
+    """A logarithmic axis with the budgets on it."""
+    panel.set_xscale("log")
+    panel.xaxis.set_major_locator(FixedLocator(list(budgets)))
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.xaxis.set_major_formatter(THOUSANDS)
+
+
+def finish(figure: Figure, panels: list[Axes], title: str, file: Path) -> None:
+    """Title, one legend for all panels below them, and the file."""
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=min(1 + len(panels), 3), frameon=False
+    )
+    figure.savefig(file, metadata={"Software": None})

@@ -1,0 +1,313 @@
+"""Passages: from the candidates in their documents to the segments that are returned."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from langchain_core.documents import Document
+
+from langchain_rse.candidates import Hit, grouped
+from langchain_rse.fitting import Measure, Reach, characters, cut
+from langchain_rse.reading import Layout
+from langchain_rse.schema import (
+    DOC_ID,
+    END_INDEX,
+    RELEVANCE_SCORE,
+    START_INDEX,
+    CorruptRecordError,
+    MissingRecordError,
+    chunk_key,
+)
+from langchain_rse.segmentation import Segment
+from langchain_rse.selection import DocumentCandidates, Selected, select_segments
+from langchain_rse.settings import QuerySettings
+
+__all__ = ["Choice", "Chunks", "Plan", "enumerated", "in_document_order", "present", "to_document"]
+
+# Candidates by which a budget in other units than characters is converted at first.
+_SAMPLE = 10
+
+
+Chunks = Mapping[tuple[str, int], Document | None]
+
+
+class Choice(NamedTuple):
+    """A chosen segment, with the candidates in it by chunk index.
+
+    Attributes:
+        key: The document's key.
+        segment: The segment.
+        values: What each of its chunks is worth.
+        hits: The candidates in it by chunk index.
+        skipped: Characters left out at the start of its first chunk.
+        dropped: Characters left out at the end of its last chunk.
+    """
+
+    key: str
+    segment: Segment
+    values: Sequence[float]
+    hits: Mapping[int, Hit]
+    skipped: int = 0
+    dropped: int = 0
+
+
+class Plan:
+    """Which segments are returned, as far as their texts decide that.
+
+    Args:
+        hits: The candidates.
+        layouts: The layouts of their documents.
+        settings: Say how much text may be returned.
+    """
+
+    def __init__(
+        self, hits: Sequence[Hit], layouts: Mapping[str, Layout], settings: QuerySettings
+    ) -> None:
+        self._limit = settings.max_context_length
+        self._allow_trim = settings.allow_trim
+        self._measure = Measure(settings.length_function)
+        groups = grouped(hits, lambda hit: hit.key)
+        self._keys = list(groups)
+        self._hits = [{hit.chunk: hit for hit in groups[key]} for key in self._keys]
+        documents = []
+        for key, by_chunk in zip(self._keys, self._hits, strict=True):
+            chunks = sorted(by_chunk)
+            documents.append(
+                DocumentCandidates(
+                    chunks=np.array(chunks, dtype=np.intp),
+                    relevance=np.array([[by_chunk[chunk].relevance for chunk in chunks]]),
+                    windows=layouts[key].windows,
+                    lengths=layouts[key].lengths(),
+                )
+            )
+        budget = None
+        if self._limit is not None:
+            sample = [hit.text for hit in hits[:_SAMPLE]]
+            budget = characters(self._limit, self._measure, sample)
+        self._selection = select_segments(documents, settings.config, budget=budget)
+        self._reach = Reach(len(self._selection.steps), len(self._selection.steps))
+        if self._limit is not None:
+            self._reach = Reach.of(
+                self._selection,
+                self._limit,
+                self._measure,
+                spans=lambda step: (
+                    layouts[self._keys[step.document]].lengths_of(*step[1:]).tolist()
+                ),
+                texts={
+                    (document, chunk): hit.text
+                    for document, by_chunk in enumerate(self._hits)
+                    for chunk, hit in by_chunk.items()
+                },
+                spare=int(self._allow_trim),
+            )
+
+    def likely(self) -> list[tuple[str, Segment]]:
+        """The documents' keys and the segments that fit, as far as the spans tell."""
+        selected = self._selection.segments(self._reach.likely)
+        return [(self._keys[document], segment) for document, segment, _ in selected]
+
+    def wanted(self) -> Iterator[tuple[str, int]]:
+        """The chunks whose texts are needed."""
+        for document, start, end in self._selection.steps[: self._reach.read]:
+            for index in range(start, end):
+                yield self._keys[document], index
+
+    def fit(self, chunks: Chunks) -> list[Choice]:
+        """The segments that fit, best first."""
+
+        def text_of(selected: Selected) -> str:
+            return self._text(chunks, selected.document, *selected.segment[:2])
+
+        count = self._reach.likely
+        if self._limit is not None:
+            count = self._reach.fit(self._selection, self._limit, self._measure, text_of)
+        chosen = self._selection.segments(count)
+        choices = [self._choice(selected) for selected in chosen]
+        if self._allow_trim and self._limit is not None and count < self._reach.read:
+            used = sum(self._measure(text_of(selected)) for selected in chosen)
+            self._trim(choices, count, chunks, self._limit - used)
+            choices.sort(key=lambda choice: -choice.segment.value)
+        return choices
+
+    def _choice(self, selected: Selected) -> Choice:
+        document, segment, values = selected
+        hits = self._hits[document]
+        inside = {
+            index: hits[index] for index in range(segment.start, segment.end) if index in hits
+        }
+        return Choice(self._keys[document], segment, values.tolist(), inside)
+
+    def _text(self, chunks: Chunks, document: int, start: int, end: int) -> str:
+        records = (chunks[self._keys[document], index] for index in range(start, end))
+        return "".join(record.page_content for record in records if record is not None)
+
+    def _trim(self, choices: list[Choice], count: int, chunks: Chunks, room: float) -> None:
+        """Add as much of the step after so many as there is room for."""
+        step = self._selection.steps[count]
+        document, start, end = step
+        key = self._keys[document]
+        grown = next(
+            (
+                selected
+                for selected in self._selection.segments(count + 1)
+                if selected.document == document
+                and selected.segment.start <= start < selected.segment.end
+            ),
+            None,
+        )
+        texts = [self._text(chunks, document, index, index + 1) for index in range(start, end)]
+        if grown is None or not all(texts):
+            return
+        # The end of a step goes before the segment that it would extend, else its start
+        # behind the one before it.
+        keep_end = grown.segment.start == start and grown.segment.end > end
+        beside = (end, grown.segment.end) if keep_end else (grown.segment.start, start)
+        at = [(choice.key, *choice.segment[:2]) for choice in choices]
+        extended = at.index((key, *beside)) if (key, *beside) in at else None
+        if extended is None:
+            keep_end, beside = False, (start, start)
+        neighbor = self._text(chunks, document, *beside)
+
+        def fits(part: str) -> bool:
+            joined = part + neighbor if keep_end else neighbor + part
+            return self._measure(joined) - self._measure(neighbor) <= room
+
+        part = cut("".join(texts), fits, keep_end=keep_end)
+        if not part:
+            return
+        kept = len(part) / sum(map(len, texts))
+        skipped = dropped = 0
+        if keep_end:
+            first, last = start, beside[1]
+            skipped = sum(map(len, texts)) - len(part)
+        else:
+            # A segment of several chunks may lose some of them.
+            sizes = list(itertools.accumulate(map(len, texts)))
+            whole = bisect_left(sizes, len(part))
+            first, last = beside[0], start + whole + 1
+            dropped = sizes[whole] - len(part)
+        offset = grown.segment.start
+        values = grown.values[first - offset : last - offset]
+        worth = kept * float(grown.values[start - offset : end - offset].sum())
+        if extended is not None:
+            worth += choices.pop(extended).segment.value
+        trimmed = self._choice(Selected(document, Segment(first, last, worth), values))
+        choices.append(trimmed._replace(skipped=skipped, dropped=dropped))
+
+
+def present(
+    choice: Choice, chunks: Chunks, layouts: Mapping[str, Layout], on_missing: str
+) -> list[Choice]:
+    """The choice, or the parts of it that the docstore has and that hold candidates."""
+    start, end, _ = choice.segment
+    missing = [index for index in range(start, end) if chunks[choice.key, index] is None]
+    if not missing:
+        return [choice]
+    layout = layouts[choice.key]
+    if on_missing == "raise":
+        raise MissingRecordError(
+            f"the docstore lacks chunk(s) {enumerated(missing)} of document "
+            f"{layout.manifest.doc_id!r} (key "
+            f"{chunk_key(choice.key, layout.version, missing[0])!r}). Delete the document and add "
+            "it again, or set on_missing='split' to go without them"
+        )
+    parts = []
+    cuts = [start - 1, *missing, end]
+    for before, after in itertools.pairwise(cuts):
+        hits = {index: hit for index, hit in choice.hits.items() if before < index < after}
+        if not hits:
+            continue
+        # As in any segment, nothing stands at the ends that nothing speaks for.
+        first, last = min(hits), max(hits) + 1
+        values = choice.values[first - start : last - start]
+        parts.append(
+            Choice(
+                choice.key,
+                Segment(first, last, math.fsum(values)),
+                values,
+                hits,
+                skipped=choice.skipped if first == start else 0,
+                dropped=choice.dropped if last == end else 0,
+            )
+        )
+    return parts
+
+
+def in_document_order(choices: Sequence[Choice]) -> list[Choice]:
+    """Choices of one document together and in its order, documents by their best choice."""
+    return [
+        choice
+        for some in grouped(choices, lambda choice: choice.key).values()
+        for choice in sorted(some, key=lambda choice: choice.segment.start)
+    ]
+
+
+def to_document(choice: Choice, chunks: Chunks, layout: Layout) -> Document:
+    """A choice as it is returned.
+
+    Raises:
+        CorruptRecordError: If a chunk's record does not fit its place.
+    """
+    (start, end, value), manifest = choice.segment, layout.manifest
+    records = [
+        record for index in range(start, end) if (record := chunks[choice.key, index]) is not None
+    ]
+    place: Any = records[0].metadata.get(START_INDEX)
+    for index, record in enumerate(records, start):
+        bounds = record.metadata.get(START_INDEX), record.metadata.get(END_INDEX)
+        if not isinstance(place, int) or bounds != (place, place + len(record.page_content)):
+            raise CorruptRecordError(
+                f"the docstore's chunk {chunk_key(choice.key, layout.version, index)!r} of "
+                f"document {manifest.doc_id!r} does not fit its place: it has "
+                f"{len(record.page_content)} characters for {bounds[0]} to {bounds[1]} and "
+                f"should start at {place}. Delete the document and add it again"
+            )
+        place += len(record.page_content)
+    changing = {
+        f"{name}_{which}": value
+        for which, record, part in (("start", records[0], "first"), ("end", records[-1], "last"))
+        for name, value in record.metadata.get(part, {}).items()
+    }
+    text = "".join(record.page_content for record in records)
+    trimmed = f"/{choice.skipped}-{choice.dropped}" if choice.skipped or choice.dropped else ""
+    return Document(
+        id=f"{choice.key}/{layout.version}/{start}-{end}{trimmed}",
+        page_content=text[choice.skipped : len(text) - choice.dropped],
+        metadata={
+            **manifest.metadata,
+            **changing,
+            DOC_ID: manifest.doc_id,
+            START_INDEX: place - len(text) + choice.skipped,
+            END_INDEX: place - choice.dropped,
+            RELEVANCE_SCORE: value,
+            "rse": {
+                "version": layout.version,
+                "chunk_start": start,
+                "chunk_end": end,
+                "chunks": [
+                    _describe(index, record, choice.hits.get(index))
+                    for index, record in enumerate(records, start)
+                ],
+            },
+        },
+    )
+
+
+def _describe(index: int, record: Document, hit: Hit | None) -> dict[str, Any]:
+    chunk: dict[str, Any] = {"index": index, "length": len(record.page_content)}
+    if hit is None:
+        return {**chunk, "filled": True}
+    return {**chunk, "rank": hit.rank, "score": hit.score, "relevance": hit.relevance}
+
+
+def enumerated(items: Iterable[object], most: int = 5) -> str:
+    """The first few of some items, for an error message."""
+    names = [repr(item) for item in items]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

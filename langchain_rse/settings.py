@@ -1,0 +1,62 @@
+"""QuerySettings: what can be set on the retriever and given anew with each call."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from langchain_rse.config import PRESETS, RSEConfig
+from langchain_rse.fitting import LengthFunction
+
+__all__ = ["QuerySettings"]
+
+
+def _without_k(search_kwargs: dict[str, Any]) -> dict[str, Any]:
+    if "k" in search_kwargs:
+        raise ValueError(
+            "search_kwargs must not contain 'k': fetch_k is the number of candidates, k the "
+            "number of segments"
+        )
+    return search_kwargs
+
+
+def _length(length: Any) -> Any:  # noqa: ANN401
+    is_number = isinstance(length, numbers.Real) and not isinstance(length, bool)
+    if not (is_number and math.isfinite(length) and length >= 0):
+        raise ValueError(f"must be a finite number of at least 0, or None; got {length!r}")
+    return length
+
+
+class QuerySettings(BaseModel):
+    """What can be set on the retriever and given anew with each call."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    config: Annotated[RSEConfig, BeforeValidator(RSEConfig.of)] = PRESETS["balanced"]
+    """How segments are chosen: an `RSEConfig` or the name of a preset."""
+    k: Annotated[int, Field(ge=1, strict=True)] | None = None
+    """Return at most this many segments, the best; None for no limit."""
+    max_context_length: Annotated[int | float, BeforeValidator(_length)] | None = 16_000
+    """The most text that all segments together may have, in the units of ``length_function``;
+    what ``irrelevant_chunk_penalty`` says is not worth its room is left out all the same.
+    None for no limit."""
+    length_function: LengthFunction = len
+    """Measures ``max_context_length``; for tokens, a function that counts those."""
+    allow_trim: bool = False
+    """Whether to fill the room that is left with a part of the next chunk, cut at the end of a
+    sentence or line."""
+    fetch_k: Annotated[int, Field(ge=1, strict=True)] = 200
+    """Candidates, that is chunks, to fetch."""
+    search_kwargs: Annotated[dict[str, Any], AfterValidator(_without_k)] = Field(
+        default_factory=dict
+    )
+    """Passed to the vector store or the wrapped retriever, such as ``{"filter": ...}``."""
+    order: Literal["document", "relevance"] = "document"
+    """``"document"``: segments of a document stand together in the order of its text, the
+    documents by their best segment; ``"relevance"``: the best segment first."""
+    on_missing: Literal["raise", "split"] = "raise"
+    """What to do when the docstore lacks a chunk: raise an error, or split the segment
+    there and return what is left."""
