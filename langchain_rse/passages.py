@@ -34,6 +34,7 @@ _SAMPLE = 10
 
 
 Chunks = Mapping[tuple[str, int], Document | None]
+"""Records of chunks by the document's key and their index; None for those that are lost."""
 
 
 class Choice(NamedTuple):
@@ -70,6 +71,7 @@ class Plan:
     ) -> None:
         self._limit = settings.max_context_length
         self._allow_trim = settings.allow_trim
+        self._minimum_value = settings.config.minimum_value
         self._measure = Measure(settings.length_function)
         groups = grouped(hits, lambda hit: hit.key)
         self._keys = list(groups)
@@ -197,6 +199,8 @@ class Plan:
         worth = kept * float(grown.values[start - offset : end - offset].sum())
         if extended is not None:
             worth += choices.pop(extended).segment.value
+        elif worth < self._minimum_value:
+            return
         trimmed = self._choice(Selected(document, Segment(first, last, worth), values))
         choices.append(trimmed._replace(skipped=skipped, dropped=dropped))
 

@@ -286,7 +286,9 @@ def lexical_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: floa
         Relevance Framework: BM25 and Beyond" (2009), with the logarithm of 1 + odds that
         keeps it positive.
     """
-    terms = {term: column for column, term in enumerate(set(_WORD.findall(query.lower())))}
+    terms = {
+        term: column for column, term in enumerate(dict.fromkeys(_WORD.findall(query.lower())))
+    }
     counts = np.zeros((len(texts), len(terms)))
     sizes = np.zeros(len(texts))
     for row, text in enumerate(texts):
@@ -300,7 +302,7 @@ def lexical_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: floa
     having = (counts > 0).sum(axis=0)
     idf = np.log1p((len(texts) - having + 0.5) / (having + 0.5))
     discount = k1 * (1 - b + b * sizes / sizes.mean())
-    found = counts * (k1 + 1) / (counts + discount[:, None])
+    found = counts * (k1 + 1) / np.where(counts > 0, counts + discount[:, None], 1.0)
     # Not a matrix product, whose order of adding, and so whose last digits, may vary.
     return np.asarray((found * idf).sum(axis=1), dtype=np.float64)
 

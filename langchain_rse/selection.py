@@ -164,7 +164,7 @@ def find_windows(chunks: Sequence[int], config: RSEConfig) -> list[Window]:
     """
     if config.solver == "exact":
         reach = config.neighbor_radius
-        apart = 2 * reach + 1 + _LONGEST_GAP
+        apart = 2 * reach + 2 + _LONGEST_GAP
     else:
         longest = config.max_length or 1
         reach = longest - 1 if config.irrelevant_chunk_penalty == 0 else config.neighbor_radius

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import numbers
+import sys
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -25,7 +25,7 @@ def _without_k(search_kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _length(length: Any) -> Any:  # noqa: ANN401
     is_number = isinstance(length, numbers.Real) and not isinstance(length, bool)
-    if not (is_number and math.isfinite(length) and length >= 0):
+    if not (is_number and 0 <= length <= sys.float_info.max):
         raise ValueError(f"must be a finite number of at least 0, or None; got {length!r}")
     return length
 

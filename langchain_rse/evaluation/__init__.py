@@ -7,10 +7,9 @@ cost: the number of characters that the reader gets.
 from langchain_rse.evaluation.evaluating import aevaluate, evaluate
 from langchain_rse.evaluation.questions import Evidence, Question, load_questions
 from langchain_rse.evaluation.reports import Comparison, Report
-from langchain_rse.evaluation.tuning import SPACE, Trial, Tuning, atune, tune
+from langchain_rse.evaluation.tuning import Trial, Tuning, atune, tune
 
 __all__ = [
-    "SPACE",
     "Comparison",
     "Evidence",
     "Question",

@@ -689,12 +689,6 @@ def test_a_part_is_worth_the_least_a_segment_must_be(way: Way) -> None:
     assert way.invoke(retriever, QUERY, max_context_length=10) == []
 
 
-def test_what_is_left_out_takes_no_room(way: Way) -> None:
-    retriever = make({"a": "a 0\n", "b": SENTENCES}, config=PLAIN.replace(minimum_value=0.5))
-    assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
-    assert ranges(way.invoke(retriever, QUERY, max_context_length=30)) == [("b", 0, 1)]
-
-
 # Several answers at once
 
 
