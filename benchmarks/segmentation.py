@@ -326,7 +326,7 @@ def grow(rounds: int, seed: int) -> bool:
         f"{'select_segments':>15} {'segments':>8}  same"
     )
     agree = True
-    for name in (*PRESET_NAMES, "balanced"):
+    for name in PRESET_NAMES:
         first: list[tuple[int, int]] | None = None
         for chunks in LENGTHS:
             case = make_case(PRESETS[name], documents, chunks, LENGTHS[0], seed)
@@ -355,8 +355,8 @@ def grow(rounds: int, seed: int) -> bool:
             )
     print(
         "The solver (solve_budget for 'balanced', else solve_greedy) is given an array with every "
-        "chunk,\nat which it looks once or a few times ('of it 1 look':\na sum and a comparison by numpy, alone); select_segments gets the candidates "
-        "only."
+        "chunk,\nat which it looks once or a few times ('of it 1 look': a sum and a comparison by "
+        "numpy,\nalone); select_segments gets the candidates only."
     )
     return agree
 

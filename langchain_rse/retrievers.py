@@ -314,7 +314,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
                     part
                     for choice in plan.fit(chunks)[: settings.k]
                     for part in present(choice, chunks, layouts, settings.on_missing)
-                ][: settings.k]
+                ]
+                # A part of a split segment is worth less than the whole.
+                whole = sorted(whole, key=lambda choice: -choice.segment.value)[: settings.k]
                 if settings.order == "document":
                     whole = in_document_order(whole)
                 return [to_document(choice, chunks, layouts[choice.key]) for choice in whole]

@@ -773,7 +773,9 @@ def test_what_is_left_of_a_split_segment_counts_as_what_it_is_worth(way: Way) ->
     retriever = make({"a": lines(10, 10, 10), "b": lines(20, 20)}, on_missing="split")
     lost(retriever, "a", 1)
     segments = way.invoke(retriever, QUERY, order="relevance")
-    assert ranges(segments) == [("b", 0, 2), ("a", 0, 1), ("a", 2, 3)]
+    best, *parts = ranges(segments)
+    assert best == ("b", 0, 2)
+    assert sorted(parts) == [("a", 0, 1), ("a", 2, 3)]
     assert ranges(way.invoke(retriever, QUERY, k=1)) == [("b", 0, 2)]
 
 

@@ -302,21 +302,6 @@ def test_exact_keeps_to_the_longest_segment(
     }
 
 
-@given(st.data(), EXACT, st.integers(0, 200))
-def test_a_budget_takes_the_best_steps_of_all(
-    data: st.DataObject, config: RSEConfig, budget: int
-) -> None:
-    documents = data.draw(dense_documents(1, **FAR_APART))
-    sparse = [document.sparse(config) for document in documents]
-
-    all_steps = select_segments(sparse, config).steps
-    steps = select_segments(sparse, config, budget=budget).steps
-
-    assert list(steps) == list(all_steps[: len(steps)])
-    size = sum(sum(documents[step.document].lengths[step.start : step.end]) for step in steps)
-    assert size > budget or len(steps) == len(all_steps)
-
-
 @given(st.data(), st.sampled_from(list(PRESETS)))
 def test_steps_add_up_to_the_segments(data: st.DataObject, preset: str) -> None:
     config = PRESETS[preset].replace(minimum_value=0.0)
