@@ -312,7 +312,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             if chunks is not None:
                 whole = [
                     part
-                    for choice in plan.fit(chunks)[: settings.k]
+                    for choice in plan.fit(chunks)
                     for part in present(choice, chunks, layouts, settings.on_missing)
                 ]
                 # A part of a split segment is worth less than the whole.
