@@ -254,7 +254,8 @@ def solve_budget(
         boundaries=boundaries,
     )
     sizes = np.cumsum(np.asarray(lengths, dtype=np.float64)[ranking.chunks])
-    return ranking.segments(int(np.searchsorted(sizes, budget, side="right")))
+    count = int(np.searchsorted(sizes, budget, side="right"))
+    return ranking.segments(ranking.chunks[:count].tolist())
 
 
 def rank_chunks(
@@ -306,14 +307,67 @@ class Ranking:
         self._penalty = penalty
         self._cap = cap
 
-    def segments(self, count: int) -> list[Segment]:
-        """The segments that the first ``count`` chunks form, best first."""
-        runs = self._problem.runs(self.chunks[:count].tolist(), self._cap)
-        return self._problem.best_first(runs, self._penalty)
+    def steps(self, minimum_value: float) -> list[tuple[int, int]]:
+        """The same order, in runs that are taken as a whole.
+
+        A chunk waits for those after it until the segment that it belongs to is worth enough,
+        so that no number of steps makes a segment that is not.
+
+        Args:
+            minimum_value: The least that a segment must be worth.
+
+        Returns:
+            Runs of chunks, ``(start, end)``.
+        """
+        chunks = self.chunks.tolist()
+        if minimum_value <= 0 and self._penalty == 0:
+            return [(chunk, chunk + 1) for chunk in chunks]
+        steps = []
+        taken, waiting = _Runs(self._problem.starts), _Runs(self._problem.starts)
+        for chunk in chunks:
+            run = waiting.add(chunk, chunk + 1)
+            segment = taken.joined(*run)
+            if self._problem.value_of(*segment, self._penalty) >= minimum_value:
+                waiting.remove(*run)
+                taken.add(*run)
+                steps.append(run)
+        return steps
+
+    def segments(self, chunks: Iterable[int]) -> list[Segment]:
+        """The segments that some of the chunks form, best first."""
+        return self._problem.best_first(self._problem.runs(chunks, self._cap), self._penalty)
 
 
 _Run = tuple[int, int]
 """The first chunk of a run, and the one after its last."""
+
+
+class _Runs:
+    """Runs of chunks that grow together where they meet, but not across starts of documents."""
+
+    def __init__(self, starts: frozenset[int]) -> None:
+        self._starts = starts
+        self._end_of: dict[int, int] = {}
+        self._start_of: dict[int, int] = {}
+
+    def joined(self, start: int, end: int) -> _Run:
+        """A run that is none of these, with those that it touches."""
+        if start not in self._starts:
+            start = self._start_of.get(start, start)
+        if end not in self._starts:
+            end = self._end_of.get(end, end)
+        return start, end
+
+    def add(self, start: int, end: int) -> _Run:
+        """Add a run; returns it with those that it touches."""
+        start, end = self.joined(start, end)
+        self._end_of[start] = end
+        self._start_of[end] = start
+        return start, end
+
+    def remove(self, start: int, end: int) -> None:
+        """Remove a whole run."""
+        del self._end_of[start], self._start_of[end]
 
 
 class _Problem:
@@ -348,7 +402,7 @@ class _Problem:
         if normalize and least < 0:
             raise ValueError(f"relevance must be at least 0; got {least}")
         limits = _limits(boundaries, self.relevance.size)
-        self._starts = frozenset(limits.tolist())
+        self.starts = frozenset(limits.tolist())
         self._places = np.flatnonzero(self.relevance > 0)
         weight = self.weights[self._places]
         self.unit = 1.0
@@ -486,7 +540,7 @@ class _Problem:
             taken |= waiting
             return list(waiting)
 
-        starts, weight_of, relevance_of = self._starts, self.weights.item, self.relevance.item
+        starts, weight_of, relevance_of = self.starts, self.weights.item, self.relevance.item
 
         def density(chunk: int) -> float:
             sides = (chunk - 1 in taken and chunk not in starts) + (
@@ -549,7 +603,7 @@ class _Problem:
         """The runs that chunks form; those longer than the cap are cut evenly."""
         runs: list[_Run] = []
         for chunk in sorted(chunks):
-            if runs and runs[-1][1] == chunk and chunk not in self._starts:
+            if runs and runs[-1][1] == chunk and chunk not in self.starts:
                 runs[-1] = runs[-1][0], chunk + 1
             else:
                 runs.append((chunk, chunk + 1))
@@ -562,14 +616,14 @@ class _Problem:
             pieces += list(itertools.pairwise(cuts))
         return pieces
 
+    def value_of(self, start: int, end: int, penalty: float) -> float:
+        """What a run is worth as a segment at a penalty."""
+        weight, relevance = self.weights[start:end], self.relevance[start:end]
+        return float(weight @ (relevance - penalty)) - penalty * self.segment_cost
+
     def best_first(self, runs: Iterable[_Run], penalty: float) -> list[Segment]:
         """The runs as segments with their values at a penalty."""
-        cost = penalty * self.segment_cost
-        weights, relevance = self.weights, self.relevance
-        found = [
-            Segment(start, end, float(weights[start:end] @ (relevance[start:end] - penalty)) - cost)
-            for start, end in runs
-        ]
+        found = [Segment(*run, self.value_of(*run, penalty)) for run in runs]
         return sorted(found, key=lambda segment: (-segment.value, segment.start))
 
 

@@ -97,8 +97,8 @@ class Selection(NamedTuple):
     """The segments of a query, as they grow with the budget.
 
     Attributes:
-        steps: What is added, the best first: chunk by chunk with the exact solver, else
-            segment by segment.
+        steps: What is added, the best first: with the exact solver chunk by chunk, as far as
+            each makes a segment that is worth enough, else segment by segment.
         segments: From a number of steps to the segments that those make, best first.
     """
 
@@ -290,25 +290,31 @@ def _lay_out(documents: Sequence[DocumentCandidates], config: RSEConfig) -> _Lay
 def _select_exactly(layout: _Layout, config: RSEConfig, budget: float | None) -> Selection:
     """Several queries share one solution: what is relevant to any of them is relevant."""
     relevance = layout.relevance.max(axis=0)
+    if budget is None or config.minimum_value > 0:
+        # What is left out for being worth too little makes room for what comes later.
+        budget = float(layout.lengths.sum())
     ranking = rank_chunks(
         relevance,
         layout.lengths,
-        budget=float(layout.lengths.sum()) if budget is None else budget,
+        budget=budget,
         penalty=config.irrelevant_chunk_penalty,
         segment_cost=config.segment_cost,
         max_length=config.max_length,
         boundaries=layout.starts.tolist(),
     )
     values = ranking.weights * (layout.relevance - config.irrelevant_chunk_penalty)
+    runs = ranking.steps(config.minimum_value)
     steps = []
-    for chunk in ranking.chunks.tolist():
-        document, index = layout.place(chunk)
-        steps.append(Step(document, index, index + 1))
+    for start, end in runs:
+        document, index = layout.place(start)
+        steps.append(Step(document, index, index + end - start))
 
     def segments(count: int) -> list[Selected]:
+        chunks = (chunk for run in runs[:count] for chunk in range(*run))
         return [
             layout.selected(segment, values)
-            for segment in ranking.segments(count)
+            for segment in ranking.segments(chunks)
+            # Those that had to be cut may be worth less.
             if segment.value >= config.minimum_value
         ]
 

@@ -159,7 +159,7 @@ def test_no_longer_part_ends_a_sentence(
         place
         for place in range(1, len(text))
         if text[place - 1] in CLOSED
-        or (text[place].isspace() and re.search(r'[.!]"*$', text[:place]))
+        or (text[place].isspace() and re.search(r'[.!]"*\Z', text[:place]))
         or (not text[place - 1].isspace() and re.match(r"\s*\n", text[place:]))
     ]
     parts = [text[place:].lstrip() if keep_end else text[:place] for place in ends]

@@ -779,6 +779,13 @@ def test_what_is_left_of_a_split_segment_counts_as_what_it_is_worth(way: Way) ->
     assert ranges(way.invoke(retriever, QUERY, k=1)) == [("b", 0, 2)]
 
 
+def test_what_is_left_out_takes_no_room(way: Way) -> None:
+    texts = {"a": "a 0\n", "b": SENTENCES}
+    retriever = make(texts, config=PLAIN.replace(minimum_value=0.5))
+    assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
+    assert ranges(way.invoke(retriever, QUERY, max_context_length=30)) == [("b", 0, 1)]
+
+
 def test_all_chunks_lost(way: Way) -> None:
     retriever = make({"a": lines(0)}, on_missing="split")
     lost(retriever, "a", 0)

@@ -117,6 +117,10 @@ def _everything(selection: Selection) -> list[Selected]:
     return selection.segments(len(selection.steps))
 
 
+def chunks_of(document: DocumentCandidates) -> list[int]:
+    return [chunk for window in document.windows for chunk in range(*window)]
+
+
 def _positions(chosen: list[Selected]) -> list[tuple[int, Segment]]:
     return [(selected.document, selected.segment) for selected in chosen]
 
@@ -319,6 +323,39 @@ def test_steps_add_up_to_the_segments(data: st.DataObject, preset: str) -> None:
         for one in _everything(selection)
         for chunk in range(one.segment.start, one.segment.end)
     }
+
+
+@given(st.data(), st.sampled_from(list(PRESETS)), st.integers(0, 4000), st.sampled_from([0.0, 0.5]))
+def test_a_budget_takes_the_best_steps_of_all(
+    data: st.DataObject, preset: str, budget: int, minimum_value: float
+) -> None:
+    config = PRESETS[preset].replace(minimum_value=minimum_value)
+    documents = [document.sparse(config) for document in data.draw(dense_documents(1))]
+    everything = select_segments(documents, config).steps
+    steps = select_segments(documents, config, budget=budget).steps
+
+    assert everything[: len(steps)] == steps
+    texts = [dict(zip(chunks_of(d), d.lengths.tolist(), strict=True)) for d in documents]
+    size = sum(texts[step.document][i] for step in steps for i in range(step.start, step.end))
+    assert size > budget or steps == everything
+
+
+@given(st.data(), st.floats(0, 1), st.floats(0.01, 3))
+def test_no_number_of_steps_makes_a_segment_worth_too_little(
+    data: st.DataObject, penalty: float, minimum_value: float
+) -> None:
+    config = RSEConfig(irrelevant_chunk_penalty=penalty, minimum_value=minimum_value)
+    documents = [document.sparse(config) for document in data.draw(dense_documents(1))]
+    selection = select_segments(documents, config)
+
+    for count in range(len(selection.steps) + 1):
+        segments = selection.segments(count)
+        assert all(one.segment.value >= minimum_value for one in segments)
+        taken = sum(one.segment.end - one.segment.start for one in segments)
+        assert taken == sum(step.end - step.start for step in selection.steps[:count])
+    of_all = select_segments(documents, config.replace(minimum_value=0.0))
+    worth_it = [one for one in _everything(of_all) if one.segment.value >= minimum_value]
+    assert _positions(_everything(selection)) == _positions(worth_it)
 
 
 def test_credit_ends_with_the_document_and_with_its_radius() -> None:
