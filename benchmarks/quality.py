@@ -48,7 +48,7 @@ TOP_K = "top-k chunks"
 INSTALL_DSRAG = "pip install --no-deps dsrag==0.5.6"
 
 CEILING = 16_000
-PENALTIES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7)
+PENALTIES = (0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7)
 # No penalty: everything that fits is returned.
 FILL: Mapping[str, Any] = {"irrelevant_chunk_penalty": 0.0}
 RESAMPLES = 2_000
@@ -61,28 +61,22 @@ TITLES = {
     "characters": "Characters returned",
 }
 
-ABLATIONS: tuple[tuple[str, Mapping[str, Any]], ...] = (
-    ("neighbor_credit=0", {"neighbor_credit": 0.0}),
-    ("neighbor_credit=0.25", {"neighbor_credit": 0.25}),
-    ("neighbor_credit=0.35", {"neighbor_credit": 0.35}),
-    ("neighbor_credit=0.65", {"neighbor_credit": 0.65}),
-    ("neighbor_radius=1", {"neighbor_radius": 1}),
-    ("neighbor_radius=3", {"neighbor_radius": 3}),
-    ("segment_cost=0", {"segment_cost": 0.0}),
-    ("segment_cost=0.25", {"segment_cost": 0.25}),
-    ("segment_cost=0.5", {"segment_cost": 0.5}),
-    ("lexical_share=0", {"lexical_share": 0.0}),
-    ("lexical_share=0.1", {"lexical_share": 0.1}),
-    ("lexical_share=0.4", {"lexical_share": 0.4}),
-    ("decay_rate=15", {"decay_rate": 15.0}),
-    ("decay_rate=60", {"decay_rate": 60.0}),
-    ("calibration=identity", {"calibration": "identity"}),
-    ("calibration=rank", {"calibration": "rank"}),
-    ("top_k_for_document_selection=10", {"top_k_for_document_selection": 10}),
-    ("top_k_for_document_selection=None", {"top_k_for_document_selection": None}),
-    ("max_length=15", {"max_length": 15}),
-    ("fetch_k=100", {"fetch_k": 100}),
-    ("fetch_k=400", {"fetch_k": 400}),
+# One thing changed at a time: what is there, taken away, and values around the default.
+CHANGES: Mapping[str, Sequence[Any]] = {
+    "neighbor_credit": (0.0, 0.25, 0.4, 0.6),
+    "neighbor_radius": (1, 3),
+    "lexical_credit": (0.0, 0.3, 0.5, 0.9),
+    "segment_cost": (0.0, 0.1, 0.25, 0.5),
+    "decay_rate": (10.0, 30.0, 60.0, 1e9),
+    "calibration": ("identity", "rank"),
+    "top_k_for_document_selection": (5, 10, None),
+    "max_length": (15,),
+    "fetch_k": (100, 400),
+}
+ABLATIONS: tuple[tuple[str, Mapping[str, Any]], ...] = tuple(
+    (f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}", {name: value})
+    for name, values in CHANGES.items()
+    for value in values
 )
 
 Floats = NDArray[np.float64]

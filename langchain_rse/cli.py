@@ -174,6 +174,9 @@ def evaluate_command(
         asked = _placed(load_questions(questions), retriever)
         budgets = sorted(set(budget or _BUDGETS))
         show = not as_json
+        tuning: Tuning | None = None
+        if trials:
+            tuning = tune(retriever, asked, budgets, trials=trials, show_progress=show)
         segments = evaluate(retriever, asked, budgets, name="segments", show_progress=show)
         # Chunks fill the budget, so what they are compared with has to.
         filled = evaluate(
@@ -186,9 +189,6 @@ def evaluate_command(
         )
         plain = vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
         chunks = evaluate(plain, asked, budgets, name="chunks", show_progress=show)
-        tuning: Tuning | None = None
-        if trials:
-            tuning = tune(retriever, asked, budgets, trials=max(trials, 2), show_progress=show)
     except ValueError as error:
         errors.print(Text(str(error)), soft_wrap=True)
         raise typer.Exit(2) from error

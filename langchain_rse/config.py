@@ -35,9 +35,11 @@ class RSEConfig:
             ``"mean"``: relevance and relative rank are averaged.
         decay_rate: The rank at which 1/e of the relevance is left, above 0.
             Used by ``"decay"`` only.
-        lexical_share: Share, from 0 to 1, of the relevance that comes from the words of the
-            query in the candidates' texts; see `langchain_rse.scoring.lexical_scores`. Not
-            used where a reranker, which reads the texts itself, gave the order.
+        lexical_credit: How much, from 0 to 1, the words of the query in a candidate's text
+            count beside its score. The best match by words counts as a relevance of this;
+            both are combined as if either were enough, ``1 - (1 - r)(1 - words)``; see
+            `langchain_rse.scoring.lexical_scores`. Not used where a reranker, which reads
+            the texts itself, gave the order.
         min_relevance: Candidates whose calibrated relevance is below this, from 0 to 1,
             count as not found. Says something with absolute scores, such as a reranker's;
             with ``"minmax"``, the best candidate's relevance is always 1.
@@ -67,22 +69,22 @@ class RSEConfig:
     """
 
     solver: Solver = "exact"
-    irrelevant_chunk_penalty: float = 0.3
+    irrelevant_chunk_penalty: float = 0.4
     calibration: Calibration = "auto"
     rank_fusion: RankFusion = "decay"
-    decay_rate: float = 30.0
-    lexical_share: float = 0.2
+    decay_rate: float = 20.0
+    lexical_credit: float = 0.7
     min_relevance: float = 0.0
     neighbor_credit: float = 0.5
     neighbor_radius: int = 2
-    segment_cost: float = 0.1
+    segment_cost: float = 0.15
     length_weighting: LengthWeighting = "published"
     reference_length: float = 700.0
     max_length: int | None = None
     overall_max_length: int = 30
     overall_max_length_extension: int = 5
     minimum_value: float = 0.0
-    top_k_for_document_selection: int | None = 50
+    top_k_for_document_selection: int | None = 20
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
@@ -181,7 +183,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "calibration": lambda _, value: check_calibration(value),
     "rank_fusion": _one_of(RankFusion),
     "decay_rate": _number(above=0),
-    "lexical_share": _number(least=0, most=1),
+    "lexical_credit": _number(least=0, most=1),
     "min_relevance": _number(least=0, most=1),
     "neighbor_credit": _number(least=0, most=1),
     "neighbor_radius": _whole(0),
@@ -199,7 +201,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 _PUBLISHED = RSEConfig(
     solver="greedy",
     irrelevant_chunk_penalty=0.18,
-    lexical_share=0.0,
+    decay_rate=30.0,
+    lexical_credit=0.0,
     neighbor_credit=0.0,
     neighbor_radius=0,
     segment_cost=0.0,
@@ -213,9 +216,9 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
         # The solver is exact, and the budget limits all three; they differ in what text has
         # to be worth.
         "balanced": RSEConfig(),
-        "precision": RSEConfig(irrelevant_chunk_penalty=0.45),
+        "precision": RSEConfig(irrelevant_chunk_penalty=0.55),
         "find_all": RSEConfig(
-            irrelevant_chunk_penalty=0.1, decay_rate=60.0, top_k_for_document_selection=200
+            irrelevant_chunk_penalty=0.2, decay_rate=40.0, top_k_for_document_selection=200
         ),
         # The three of dsrag.rse.RSE_PARAMS_PRESETS.
         "dsrag-balanced": _PUBLISHED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,16 @@ from langchain_rse.segmentation import Segment
 from langchain_rse.selection import DocumentCandidates, Selected, select_segments
 from langchain_rse.settings import QuerySettings
 
-__all__ = ["Choice", "Chunks", "Plan", "enumerated", "in_document_order", "present", "to_document"]
+__all__ = [
+    "Choice",
+    "Chunks",
+    "Plan",
+    "check_known",
+    "enumerated",
+    "in_document_order",
+    "present",
+    "to_document",
+]
 
 # Candidates by which a budget in other units than characters is converted at first.
 _SAMPLE = 10
@@ -203,6 +212,22 @@ class Plan:
             return
         trimmed = self._choice(Selected(document, Segment(first, last, worth), values))
         choices.append(trimmed._replace(skipped=skipped, dropped=dropped))
+
+
+def check_known(hits: Iterable[Hit], layouts: Container[str]) -> None:
+    """Check that the docstore knows the documents of hits.
+
+    Raises:
+        MissingRecordError: If it lacks one.
+    """
+    lost = dict.fromkeys(hit.doc_id for hit in hits if hit.key not in layouts)
+    if lost:
+        raise MissingRecordError(
+            f"the docstore does not know the document(s) {enumerated(lost)}, of which the "
+            "vector store has chunks. Are the two stores a pair? If the docstore lost them, "
+            "delete the documents' vectors and add them again, or set on_missing='split' to "
+            "pass over them"
+        )
 
 
 def present(

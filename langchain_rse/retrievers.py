@@ -41,7 +41,7 @@ from langchain_rse.candidates import (
 from langchain_rse.config import RSEConfig
 from langchain_rse.docstores import as_docstore
 from langchain_rse.indexing import RSEIndexer, default_text_splitter
-from langchain_rse.passages import Plan, enumerated, in_document_order, present, to_document
+from langchain_rse.passages import Plan, check_known, in_document_order, present, to_document
 from langchain_rse.reading import Layout, read_chunks, read_layouts
 from langchain_rse.schema import RELEVANCE_SCORE, MissingRecordError
 from langchain_rse.selection import find_windows
@@ -393,14 +393,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         }
         layouts = yield from read_layouts(self.docstore, windows)
         known = {key: layout for key, layout in layouts.items() if layout is not None}
-        if len(known) < len(layouts) and settings.on_missing == "raise":
-            lost = {hit.doc_id: None for hit in hits if hit.key not in known}
-            raise MissingRecordError(
-                f"the docstore does not know the document(s) {enumerated(lost)}, of which the "
-                "vector store has chunks. Are the two stores a pair? If the docstore lost them, "
-                "delete the documents' vectors and add them again, or set on_missing='split' to "
-                "pass over them"
-            )
+        if settings.on_missing == "raise":
+            check_known(hits, known)
         return known
 
 

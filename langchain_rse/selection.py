@@ -130,13 +130,14 @@ def relevance_of(
     """
     calibrated = calibrate(scores, config.calibration, reranker=reranker)
     relevance = _fuse(calibrated, np.arange(len(scores)), config)
-    if config.lexical_share and texts and reranker is None:
+    if config.lexical_credit and texts and reranker is None:
         words = lexical(query, texts)
         if words.any():  # a query in other words or another script says nothing here
             ranks = np.empty(words.size)
             ranks[np.argsort(-words, kind="stable")] = np.arange(words.size)
-            share = config.lexical_share
-            relevance = (1 - share) * relevance + share * _fuse(minmax(words), ranks, config)
+            # Vectors and words are two witnesses: noisy or, as for neighbors.
+            by_words = config.lexical_credit * _fuse(minmax(words), ranks, config)
+            relevance = 1 - (1 - relevance) * (1 - by_words)
     return np.where(calibrated >= config.min_relevance, relevance, 0.0)
 
 

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse._progress import progress_bar
+from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._steps import Steps, arun, compute, during, run
-from langchain_rse.candidates import Hit, grouped, is_current, recognize, with_relevance
+from langchain_rse.candidates import (
+    Candidate,
+    Hit,
+    grouped,
+    is_current,
+    recognize,
+    with_relevance,
+)
 from langchain_rse.config import RSEConfig
 from langchain_rse.evaluation.evaluating import Evaluation
 from langchain_rse.evaluation.places import METRICS, Piece, measure
 from langchain_rse.evaluation.questions import Question, whole_number
 from langchain_rse.evaluation.reports import Table, bootstrap
-from langchain_rse.passages import Plan
+from langchain_rse.passages import Plan, check_known
 from langchain_rse.reading import Layout, read_layouts
 from langchain_rse.retrievers import RSERetriever
 from langchain_rse.schema import SPANS_PER_PAGE
@@ -38,7 +47,7 @@ SPACE: Mapping[str, Sequence[Any]] = MappingProxyType(
         "neighbor_radius": (1, 2, 3, 4),
         "segment_cost": (0.0, 0.05, 0.1, 0.25, 0.5),
         "decay_rate": (10.0, 20.0, 30.0, 60.0, 120.0),
-        "lexical_share": (0.0, 0.1, 0.2, 0.3, 0.4),
+        "lexical_credit": (0.0, 0.3, 0.5, 0.7, 0.9),
         "calibration": ("auto", "identity", "rank"),
         "fetch_k": (50, 100, 200, 400),
     }
@@ -142,6 +151,8 @@ def tune(
     by cross-validation: for each fold of the questions, the best trial on all the others is
     applied to it.
 
+    Chunks are whole here: ``allow_trim`` plays no part.
+
     With ``metric="recall"`` a smaller penalty never hurts, since room costs nothing then;
     ``"iou"`` and ``"precision"`` ask for answers that fit the question.
 
@@ -166,6 +177,8 @@ def tune(
     Raises:
         ValueError: If an argument is out of its range or evidence is not in its document.
         TypeError: If ``retriever`` is no `RSERetriever`.
+        MissingRecordError: If the docstore lacks a document, unless ``on_missing`` is
+            ``"split"``.
         ImportError: If ``show_progress`` is set without tqdm.
 
     Example:
@@ -224,7 +237,7 @@ class _Search:
         self.evaluation = Evaluation(
             retriever=self.retriever,
             questions=tuple(self.questions),
-            budgets=tuple(self.budgets),
+            budgets=cast("tuple[int, ...]", self.budgets),  # checked and made so there
             sources=None,
             name=None,
             doc_id_key="",
@@ -235,6 +248,8 @@ class _Search:
             show_progress=self.show_progress,
             settings=self.settings,
         )
+        with self.progress(0):
+            pass  # tqdm is missing now, not when all questions have been asked
         if len(self.evaluation.questions) < 2:  # noqa: PLR2004 - one to learn from, one to test
             raise ValueError("questions must be at least 2 to be tuned to; got 1")
         self.start = self.retriever.settings_of(self.settings)
@@ -268,8 +283,14 @@ class _Search:
             trial = {
                 names[i]: space[names[i]][int(rng.integers(len(space[names[i]])))] for i in some
             }
-            drawn.setdefault(repr(trial), trial)
+            with contextlib.suppress(ValueError):  # values that do not go together
+                self.changed(trial)
+                drawn.setdefault(repr(trial), trial)
         return list(drawn.values())
+
+    def progress(self, total: int) -> AbstractContextManager[Advance]:
+        """A progress bar over the trials, if wanted."""
+        return progress_bar(total, unit="trials", title="Tuning", show=self.show_progress)
 
     def changed(self, changes: Mapping[str, Any]) -> QuerySettings:
         """The retriever's settings with the changes of a trial."""
@@ -282,10 +303,10 @@ class _Search:
 
 
 class _Asked(NamedTuple):
-    """A question and the chunks that were found for it."""
+    """A question and what was found for it."""
 
     question: Question
-    hits: list[Hit]
+    found: list[Candidate]
 
 
 def _tune(search: _Search) -> Steps[Tuning]:
@@ -298,13 +319,11 @@ def _tune(search: _Search) -> Steps[Tuning]:
     for number, question in enumerate(search.evaluation.questions, 1):
         with during(f"asking question {number}"):
             found = yield from retriever.fetch(question.question, settings, None)
-            hits = recognize(found)
-            unread = {hit.key: hit.version for hit in hits if hit.key not in layouts}
-            layouts |= yield from _read_whole(retriever, unread)
-            current = [
-                hit for hit in hits if hit.key in layouts and is_current(hit, layouts[hit.key])
-            ]
-            asked.append(_Asked(question, current))
+            hits = [hit for hit in recognize(found) if hit.key not in layouts]
+            layouts |= yield from _read_whole(retriever, {hit.key: hit.version for hit in hits})
+            if settings.on_missing == "raise":
+                check_known(hits, layouts)
+            asked.append(_Asked(question, found))
     return (yield from compute(_search, search, asked, layouts))
 
 
@@ -312,14 +331,17 @@ def _read_whole(retriever: RSERetriever, versions: Mapping[str, str]) -> Steps[d
     """The layouts of whole documents: trials differ in the windows that they need."""
     if not versions:
         return {}
-    manifests = yield from read_layouts(retriever.docstore, dict.fromkeys(versions.items(), ()))
-    whole = {}
-    for key, layout in manifests.items():
-        current = layout.manifest.current if layout else None
-        if current:
-            whole[key, current.name] = [Window(0, current.chunks)]
-    read = (yield from read_layouts(retriever.docstore, whole)) if whole else {}
-    return {key: layout for key, layout in read.items() if layout is not None}
+    found = yield from read_layouts(retriever.docstore, dict.fromkeys(versions.items(), ()))
+    layouts = {key: layout for key, layout in found.items() if layout is not None}
+    whole = {
+        (key, layout.manifest.current.name): [Window(0, layout.manifest.current.chunks)]
+        for key, layout in layouts.items()
+        if layout.manifest.current
+    }
+    if whole:
+        read = yield from read_layouts(retriever.docstore, whole)
+        layouts |= {key: layout for key, layout in read.items() if layout is not None}
+    return layouts
 
 
 def _search(search: _Search, asked: Sequence[_Asked], layouts: Mapping[str, Layout]) -> Tuning:
@@ -327,16 +349,17 @@ def _search(search: _Search, asked: Sequence[_Asked], layouts: Mapping[str, Layo
     lexical = functools.lru_cache(maxsize=None)(lexical_scores)
     place = METRICS.index(search.metric)
     scores = np.empty((len(search.changes), len(asked)))
-    bar = progress_bar(
-        len(search.changes), unit="trials", title="Tuning", show=search.show_progress
-    )
-    with bar as advance:
+    with search.progress(len(search.changes)) as advance:
         for row, changes in enumerate(search.changes):
             settings = search.changed(changes)
             for column, one in enumerate(asked):
                 hits = with_relevance(
                     one.question.question,
-                    one.hits[: settings.fetch_k],
+                    [
+                        hit
+                        for hit in recognize(one.found[: settings.fetch_k])
+                        if hit.key in layouts and is_current(hit, layouts[hit.key])
+                    ],
                     settings.config,
                     reranker=search.retriever.reranker_name,
                     lexical=lambda query, texts: lexical(query, tuple(texts)),

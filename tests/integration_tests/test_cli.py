@@ -6,18 +6,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import Any
 
 import pytest
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run_in(folder: Path) -> Run:
     def call(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "langchain_rse", *map(str, arguments)],
-            cwd=tmp_path,
+            cwd=folder,
             capture_output=True,
             text=True,
             encoding="utf-8",
@@ -25,6 +25,11 @@ def run(tmp_path: Path) -> Run:
         )
 
     return call
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return run_in(tmp_path)
 
 
 def pdf(path: Path, *pages: str) -> Path:
@@ -144,8 +149,196 @@ def test_query_that_finds_nothing(run: Run, tmp_path: Path) -> None:
     assert json.loads(run("query", "anything", "--kb", "kb", "--json").stdout) == []
 
 
-@pytest.mark.parametrize("command", ["demo", "index", "query"])
+@pytest.mark.parametrize("command", ["demo", "index", "query", "evaluate"])
 def test_help(run: Run, command: str) -> None:
     result = run(command, "--help")
     assert result.returncode == 0
     assert "--kb" in result.stdout
+
+
+# Evaluating
+
+CATS = "# Cafés for cats\n\nCats sleep most of the day.\n\nA cat purrs when it is content."
+DOGS = "Dogs bark at strangers.\r\nThey guard the house at night."
+METRICS = ("recall", "precision", "iou", "segments", "characters")
+
+
+def found_in(text: str, part: str, doc_id: str) -> dict[str, Any]:
+    start = text.index(part)
+    return {"doc_id": doc_id, "start": start, "end": start + len(part)}
+
+
+ASKED: list[dict[str, Any]] = [
+    {"question": "when do cats purr", "evidence": [found_in(CATS, "A cat purrs", "cats.md")]},
+    {"question": "do cats sleep", "evidence": [found_in(CATS, "Cats sleep most", "cats.md")]},
+    {"question": "who guards the house", "evidence": [found_in(DOGS, "They guard", "dogs")]},
+]
+
+
+def json_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A knowledge base of a few files, which evaluating does not change."""
+    folder = tmp_path_factory.mktemp("pets")
+    docs = folder / "docs"
+    (docs / "old").mkdir(parents=True)
+    (docs / "new").mkdir()
+    # Characters are counted, not bytes, and line ends are kept.
+    (docs / "cats.md").write_bytes(CATS.encode())
+    (docs / "dogs.txt").write_bytes(DOGS.encode())
+    (docs / "old" / "fish.txt").write_text("Fish swim in ponds.", encoding="utf-8")
+    (docs / "new" / "fish.txt").write_text("Fish swim in tanks.", encoding="utf-8")
+    result = run_in(folder)("index", docs, "--kb", folder / "kb")
+    assert result.returncode == 0, result.stderr
+    return folder / "kb"
+
+
+def test_evaluate_prints_tables(run: Run, pets: Path, tmp_path: Path) -> None:
+    path = json_lines(tmp_path / "questions.jsonl", ASKED)
+    result = run(
+        "evaluate", "--kb", pets, "--questions", path, "--budget", 1000, "--budget", 9, "--tune", 5
+    )
+    assert result.returncode == 0, result.stderr
+    assert "100%" in result.stderr
+    tables = [table.splitlines() for table in result.stdout.strip().split("\n\n")]
+    names = ("segments", "segments, filling the budget", "chunks")
+    for name, (title, head, *rows) in zip(names, tables, strict=False):
+        assert title.startswith(f"{name}: means of 3 questions")
+        assert head.split() == ["budget", *METRICS]
+        assert [row.split()[0] for row in rows] == ["9", "1,000"]
+        # Every document is a chunk, and all of them fit.
+        assert name == "segments" or rows[1].split()[1] == "1.000"
+    comparison, tuning = tables[3:]
+    assert comparison[0].startswith("recall: segments, filling the budget less chunks, 3 questions")
+    assert comparison[1].split() == ["budget", "difference", "better", "worse", "same"]
+    assert tuning[0].startswith("recall of 3 questions: ")
+    assert len(tuning) == 2 + 5
+
+
+def test_evaluate_prints_json(run: Run, pets: Path, tmp_path: Path) -> None:
+    path = json_lines(tmp_path / "questions.jsonl", ASKED)
+    arguments = ["evaluate", "--kb", pets, "--questions", path, "--budget", 9, "--json"]
+    result = run(*arguments, "--budget", 1000, "--budget", 9)
+    assert result.returncode == 0, result.stderr
+    assert "%" not in result.stderr
+    found = json.loads(result.stdout)
+    names = ["segments", "segments, filling the budget", "chunks"]
+    assert [report["name"] for report in found["reports"]] == names
+    for report in found["reports"]:
+        assert (report["questions"], report["budgets"]) == (3, [9, 1000])
+        assert tuple(report["metrics"]) == METRICS
+        for figures in report["metrics"].values():
+            assert len(figures["mean"]) == len(figures["interval"]) == 2
+        assert all(0 <= mean <= 1 for mean in report["metrics"]["recall"]["mean"])
+    chunks = found["reports"][2]["metrics"]
+    # Chunks come in their order until the budget is spent: all four documents at last.
+    whole = len(CATS) + len(DOGS) + 2 * len("Fish swim in ponds.")
+    assert chunks["characters"]["mean"] == [9, whole]
+    assert chunks["segments"]["mean"] == [1, 4]
+    assert chunks["recall"]["mean"] == [0, 1]
+    expected = sum(one["evidence"][0]["end"] - one["evidence"][0]["start"] for one in ASKED)
+    assert chunks["precision"]["mean"][1] == pytest.approx(expected / 3 / whole)
+    comparison = found["comparison"]
+    assert (comparison["name"], comparison["other"]) == (names[1], names[2])
+    assert found["tuning"] is None
+
+    tuned = json.loads(run(*arguments, "--tune", 4).stdout)
+    assert tuned["tuning"]["metric"] == "recall"
+    assert tuned["tuning"]["questions"] == 3
+    assert tuned["tuning"]["config"]["solver"] == "exact"
+    start = tuned["reports"][0]["metrics"]["recall"]["mean"]
+    assert tuned["tuning"]["start"] == pytest.approx(sum(start) / len(start))
+
+
+def test_evaluate_has_budgets_of_its_own(run: Run, pets: Path, tmp_path: Path) -> None:
+    # One of them with the whole path, and without evidence in a single document.
+    whole = str((pets.parent / "docs" / "new" / "fish.txt").resolve())
+    both = [found_in(CATS, "Cats", "cats"), {"doc_id": whole, "start": 0, "end": 4}]
+    path = json_lines(tmp_path / "one.jsonl", [{"question": "do fish swim", "evidence": both}])
+    result = run("evaluate", "--kb", pets, "--questions", path, "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["reports"][0]["budgets"] == [4000, 8000, 16000]
+
+
+GOOD = json.dumps(ASKED[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "there are no questions"),
+        (f"{GOOD}\n\n{{\n", "questions.jsonl, line 3: "),
+        (f'{GOOD}\n{{"question": "Why?"}}\n', "questions.jsonl, line 2: 'evidence' must be"),
+        (
+            json.dumps({"question": "Why?", "evidence": [{"doc_id": "a", "start": 5, "end": 5}]}),
+            "line 1: evidence 1: end must be a whole number of at least 6; got 5",
+        ),
+        (
+            json.dumps({"question": "?", "evidence": [{"doc_id": "dogs", "start": 0, "end": 999}]}),
+            f"in the index has only {len(DOGS)} characters",
+        ),
+        (
+            json.dumps({"question": "?", "evidence": [{"doc_id": "cow", "start": 0, "end": 9}]}),
+            "question 1 has evidence from 0 to 9 of document 'cow', but the document is not in",
+        ),
+        (
+            json.dumps(
+                {"question": "?", "evidence": [{"doc_id": "fish.txt", "start": 0, "end": 9}]}
+            ),
+            "'fish.txt' may be any of ",
+        ),
+    ],
+    ids=["empty", "json", "evidence", "range", "outside", "unknown", "ambiguous"],
+)
+def test_questions_that_cannot_be_used(
+    run: Run, pets: Path, tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "questions.jsonl").write_text(text, encoding="utf-8")
+    result = run("evaluate", "--kb", pets, "--questions", "questions.jsonl", "--json")
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--budget", 0), ("--budget", -5), ("--tune", -1), ("--budget", "many")]
+)
+def test_options_out_of_range(
+    run: Run, pets: Path, tmp_path: Path, option: str, value: object
+) -> None:
+    path = json_lines(tmp_path / "questions.jsonl", ASKED)
+    result = run("evaluate", "--kb", pets, "--questions", path, option, value)
+    assert result.returncode == 2
+    assert f"'{option}'" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_one_question_cannot_be_tuned_to(run: Run, pets: Path, tmp_path: Path) -> None:
+    path = json_lines(tmp_path / "questions.jsonl", ASKED[:1])
+    result = run("evaluate", "--kb", pets, "--questions", path, "--tune", 5, "--json")
+    assert result.returncode == 2
+    assert "at least 2" in result.stderr
+    assert result.stdout == ""
+
+
+def test_evaluate_without_a_file_of_questions(run: Run, pets: Path) -> None:
+    result = run("evaluate", "--kb", pets, "--questions", "missing.jsonl")
+    assert result.returncode == 2
+    assert "missing.jsonl" in result.stderr
+    assert "does not exist" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_evaluate_without_a_knowledge_base(run: Run, tmp_path: Path) -> None:
+    json_lines(tmp_path / "questions.jsonl", ASKED)
+    result = run("evaluate", "--kb", "kb", "--questions", "questions.jsonl")
+    assert result.returncode == 2
+    assert "There is no knowledge base in kb" in result.stderr
+    assert "python -m langchain_rse index" in result.stderr
+    assert not (tmp_path / "kb").exists()

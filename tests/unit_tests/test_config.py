@@ -38,7 +38,7 @@ BAD: list[tuple[str, Any, str]] = [
     *_each("irrelevant_chunk_penalty", FINITE_FROM_0, (*NOT_NUMBERS, -0.1, -5e-324, -1)),
     *(
         bad
-        for name in ("lexical_share", "min_relevance", "neighbor_credit")
+        for name in ("lexical_credit", "min_relevance", "neighbor_credit")
         for bad in _each(name, SHARE, (*NOT_NUMBERS, -5e-324, -1, 1.0000001, 2))
     ),
     *_each("neighbor_radius", "a whole number of at least 0", (*NOT_WHOLE, None, -1)),
@@ -79,7 +79,7 @@ def test_every_field_is_checked() -> None:
     [
         ("irrelevant_chunk_penalty", 0, 0.0),
         ("irrelevant_chunk_penalty", np.float32(0.5), 0.5),
-        ("lexical_share", 1, 1.0),
+        ("lexical_credit", 1, 1.0),
         ("min_relevance", np.float32(0.5), 0.5),
         ("neighbor_credit", 0, 0.0),
         ("neighbor_radius", np.int64(0), 0),

@@ -47,7 +47,7 @@ PLAIN = RSEConfig(
     calibration="identity",
     decay_rate=1e9,
     irrelevant_chunk_penalty=0.5,
-    lexical_share=0.0,
+    lexical_credit=0.0,
     neighbor_credit=0.0,
     segment_cost=0.0,
     top_k_for_document_selection=None,
@@ -466,15 +466,15 @@ def test_nothing_relevant_by_a_reranker_gives_nothing(way: Way) -> None:
 
 def test_words_of_the_query_count(way: Way) -> None:
     texts = {"a": "beta 20\n", "b": "alpha 20\n"}
-    retriever = make(texts, config=PLAIN.replace(lexical_share=0.5))
+    retriever = make(texts, config=PLAIN.replace(lexical_credit=0.5))
 
     def relevances(**kwargs: Any) -> dict[str, float]:
         segments = way.invoke(retriever, "about alpha 0", irrelevant_chunk_penalty=0.1, **kwargs)
         return {s.metadata["doc_id"]: s.metadata["rse"]["chunks"][0]["relevance"] for s in segments}
 
     cosine = math.cos(math.radians(20))
-    assert relevances() == pytest.approx({"b": (cosine + 1) / 2, "a": cosine / 2})
-    assert relevances(lexical_share=0.0) == pytest.approx({"a": cosine, "b": cosine})
+    assert relevances() == pytest.approx({"b": 1 - (1 - cosine) / 2, "a": cosine})
+    assert relevances(lexical_credit=0.0) == pytest.approx({"a": cosine, "b": cosine})
 
 
 # The budget

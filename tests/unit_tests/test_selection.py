@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_rse import PRESETS, RSEConfig
-from langchain_rse.scoring import neighbor_credit
+from langchain_rse.scoring import lexical_scores, neighbor_credit
 from langchain_rse.segmentation import Segment, solve_exact
 from langchain_rse.selection import (
     DocumentCandidates,
@@ -390,24 +390,38 @@ def test_several_queries_share_one_exact_solution() -> None:
 WORDS: dict[str, Any] = {"query": "red fox", "texts": ["a dog", "some cat", "the red fox"]}
 
 
-def test_words_of_the_query_count_for_their_share() -> None:
+def test_words_of_the_query_count_as_a_second_witness() -> None:
     scores = [0.50, 0.49, 0.48]
-    config = RSEConfig(calibration="identity", decay_rate=10, lexical_share=0.25)
+    config = RSEConfig(calibration="identity", decay_rate=10, lexical_credit=0.75)
     plain = [score * math.exp(-rank / 10) for rank, score in enumerate(scores)]
 
     with_words = relevance_of(scores, config, **WORDS)
 
     # The third is the first by words; the others are worth nothing by them.
-    assert with_words == pytest.approx([0.75 * plain[0], 0.75 * plain[1], 0.75 * plain[2] + 0.25])
+    assert with_words == pytest.approx([plain[0], plain[1], 1 - (1 - plain[2]) * 0.25])
     assert with_words.argmax() == 2
-    all_of_it = relevance_of(scores, config.replace(lexical_share=1.0), **WORDS)
-    assert all_of_it == pytest.approx([0, 0, 1])
+    enough = relevance_of(scores, config.replace(lexical_credit=1.0), **WORDS)
+    assert enough == pytest.approx([plain[0], plain[1], 1])
+
+
+def test_the_credit_of_words_fades_with_their_rank() -> None:
+    texts = ["red", "red fox", "red red", "dog"]
+    config = RSEConfig(calibration="identity", decay_rate=2, lexical_credit=0.5)
+
+    by_words = relevance_of([0.0] * 4, config, query="red fox", texts=texts)
+
+    scores = lexical_scores("red fox", texts)
+    assert by_words[1] == 0.5
+    assert 0 < scores[0] < scores[2] < scores[1]
+    assert by_words[2] == pytest.approx(0.5 * math.exp(-1 / 2) * scores[2] / scores[1])
+    assert by_words[0] == pytest.approx(0.5 * math.exp(-2 / 2) * scores[0] / scores[1])
+    assert by_words[3] == 0
 
 
 @pytest.mark.parametrize(
     ("changes", "arguments"),
     [
-        ({"lexical_share": 0.0}, WORDS),
+        ({"lexical_credit": 0.0}, WORDS),
         ({}, {**WORDS, "reranker": "SomeReranker"}),
         ({}, {**WORDS, "query": "nothing of this"}),
         ({}, {**WORDS, "texts": []}),
@@ -416,20 +430,24 @@ def test_words_of_the_query_count_for_their_share() -> None:
 )
 def test_words_are_left_out(changes: dict[str, Any], arguments: dict[str, Any]) -> None:
     scores = [0.5, 0.49, 0.48]
-    config = RSEConfig(calibration="identity", decay_rate=10, lexical_share=0.25).replace(**changes)
+    config = RSEConfig(calibration="identity", decay_rate=10, lexical_credit=0.25).replace(
+        **changes
+    )
 
     relevance = relevance_of(scores, config, **arguments)
 
-    assert relevance.tolist() == relevance_of(scores, config.replace(lexical_share=0.0)).tolist()
+    assert relevance.tolist() == relevance_of(scores, config.replace(lexical_credit=0.0)).tolist()
 
 
 def test_candidates_below_the_least_relevance_count_as_not_found() -> None:
-    config = RSEConfig(calibration="identity", decay_rate=2.0, min_relevance=0.5, lexical_share=0.2)
+    config = RSEConfig(
+        calibration="identity", decay_rate=2.0, min_relevance=0.5, lexical_credit=0.2
+    )
 
     relevance = relevance_of([0.9, 0.5, 0.49], config, **WORDS)
 
     # Neither the rank nor the words change who is below.
-    assert relevance == pytest.approx([0.8 * 0.9, 0.8 * 0.5 * math.exp(-1 / 2), 0.0])
+    assert relevance == pytest.approx([0.9, 0.5 * math.exp(-1 / 2), 0.0])
     assert _select([Dense([relevance.tolist()], [9, 9, 9])], config)
     assert relevance_of([0.4, 0.3, 0.2], config, **WORDS).tolist() == [0, 0, 0]
 
