@@ -25,6 +25,7 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 
 # dsRAG is measured against, and needs nothing but numpy for that; what it declares is left out.
 $(VENV)/.benchmark: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --group benchmark
 	$(BIN)/python -m pip install --quiet --no-deps 'dsrag==0.5.6'
 	@touch $@
 
@@ -48,9 +49,13 @@ format: $(VENV)/.test  ## Format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-benchmark: $(VENV)/.benchmark  ## Measure the solvers and the retriever's overhead.
+benchmark: $(VENV)/.benchmark  ## Measure speed; with DATA=folder, retrieval quality instead.
+ifdef DATA
+	$(BIN)/python benchmarks/quality.py --data '$(DATA)' $(ARGS)
+else
 	$(BIN)/python benchmarks/segmentation.py
 	$(BIN)/python benchmarks/overhead.py
+endif
 
 clean:  ## Remove the virtual environment and what the tools left.
 	rm -rf $(VENV) demo-kb .mypy_cache .ruff_cache .pytest_cache .hypothesis

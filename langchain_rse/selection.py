@@ -137,7 +137,7 @@ def relevance_of(
             ranks[np.argsort(-words, kind="stable")] = np.arange(words.size)
             # Vectors and words are two witnesses: noisy or, as for neighbors.
             by_words = config.lexical_credit * _fuse(minmax(words), ranks, config)
-            relevance = 1 - (1 - relevance) * (1 - by_words)
+            relevance = relevance + by_words * (1 - relevance)
     return np.where(calibrated >= config.min_relevance, relevance, 0.0)
 
 

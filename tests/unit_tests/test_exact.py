@@ -363,7 +363,7 @@ def budget_problems(
     return {
         "relevance": draw(st.lists(relevance, min_size=size, max_size=size)),
         "lengths": draw(st.lists(length, min_size=size, max_size=size)),
-        "penalty": draw(st.sampled_from([0.0, 0.0, 0.1, 0.125, 0.25, 0.3, 0.5])),
+        "penalty": draw(st.sampled_from([0.0, 0.0, 0.125, 0.25, 0.375, 0.5])),
         "segment_cost": draw(COSTS | st.floats(0.01, 3)),
         "max_length": draw(st.integers(1, most)) if capped else None,
         "boundaries": draw(st.lists(st.integers(0, size), max_size=4)),
