@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import operator
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,8 +40,8 @@ Floats = NDArray[np.float64]
 _TABLE_ELEMENTS = 1 << 20
 # Stands for a penalty of 0: so small that it decides ties only.
 _HARDLY_ANY = 1e-200
-# What a weight of 1 is in whole numbers.
-_FINE = 2.0**50
+# How many binary digits amounts have in whole numbers.
+_FINE = 50
 # Relative differences below this are taken for rounding.
 _NOISE = 1e-10
 
@@ -281,7 +282,7 @@ def rank_chunks(
         ValueError: If an argument is out of its range or not finite.
     """
     problem = _Problem(relevance, lengths, "lengths", segment_cost, boundaries, normalize=True)
-    budget = _finite_number("budget", budget) / problem.unit
+    budget = _finite_number("budget", budget)
     penalty = _finite_number("penalty", penalty)
     cap = _cap(max_length)
     order = (
@@ -295,17 +296,20 @@ class Ranking:
 
     Attributes:
         chunks: Shape ``(ranked chunks,)``, their indices.
-        weights: Shape ``(chunks,)``, what each of all chunks weighs.
     """
 
     def __init__(
         self, chunks: NDArray[np.intp], problem: _Problem, penalty: float, cap: int | None
     ) -> None:
         self.chunks = chunks
-        self.weights = problem.weights
         self._problem = problem
         self._penalty = penalty
         self._cap = cap
+
+    @property
+    def weights(self) -> Floats:
+        """What each of all chunks weighs; shape ``(chunks,)``."""
+        return self._problem.weights / self._problem.unit
 
     def steps(self, minimum_value: float) -> list[tuple[int, int]]:
         """The same order, in runs that are taken as a whole.
@@ -405,15 +409,12 @@ class _Problem:
         self.starts = frozenset(limits.tolist())
         self._places = np.flatnonzero(self.relevance > 0)
         weight = self.weights[self._places]
-        self.unit = 1.0
-        if normalize and weight.size:
-            self.unit = float(weight.mean())
-            self.weights = self.weights / self.unit
-            weight = weight / self.unit
+        # Dividing all weights by their mean is multiplying the cost of a segment by it.
+        self.unit = float(weight.mean()) if normalize and weight.size else 1.0
+        self.segment_cost *= self.unit
         self._weight = weight
         self._relevance = self.relevance[self._places]
         self._worth = weight * self._relevance
-        owner = np.searchsorted(limits, self._places, side="right")
         self._touches = np.zeros(weight.size, dtype=bool)
         self._touches[1:] = self._places[1:] == self._places[:-1] + 1
         # What lies between a chunk and the relevant one before it; those in another document
@@ -421,8 +422,10 @@ class _Problem:
         self._gap_weight = self._between(self.weights)
         self._signed = least < 0
         self._gap_worth = self._between(self.weights * self.relevance) if self._signed else 0.0
-        self._apart = np.ones(weight.size, dtype=bool)
-        self._apart[1:] = owner[1:] != owner[:-1]
+        self._apart = np.zeros(weight.size, dtype=bool)
+        firsts = np.searchsorted(self._places, limits[:-1])
+        self._apart[firsts[firsts < weight.size]] = True
+        self._apart[:1] = True
         self._touches[self._apart] = False
 
     def _between(self, amounts: Floats) -> Floats:
@@ -496,21 +499,27 @@ class _Problem:
         order: list[int] = []
         taken: set[int] = set()
         room = budget * (1 + _NOISE)
-        for _, group in itertools.groupby(entering, key=operator.itemgetter(0)):
-            added = self._by_density([chunk for _, chunk in group], taken)
-            order += added
+        for _, pairs in itertools.groupby(entering, key=operator.itemgetter(0)):
+            added = [chunk for _, chunk in pairs]
+            order += self._by_density(added, taken) if len(added) > 1 else added
+            taken.update(added)
             room -= self._size(added)
             if room < 0:
                 break
         return order
 
     def _first_threshold(self, budget: float, penalty: float) -> float:
-        """A penalty whose solution is likely to be somewhat larger than the budget."""
-        order = np.argsort(-self._relevance)
-        beyond = int(np.searchsorted(np.cumsum(self._weight[order]), 1.25 * budget))
+        """A penalty whose solution is longer than the budget, if any is.
+
+        What is worth its text and a segment of its own is in the solution, whatever else is.
+        """
+        alone = self._worth / (self._weight + self.segment_cost)
+        order = np.argsort(-alone)
+        # One more, since what enters at the very threshold is not looked at.
+        beyond = int(np.searchsorted(np.cumsum(self._weight[order]), budget, side="right")) + 1
         if beyond >= order.size:
             return penalty
-        return max(self._relevance.item(order[beyond]), penalty)
+        return max(alone.item(order[beyond]), penalty)
 
     def _entries(self, runs: Sequence[_Run]) -> list[tuple[float, int]]:
         """For each chunk of runs, the penalty below which it is in the solution, and the chunk.
@@ -522,9 +531,10 @@ class _Problem:
         """
         chunks = _chunks(runs)
         weight = self.weights[chunks]
-        weights = _whole_numbers(weight)
-        worths = _whole_numbers(weight * self.relevance[chunks])
-        (cost,) = _whole_numbers([self.segment_cost])
+        scale = _scale(self.unit)
+        weights = _whole_numbers(scale * weight)
+        worths = _whole_numbers(scale * (weight * self.relevance[chunks]))
+        cost = round(scale * self.segment_cost)
         entries: list[float] = []
         first = 0
         for start, end in runs:
@@ -536,10 +546,6 @@ class _Problem:
     def _by_density(self, chunks: Iterable[int], taken: set[int]) -> list[int]:
         """Chunks that enter together, the one that adds most for its cost first; all get taken."""
         waiting = set(chunks)
-        if len(waiting) == 1:
-            taken |= waiting
-            return list(waiting)
-
         starts, weight_of, relevance_of = self.starts, self.weights.item, self.relevance.item
 
         def density(chunk: int) -> float:
@@ -618,8 +624,10 @@ class _Problem:
 
     def value_of(self, start: int, end: int, penalty: float) -> float:
         """What a run is worth as a segment at a penalty."""
-        weight, relevance = self.weights[start:end], self.relevance[start:end]
-        return float(weight @ (relevance - penalty)) - penalty * self.segment_cost
+        weight, relevance = self.weights.item, self.relevance.item
+        # Faster than numpy, since most segments are short.
+        worth = sum(weight(chunk) * (relevance(chunk) - penalty) for chunk in range(start, end))
+        return (worth - penalty * self.segment_cost) / self.unit
 
     def best_first(self, runs: Iterable[_Run], penalty: float) -> list[Segment]:
         """The runs as segments with their values at a penalty."""
@@ -675,9 +683,17 @@ def _join(
     return pairs[::-1]
 
 
+def _scale(whole: float) -> float:
+    """What makes amounts of the size of ``whole`` whole numbers that are fine enough.
+
+    A power of two, so that amounts that are the same stay the same.
+    """
+    return math.ldexp(1.0, _FINE - math.frexp(whole)[1])
+
+
 def _in_parts(amounts: Floats, whole: float) -> list[int]:
     """Amounts in such small parts of a whole that they can be added without rounding."""
-    return [round(part * 2.0**50) for part in (np.minimum(amounts, 4 * whole) / whole).tolist()]
+    return _whole_numbers(np.minimum(amounts, 4 * whole) * _scale(whole))
 
 
 def _join_capped(
@@ -727,8 +743,8 @@ def _join_capped(
     return pairs[::-1]
 
 
-def _whole_numbers(amounts: Iterable[float]) -> list[int]:
-    return [round(float(amount) * _FINE) for amount in amounts]
+def _whole_numbers(amounts: Floats) -> list[int]:
+    return list(map(int, np.rint(amounts).tolist()))
 
 
 def _enter(weights: Sequence[int], worths: Sequence[int], cost: int) -> list[float]:
