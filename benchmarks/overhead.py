@@ -281,7 +281,7 @@ async def query(retriever: RSERetriever, queries: Sequence[str]) -> None:
     timings: dict[str, list[Timing]] = {name: [] for name in names}
     selection = CLOCK.counted("selection", select_segments)
     with (
-        patch("langchain_rse.retrievers.select_segments", selection),
+        patch("langchain_rse.passages.select_segments", selection),
         warnings.catch_warnings(),
     ):
         # Of relevances outside [0, 1]: Chroma's default space has them.
@@ -304,7 +304,7 @@ def ways_to_ask(retriever: RSERetriever) -> dict[str, tuple[str, Ask]]:
     store = retriever.vectorstore
     if store is None:
         raise TypeError("the retriever needs a vector store")
-    find_all = dataclasses.asdict(PRESETS["dsrag-find_all"])
+    find_all = dataclasses.asdict(PRESETS["find_all"])
 
     async def relevances(text: str) -> list[Any]:
         return store.similarity_search_with_relevance_scores(text, k=FETCH_K)

@@ -254,9 +254,7 @@ def solve_budget(
         max_length=max_length,
         boundaries=boundaries,
     )
-    sizes = np.cumsum(np.asarray(lengths, dtype=np.float64)[ranking.chunks])
-    count = int(np.searchsorted(sizes, budget, side="right"))
-    return ranking.segments(ranking.chunks[:count].tolist())
+    return ranking.segments(ranking.within(budget))
 
 
 def rank_chunks(
@@ -288,18 +286,18 @@ def rank_chunks(
     order = (
         problem.rank(budget, penalty) if cap is None else problem.rank_capped(budget, penalty, cap)
     )
-    return Ranking(np.array(order, dtype=np.intp), problem, penalty, cap)
+    return Ranking(order, problem, penalty, cap)
 
 
 class Ranking:
     """Chunks in the order in which a growing budget takes them.
 
     Attributes:
-        chunks: Shape ``(ranked chunks,)``, their indices.
+        chunks: Their indices.
     """
 
     def __init__(
-        self, chunks: NDArray[np.intp], problem: _Problem, penalty: float, cap: int | None
+        self, chunks: list[int], problem: _Problem, penalty: float, cap: int | None
     ) -> None:
         self.chunks = chunks
         self._problem = problem
@@ -310,6 +308,12 @@ class Ranking:
     def weights(self) -> Floats:
         """What each of all chunks weighs; shape ``(chunks,)``."""
         return self._problem.weights / self._problem.unit
+
+    def within(self, budget: float) -> list[int]:
+        """The first chunks, up to the first that does not fit."""
+        sizes = itertools.accumulate(map(self._problem.weights.item, self.chunks))
+        count = sum(1 for _ in itertools.takewhile(lambda size: size <= budget, sizes))
+        return self.chunks[:count]
 
     def steps(self, minimum_value: float) -> list[tuple[int, int]]:
         """The same order, in runs that are taken as a whole.
@@ -323,7 +327,7 @@ class Ranking:
         Returns:
             Runs of chunks, ``(start, end)``.
         """
-        chunks = self.chunks.tolist()
+        chunks = self.chunks
         if minimum_value <= 0 and self._penalty == 0:
             return [(chunk, chunk + 1) for chunk in chunks]
         steps = []
@@ -499,13 +503,18 @@ class _Problem:
         order: list[int] = []
         taken: set[int] = set()
         room = budget * (1 + _NOISE)
-        for _, pairs in itertools.groupby(entering, key=operator.itemgetter(0)):
-            added = [chunk for _, chunk in pairs]
-            order += self._by_density(added, taken) if len(added) > 1 else added
-            taken.update(added)
+        last = 0
+        while last < len(entering) and room >= 0:
+            first, (penalty, chunk) = last, entering[last]
+            while last < len(entering) and entering[last][0] == penalty:
+                last += 1
+            if last - first == 1:  # as most do, and then there is nothing to put in order
+                added = [chunk]
+                taken.add(chunk)
+            else:
+                added = self._by_density([chunk for _, chunk in entering[first:last]], taken)
+            order += added
             room -= self._size(added)
-            if room < 0:
-                break
         return order
 
     def _first_threshold(self, budget: float, penalty: float) -> float:
@@ -531,10 +540,11 @@ class _Problem:
         """
         chunks = _chunks(runs)
         weight = self.weights[chunks]
-        scale = _scale(self.unit)
-        weights = _whole_numbers(scale * weight)
-        worths = _whole_numbers(scale * (weight * self.relevance[chunks]))
-        cost = round(scale * self.segment_cost)
+        digits = _digits(self.unit)
+        weights = _whole_numbers(weight, digits)
+        worths = _whole_numbers(weight * self.relevance[chunks], digits)
+        # A cost beyond this keeps segments out as well as any.
+        cost = round(math.ldexp(min(self.segment_cost, 2.0**60 * self.unit), digits))
         entries: list[float] = []
         first = 0
         for start, end in runs:
@@ -683,17 +693,17 @@ def _join(
     return pairs[::-1]
 
 
-def _scale(whole: float) -> float:
-    """What makes amounts of the size of ``whole`` whole numbers that are fine enough.
+def _digits(whole: float) -> int:
+    """By which power of two amounts of the size of ``whole`` become fine whole numbers.
 
     A power of two, so that amounts that are the same stay the same.
     """
-    return math.ldexp(1.0, _FINE - math.frexp(whole)[1])
+    return _FINE - math.frexp(whole)[1]
 
 
 def _in_parts(amounts: Floats, whole: float) -> list[int]:
     """Amounts in such small parts of a whole that they can be added without rounding."""
-    return _whole_numbers(np.minimum(amounts, 4 * whole) * _scale(whole))
+    return _whole_numbers(np.minimum(amounts, 4 * whole), _digits(whole))
 
 
 def _join_capped(
@@ -743,8 +753,8 @@ def _join_capped(
     return pairs[::-1]
 
 
-def _whole_numbers(amounts: Floats) -> list[int]:
-    return list(map(int, np.rint(amounts).tolist()))
+def _whole_numbers(amounts: Floats, digits: int) -> list[int]:
+    return list(map(int, np.rint(np.ldexp(amounts, digits)).tolist()))
 
 
 def _enter(weights: Sequence[int], worths: Sequence[int], cost: int) -> list[float]:

@@ -452,6 +452,13 @@ def test_a_larger_budget_only_adds_chunks_and_leaves_no_room(problem: dict[str, 
         assert small == large or sum(lengths[index] for index in large) == budget
 
 
+@pytest.mark.parametrize("size", [1e-300, 1.0, 1e290])
+def test_huge_and_tiny_numbers_are_numbers(size: float) -> None:
+    lengths = [size] * 3
+    assert solve_budget([0.5, 0.6, 0.1], lengths, budget=2 * size) == [_close_to(0, 2, 1.1)]
+    assert solve_budget([0.5, 0.6, 0.1], lengths, budget=2 * size, segment_cost=1e300) == []
+
+
 def test_a_larger_budget_only_adds_chunks_where_numbers_are_far_apart() -> None:
     # Sums of the small numbers are rounded beside the large ones, and two chunks tie.
     relevance = [1.0, 1e-8, 9.999999999999999e-06, 1.0, 9.999999999999999e-06]
