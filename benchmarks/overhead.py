@@ -328,7 +328,7 @@ def ways_to_ask(retriever: RSERetriever) -> dict[str, tuple[str, Ask]]:
         "A": ("store alone", relevances),
         "a": ("store alone, bare distances", distances),
         "B": ("RSERetriever.invoke", default),
-        "C": ("the same, dsrag-find_all", everything),
+        "C": ("the same, find_all", everything),
         "D": ("RSERetriever.ainvoke", default_async),
         "E": ("store alone, async", relevances_async),
     }

@@ -44,6 +44,8 @@ METHODS: list[Calibration] = [
 ]
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SCORES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
+# Few letters, so that words occur again, and every kind of character between them.
+ASCII = st.sampled_from([*"abAB01_", *map(chr, range(128))])
 
 
 @given(
@@ -346,6 +348,13 @@ def test_lexical_scores_by_hand() -> None:
     scores = lexical_scores("Red, red fox?", ["the red fox", "red-red", "a dog"])
 
     assert scores == pytest.approx([saturated(1, 3) * (red + fox), saturated(2, 2) * red, 0])
+
+
+@given(st.text(ASCII, max_size=20), st.lists(st.text(ASCII, max_size=30), min_size=1, max_size=4))
+def test_words_are_the_same_whatever_else_stands_in_a_text(query: str, texts: list[str]) -> None:
+    # Plain ASCII is taken apart in another way than what is not.
+    plain, other = (lexical_scores(query, [text + end for text in texts]) for end in (" ...", " …"))
+    assert plain.tolist() == other.tolist()
 
 
 def test_lexical_scores_follow_their_parameters() -> None:
