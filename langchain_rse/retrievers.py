@@ -43,6 +43,7 @@ from langchain_rse.docstores import as_docstore
 from langchain_rse.indexing import RSEIndexer, default_text_splitter
 from langchain_rse.passages import Plan, check_known, in_document_order, present, to_document
 from langchain_rse.reading import Layout, read_chunks, read_layouts
+from langchain_rse.restricting import restricted
 from langchain_rse.schema import RELEVANCE_SCORE, MissingRecordError
 from langchain_rse.selection import find_windows
 from langchain_rse.settings import QuerySettings
@@ -64,8 +65,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
     as exact slices of the source text.
 
     ``k``, ``fetch_k``, ``max_context_length``, ``length_function``, ``allow_trim``,
-    ``search_kwargs``, ``order``, ``on_missing``, every field of `RSEConfig` and ``filter`` can
-    also be given per call, as in
+    ``search_kwargs``, ``candidates_only``, ``order``, ``on_missing``, every field of
+    `RSEConfig` and ``filter`` can also be given per call, as in
     ``retriever.invoke(query, k=3)`` or
     ``retriever.with_config(configurable={"k": 3})``.
 
@@ -395,7 +396,14 @@ class RSERetriever(QuerySettings, BaseRetriever):
         known = {key: layout for key, layout in layouts.items() if layout is not None}
         if settings.on_missing == "raise":
             check_known(hits, known)
-        return known
+        return {
+            key: restricted(
+                layout,
+                (hit.chunk for hit in hits if (hit.key, hit.version) == (key, layout.version)),
+                settings,
+            )
+            for key, layout in known.items()
+        }
 
 
 def _configurable(config: RunnableConfig | None) -> dict[str, Any]:

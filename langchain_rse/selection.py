@@ -38,6 +38,7 @@ __all__ = [
     "Window",
     "find_windows",
     "relevance_of",
+    "runs_of",
     "select_segments",
 ]
 
@@ -176,6 +177,15 @@ def find_windows(chunks: Sequence[int], config: RSEConfig) -> list[Window]:
         if windows and chunk - (windows[-1].end - reach - 1) < apart:
             start = windows.pop().start
         windows.append(Window(start, end))
+    return windows
+
+
+def runs_of(chunks: Sequence[int]) -> list[Window]:
+    """Windows that hold nothing but the given chunks, ascending: their runs."""
+    windows: list[Window] = []
+    for chunk in chunks:
+        start = windows.pop().start if windows and windows[-1].end == chunk else chunk
+        windows.append(Window(start, chunk + 1))
     return windows
 
 

@@ -54,6 +54,10 @@ class QuerySettings(BaseModel):
         default_factory=dict
     )
     """Passed to the vector store or the wrapped retriever, such as ``{"filter": ...}``."""
+    candidates_only: bool = False
+    """Whether segments may hold nothing but candidates. They do in any case where a filter in
+    ``search_kwargs`` might exclude other chunks of the document, so that it holds for whole
+    segments; set it where ``base_retriever`` filters by itself."""
     order: Literal["document", "relevance"] = "document"
     """``"document"``: segments of a document stand together in the order of its text, the
     documents by their best segment; ``"relevance"``: the best segment first."""

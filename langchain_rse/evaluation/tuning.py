@@ -30,6 +30,7 @@ from langchain_rse.evaluation.questions import Question, whole_number
 from langchain_rse.evaluation.reports import Table, bootstrap
 from langchain_rse.passages import Plan, check_known
 from langchain_rse.reading import Layout, read_layouts
+from langchain_rse.restricting import restricted
 from langchain_rse.retrievers import RSERetriever
 from langchain_rse.schema import SPANS_PER_PAGE
 from langchain_rse.scoring import lexical_scores
@@ -388,7 +389,8 @@ def _pieces(
         chunks = whole.manifest.current.chunks if whole.manifest.current else 0
         windows = find_windows(sorted(hit.chunk for hit in some), settings.config)
         cut = [Window(start, min(end, chunks)) for start, end in windows]
-        needed[key] = Layout(whole.manifest, cut, whole.pages)
+        layout = Layout(whole.manifest, cut, whole.pages)
+        needed[key] = restricted(layout, (hit.chunk for hit in some), settings)
     for budget in budgets:
         fixed = {"max_context_length": budget, "length_function": len, "allow_trim": False}
         plan = Plan(hits, needed, settings.model_copy(update=fixed))

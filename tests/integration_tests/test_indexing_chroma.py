@@ -159,8 +159,6 @@ def test_pages(folder: Folder) -> None:
         assert {name: segment.metadata[name] for name in shared} == shared
         assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (1, 3)
         index.assert_holds_exactly({"report.pdf": segment.page_content})
-        (second,) = folder.way.invoke(
-            index.retriever, "paragraph", filter={"page": 2}, neighbor_credit=0.0
-        )
+        (second,) = folder.way.invoke(index.retriever, "paragraph", filter={"page": 2})
         assert second.page_content.strip() == pages[1].page_content
         assert (second.metadata["page_start"], second.metadata["page_end"]) == (2, 2)
