@@ -32,7 +32,6 @@ from langchain_rse.candidates import (
     best_documents,
     grouped,
     is_current,
-    number_of,
     recognize,
     score_of,
     search,
@@ -43,8 +42,9 @@ from langchain_rse.docstores import as_docstore
 from langchain_rse.indexing import RSEIndexer, default_text_splitter
 from langchain_rse.passages import Plan, check_known, in_document_order, present, to_document
 from langchain_rse.reading import Layout, read_chunks, read_layouts
+from langchain_rse.reranking import rerank
 from langchain_rse.restricting import restricted
-from langchain_rse.schema import RELEVANCE_SCORE, MissingRecordError
+from langchain_rse.schema import MissingRecordError
 from langchain_rse.selection import find_windows
 from langchain_rse.settings import QuerySettings
 
@@ -350,17 +350,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             candidates = candidates[: settings.fetch_k]
         if self.reranker is None or not candidates:
             return candidates
-        with during(f"reranking with {type(self.reranker).__name__}"):
-            reranked = yield from call(
-                self.reranker.compress_documents,
-                self.reranker.acompress_documents,
-                [document for document, _ in candidates],
-                query,
-                callbacks=callbacks,
-            )
-        return [
-            (document, number_of(document.metadata.get(RELEVANCE_SCORE))) for document in reranked
-        ]
+        return (yield from rerank(self.reranker, candidates, query, callbacks))
 
     def _select_documents(
         self, query: str, hits: list[Hit], settings: QuerySettings

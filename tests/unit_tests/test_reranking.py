@@ -1,0 +1,220 @@
+"""Whatever a compressor does to Documents, the chunks it means are found again."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import BaseDocumentCompressor, Document
+from pydantic import Field
+
+from langchain_rse._steps import arun, run
+from langchain_rse.candidates import Candidate
+from langchain_rse.reranking import rerank
+from langchain_rse.schema import CandidateError
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way
+
+way = fakes.way
+
+Compress = Callable[[list[Document]], Any]
+
+
+class Compressor(BaseDocumentCompressor):
+    """Does as it is told; counts its calls, and tells sync from async."""
+
+    compress: Compress
+    top_n: int | None = None
+    asked: list[tuple[str, int]] = Field(default_factory=list)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> Any:
+        del query, callbacks
+        self.asked.append(("sync", len(documents)))
+        return self.compress(list(documents))
+
+    async def acompress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> Any:
+        del query, callbacks
+        self.asked.append(("async", len(documents)))
+        return self.compress(list(documents))
+
+
+class CohereRerank(Compressor):
+    """Known by its name."""
+
+
+def chunk(number: int, text: str | None = None, **metadata: Any) -> Document:
+    return Document(
+        f"text {number}" if text is None else text,
+        id=f"id-{number}",
+        metadata={"doc_id": "a", "rse_version": "v", "chunk_index": number, **metadata},
+    )
+
+
+def candidates(count: int = 4) -> list[Candidate]:
+    return [(chunk(number), 1 / (number + 1)) for number in range(count)]
+
+
+def reranked(way: Way, compressor: Compressor, given: Sequence[Candidate]) -> list[Candidate]:
+    def sync() -> list[Candidate]:
+        return run(rerank(compressor, given, "query", None))
+
+    async def asynchronous() -> list[Candidate]:
+        return await arun(rerank(compressor, given, "query", None))
+
+    return way.call(sync, asynchronous)
+
+
+def numbers(found: Sequence[Candidate]) -> list[tuple[int, float | None]]:
+    return [(document.metadata["chunk_index"], score) for document, score in found]
+
+
+def scored(document: Document, score: Any, **changes: Any) -> Document:
+    metadata = {**document.metadata, "relevance_score": score}
+    return document.model_copy(update={"metadata": metadata, **changes})
+
+
+def test_order_and_scores_are_the_rerankers(way: Way) -> None:
+    compressor = Compressor(compress=lambda found: [scored(found[2], 0.9), scored(found[0], 0.5)])
+    given = candidates()
+    assert numbers(reranked(way, compressor, given)) == [(2, 0.9), (0, 0.5)]
+    assert compressor.asked == [("async" if way.is_async else "sync", 4)]
+    assert given == candidates()
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda document: Document(document.page_content, metadata=document.metadata),
+        lambda document: Document("cut", metadata=document.metadata),
+        lambda document: Document(document.page_content, id=document.id),
+        lambda document: Document("cut", id=document.id, metadata={"relevance_score": 0.5}),
+        lambda document: Document(document.page_content),
+    ],
+    ids=["id", "id and text", "metadata", "metadata and text", "all but the text"],
+)
+def test_what_is_lost_is_found_again(way: Way, lose: Callable[[Document], Document]) -> None:
+    compressor = Compressor(compress=lambda found: [lose(found[1])])
+    ((document, _),) = reranked(way, compressor, candidates())
+    assert document == chunk(1)
+
+
+@given(st.data())
+def test_anything_that_keeps_a_chunk_recognizable(data: st.DataObject) -> None:
+    given = [(chunk(number, text="same text"), None) for number in range(6)]
+    picked = data.draw(st.lists(st.integers(0, 5)))
+    scores = [data.draw(st.one_of(st.none(), st.floats(0, 1))) for _ in picked]
+    keep_id = [data.draw(st.booleans()) for _ in picked]
+
+    def compress(found: list[Document]) -> list[Document]:
+        return [
+            Document("same", id=found[i].id)
+            if by_id
+            else scored(found[i], score, id=None, page_content="same")
+            for i, score, by_id in zip(picked, scores, keep_id, strict=True)
+        ]
+
+    found = reranked(Way(None), Compressor(compress=compress), given)
+    expected: dict[int, float | None] = {}
+    for i, score, by_id in zip(picked, scores, keep_id, strict=True):
+        expected.setdefault(i, None if by_id else score)
+    assert numbers(found) == list(expected.items())
+    assert all(document.page_content == "same text" for document, _ in found)
+
+
+@pytest.mark.parametrize("score", [None, "0.9", True, math.nan, math.inf, [0.9]])
+def test_what_is_no_number_is_no_score(way: Way, score: object) -> None:
+    compressor = Compressor(compress=lambda found: [scored(found[0], score)])
+    assert numbers(reranked(way, compressor, candidates())) == [(0, None)]
+
+
+def test_scores_of_those_before_are_not_taken_for_the_rerankers(way: Way) -> None:
+    given = [(chunk(0, relevance_score=0.7), 0.7)]
+    compressor = Compressor(compress=lambda found: found)
+    ((document, score),) = reranked(way, compressor, given)
+    assert score is None
+    assert document.metadata["relevance_score"] == 0.7
+
+
+def test_a_compressor_may_write_into_what_it_is_given(way: Way) -> None:
+    def spoil(found: list[Document]) -> list[Document]:
+        for document in found:
+            document.metadata["relevance_score"] = 0.5
+            document.page_content = "spoiled"
+        return found
+
+    given = candidates()
+    found = reranked(way, Compressor(compress=spoil), given)
+    assert given == candidates()
+    assert [document for document, _ in found] == [document for document, _ in given]
+
+
+def test_a_chunk_that_was_found_twice_is_scored_once(way: Way) -> None:
+    given = [*candidates(2), *candidates(2)]
+    compressor = Compressor(compress=lambda found: found[::-1])
+    assert [number for number, _ in numbers(reranked(way, compressor, given))] == [1, 0]
+    assert [count for _, count in compressor.asked] == [2]
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [Document("new"), chunk(9), chunk(9, text="text 0"), Document("new", id="id-9")],
+    ids=["unknown", "another chunk", "another chunk with a known text", "another id"],
+)
+def test_a_document_that_was_not_given(way: Way, stranger: Document) -> None:
+    compressor = Compressor(compress=lambda _: [stranger])
+    with pytest.raises(CandidateError, match=r"Compressor returned a Document .* not given"):
+        reranked(way, compressor, candidates())
+
+
+def test_texts_that_are_equal_are_not_guessed(way: Way) -> None:
+    given = [(chunk(number, text="same"), None) for number in range(2)]
+    compressor = Compressor(compress=lambda _: [Document("same")])
+    with pytest.raises(CandidateError, match="cannot be told from others"):
+        reranked(way, compressor, given)
+
+
+def test_a_reranker_that_cuts_is_named_once(way: Way, caplog: pytest.LogCaptureFixture) -> None:
+    class Cutting(Compressor):
+        pass
+
+    name = f"Cutting{way.is_async}"
+    Cutting.__name__ = name
+    cutting = Cutting(compress=lambda found: found[:3], top_n=3)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert len(reranked(way, cutting, candidates(9))) == 3
+    (record,) = caplog.records
+    assert name in record.message
+    assert "top_n=None" in record.message
+    caplog.clear()
+    reranked(way, Compressor(compress=lambda found: found[:2]), candidates())
+    reranked(way, Cutting(compress=lambda found: found, top_n=4), candidates(4))
+    assert not caplog.records
+
+
+def test_services_get_no_more_than_they_take(way: Way) -> None:
+    given = candidates(2_500)
+    compressor = CohereRerank(
+        compress=lambda found: [
+            scored(document, (document.metadata["chunk_index"] % 7) / 7) for document in found
+        ],
+    )
+    found = reranked(way, compressor, given)
+    assert [count for _, count in compressor.asked] == [1_000, 1_000, 500]
+    scores = [score for _, score in found]
+    assert len(found) == 2_500
+    assert scores == sorted(scores, key=lambda score: -(score or 0))
+    assert all(score == (number % 7) / 7 for number, score in numbers(found))
+
+
+def test_a_compressor_that_returns_nothing(way: Way) -> None:
+    assert reranked(way, Compressor(compress=lambda _: []), candidates()) == []
