@@ -43,6 +43,7 @@ RANK_RELEVANCE = 0.8
 _BETA_OF_RERANKER = {"cohere": (0.4, 0.4), "voyage": (0.5, 1.8)}
 _RERANKER_CLASSES = {
     "CohereRerank": "cohere",
+    "CohereReranker": "cohere",
     "VoyageAIRerank": "voyage",
 }
 # Of the continued fraction: the smallest change that counts, and what stands for zero.

@@ -1,0 +1,245 @@
+"""Cohere's reranking over HTTP: LangChain's integration, and the SDK at its newest version."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cohere
+import httpx
+import pytest
+from cohere.core import ApiError
+from langchain_cohere import CohereRerank
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import CharacterTextSplitter
+
+from langchain_rse import RSERetriever
+from langchain_rse.rerankers import CohereReranker
+from tests.integration_tests.rerank_server import RerankServer, rerank_server
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way
+
+way = fakes.way
+ROOT = Path(__file__).parents[2]
+KEY = "a-secret-key"
+
+
+@pytest.fixture
+def server() -> Iterator[RerankServer]:
+    with rerank_server() as running:
+        yield running
+
+
+def ours(server: RerankServer, **kwargs: Any) -> CohereReranker:
+    return CohereReranker(
+        **{"model": "rerank-v3.5", "cohere_api_key": KEY, "base_url": server.url, **kwargs}
+    )
+
+
+def langchains(server: RerankServer) -> CohereRerank:
+    client = cohere.ClientV2(KEY, base_url=server.url)
+    return CohereRerank(client=client, model="rerank-v3.5", top_n=None)
+
+
+def documents(count: int = 4) -> list[Document]:
+    return [
+        Document(f"{'red fox' if number % 2 else 'dog'} {number}", id=f"id-{number}")
+        for number in range(count)
+    ]
+
+
+def compress(way: Way, reranker: Any, some: list[Document], query: str = "red fox") -> Any:
+    return way.call(reranker.compress_documents, reranker.acompress_documents, some, query)
+
+
+def filled(reranker: Any) -> RSERetriever:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(DeterministicFakeEmbedding(size=8)),
+        docstore=InMemoryStore(),
+        text_splitter=CharacterTextSplitter("\n", chunk_size=10, chunk_overlap=0),
+        reranker=reranker,
+    )
+    text = "a dog\na cat\nred fox\nfox red\nan owl\na crow\nan ox"
+    retriever.add_documents([Document(text, metadata={"source": "animals"})])
+    return retriever
+
+
+@pytest.mark.parametrize("make", [ours, langchains])
+def test_segments_by_its_scores(way: Way, server: RerankServer, make: Any) -> None:
+    (segment,) = way.invoke(filled(make(server)), "red fox", neighbor_credit=0)
+    assert segment.page_content.strip() == "red fox\nfox red"
+    chunks = segment.metadata["rse"]["chunks"]
+    assert [chunk["score"] for chunk in chunks] == [1.0, 1.0]
+    assert [chunk["rank"] for chunk in sorted(chunks, key=lambda c: c["rank"])] == [0, 1]
+    assert server.keys == [f"Bearer {KEY}"]
+    (request,) = server.requests
+    assert len(request["documents"]) == 7
+    assert request["model"] == "rerank-v3.5"
+    assert way.invoke(filled(make(server)), "nothing of this", min_relevance=0.1) == []
+
+
+def test_all_documents_come_back_with_their_scores(way: Way, server: RerankServer) -> None:
+    given = documents()
+    found = compress(way, ours(server), given)
+    assert [document.id for document in found] == ["id-1", "id-3", "id-0", "id-2"]
+    assert [document.metadata["relevance_score"] for document in found] == [1, 1, 0, 0]
+    assert given == documents()
+    assert compress(way, ours(server), []) == []
+    assert len(compress(way, ours(server, top_n=1), given)) == 1
+    assert len(server.requests) == 2
+    # The parameters that were not set are not sent.
+    assert set(server.requests[0]) == {"model", "query", "documents"}
+    compress(way, ours(server, max_tokens_per_doc=512), given)
+    assert server.requests[-1]["max_tokens_per_doc"] == 512
+
+
+@pytest.mark.parametrize("make", [ours, langchains])
+def test_more_documents_than_one_request_takes(way: Way, server: RerankServer, make: Any) -> None:
+    vectorstore = InMemoryVectorStore(DeterministicFakeEmbedding(size=4))
+    retriever = RSERetriever(
+        vectorstore=vectorstore,
+        docstore=InMemoryStore(),
+        text_splitter=CharacterTextSplitter("\n", chunk_size=9, chunk_overlap=0),
+        reranker=make(server),
+        fetch_k=2_500,
+    )
+    lines = [f"red {n}" if n == 1_700 else f"dog {n}" for n in range(2_200)]
+    retriever.add_documents([Document("\n".join(lines))], ids=["a"])
+    (segment,) = way.invoke(retriever, "red", k=1, neighbor_credit=0)
+    assert segment.page_content.strip() == "red 1700"
+    assert [len(request["documents"]) for request in server.requests] == [1_000, 1_000, 200]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_it_tries_again(way: Way, server: RerankServer, status: int) -> None:
+    server.failures = [status, status]
+    assert len(compress(way, ours(server, max_retries=2), documents())) == 4
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("failures", "requests"), [([500, 500], 2), ([429, 429], 2), ([400], 1), ([401], 1)]
+)
+def test_a_refusal_passes_through(
+    way: Way, server: RerankServer, failures: list[int], requests: int
+) -> None:
+    server.failures = [*failures]
+    with pytest.raises(ApiError) as caught:
+        way.invoke(filled(ours(server, max_retries=1)), "red fox")
+    assert caught.value.status_code == failures[0]
+    assert len(server.requests) == requests
+    if sys.version_info >= (3, 11):
+        assert "reranking with CohereReranker" in str(caught.value.__notes__)
+    assert KEY not in f"{caught.value!r} {caught.value}"
+
+
+def test_it_does_not_wait_forever(way: Way, server: RerankServer) -> None:
+    server.slowness = 3
+    with pytest.raises(httpx.TimeoutException):
+        compress(way, ours(server, timeout=0.2, max_retries=0), documents())
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"results": []}, "no score for 4 of 4 documents, the first of them document 0"),
+        ({"id": "x"}, "no score for 4 of 4"),
+        ({"results": [{"index": 4, "relevance_score": 0.5}]}, "scores document 4 of 4"),
+        ({"results": [{"index": 0, "relevance_score": 0.5}] * 2}, "scored already"),
+        ({"results": [{"index": 0, "relevance_score": None}]}, "no score for 4 of 4"),
+        ({"results": [{"index": 1, "relevance_score": 0.5}]}, "no score for 3 of 4"),
+    ],
+)
+def test_an_answer_that_makes_no_sense(
+    way: Way, server: RerankServer, answer: dict[str, Any], message: str
+) -> None:
+    server.failures = [answer]
+    with pytest.raises(ValueError, match=message):
+        compress(way, ours(server), documents())
+
+
+@pytest.mark.parametrize("answer", [b"{", b"no json", b"[]"])
+def test_an_answer_that_is_none(way: Way, server: RerankServer, answer: bytes) -> None:
+    server.failures = [answer]
+    with pytest.raises((ApiError, TypeError)):
+        compress(way, ours(server), documents())
+
+
+def test_the_key_is_the_environments(
+    way: Way, server: RerankServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COHERE_API_KEY", "of-the-environment")
+    reranker = CohereReranker(model="rerank-v3.5", base_url=server.url)
+    assert len(compress(way, reranker, documents())) == 4
+    assert server.keys == ["Bearer of-the-environment"]
+    monkeypatch.delenv("COHERE_API_KEY")
+    without = CohereReranker(model="rerank-v3.5", base_url=server.url)
+    with pytest.raises(ValueError, match=r"COHERE_API_KEY.*https://dashboard.cohere.com/api-keys"):
+        compress(way, without, documents())
+
+
+def test_the_key_is_told_nobody(
+    way: Way, server: RerankServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Everything(BaseCallbackHandler):
+        seen = ""
+
+        def on_retriever_start(self, *args: Any, **kwargs: Any) -> None:
+            self.seen += f"{args} {kwargs}"
+
+        def on_retriever_end(self, *args: Any, **kwargs: Any) -> None:
+            self.seen += f"{args} {kwargs}"
+
+    reranker = ours(server)
+    retriever = filled(reranker)
+    handler = Everything()
+    with caplog.at_level(logging.DEBUG):
+        segments = way.invoke(retriever, "red fox", config={"callbacks": [handler]})
+    told = [repr(reranker), str(reranker), repr(retriever), repr(segments), handler.seen]
+    assert handler.seen
+    assert server.keys == [f"Bearer {KEY}"]
+    assert KEY not in "".join([*told, caplog.text, reranker.model_dump_json()])
+
+
+PROGRAM = """
+import asyncio, sys
+import cohere
+from langchain_core.documents import Document
+from langchain_rse.rerankers import CohereReranker
+
+assert int(cohere.__version__.split(".")[0]) >= 7, cohere.__version__
+reranker = CohereReranker(model="m", cohere_api_key="key", base_url=sys.argv[1], max_retries=2)
+documents = [Document("dog"), Document("red fox")]
+for found in (
+    reranker.compress_documents(documents, "red fox"),
+    asyncio.run(reranker.acompress_documents(documents, "red fox")),
+):
+    print([(document.page_content, document.metadata["relevance_score"]) for document in found])
+"""
+
+
+def test_the_newest_sdk(tmp_path: Path, server: RerankServer) -> None:
+    """In an environment of its own: LangChain's integration needs an older one."""
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    installed = run("-m", "pip", "install", "--quiet", str(ROOT), "cohere>=7")
+    assert installed.returncode == 0, installed.stderr
+    server.failures = [429]
+    result = run("-W", "error", "-c", PROGRAM, server.url)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "[('red fox', 1.0), ('dog', 0.0)]\n" * 2
