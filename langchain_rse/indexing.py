@@ -21,6 +21,7 @@ from langchain_rse._progress import progress_bar
 from langchain_rse._steps import Call, Steps, arun, call, compute, during, run
 from langchain_rse.docstores import as_docstore, encode_json
 from langchain_rse.schema import (
+    CHUNK_ID,
     CHUNK_INDEX,
     DOC_ID,
     END_INDEX,
@@ -428,15 +429,17 @@ class _Prepared:
         """What the vector store gets: the embedded text, with simple metadata."""
         for index, span in enumerate(self.spans):
             metadata = {**self.metadata, **self._metadata_at(span.start)}
+            vector = vector_id(self.key, self.version.name, index)
             own = {
                 DOC_ID: self.doc_id,
+                CHUNK_ID: vector,
                 CHUNK_INDEX: index,
                 START_INDEX: span.start,
                 END_INDEX: span.end,
                 VERSION: self.version.name,
             }
             yield Document(
-                id=vector_id(self.key, self.version.name, index),
+                id=vector,
                 page_content=span.embedded_text,
                 metadata={**_simple(metadata), **own},
             )

@@ -27,7 +27,7 @@ class CohereReranker(BaseDocumentCompressor):
 
     All documents are scored and returned, best first, as copies with the score, from 0 to 1,
     as ``relevance_score`` in their metadata. A query costs one request for each 1,000
-    documents; Cohere bills one search for each 100 of them, and long documents as several.
+    documents; what Cohere bills for it says its pricing page.
 
     Attributes:
         model: The model, such as ``"rerank-v3.5"``.

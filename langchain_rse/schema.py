@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 
 __all__ = [
+    "CHUNK_ID",
     "CHUNK_INDEX",
     "DOC_ID",
     "END_INDEX",
@@ -34,6 +35,8 @@ __all__ = [
 
 DOC_ID = "doc_id"
 """Metadata: the document a chunk or segment is from."""
+CHUNK_ID = "chunk_id"
+"""Metadata of a chunk in the vector store: its id there, for pipelines that lose ids."""
 CHUNK_INDEX = "chunk_index"
 """Metadata of a chunk: its number in the document, from 0."""
 START_INDEX = "start_index"

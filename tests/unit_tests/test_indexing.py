@@ -291,10 +291,11 @@ def test_metadata_goes_where_it_can_be_kept(stores: Stores) -> None:
         metadata = vector["metadata"]
         assert set(metadata) == {
             *("source", "year", "draft", "weight", "page"),
-            *("doc_id", "chunk_index", "start_index", "end_index", "rse_version"),
+            *("doc_id", "chunk_id", "chunk_index", "start_index", "end_index", "rse_version"),
         }
         assert type(metadata["year"]) is int
         assert metadata["draft"] is False
+        assert metadata["chunk_id"] == vector["id"]
 
     (segment,) = stores.segments()["report.pdf"]
     assert {name: segment.metadata[name] for name in shared} == {**shared, "year": 2024}

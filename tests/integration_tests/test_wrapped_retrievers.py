@@ -1,0 +1,162 @@
+"""Other retrievers give the candidates: LangChain's own, over the same chunks."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+import pytest
+from langchain_classic.retrievers import (
+    ContextualCompressionRetriever,
+    EnsembleRetriever,
+    MultiQueryRetriever,
+    ParentDocumentRetriever,
+)
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import CharacterTextSplitter
+
+from langchain_rse import RSERetriever
+from langchain_rse.schema import CHUNK_ID, CandidateError
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way
+
+way = fakes.way
+
+# A line is a chunk. "same words" stands in two documents, and twice in one of them.
+TEXTS = {
+    "birds": "an owl hunts\nsame words\nit hunts at night\nand sleeps by day\nsame words",
+    "fish": "a pike hunts\nsame words\na carp grazes",
+}
+
+
+@pytest.fixture
+def source() -> RSERetriever:
+    """A retriever over vectors, whose stores the others share."""
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+        docstore=InMemoryStore(),
+        text_splitter=CharacterTextSplitter("\n", chunk_size=1, chunk_overlap=0),
+    )
+    logging.disable(logging.WARNING)  # of chunks longer than asked for
+    try:
+        retriever.add_documents(
+            [Document(text, metadata={"source": name}) for name, text in TEXTS.items()]
+        )
+    finally:
+        logging.disable(logging.NOTSET)
+    return retriever
+
+
+def chunks_of(source: RSERetriever) -> list[Document]:
+    assert isinstance(source.vectorstore, InMemoryVectorStore)
+    return [
+        Document(chunk["text"], id=chunk["id"], metadata=chunk["metadata"])
+        for chunk in source.vectorstore.store.values()
+    ]
+
+
+def by_words(source: RSERetriever, **kwargs: Any) -> BaseRetriever:
+    with warnings.catch_warnings():
+        # The package says that it is being sunset.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from langchain_community.retrievers import BM25Retriever
+    retriever: BaseRetriever = BM25Retriever.from_documents(chunks_of(source), **kwargs)
+    return retriever
+
+
+def by_vectors(source: RSERetriever) -> BaseRetriever:
+    assert source.vectorstore is not None
+    return source.vectorstore.as_retriever(search_kwargs={"k": 20})
+
+
+def wrapped(source: RSERetriever, base: Any, **kwargs: Any) -> RSERetriever:
+    return RSERetriever(base_retriever=base, docstore=source.docstore, **kwargs)
+
+
+def check(way: Way, retriever: RSERetriever, query: str = "what hunts at night") -> list[Document]:
+    segments: list[Document] = way.invoke(retriever, query)
+    for segment in segments:
+        place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
+        assert segment.page_content == TEXTS[segment.metadata["source"]][place]
+    assert "it hunts at night" in segments[0].page_content
+    return segments
+
+
+def test_bm25(way: Way, source: RSERetriever) -> None:
+    check(way, wrapped(source, by_words(source, k=20)))
+
+
+def test_multi_query(way: Way, source: RSERetriever) -> None:
+    model = FakeListChatModel(responses=["what hunts at night\nnight hunters"] * 5)
+    check(way, wrapped(source, MultiQueryRetriever.from_llm(by_vectors(source), model)))
+
+
+def test_contextual_compression(way: Way, source: RSERetriever) -> None:
+    class Cut(BaseDocumentCompressor):
+        """Keeps those with a word of the query, and half of each text."""
+
+        def compress_documents(
+            self, documents: Any, query: str, callbacks: Any = None
+        ) -> list[Document]:
+            del callbacks
+            return [
+                Document(document.page_content[:4], metadata=document.metadata)
+                for document in documents
+                if set(query.split()) & set(document.page_content.split())
+            ]
+
+    base = ContextualCompressionRetriever(base_compressor=Cut(), base_retriever=by_vectors(source))
+    check(way, wrapped(source, base))
+
+
+def test_a_runnable_without_scores(way: Way, source: RSERetriever) -> None:
+    found = sorted(chunks_of(source), key=lambda chunk: "night" not in chunk.page_content)
+    check(way, wrapped(source, RunnableLambda(lambda _: found)))
+
+
+def test_an_ensemble(way: Way, source: RSERetriever) -> None:
+    members: list[Any] = [by_words(source, k=20), by_vectors(source)]
+    base = EnsembleRetriever(retrievers=members, weights=[0.5, 0.5], id_key=CHUNK_ID)
+    check(way, wrapped(source, base))
+
+
+def test_equal_texts_from_different_places_stay_apart(way: Way, source: RSERetriever) -> None:
+    members: list[Any] = [by_words(source, k=20), by_vectors(source)]
+
+    def places(**kwargs: Any) -> set[tuple[str, int]]:
+        base = EnsembleRetriever(retrievers=members, weights=[0.5, 0.5], **kwargs)
+        segments = way.invoke(
+            wrapped(source, base),
+            "same words",
+            irrelevant_chunk_penalty=0.01,
+            neighbor_credit=0,
+        )
+        return {
+            (segment.metadata["source"], chunk["index"])
+            for segment in segments
+            for chunk in segment.metadata["rse"]["chunks"]
+            if "rank" in chunk
+        }
+
+    same = {("birds", 1), ("birds", 4), ("fish", 1)}
+    assert same <= places(id_key=CHUNK_ID)
+    # Without it, the ensemble takes equal texts for one.
+    assert len(same & places()) == 1
+
+
+def test_chunks_that_another_retriever_made_are_refused(way: Way, source: RSERetriever) -> None:
+    parents = ParentDocumentRetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+        docstore=InMemoryStore(),
+        child_splitter=CharacterTextSplitter("\n", chunk_size=20, chunk_overlap=0),
+    )
+    parents.add_documents([Document(text) for text in TEXTS.values()])
+    children = parents.vectorstore.as_retriever()
+    with pytest.raises(CandidateError, match="add_documents or RSEIndexer"):
+        way.invoke(wrapped(source, children), "what hunts at night")
