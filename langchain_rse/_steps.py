@@ -6,12 +6,14 @@ needs. `run` makes them, `arun` awaits their async twins; nothing else differs.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import run_in_executor
+from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 logger = logging.getLogger(__name__)
 
@@ -95,3 +97,39 @@ def during(step: str) -> Iterator[None]:
         else:
             logger.error("an error came up while %s: %r", step, error)  # noqa: TRY400
         raise
+
+
+def concurrently(tasks: Sequence[Steps[T]], limit: int) -> Steps[list[T]]:
+    """Run generators of steps at the same time, at most ``limit`` of them at once.
+
+    Sync code runs them in threads that see the caller's context variables, which LangChain
+    traces by; with a limit of 1, in its own. The first error ends all.
+
+    Returns:
+        What the generators return, in their order.
+    """
+    results: list[T] = yield Call(lambda: _run_all(tasks, limit), lambda: _arun_all(tasks, limit))
+    return results
+
+
+def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
+    workers = min(limit, len(tasks))
+    if workers <= 1:
+        return [run(steps) for steps in tasks]
+    with ContextThreadPoolExecutor(max_workers=workers) as executor:
+        return list(executor.map(run, tasks))
+
+
+async def _arun_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
+    semaphore = asyncio.Semaphore(limit)
+
+    async def bounded(steps: Steps[T]) -> T:
+        async with semaphore:
+            return await arun(steps)
+
+    running = [asyncio.ensure_future(bounded(steps)) for steps in tasks]
+    try:
+        return await asyncio.gather(*running)
+    finally:
+        for task in running:
+            task.cancel()

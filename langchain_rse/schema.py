@@ -16,6 +16,9 @@ __all__ = [
     "CHUNK_INDEX",
     "DOC_ID",
     "END_INDEX",
+    "IS_RELEVANT",
+    "RELEVANCE_EXPLANATION",
+    "RELEVANCE_FAILURE",
     "RELEVANCE_SCORE",
     "SPANS_PER_PAGE",
     "START_INDEX",
@@ -47,6 +50,12 @@ VERSION = "rse_version"
 """Metadata of a chunk: the version of the document it belongs to."""
 RELEVANCE_SCORE = "relevance_score"
 """Metadata of a segment: its value. Of a reranked document: the reranker's score."""
+IS_RELEVANT = "is_relevant"
+"""Metadata of a filtered document: True if the model judged so, None if it is not judged."""
+RELEVANCE_EXPLANATION = "relevance_explanation"
+"""Metadata of a filtered document: why, by the model; None if it is not judged."""
+RELEVANCE_FAILURE = "relevance_failure"
+"""Metadata of a filtered document that is not judged: the reason."""
 
 SPANS_PER_PAGE = 512
 """Chunks whose spans stand in one record of the docstore."""
