@@ -267,15 +267,21 @@ class RSEIndexer:
         new: list[_Prepared] = []
         announced: list[Manifest] = []
         unfinished: list[Manifest] = []
+        begun: list[Iterable[str]] = []
         for document, manifest in zip(documents, stored, strict=True):
             known = Manifest(document.doc_id) if manifest is None else manifest
             if known.current == document.version:
                 if known.leftovers:
                     unfinished.append(known)
                 continue
+            if document.version in known.leftovers:
+                begun.append(document.version.vector_ids(document.key))
             others = known.without([document.version])
             announced.append(replace(others, leftovers=(*others.leftovers, document.version)))
             new.append(document)
+        # Given ids that it has, FAISS breaks, and LanceDB keeps both: queries see one of them,
+        # but count both as candidates.
+        yield from self._delete_vectors(itertools.chain.from_iterable(begun), to_add=True)
         if new:
             yield from self._set_manifests(announced)
             yield from self._set_records(
@@ -355,17 +361,54 @@ class RSEIndexer:
                         "could never be replaced or deleted; use a store that does"
                     )
 
-    def _remove_leftovers(self, manifests: Sequence[Manifest]) -> Steps[None]:
+    def _delete_vectors(self, vectors: Iterable[str], *, to_add: bool = False) -> Steps[None]:
+        """Delete those of the vectors that are there: after a crash, it may be some of them.
+
+        Args:
+            vectors: Their ids.
+            to_add: They will be added next, so those that could not be deleted do no harm.
+        """
         store = self.vectorstore
         with during(f"deleting vectors from {type(store).__name__}"):
-            vectors = (
-                vector
-                for manifest in manifests
-                for version in manifest.leftovers
-                for vector in version.vector_ids(manifest.key)
-            )
             for some in _batches(vectors, self.batch_size):
-                yield from call(store.delete, store.adelete, some)
+                try:
+                    yield from self._delete_all(some)
+                except (AttributeError, LookupError, RuntimeError, ValueError):
+                    # FAISS deletes nothing if one is not there; LanceDB and Milvus fail before
+                    # anything was added.
+                    there = yield from self._existing(some)
+                    if there is None and to_add:
+                        continue
+                    if there is None or len(there) == len(some):
+                        raise
+                    if there:
+                        yield from self._delete_all(there)
+
+    def _delete_all(self, ids: list[str]) -> Steps[None]:
+        store = self.vectorstore
+        if (yield from call(store.delete, store.adelete, ids)) is False:
+            raise RuntimeError(
+                f"{type(store).__name__} could not delete vectors (its log may say why); call "
+                "again to delete what is left"
+            )
+
+    def _existing(self, ids: list[str]) -> Steps[list[str] | None]:
+        """Those of the vectors that are there; None if the store cannot tell."""
+        store = self.vectorstore
+        try:
+            found = yield from call(store.get_by_ids, store.aget_by_ids, ids)
+        except NotImplementedError:
+            return None
+        there = {document.id for document in found}
+        return None if None in there else [vector for vector in ids if vector in there]
+
+    def _remove_leftovers(self, manifests: Sequence[Manifest]) -> Steps[None]:
+        yield from self._delete_vectors(
+            vector
+            for manifest in manifests
+            for version in manifest.leftovers
+            for vector in version.vector_ids(manifest.key)
+        )
         with during("deleting chunks from the docstore"):
             records = (
                 record

@@ -50,6 +50,8 @@ _RERANKER_CLASSES = {
 # Of the continued fraction: the smallest change that counts, and what stands for zero.
 _PRECISION = 1e-15
 _TINY = 1e-300
+# How far below 0 a store's single precision may put the distance of equal vectors.
+_ROUNDING = 1e-4
 _WORD = re.compile(r"\w+")
 # For plain ASCII, the same words are found in a third of the time.
 _SPACES = {code: " " for code in range(128) if not _WORD.match(chr(code))}
@@ -73,7 +75,8 @@ def calibrate(
         method: How to calibrate:
 
             - ``"auto"``: a reranker known by name gets its own, other scores ``"minmax"``
-            - ``"identity"``: the score, limited to [0, 1]; of a distance d, 1 - d
+            - ``"identity"``: the score, limited to [0, 1]; of a distance d, 1 - d; of a
+              negated similarity, which starts below 0, the similarity
             - ``"minmax"``: 0 for the worst candidate, 1 for the best; see `minmax`
             - ``"sigmoid"``: for logits; see `sigmoid`
             - ``"beta(a, b)"``: the regularized incomplete beta function; see `beta_cdf`
@@ -110,9 +113,11 @@ def calibrate(
         return minmax(usable)
     if method == "sigmoid":
         return sigmoid(usable)
-    # What is left has a scale of its own, so a distance has to become a similarity.
-    similarity = 1.0 + usable if are_distances else usable
-    similarity = similarity.clip(0.0, 1.0)
+    # What is left has a scale of its own, so a distance has to become a similarity. Nothing
+    # is nearer than 0, but for rounding: below it, rising scores are negated similarities.
+    if are_distances and usable[0] <= _ROUNDING:
+        usable = 1.0 + usable
+    similarity = usable.clip(0.0, 1.0)
     parameters = _beta_parameters(method)
     return similarity if parameters is None else beta_cdf(similarity, *parameters)
 

@@ -43,14 +43,47 @@ def splitter(chunk_size: int = CHUNK_SIZE) -> RecursiveCharacterTextSplitter:
     return RecursiveCharacterTextSplitter(chunk_size=chunk_size, chunk_overlap=0)
 
 
+class StrictVectorStore(fakes.WatchedVectorStore):
+    """Like FAISS, refuses to add ids that it has and to delete ids that it lacks."""
+
+    def add_documents(
+        self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any
+    ) -> list[str]:
+        self._refuse(self.store.keys() & set(ids or []))
+        return super().add_documents(documents, ids, **kwargs)
+
+    async def aadd_documents(
+        self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any
+    ) -> list[str]:
+        self._refuse(self.store.keys() & set(ids or []))
+        return await super().aadd_documents(documents, ids, **kwargs)
+
+    def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> None:
+        self._refuse(set(ids or []) - self.store.keys())
+        super().delete(ids, **kwargs)
+
+    async def adelete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> None:
+        self._refuse(set(ids or []) - self.store.keys())
+        await super().adelete(ids, **kwargs)
+
+    def _refuse(self, ids: set[str]) -> None:
+        if ids:
+            raise ValueError(f"refused: {ids}")
+
+
 class Stores:
     """An indexer and a retriever over one pair of watched stores."""
 
-    def __init__(self, docstore: BaseStore[str, Any], way: Way) -> None:
+    def __init__(
+        self,
+        docstore: BaseStore[str, Any],
+        way: Way,
+        kind: type[fakes.WatchedVectorStore] = fakes.WatchedVectorStore,
+    ) -> None:
         self.way = way
         self.writes = fakes.Writes()
         self.embeddings = fakes.BagOfWords()
-        self.vectorstore = fakes.WatchedVectorStore(self.embeddings, self.writes)
+        self.vectorstore = kind(self.embeddings, self.writes)
         self.docstore = fakes.WatchedDocStore(docstore, self.writes)
         self.indexer = self.indexer_with()
         self.retriever = RSERetriever(
@@ -674,6 +707,42 @@ def test_a_vector_store_that_ignores_ids_is_refused(way: Way) -> None:
     assert way.invoke(retriever, "text") == []
 
 
+def test_vectors_that_could_not_be_deleted_are_deleted_by_the_next_call(way: Way) -> None:
+    class Failing(InMemoryVectorStore):
+        """Says in its answer that it failed, and cannot tell what it has."""
+
+        failures = 1
+
+        def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:  # type: ignore[override]
+            self.failures -= 1
+            if self.failures >= 0:
+                return False
+            super().delete(ids, **kwargs)
+            return True
+
+        async def adelete(  # type: ignore[override]
+            self, ids: Sequence[str] | None = None, **kwargs: Any
+        ) -> bool:
+            return self.delete(ids, **kwargs)
+
+        def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+            raise NotImplementedError
+
+        async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+            raise NotImplementedError
+
+    vectorstore = Failing(fakes.BagOfWords())
+    docstore = SQLDocStore("sqlite://")
+    indexer = RSEIndexer(vectorstore, docstore)
+    way.add(indexer, [Document("some text", id="a")])
+    with pytest.raises(RuntimeError, match="Failing could not delete vectors"):
+        way.delete(indexer, ["a"])
+    assert len(vectorstore.store) == 1
+    assert way.delete(indexer, ["a"]) == ["a"]
+    assert vectorstore.store == {}
+    assert list(docstore.yield_keys()) == []
+
+
 @pytest.mark.parametrize(
     "fields", [{}, {"doc_id": "a", "current": ["v"], "leftovers": [], "length": 1, "metadata": {}}]
 )
@@ -732,11 +801,13 @@ def calls_of(scenario: Scenario) -> int:
     return len(stores.writes.made)
 
 
-@pytest.fixture(params=["sql", "bytes"])
+@pytest.fixture(params=["sql", "bytes", "strict"])
 def make_stores(request: pytest.FixtureRequest, way: Way) -> Callable[[], Stores]:
     """Makes empty stores, as often as they are wanted."""
     if request.param == "sql":
         return lambda: Stores(SQLDocStore("sqlite://"), way)
+    if request.param == "strict":
+        return lambda: Stores(InMemoryByteStore(), way, StrictVectorStore)
     return lambda: Stores(InMemoryByteStore(), way)
 
 

@@ -126,6 +126,13 @@ def test_a_distance_is_turned_into_a_similarity() -> None:
     )
 
 
+def test_negated_similarities_are_no_distances() -> None:
+    assert calibrate([-0.9, -0.4, 0.2], "identity") == pytest.approx([0.9, 0.4, 0.0])
+    assert calibrate([-0.9, -0.4, 0.2], "beta(2, 1)") == pytest.approx([0.81, 0.16, 0.0])
+    # The distance of equal vectors, in single precision.
+    assert calibrate([-1.2e-7, 0.4], "identity") == pytest.approx([1.0, 0.6])
+
+
 def test_similarities_outside_their_range_are_limited() -> None:
     assert calibrate([1.7, 0.5, -0.8], "identity") == pytest.approx([1.0, 0.5, 0.0])
     assert calibrate([1.7, 0.5, -0.8], "cohere") == pytest.approx([1.0, 0.5, 0.0])

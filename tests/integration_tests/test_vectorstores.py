@@ -1,0 +1,423 @@
+"""The same documents and vectors on every store: the same segments."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.scoring import calibrate
+from tests.integration_tests.vectorstores import (
+    CASES,
+    Case,
+    Place,
+    by_dict,
+    by_function,
+    cosine,
+    cosine_distance,
+    faiss,
+    faiss_filter,
+    lancedb,
+    lancedb_filter,
+    negative_cosine,
+    pgvector,
+)
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+pytestmark = [
+    # LanceDB, when nothing is left to be found.
+    pytest.mark.filterwarnings("ignore:No results found for the query:UserWarning"),
+]
+
+SUBJECTS = {
+    "harbor": "ship crane tide rope cargo pilot anchor dock gull salt",
+    "garden": "rose spade seed hedge bloom soil bee path fence pond",
+    "orchestra": "violin oboe score tempo drum hall bow reed choir encore",
+    "kitchen": "knife oven broth salt flour butter pan spice stove bowl",
+}
+QUERIES = ["which pilot saw the cargo ship at the dock", "seed and soil for a rose hedge", "salt"]
+PARAGRAPHS = 12
+
+
+def paragraph(subject: str, number: int) -> str:
+    """A line of ten words, some of the subject, and a name."""
+    chance = random.Random(f"{subject} {number}")  # noqa: S311 - only has to be the same again
+    words = SUBJECTS[subject].split()
+    others = [word for each in SUBJECTS.values() for word in each.split()]
+    own = chance.randint(1, 8)
+    line = chance.sample(words, own) + chance.sample(others, 10 - own)
+    return f"{' '.join(line)} {subject}{number:02}"
+
+
+def document(subject: str, *, paragraphs: int = PARAGRAPHS, first: int = 0) -> list[Document]:
+    """A document in pages of three paragraphs each, with metadata of all simple types."""
+    numbers = range(first, first + paragraphs)
+    return [
+        Document(
+            "\n\n".join(paragraph(subject, number) for number in numbers[start : start + 3]),
+            metadata={
+                "doc_id": subject,
+                "page": page,
+                "section": f"{subject} '{page}'",
+                "weight": 1.5 * page,
+                "draft": page == 1,
+                "tags": ["kept", "in the docstore"],
+            },
+        )
+        for page, start in enumerate(range(0, paragraphs, 3), start=1)
+    ]
+
+
+class Model(fakes.BagOfWords):
+    """Words, and some noise for each text, so that no two are alike; vectors of length 1."""
+
+    def embed_query(self, text: str) -> list[float]:
+        chance = random.Random(text)  # noqa: S311
+        vector = [value + chance.gauss(0.0, 0.02) for value in super().embed_query(text)]
+        length = math.hypot(*vector)
+        return [value / length for value in vector]
+
+
+DOCUMENTS = [page for subject in SUBJECTS for page in document(subject)]
+
+
+class Index:
+    """A vector store and a docstore, written and read by our classes.
+
+    Attributes:
+        writes: The writing calls of the docstore, which can be made to fail.
+    """
+
+    def __init__(self, vectorstore: VectorStore, way: Way) -> None:
+        self.way = way
+        self.vectorstore = vectorstore
+        self.writes = fakes.Writes()
+        self.docstore = fakes.WatchedDocStore(SQLDocStore("sqlite://"), self.writes)
+        self.indexer = RSEIndexer(
+            vectorstore,
+            self.docstore,
+            text_splitter=RecursiveCharacterTextSplitter(chunk_size=100, chunk_overlap=0),
+            batch_size=20,
+        )
+
+    def add(self, documents: Sequence[Document]) -> list[str]:
+        return self.way.add(self.indexer, documents)
+
+    def delete(self, *ids: str) -> list[str]:
+        return self.way.delete(self.indexer, ids)
+
+    def ask(
+        self, query: str, base_retriever: BaseRetriever | None = None, **settings: Any
+    ) -> list[Document]:
+        """The segments; ``settings`` are fields of the retriever or of its config."""
+        retriever = RSERetriever(
+            vectorstore=None if base_retriever else self.vectorstore,
+            base_retriever=base_retriever,
+            docstore=self.docstore,
+            max_context_length=1_200,
+        )
+        found: list[Document] = self.way.invoke(retriever, query, **settings)
+        return found
+
+    def scored(self, query: str, **search_kwargs: Any) -> list[tuple[Document, float]]:
+        """What the store itself answers."""
+        store = self.vectorstore
+        return self.way.call(
+            store.similarity_search_with_score,
+            store.asimilarity_search_with_score,
+            query,
+            k=200,
+            **search_kwargs,
+        )
+
+    def held(self) -> list[tuple[str, int]]:
+        """The document and number of every chunk in the vector store."""
+        return sorted(place_of(chunk) for chunk, _ in self.scored(QUERIES[0]))
+
+
+def place_of(chunk: Document) -> tuple[str, int]:
+    return chunk.metadata["doc_id"], chunk.metadata["chunk_index"]
+
+
+def all_of(*subjects: str, paragraphs: int = PARAGRAPHS) -> list[tuple[str, int]]:
+    return sorted(itertools.product(subjects, range(paragraphs)))
+
+
+def same(found: Sequence[Document], expected: Sequence[Document]) -> None:
+    assert [segment.page_content for segment in found] == [
+        segment.page_content for segment in expected
+    ]
+    for one, other in zip(found, expected, strict=True):
+        assert one.id == other.id
+        assert one.metadata.keys() == other.metadata.keys()
+        assert one.metadata["tags"] == ["kept", "in the docstore"]
+        score = one.metadata["relevance_score"]
+        assert score == pytest.approx(other.metadata["relevance_score"], rel=1e-4)
+        for mine, theirs in zip(
+            one.metadata["rse"]["chunks"], other.metadata["rse"]["chunks"], strict=True
+        ):
+            assert mine.get("rank") == theirs.get("rank")
+            assert mine.get("relevance") == pytest.approx(theirs.get("relevance"), abs=1e-4)
+
+
+@pytest.fixture(params=CASES, ids=[case.name.replace(" ", "-") for case in CASES])
+def case(request: pytest.FixtureRequest, record_property: Any) -> Case:
+    case: Case = request.param
+    record_property("vector store", case.name)
+    return case
+
+
+@pytest.fixture
+def store(
+    case: Case, way: Way, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[VectorStore]:
+    """An empty store."""
+
+    def server(name: str) -> str:
+        address: str = request.getfixturevalue(f"{name}_url")
+        return address
+
+    with case.open(Place(tmp_path, Model(), way.is_async, server)) as vectorstore:
+        yield vectorstore
+
+
+@pytest.fixture
+def index(store: VectorStore, way: Way) -> Index:
+    """With all documents."""
+    index = Index(store, way)
+    assert index.add(DOCUMENTS) == list(SUBJECTS)
+    return index
+
+
+def exact(documents: Sequence[Document]) -> Index:
+    """What all stores are compared with: every cosine, computed by numpy."""
+    index = Index(InMemoryVectorStore(Model()), Way(None))
+    index.add(documents)
+    return index
+
+
+@pytest.fixture(scope="module")
+def reference() -> Index:
+    return exact(DOCUMENTS)
+
+
+def test_the_vectors_have_no_ties(reference: Index) -> None:
+    """So all stores have to find them in one order."""
+    assert reference.held() == all_of(*SUBJECTS)
+    for query in QUERIES:
+        cosines = [score for _, score in reference.scored(query)]
+        assert min(a - b for a, b in itertools.pairwise(cosines)) > 2e-6
+
+
+def test_scores_are_what_the_table_says(case: Case, index: Index, reference: Index) -> None:
+    for query in QUERIES:
+        cosines = {place_of(chunk): cosine for chunk, cosine in reference.scored(query)}
+        scored = index.scored(query)
+        assert sorted(cosines) == sorted(place_of(chunk) for chunk, _ in scored)
+        for chunk, score in scored:
+            assert score == pytest.approx(case.score(cosines[place_of(chunk)]), abs=2e-5)
+        order = [cosines[place_of(chunk)] for chunk, _ in scored]
+        assert order == pytest.approx(sorted(order, reverse=True), abs=1e-6)
+        # From these scores, calibration makes similarities again, in the same order.
+        scores = [float(score) for _, score in scored]
+        spread = order[0] - order[-1]
+        if case.linear:
+            assert calibrate(scores) == pytest.approx(
+                [(cosine - order[-1]) / spread for cosine in order], abs=1e-4
+            )
+        else:
+            assert calibrate(scores).tolist() == sorted(calibrate(scores), reverse=True)
+        if case.score in (cosine, cosine_distance, negative_cosine):
+            similarities = [max(cosine, 0.0) for cosine in order]
+            assert calibrate(scores, "identity") == pytest.approx(similarities, abs=2e-5)
+
+
+def test_segments_are_the_same(case: Case, index: Index, reference: Index) -> None:
+    few: dict[str, Any] = {"fetch_k": 20, "k": 2, "order": "relevance"}
+    for query in QUERIES:
+        ranked = index.ask(query, calibration="rank")
+        assert ranked
+        same(ranked, reference.ask(query, calibration="rank"))
+        if case.linear:
+            same(index.ask(query), reference.ask(query))
+            same(index.ask(query, **few), reference.ask(query, **few))
+
+
+def test_segments_without_scores(index: Index, reference: Index) -> None:
+    """Of a retriever over the store, which gives none."""
+    retriever = index.vectorstore.as_retriever(search_kwargs={"k": 200})
+    for query in QUERIES:
+        found = index.ask(query, base_retriever=retriever)
+        same(found, reference.ask(query, calibration="rank"))
+        chunks = [chunk for segment in found for chunk in segment.metadata["rse"]["chunks"]]
+        assert {chunk["score"] for chunk in chunks if "rank" in chunk} == {None}
+
+
+def test_filters(case: Case, index: Index, reference: Index) -> None:
+    for name, value in {"page": 2, "section": "harbor '3'", "doc_id": "garden"}.items():
+        assert isinstance(value, (int, str))
+        settings: dict[str, Any] = {
+            "calibration": "rank",
+            "neighbor_credit": 0.0,
+            "irrelevant_chunk_penalty": 0.1,
+        }
+        for query in QUERIES:
+            filtered = case.filtered(name, value)
+            found = index.ask(query, search_kwargs=filtered, **settings)
+            expected = by_function(name, value)
+            same(found, reference.ask(query, search_kwargs=expected, **settings))
+            chunks = [chunk for chunk, _ in index.scored(query, **filtered)]
+            assert {chunk.metadata[name] for chunk in chunks} == {value}
+            assert sorted(place_of(chunk) for chunk in chunks) == sorted(
+                place_of(chunk) for chunk, _ in reference.scored(query, **expected)
+            )
+
+
+def test_replace(index: Index) -> None:
+    others = [name for name in SUBJECTS if name != "garden"]
+    new = document("garden", paragraphs=6, first=20)
+    for _ in range(2):  # the second time, nothing is left to do
+        assert index.add(new) == ["garden"]
+        assert index.held() == sorted(all_of(*others) + all_of("garden", paragraphs=6))
+    expected = exact([page for page in DOCUMENTS if page.metadata["doc_id"] != "garden"] + new)
+    for query in QUERIES:
+        same(index.ask(query, calibration="rank"), expected.ask(query, calibration="rank"))
+
+
+def test_delete(index: Index) -> None:
+    assert index.delete("garden", "unknown") == ["garden"]
+    others = [name for name in SUBJECTS if name != "garden"]
+    assert index.held() == all_of(*others)
+    expected = exact([page for page in DOCUMENTS if page.metadata["doc_id"] != "garden"])
+    for query in QUERIES:
+        same(index.ask(query, calibration="rank"), expected.ask(query, calibration="rank"))
+    assert index.delete(*SUBJECTS) == others
+    assert index.held() == []
+    assert index.ask(QUERIES[0]) == []
+    assert list(index.docstore.yield_keys()) == []
+    assert index.add(DOCUMENTS) == list(SUBJECTS)
+    assert index.held() == all_of(*SUBJECTS)
+
+
+# A replacement writes the new manifest and the new records to the docstore; then, with the
+# new vectors written (2), the manifest that makes them current; then, with the old vectors
+# gone (3), it deletes the old records.
+@pytest.mark.parametrize("failing", [2, 3])
+def test_what_was_cut_off_is_completed_by_the_same_call(index: Index, failing: int) -> None:
+    others = [name for name in SUBJECTS if name != "garden"]
+    new = document("garden", paragraphs=6, first=20)
+    index.writes.fail_at(failing)
+    with pytest.raises(fakes.CrashError):
+        index.add(new)
+    index.writes.fail_at(None)
+    assert index.add(new) == ["garden"]
+    assert index.held() == sorted(all_of(*others) + all_of("garden", paragraphs=6))
+
+
+def test_the_first_document_after_a_failure(store: VectorStore, way: Way) -> None:
+    """The first call fails before any vector is written; the next has to do all of it."""
+    index = Index(store, way)
+    index.writes.fail_at(1)
+    with pytest.raises(fakes.CrashError):
+        index.add(DOCUMENTS)
+    index.writes.fail_at(None)
+    index.add(DOCUMENTS)
+    assert index.held() == all_of(*SUBJECTS)
+
+
+def test_equal_texts_from_different_places(index: Index) -> None:
+    twins = [
+        Document(page.page_content, metadata={**page.metadata, "doc_id": f"{number}th"})
+        for number in range(2)
+        for page in document("garden", paragraphs=6, first=20)
+    ]
+    index.add(twins)
+    found = index.ask(
+        twins[0].page_content,
+        max_context_length=None,
+        calibration="rank",
+        irrelevant_chunk_penalty=0.0,
+        top_k_for_document_selection=None,
+    )
+    texts = {segment.metadata["doc_id"]: segment.page_content for segment in found}
+    assert len(found) == len(texts) == len(SUBJECTS) + 2
+    assert texts["0th"] == texts["1th"] == "\n\n".join(page.page_content for page in twins[:2])
+
+
+def test_other_metadata(case: Case, index: Index) -> None:
+    """Than that of the documents before: a value of another type, and a new name."""
+    document = Document(paragraph("kitchen", 99), metadata={"doc_id": "new", "page": "iv", "by": 1})
+    if case.typed:
+        with pytest.raises(ValueError, match="schema"):
+            index.add([document])
+        assert index.held() == all_of(*SUBJECTS)
+        return
+    index.add([document])
+    for name, value in {"page": "iv", "by": 1}.items():
+        assert isinstance(value, (int, str))
+        filtered = case.filtered(name, value)
+        (found,) = index.ask(document.page_content, search_kwargs=filtered)
+        assert (found.metadata["page"], found.metadata["by"]) == ("iv", 1)
+
+
+def test_an_empty_store(case: Case, store: VectorStore, way: Way) -> None:
+    if case.typed:
+        with pytest.raises(AttributeError, match="'search'"):
+            Index(store, way).ask(QUERIES[0])
+    else:
+        assert Index(store, way).ask(QUERIES[0]) == []
+
+
+# What the table warns of
+
+
+def test_faiss_filters_the_best_20(way: Way, tmp_path: Path) -> None:
+    with faiss("EUCLIDEAN_DISTANCE")(Place(tmp_path, Model(), way.is_async, str)) as store:
+        index = Index(store, way)
+        index.add(DOCUMENTS)
+        scores = index.scored(QUERIES[0], **by_dict("page", 2))
+        assert 0 < len(scores) < 12
+        scores = index.scored(QUERIES[0], **faiss_filter("page", 2))
+        assert len(scores) == 12
+
+
+def test_lancedb_filters_what_it_has_found(way: Way, tmp_path: Path) -> None:
+    with lancedb()(Place(tmp_path, Model(), way.is_async, str)) as store:
+        index = Index(store, way)
+        index.add(DOCUMENTS)
+        assert len(index.ask(QUERIES[0], fetch_k=4, search_kwargs=lancedb_filter("page", 2))) > 0
+        filtered = {**lancedb_filter("doc_id", "orchestra"), "prefilter": False}
+        assert index.ask(QUERIES[0], fetch_k=4, search_kwargs=filtered) == []
+
+
+def test_lancedb_forgets_by_default(way: Way, tmp_path: Path) -> None:
+    with lancedb(mode="overwrite")(Place(tmp_path, Model(), way.is_async, str)) as store:
+        index = Index(store, way)
+        index.add(DOCUMENTS)
+        assert len(index.held()) == len(all_of(*SUBJECTS)) % 20
+
+
+def test_pgvector_has_one_key_for_all_collections(postgres_url: str, tmp_path: Path) -> None:
+    from langchain_postgres import PGVector
+
+    place = Place(tmp_path, Model(), is_async=False, server=lambda _: postgres_url)
+    with pgvector("COSINE")(place) as store:
+        assert isinstance(store, PGVector)
+        Index(store, Way(None)).add(DOCUMENTS)
+        other = PGVector(Model(), connection=store._engine, collection_name="other")
+        index = Index(other, Way(None))
+        index.add(DOCUMENTS)
+        assert index.held() == []
