@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._steps import Steps, call, during
 from langchain_rse.config import RSEConfig
+from langchain_rse.lexical import LexicalStore, check_filter
 from langchain_rse.reading import Layout
 from langchain_rse.schema import (
     CHUNK_INDEX,
@@ -23,18 +25,22 @@ from langchain_rse.schema import (
     document_key,
 )
 from langchain_rse.scoring import Floats, lexical_scores
-from langchain_rse.selection import relevance_of
+from langchain_rse.selection import lexical_relevance, relevance_of
 
 __all__ = [
     "Candidate",
+    "Found",
     "Hit",
     "best_documents",
+    "check_search_kwargs",
+    "considered",
     "grouped",
     "is_current",
     "number_of",
     "recognize",
     "score_of",
     "search",
+    "search_words",
     "with_relevance",
 ]
 
@@ -46,17 +52,78 @@ Candidate = tuple[Document, float | None]
 # Where retrievers and compressors put their scores, the usual name first.
 _SCORE_KEYS = (RELEVANCE_SCORE, "score", "similarity_score", "similarity", "_score")
 
+# Arguments of vector stores that make a search faster or more exact, or leave out what is not
+# similar enough; others may say whose chunks, or which, may be seen.
+_HARMLESS = frozenset(
+    {
+        *("score_threshold", "fetch_k", "search_params", "consistency", "param", "timeout"),
+        *("ef", "ef_search", "nprobe", "nprobes", "refine_factor", "num_candidates"),
+        "oversampling_factor",
+    }
+)
+
+
+class Found(NamedTuple):
+    """The candidates of a query.
+
+    Attributes:
+        candidates: From the vector store or retriever, or the reranker, best first.
+        lexical: From the docstore's full-text index, best first.
+    """
+
+    candidates: Sequence[Candidate]
+    lexical: Sequence[Candidate] = ()
+
+    def first(self, count: int) -> Found:
+        """What would have been found with a smaller ``fetch_k``."""
+        return Found(self.candidates[:count], self.lexical[:count])
+
+    def documents(self) -> list[Document]:
+        """All that was found, what words found only at the end."""
+        documents = [document for document, _ in self.candidates]
+        seen = self._places(documents)
+        return documents + [
+            document for document, _ in self.lexical if _place(document, 0) not in seen
+        ]
+
+    def reranked(self, candidates: Sequence[Candidate]) -> Found:
+        """These candidates in a reranker's order; what it dropped is gone."""
+        kept = self._places([document for document, _ in candidates])
+        lexical = [found for found in self.lexical if _place(found[0], 0) in kept]
+        return Found(candidates, lexical)
+
+    def _places(self, documents: Sequence[Document]) -> set[_Place]:
+        """Where documents lie, as far as they have to be told from what words found."""
+        if not self.lexical:
+            return set()
+        return {_place(document, number) for number, document in enumerate(documents)}
+
 
 class Hit(NamedTuple):
-    """A candidate that was recognized as a chunk."""
+    """A candidate that was recognized as a chunk.
+
+    Attributes:
+        doc_id: The document's id.
+        key: The document's key in the docstore.
+        version: Name of the version it is of.
+        chunk: The chunk's number in it.
+        text: Its text as it came.
+        score: The score, if it has one.
+        rank: Its place among the candidates, from 0; None if it was found by words only.
+        lexical_score: The score by words, if it was found by them.
+        lexical_rank: Its place among those found by words, from 0.
+        relevance: What it is worth, see `with_relevance`.
+    """
 
     doc_id: str
     key: str
     version: str
     chunk: int
-    score: float | None
     text: str
-    rank: int = 0
+    score: float | None = None
+    rank: int | None = None
+    lexical_score: float | None = None
+    lexical_rank: int | None = None
     relevance: float = 0.0
 
 
@@ -106,16 +173,73 @@ def number_of(score: object) -> float | None:
     return float(score) if math.isfinite(score) else None
 
 
-def recognize(candidates: Sequence[Candidate]) -> list[Hit]:
+def search_words(
+    store: LexicalStore, query: str, fetch_k: int, search_kwargs: Mapping[str, Any]
+) -> Steps[list[Candidate]]:
+    """Search the docstore's full-text index, with the filter that the vector store gets."""
+    with during(f"searching the full-text index of {type(store).__name__}"):
+        found = yield from call(
+            store.lexical_search,
+            store.alexical_search,
+            query,
+            fetch_k,
+            filter=search_kwargs.get("filter"),
+        )
+    return list(found)
+
+
+def check_search_kwargs(search_kwargs: Mapping[str, Any]) -> None:
+    """Check that lexical search leaves out what the vector store does.
+
+    Raises:
+        ValueError: If there are arguments that may exclude chunks from a vector search and say
+            nothing here.
+    """
+    check_filter(search_kwargs.get("filter"))
+    unknown = sorted(search_kwargs.keys() - _HARMLESS - {"filter"})
+    if unknown:
+        raise ValueError(
+            f"search_kwargs has {', '.join(unknown)}: lexical search does not know what that "
+            "excludes. Use filter, a dict of fields and the values they equal, or hybrid=0"
+        )
+
+
+def recognize(found: Found) -> list[Hit]:
     """Recognize the candidates; a chunk that comes twice counts once, at its better rank."""
-    hits: dict[tuple[str, str, int], Hit] = {}
-    for number, (document, score) in enumerate(candidates):
-        doc_id = _identifying(document, DOC_ID, str, number)
-        version = _identifying(document, VERSION, str, number)
-        chunk = _identifying(document, CHUNK_INDEX, int, number)
-        hit = Hit(doc_id, document_key(doc_id), version, chunk, score, document.page_content)
-        hits.setdefault((hit.key, version, chunk), hit)
+    hits: dict[_Place, Hit] = {}
+    for number, (document, score) in enumerate(found.candidates):
+        place = _place(document, number)
+        hits.setdefault(place, _hit(place, document, score=score, rank=len(hits)))
+    for number, (document, score) in enumerate(found.lexical):
+        place = _place(document, number)
+        hit = hits.get(place) or _hit(place, document)
+        if hit.lexical_rank is None:
+            hits[place] = hit._replace(lexical_score=score, lexical_rank=number)
     return list(hits.values())
+
+
+class _Place(NamedTuple):
+    """Which chunk of which document a candidate is."""
+
+    doc_id: str
+    version: str
+    chunk: int
+
+
+def _place(document: Document, number: int) -> _Place:
+    return _Place(
+        _identifying(document, DOC_ID, str, number),
+        _identifying(document, VERSION, str, number),
+        _identifying(document, CHUNK_INDEX, int, number),
+    )
+
+
+def _hit(
+    place: _Place, document: Document, score: float | None = None, rank: int | None = None
+) -> Hit:
+    key = document_key(place.doc_id)
+    text = document.page_content
+    return Hit(place.doc_id, key, place.version, place.chunk, text, score=score, rank=rank)
 
 
 def _identifying(document: Document, name: str, kind: type[T], number: int) -> T:
@@ -151,37 +275,80 @@ def best_documents(hits: Sequence[Hit], config: RSEConfig) -> set[str]:
     return {hit.key for hit in hits[: config.top_k_for_document_selection]}
 
 
+def considered(hits: Sequence[Hit], config: RSEConfig) -> list[Hit]:
+    """The hits in the documents that are considered."""
+    best = best_documents(hits, config)
+    return [hit for hit in hits if hit.key in best]
+
+
 def with_relevance(
     query: str,
     hits: Sequence[Hit],
     config: RSEConfig,
     *,
+    hybrid: float = 0.0,
     reranker: str | None = None,
     lexical: Callable[[str, Sequence[str]], Floats] = lexical_scores,
 ) -> list[Hit]:
-    """The hits in the documents that are considered, with their ranks and relevance.
+    """The hits with their ranks and relevance, best first.
 
     Args:
         query: The query.
-        hits: All hits, best first, of current versions.
+        hits: All hits of current versions, as they were recognized.
         config: The parameters.
+        hybrid: What the full-text index counts, where no reranker gave the order.
         reranker: Class name of the reranker that gave the order, if one did.
         lexical: Scores texts by the words of the query.
     """
-    best = best_documents(hits, config)
-    relevance = relevance_of(
-        [hit.score for hit in hits],
+    hits = _ranked(hits)
+    # Each side has its own ranks and its own scale; what it did not find is worth 0 to it.
+    dense = sorted((hit.rank, place) for place, hit in enumerate(hits) if hit.rank is not None)
+    places = [place for _, place in dense]
+    relevance = np.zeros(len(hits))
+    relevance[places] = relevance_of(
+        [hits[place].score for place in places],
         config,
         reranker=reranker,
         query=query,
-        texts=[hit.text for hit in hits],
+        texts=[hits[place].text for place in places],
         lexical=lexical,
     )
+    if not hybrid or reranker is not None:
+        return [
+            hit._replace(relevance=worth)
+            for hit, worth in zip(hits, relevance.tolist(), strict=True)
+        ]
+    by_words = sorted(
+        (hit.lexical_rank, place, hit.lexical_score)
+        for place, hit in enumerate(hits)
+        if hit.lexical_rank is not None and hit.lexical_score is not None
+    )
+    words = np.zeros(len(hits))
+    words[[place for _, place, _ in by_words]] = lexical_relevance(
+        [score for *_, score in by_words], config
+    )
+    mixed = (1 - hybrid) * relevance + hybrid * words
+    order = np.argsort(-mixed, kind="stable").tolist()
+    return [hits[place]._replace(relevance=float(mixed[place])) for place in order]
+
+
+def _ranked(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits with ranks that count from 0 again, where some have been left out."""
+    ranks = {rank: place for place, rank in enumerate(sorted(_present(hit.rank for hit in hits)))}
+    by_words = {
+        rank: place for place, rank in enumerate(sorted(_present(hit.lexical_rank for hit in hits)))
+    }
     return [
-        hit._replace(rank=rank, relevance=worth)
-        for rank, (hit, worth) in enumerate(zip(hits, relevance.tolist(), strict=True))
-        if hit.key in best
+        hit._replace(
+            rank=None if hit.rank is None else ranks[hit.rank],
+            lexical_rank=None if hit.lexical_rank is None else by_words[hit.lexical_rank],
+        )
+        for hit in hits
     ]
+
+
+def _present(ranks: Iterable[int | None]) -> Iterator[int]:
+    return (rank for rank in ranks if rank is not None)
 
 
 def grouped(items: Iterable[T], name: Callable[[T], K]) -> dict[K, list[T]]:

@@ -17,9 +17,9 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any, TypeVar, cast, get_args, get_origin
+from typing import Any, NamedTuple, TypeVar, cast, get_args, get_origin
 
 import numpy as np
 import sqlalchemy as sa
@@ -31,7 +31,14 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool, StaticPool
 from sqlalchemy.schema import CreateTable
 
-from langchain_rse.schema import CorruptRecordError
+from langchain_rse.lexical import LexicalIndex, check_filter, fits, index_for, may_fit
+from langchain_rse.schema import (
+    ChunkPlace,
+    CorruptRecordError,
+    Manifest,
+    chunk_metadata,
+    manifest_key,
+)
 
 __all__ = ["JSONDocStore", "SQLDocStore", "as_docstore", "decode_document", "encode_document"]
 
@@ -283,8 +290,18 @@ def _value_type(cls: type) -> object:
 _KEYS_PER_STATEMENT = 500
 _ROWS_PER_STATEMENT = 1000
 _KEYS_PER_PAGE = 1000
+# Where a filter left chunks out, so many times as many are looked at.
+_MORE = 16
 _LAST_CHARACTER = 0x10FFFF
 _SQL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class _LexicalSearch(NamedTuple):
+    """The arguments of a lexical search, checked."""
+
+    query: str
+    k: int
+    filter: Mapping[str, Any]
 
 
 class SQLDocStore(BaseStore[str, Document]):
@@ -304,12 +321,25 @@ class SQLDocStore(BaseStore[str, Document]):
         url: A SQLAlchemy database URL, for example ``"sqlite:///folder/chunks.db"``;
             ``"sqlite://"`` keeps the store in memory.
         table_name: Name of the table: letters, digits and underscores.
+        lexical: Whether to keep a full-text index of the chunks, for `lexical_search`. The
+            index of a table is made, of the chunks that are there as well, when the store is
+            first used; others wait for that when they write. From then on the database keeps
+            it, whoever writes. On SQLite and PostgreSQL.
+        tokenizer: On SQLite: a tokenizer of FTS5, such as ``"porter unicode61"`` for English
+            without endings.
+        language: On PostgreSQL: a text search configuration, such as ``"english"``.
         timeout: Seconds to wait for a lock of SQLite, above 0.
         engine_kwargs: More arguments for ``sqlalchemy.create_engine``, such as
             ``pool_size``.
 
     Raises:
-        ValueError: If the URL, the table's name or the timeout is not usable.
+        ValueError: If the URL, the table's name, the tokenizer, the language or the timeout
+            is not usable; when first used, also if the table's full-text index was built
+            with another tokenizer or language.
+        RuntimeError: When first used, if SQLite was built without FTS5.
+
+    Attributes:
+        lexical: Whether `lexical_search` can be used.
 
     Example:
         >>> store = SQLDocStore("sqlite://")
@@ -323,6 +353,9 @@ class SQLDocStore(BaseStore[str, Document]):
         url: str | URL,
         *,
         table_name: str = "langchain_rse",
+        lexical: bool = False,
+        tokenizer: str = "unicode61",
+        language: str = "simple",
         timeout: float = 30.0,
         engine_kwargs: dict[str, Any] | None = None,
     ) -> None:
@@ -342,6 +375,12 @@ class SQLDocStore(BaseStore[str, Document]):
         self._timeout = timeout
         self._engine_kwargs = dict(engine_kwargs or {})
         self._sqlite = self._url.get_backend_name() == "sqlite"
+        self.lexical = lexical
+        self._index: LexicalIndex | None = None
+        if lexical:
+            self._index = index_for(
+                self._url.get_backend_name(), table_name, tokenizer=tokenizer, language=language
+            )
         if self._sqlite:
             connect_args = self._engine_kwargs.get("connect_args", {})
             self._engine_kwargs["connect_args"] = {"timeout": timeout, **connect_args}
@@ -445,6 +484,60 @@ class SQLDocStore(BaseStore[str, Document]):
             if len(page) < _KEYS_PER_PAGE:
                 return
 
+    def lexical_search(
+        self,
+        query: str,
+        k: int,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as vector stores name it
+    ) -> list[tuple[Document, float]]:
+        """Find the chunks that match the words of a query best.
+
+        The query means its words, any of which may match; rare ones count more. Only chunks
+        of documents' current versions are found.
+
+        Args:
+            query: The query; operators and quotes in it mean nothing.
+            k: At most this many chunks, at least 1.
+            filter: Fields of the metadata, of the chunk or its document, and the strings,
+                numbers or booleans that they equal, all of them.
+
+        Returns:
+            The chunks, with metadata as in the vector store, and their scores, above 0, best
+            first; none if the query has no word or none of its words occurs.
+
+        Raises:
+            ValueError: If the store was made without ``lexical=True``, ``k`` is below 1, or
+                the filter is anything else.
+            CorruptRecordError: If a record cannot be read.
+        """
+        return self._run(self._search, self._search_argument(query, k, filter))
+
+    async def alexical_search(
+        self,
+        query: str,
+        k: int,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as vector stores name it
+    ) -> list[tuple[Document, float]]:
+        """Like `lexical_search`, async."""
+        return await self._arun(self._search, self._search_argument(query, k, filter))
+
+    def drop_lexical_index(self) -> None:
+        """Remove the table's full-text index, made with whatever tokenizer or language.
+
+        A store with ``lexical=True`` makes a new one when it is next used.
+
+        Raises:
+            ValueError: If the store was made without ``lexical=True``.
+        """
+        index = self._lexical_index()
+        with self._explained(write=True), self._lock:
+            self._make_table(with_index=False)
+            with self._engine.begin() as connection:
+                index.drop(connection)
+            self._ready = False
+
     def close(self) -> None:
         """Close the pooled connections. The store opens new ones when it is used again."""
         self._engine.dispose()
@@ -527,6 +620,74 @@ class SQLDocStore(BaseStore[str, Document]):
         if after is not None:
             query = query.where(key > after)
         return list(connection.execute(query).scalars())
+
+    def _lexical_index(self) -> LexicalIndex:
+        if self._index is None:
+            raise ValueError(
+                f"{self!r} keeps no full-text index; make it with SQLDocStore(..., lexical=True)"
+            )
+        return self._index
+
+    def _search_argument(self, query: str, k: int, condition: object) -> _LexicalSearch:
+        self._lexical_index()
+        if k < 1:
+            raise ValueError(f"k must be at least 1; got {k!r}")
+        return _LexicalSearch(query, k, check_filter(condition))
+
+    def _search(
+        self, connection: Connection, search: _LexicalSearch
+    ) -> list[tuple[Document, float]]:
+        index = self._lexical_index()
+        words = index.words(connection, search.query)
+        if not words:
+            return []
+        judged: dict[str, Document | None] = {}
+        documents: dict[str, Manifest | None] = {}
+        limit = search.k
+        while True:
+            ranked = index.best(connection, words, limit)
+            new = [key for key, _ in ranked if key not in judged]
+            judged |= self._judge(connection, new, search.filter, documents)
+            found = [(chunk, score) for key, score in ranked if (chunk := judged[key]) is not None]
+            if len(found) >= search.k or len(ranked) < limit:
+                return found[: search.k]
+            limit *= _MORE  # what was left out made room
+
+    def _judge(
+        self,
+        connection: Connection,
+        keys: Sequence[str],
+        condition: Mapping[str, Any],
+        documents: dict[str, Manifest | None],
+    ) -> dict[str, Document | None]:
+        """The chunks of current versions that the filter lets through, None for the others.
+
+        Documents that are new get their manifests, or None if no chunk of them can pass.
+        """
+        places = {key: place for key in keys if (place := ChunkPlace.of(key)) is not None}
+        new = list(
+            dict.fromkeys(p.document for p in places.values() if p.document not in documents)
+        )
+        names = [manifest_key(document) for document in new]
+        for document, name, record in zip(new, names, self._get(connection, names), strict=True):
+            manifest = None if record is None else Manifest.from_document(record, name)
+            passes = manifest is not None and may_fit(manifest, condition)
+            documents[document] = manifest if passes else None
+        wanted = {
+            key: manifest
+            for key, place in places.items()
+            if (manifest := documents[place.document]) is not None
+            and manifest.current is not None
+            and manifest.current.name == place.version
+        }
+        judged: dict[str, Document | None] = dict.fromkeys(keys)
+        records = self._get(connection, list(wanted))
+        for (key, manifest), chunk in zip(wanted.items(), records, strict=True):
+            if chunk is not None:
+                metadata = chunk_metadata(manifest.metadata, chunk, places[key].version)
+                if fits(metadata, condition):
+                    judged[key] = Document(page_content=chunk.page_content, metadata=metadata)
+        return judged
 
     @staticmethod
     def _new_rows(pairs: Sequence[tuple[str, Document]]) -> list[dict[str, str]]:
@@ -625,7 +786,7 @@ class SQLDocStore(BaseStore[str, Document]):
             self._async_engines[loop] = engine
         return engine
 
-    def _make_table(self) -> None:
+    def _make_table(self, *, with_index: bool = True) -> None:
         with self._lock:
             if self._ready:
                 return
@@ -642,6 +803,14 @@ class SQLDocStore(BaseStore[str, Document]):
                     # PostgreSQL may refuse when two processes make it at once.
                     if not sa.inspect(self._engine).has_table(self._table.name):
                         raise
+            if not with_index:
+                return
+            if self._index is not None:
+                with self._engine.connect() as connection:
+                    there = self._index.check(connection)
+                if not there:
+                    with self._engine.begin() as connection:
+                        self._index.create(connection)
             self._ready = True
 
     def _use_wal(self) -> None:

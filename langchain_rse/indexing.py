@@ -11,7 +11,6 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Se
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-import numpy as np
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
@@ -25,6 +24,8 @@ from langchain_rse.schema import (
     CHUNK_INDEX,
     DOC_ID,
     END_INDEX,
+    FIRST,
+    LAST,
     SPANS_PER_PAGE,
     START_INDEX,
     VERSION,
@@ -34,6 +35,7 @@ from langchain_rse.schema import (
     digest,
     document_key,
     manifest_key,
+    simple_metadata,
     spans_key,
     vector_id,
 )
@@ -446,15 +448,10 @@ class _Prepared:
         """The docstore's records: chunks, then pages of spans."""
         name = self.version.name
         for index, span in enumerate(self.spans):
-            metadata: dict[str, Any] = {
-                DOC_ID: self.doc_id,
-                CHUNK_INDEX: index,
-                START_INDEX: span.start,
-                END_INDEX: span.end,
-            }
+            metadata = self._place(index, span)
             if self.part_metadata:
-                metadata["first"] = self._metadata_at(span.start)
-                metadata["last"] = self._metadata_at(span.end - 1)
+                metadata[FIRST] = self._metadata_at(span.start)
+                metadata[LAST] = self._metadata_at(span.end - 1)
             text = self.text[span.start : span.end]
             yield (
                 chunk_key(self.key, name, index),
@@ -474,18 +471,23 @@ class _Prepared:
             metadata = {**self.metadata, **self._metadata_at(span.start)}
             vector = vector_id(self.key, self.version.name, index)
             own = {
-                DOC_ID: self.doc_id,
+                **self._place(index, span),
                 CHUNK_ID: vector,
-                CHUNK_INDEX: index,
-                START_INDEX: span.start,
-                END_INDEX: span.end,
                 VERSION: self.version.name,
             }
             yield Document(
                 id=vector,
                 page_content=span.embedded_text,
-                metadata={**_simple(metadata), **own},
+                metadata={**simple_metadata(metadata), **own},
             )
+
+    def _place(self, index: int, span: Span) -> dict[str, Any]:
+        return {
+            DOC_ID: self.doc_id,
+            CHUNK_INDEX: index,
+            START_INDEX: span.start,
+            END_INDEX: span.end,
+        }
 
     def _metadata_at(self, place: int) -> dict[str, Any]:
         if not self.part_metadata:
@@ -608,19 +610,6 @@ def _split_metadata(source: _Source) -> tuple[dict[str, Any], list[dict[str, Any
         {name: value for name, value in metadata.items() if name not in same}
         for metadata in everything
     ]
-
-
-def _simple(metadata: dict[str, Any]) -> dict[str, Any]:
-    """The values that every vector store takes."""
-    simple = {}
-    for name, value in metadata.items():
-        if isinstance(value, np.generic):
-            value = value.item()  # noqa: PLW2901
-        elif isinstance(value, os.PathLike):
-            value = os.fspath(value)  # noqa: PLW2901
-        if isinstance(value, (str, int, float, bool)):
-            simple[name] = value
-    return simple
 
 
 def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

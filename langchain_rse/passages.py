@@ -17,6 +17,8 @@ from langchain_rse.reading import Layout
 from langchain_rse.schema import (
     DOC_ID,
     END_INDEX,
+    FIRST,
+    LAST,
     RELEVANCE_SCORE,
     START_INDEX,
     CorruptRecordError,
@@ -300,7 +302,7 @@ def to_document(choice: Choice, chunks: Chunks, layout: Layout) -> Document:
         place += len(record.page_content)
     changing = {
         f"{name}_{which}": value
-        for which, record, part in (("start", records[0], "first"), ("end", records[-1], "last"))
+        for which, record, part in (("start", records[0], FIRST), ("end", records[-1], LAST))
         for name, value in record.metadata.get(part, {}).items()
     }
     text = "".join(record.page_content for record in records)
@@ -332,7 +334,10 @@ def _describe(index: int, record: Document, hit: Hit | None) -> dict[str, Any]:
     chunk: dict[str, Any] = {"index": index, "length": len(record.page_content)}
     if hit is None:
         return {**chunk, "filled": True}
-    return {**chunk, "rank": hit.rank, "score": hit.score, "relevance": hit.relevance}
+    found = {**chunk, "rank": hit.rank, "score": hit.score, "relevance": hit.relevance}
+    if hit.lexical_rank is not None:
+        found |= {"lexical_rank": hit.lexical_rank, "lexical_score": hit.lexical_score}
+    return found
 
 
 def enumerated(items: Iterable[object], most: int = 5) -> str:

@@ -27,19 +27,23 @@ from typing_extensions import Self, override
 
 from langchain_rse._steps import Steps, arun, call, during, run
 from langchain_rse.candidates import (
-    Candidate,
+    Found,
     Hit,
     best_documents,
+    check_search_kwargs,
+    considered,
     grouped,
     is_current,
     recognize,
     score_of,
     search,
+    search_words,
     with_relevance,
 )
 from langchain_rse.config import RSEConfig
 from langchain_rse.docstores import as_docstore
 from langchain_rse.indexing import RSEIndexer, default_text_splitter
+from langchain_rse.lexical import check_lexical
 from langchain_rse.passages import Plan, check_known, in_document_order, present, to_document
 from langchain_rse.reading import Layout, read_chunks, read_layouts
 from langchain_rse.reranking import rerank
@@ -64,7 +68,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     of their documents that are worth most (Relevant Segment Extraction), and returns them
     as exact slices of the source text.
 
-    ``k``, ``fetch_k``, ``max_context_length``, ``length_function``, ``allow_trim``,
+    ``k``, ``fetch_k``, ``hybrid``, ``max_context_length``, ``length_function``, ``allow_trim``,
     ``search_kwargs``, ``candidates_only``, ``order``, ``on_missing``, every field of
     `RSEConfig` and ``filter`` can also be given per call, as in
     ``retriever.invoke(query, k=3)`` or
@@ -78,11 +82,14 @@ class RSERetriever(QuerySettings, BaseRetriever):
     ``page_end``, and ``rse``: a dict with ``version``, ``chunk_start``, ``chunk_end``
     (exclusive) and ``chunks``, a dict for each with its ``index`` and ``length`` and either
     ``rank`` (from 0), ``score`` (None where there was none) and ``relevance``, or
-    ``filled``: True.
+    ``filled``: True. Chunks that ``hybrid`` found by words have ``lexical_rank`` and
+    ``lexical_score`` as well; those found by nothing else have the ``rank`` None.
 
     Raises:
-        ValueError: At construction, if a field is out of its range or unknown, or if not
-            exactly one of ``vectorstore`` and ``base_retriever`` is given.
+        ValueError: At construction, if a field is out of its range or unknown, if not
+            exactly one of ``vectorstore`` and ``base_retriever`` is given, or if ``hybrid`` is
+            above 0 and the docstore has no full-text index or the search arguments say what
+            it does not understand.
 
     Example:
         .. code-block:: python
@@ -122,7 +129,23 @@ class RSERetriever(QuerySettings, BaseRetriever):
         if (self.vectorstore is None) == (self.base_retriever is None):
             given = "neither" if self.vectorstore is None else "both"
             raise ValueError(f"give exactly one of vectorstore and base_retriever; got {given}")
+        self._check_hybrid(self.hybrid, self.search_kwargs)
         return self
+
+    def _check_hybrid(self, hybrid: float, search_kwargs: Mapping[str, Any]) -> None:
+        if not hybrid:
+            return
+        if self.vectorstore is None:
+            raise ValueError(
+                f"hybrid={hybrid} needs vectorstore: what a base_retriever filters is not known "
+                "here, so its filters could not hold for lexical search. Use hybrid=0, with a "
+                "base_retriever that searches by words as well"
+            )
+        try:
+            check_lexical(self.docstore)
+            check_search_kwargs(search_kwargs)
+        except ValueError as error:
+            raise ValueError(f"hybrid={hybrid}: {error}") from error
 
     # Writing
 
@@ -265,7 +288,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 **settings["search_kwargs"],
                 "filter": overrides["filter"],
             }
-        return QuerySettings(**settings)
+        checked = QuerySettings(**settings)
+        self._check_hybrid(checked.hybrid, checked.search_kwargs)
+        return checked
 
     def answers(
         self, query: str, calls: Sequence[Mapping[str, Any]], callbacks: Callbacks = None
@@ -280,17 +305,15 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Returns:
             One list of segments for each call.
         """
-        fetched: list[tuple[QuerySettings, list[Candidate]]] = []
+        fetched: list[tuple[QuerySettings, Found]] = []
         answers = []
         for overrides in calls:
             settings = self.settings_of(overrides)
-            candidates = next(
-                (some for other, some in fetched if _same_fetch(settings, other)), None
-            )
-            if candidates is None and query.strip():
-                candidates = yield from self.fetch(query, settings, callbacks)
-                fetched.append((settings, candidates))
-            answers.append((yield from self._retrieve(query, settings, callbacks, candidates)))
+            found = next((some for other, some in fetched if _same_fetch(settings, other)), None)
+            if found is None and query.strip():
+                found = yield from self.fetch(query, settings, callbacks)
+                fetched.append((settings, found))
+            answers.append((yield from self._retrieve(query, settings, callbacks, found)))
         return answers
 
     def _retrieve(
@@ -298,16 +321,14 @@ class RSERetriever(QuerySettings, BaseRetriever):
         query: str,
         settings: QuerySettings,
         callbacks: Callbacks,
-        candidates: list[Candidate] | None = None,
+        found: Found | None = None,
     ) -> Steps[list[Document]]:
         if not query.strip():
             return []
         for _ in range(_ATTEMPTS):
-            if candidates is None:
-                candidates = yield from self.fetch(query, settings, callbacks)
-            hits, layouts = yield from self._select_documents(
-                query, recognize(candidates), settings
-            )
+            if found is None:
+                found = yield from self.fetch(query, settings, callbacks)
+            hits, layouts = yield from self._select_documents(query, recognize(found), settings)
             plan = Plan(hits, layouts, settings)
             chunks = yield from read_chunks(self.docstore, layouts, plan.wanted())
             if chunks is not None:
@@ -322,16 +343,14 @@ class RSERetriever(QuerySettings, BaseRetriever):
                     whole = in_document_order(whole)
                 return [to_document(choice, chunks, layouts[choice.key]) for choice in whole]
             # A document was replaced since its candidates were fetched: fetch again.
-            candidates = None
+            found = None
         raise MissingRecordError(
             f"documents were replaced or deleted during each of {_ATTEMPTS} attempts to read them; "
             "ask again when fewer are being written"
         )
 
-    def fetch(
-        self, query: str, settings: QuerySettings, callbacks: Callbacks
-    ) -> Steps[list[Candidate]]:
-        """The candidates, best first, after the reranker."""
+    def fetch(self, query: str, settings: QuerySettings, callbacks: Callbacks) -> Steps[Found]:
+        """The candidates of all sides, best first, after the reranker."""
         if self.vectorstore is not None:
             candidates = yield from search(
                 self.vectorstore, query, settings.fetch_k, settings.search_kwargs
@@ -348,9 +367,16 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 )
             candidates = [(document, score_of(document)) for document in documents]
             candidates = candidates[: settings.fetch_k]
-        if self.reranker is None or not candidates:
-            return candidates
-        return (yield from rerank(self.reranker, candidates, query, callbacks))
+        found = Found(candidates)
+        if settings.hybrid:
+            lexical = yield from search_words(
+                check_lexical(self.docstore), query, settings.fetch_k, settings.search_kwargs
+            )
+            found = Found(candidates, lexical)
+        if self.reranker is None or not (found.candidates or found.lexical):
+            return found
+        given = [(document, None) for document in found.documents()]
+        return found.reranked((yield from rerank(self.reranker, given, query, callbacks)))
 
     def _select_documents(
         self, query: str, hits: list[Hit], settings: QuerySettings
@@ -361,21 +387,27 @@ class RSERetriever(QuerySettings, BaseRetriever):
         longer current: then others move up.
         """
         layouts: dict[str, Layout] = {}
-        lost: set[str] = set()
+        ranked = self._ranked(query, hits, settings)
         while True:
-            unread = best_documents(hits, settings.config) - layouts.keys()
+            unread = best_documents(ranked, settings.config) - layouts.keys()
             if not unread:
-                break
+                return considered(ranked, settings.config), layouts
             found = yield from self._layouts([hit for hit in hits if hit.key in unread], settings)
             layouts |= found
-            lost |= unread - found.keys()
-            hits = [
+            lost = unread - found.keys()
+            kept = [
                 hit
                 for hit in hits
                 if hit.key not in lost
                 and (hit.key not in layouts or is_current(hit, layouts[hit.key]))
             ]
-        return with_relevance(query, hits, settings.config, reranker=self.reranker_name), layouts
+            if len(kept) < len(hits):
+                hits, ranked = kept, self._ranked(query, kept, settings)
+
+    def _ranked(self, query: str, hits: Sequence[Hit], settings: QuerySettings) -> list[Hit]:
+        return with_relevance(
+            query, hits, settings.config, hybrid=settings.hybrid, reranker=self.reranker_name
+        )
 
     def _layouts(self, hits: Sequence[Hit], settings: QuerySettings) -> Steps[dict[str, Layout]]:
         windows = {
@@ -408,4 +440,8 @@ def _configurable(config: RunnableConfig | None) -> dict[str, Any]:
 
 
 def _same_fetch(one: QuerySettings, other: QuerySettings) -> bool:
-    return (one.fetch_k, one.search_kwargs) == (other.fetch_k, other.search_kwargs)
+    return (one.fetch_k, one.search_kwargs, one.hybrid > 0) == (
+        other.fetch_k,
+        other.search_kwargs,
+        other.hybrid > 0,
+    )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from langchain_core.documents import Document
 
 __all__ = [
@@ -16,7 +19,9 @@ __all__ = [
     "CHUNK_INDEX",
     "DOC_ID",
     "END_INDEX",
+    "FIRST",
     "IS_RELEVANT",
+    "LAST",
     "RELEVANCE_EXPLANATION",
     "RELEVANCE_FAILURE",
     "RELEVANCE_SCORE",
@@ -24,14 +29,17 @@ __all__ = [
     "START_INDEX",
     "VERSION",
     "CandidateError",
+    "ChunkPlace",
     "CorruptRecordError",
     "Manifest",
     "MissingRecordError",
     "Version",
     "chunk_key",
+    "chunk_metadata",
     "digest",
     "document_key",
     "manifest_key",
+    "simple_metadata",
     "spans_key",
     "vector_id",
 ]
@@ -48,6 +56,10 @@ END_INDEX = "end_index"
 """Metadata: the character after its last one."""
 VERSION = "rse_version"
 """Metadata of a chunk: the version of the document it belongs to."""
+FIRST = "first"
+"""Metadata of a chunk's record: what holds at its first character and not everywhere."""
+LAST = "last"
+"""Metadata of a chunk's record: what holds at its last character and not everywhere."""
 RELEVANCE_SCORE = "relevance_score"
 """Metadata of a segment: its value. Of a reranked document: the reranker's score."""
 IS_RELEVANT = "is_relevant"
@@ -60,6 +72,7 @@ RELEVANCE_FAILURE = "relevance_failure"
 SPANS_PER_PAGE = 512
 """Chunks whose spans stand in one record of the docstore."""
 
+_CHUNK_KEY = re.compile(r"([^/]+)/([^/]+)/([0-9]+)")
 _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
 
 
@@ -102,6 +115,26 @@ def chunk_key(key: str, version: str, index: int) -> str:
     return f"{key}/{version}/{index}"
 
 
+class ChunkPlace(NamedTuple):
+    """What the docstore key of a chunk says.
+
+    Attributes:
+        document: The document's key.
+        version: Name of the version.
+        chunk: The chunk's number in it.
+    """
+
+    document: str
+    version: str
+    chunk: int
+
+    @classmethod
+    def of(cls, key: str) -> ChunkPlace | None:
+        """Take a docstore key apart; None if it is not one of a chunk."""
+        match = _CHUNK_KEY.fullmatch(key)
+        return None if match is None else cls(match[1], match[2], int(match[3]))
+
+
 def spans_key(key: str, version: str, page: int) -> str:
     """The docstore key of a page of spans."""
     return f"{key}/{version}/spans/{page}"
@@ -110,6 +143,33 @@ def spans_key(key: str, version: str, page: int) -> str:
 def vector_id(key: str, version: str, index: int) -> str:
     """The id of a chunk in the vector store: a UUID, the one form that all of them accept."""
     return str(uuid.uuid5(_VECTOR_NAMESPACE, chunk_key(key, version, index)))
+
+
+def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that every vector store takes."""
+    simple = {}
+    for name, value in metadata.items():
+        if isinstance(value, np.generic):
+            value = value.item()  # noqa: PLW2901
+        elif isinstance(value, os.PathLike):
+            value = os.fspath(value)  # noqa: PLW2901
+        if isinstance(value, (str, int, float, bool)):
+            simple[name] = value
+    return simple
+
+
+def chunk_metadata(shared: Mapping[str, Any], record: Document, version: str) -> dict[str, Any]:
+    """The metadata of a chunk as it stands in the vector store, from the docstore's record.
+
+    Args:
+        shared: What holds for the whole document.
+        record: The chunk's record.
+        version: Name of the version it belongs to.
+    """
+    here = {**shared, **record.metadata.get(FIRST, {})}
+    own = {name: record.metadata[name] for name in (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX)}
+    vector = vector_id(document_key(own[DOC_ID]), version, own[CHUNK_INDEX])
+    return {**simple_metadata(here), **own, CHUNK_ID: vector, VERSION: version}
 
 
 class Version(NamedTuple):

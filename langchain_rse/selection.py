@@ -37,6 +37,7 @@ __all__ = [
     "Step",
     "Window",
     "find_windows",
+    "lexical_relevance",
     "relevance_of",
     "runs_of",
     "select_segments",
@@ -139,6 +140,23 @@ def relevance_of(
             # Vectors and words are two witnesses: noisy or, as for neighbors.
             by_words = config.lexical_credit * _fuse(minmax(words), ranks, config)
             relevance = relevance + by_words * (1 - relevance)
+    return np.where(calibrated >= config.min_relevance, relevance, 0.0)
+
+
+def lexical_relevance(scores: Sequence[float], config: RSEConfig) -> Floats:
+    """The relevance of chunks that were found by their words.
+
+    Args:
+        scores: Their scores, best first.
+        config: Says how to fuse with the rank.
+
+    Returns:
+        Shape ``(chunks,)``, each in [0, 1].
+    """
+    if not scores:
+        return np.zeros(0)
+    calibrated = minmax(np.asarray(scores, dtype=np.float64))
+    relevance = _fuse(calibrated, np.arange(len(scores)), config)
     return np.where(calibrated >= config.min_relevance, relevance, 0.0)
 
 

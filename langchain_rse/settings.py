@@ -50,6 +50,13 @@ class QuerySettings(BaseModel):
     sentence or line."""
     fetch_k: Annotated[int, Field(ge=1, strict=True)] = 200
     """Candidates, that is chunks, to fetch."""
+    hybrid: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.0
+    """How much, from 0 to 1, search by words counts: ``fetch_k`` more candidates come from the
+    docstore's full-text index, ``SQLDocStore(..., lexical=True)``, and the relevance of a chunk
+    is ``(1 - hybrid) * r + hybrid * words``, with r what it is without. A reranker sees the
+    candidates of both sides, and its scores replace both. ``filter`` holds for both sides and has
+    to be a dict of fields and the values they equal; a docstore that several vector stores
+    share cannot tell their documents apart. 0 for none."""
     search_kwargs: Annotated[dict[str, Any], AfterValidator(_without_k)] = Field(
         default_factory=dict
     )

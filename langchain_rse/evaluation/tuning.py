@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._steps import Steps, arun, compute, during, run
 from langchain_rse.candidates import (
-    Candidate,
+    Found,
     Hit,
+    considered,
     grouped,
     is_current,
     recognize,
@@ -307,7 +308,7 @@ class _Asked(NamedTuple):
     """A question and what was found for it."""
 
     question: Question
-    found: list[Candidate]
+    found: Found
 
 
 def _tune(search: _Search) -> Steps[Tuning]:
@@ -358,17 +359,21 @@ def _search(search: _Search, asked: Sequence[_Asked], layouts: Mapping[str, Layo
                     one.question.question,
                     [
                         hit
-                        for hit in recognize(one.found[: settings.fetch_k])
+                        for hit in recognize(one.found.first(settings.fetch_k))
                         if hit.key in layouts and is_current(hit, layouts[hit.key])
                     ],
                     settings.config,
+                    hybrid=settings.hybrid,
                     reranker=search.retriever.reranker_name,
                     lexical=lambda query, texts: lexical(query, tuple(texts)),
                 )
                 figures = [
                     measure(one.question.evidence, pieces, budget)[place]
                     for budget, pieces in _pieces(
-                        hits, layouts, settings, search.evaluation.budgets
+                        considered(hits, settings.config),
+                        layouts,
+                        settings,
+                        search.evaluation.budgets,
                     )
                 ]
                 scores[row, column] = np.mean(figures)

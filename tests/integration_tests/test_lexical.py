@@ -1,0 +1,92 @@
+"""Lexical search on PostgreSQL, and on a SQLite file that several processes share."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from langchain_core.documents import Document
+
+from langchain_rse import SQLDocStore
+from tests.unit_tests import fakes
+from tests.unit_tests.lexical_suite import LexicalSuite, MakeStore, document, indexer
+
+way = fakes.way
+_numbers = itertools.count()
+
+
+class TestPostgres(LexicalSuite):
+    @pytest.fixture
+    def make_store(self, postgres_url: str, way: fakes.Way) -> Iterator[MakeStore]:
+        table = f"Lexical_{next(_numbers)}"
+        stores = []
+
+        def make(**kwargs: object) -> SQLDocStore:
+            arguments = {"lexical": True, "table_name": table, **kwargs}
+            stores.append(SQLDocStore(postgres_url, **arguments))  # type: ignore[arg-type]
+            return stores[-1]
+
+        yield make
+        for store in stores:
+            way.call(store.close, store.aclose)
+
+
+def test_the_gin_index_is_used(postgres_url: str) -> None:
+    store = SQLDocStore(postgres_url, table_name="gin", lexical=False)
+    texts = [f"number{n} common" for n in range(5_000)]
+    indexer(store).add_documents([document("a", *texts)])
+    lexical = SQLDocStore(postgres_url, table_name="gin", lexical=True)
+    [(chunk, _)] = lexical.lexical_search("number4321", 5)
+    assert chunk.metadata["chunk_index"] == 4321
+    engine = sa.create_engine(postgres_url)
+    with engine.connect() as connection:
+        plan = connection.exec_driver_sql(
+            "EXPLAIN SELECT key FROM gin_lexical WHERE words @@ 'number4321'::tsquery"
+        ).scalars()
+        assert "gin_lexical_gin" in "\n".join(plan)
+    engine.dispose()
+    store.close()
+    lexical.close()
+
+
+def test_the_texts_escapes_are_read_as_they_are(postgres_url: str) -> None:
+    """Those of JSON that PostgreSQL refuses, and those that only look like them."""
+    store = SQLDocStore(postgres_url, table_name="escapes", lexical=True)
+    text = "one\x00two \ud800three four\udfff 😀five \\u0000 \\\\ud800 caf\u00e9"
+    indexer(store).add_documents([Document(text, metadata={"doc_id": "a"})])
+    for word in ("one", "two", "three", "four", "five", "u0000", "ud800", "CAFÉ"):
+        assert len(store.lexical_search(word, 5)) == 1, word
+    store.close()
+
+
+def _open_and_write(url: str, number: int) -> None:
+    store = SQLDocStore(url, table_name="shared", lexical=True)
+    indexer(store).add_documents([document(f"{number}/{n}", "zulu") for n in range(20)])
+    if len(store.lexical_search("zulu", 1_000)) < 20:
+        raise AssertionError("chunks are lost")
+    store.close()
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
+def test_processes_that_make_the_index_at_once(
+    backend: str, tmp_path: Path, postgres_url: str
+) -> None:
+    url = postgres_url if backend == "postgresql" else f"sqlite:///{tmp_path}/chunks.db"
+    before = SQLDocStore(url, table_name="shared")
+    indexer(before).add_documents([document("before", "zulu")])
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_open_and_write, args=(url, n)) for n in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    after = SQLDocStore(url, table_name="shared", lexical=True)
+    found = after.lexical_search("zulu", 1_000)
+    assert len({chunk.metadata["doc_id"] for chunk, _ in found}) == len(found) == 61
+    before.close()
+    after.close()

@@ -1,0 +1,380 @@
+"""What lexical search of a docstore does, on any database: a suite to be subclassed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_text_splitters import TextSplitter
+
+from langchain_rse import RSEIndexer, SQLDocStore
+from langchain_rse.candidates import Found, recognize
+from tests.unit_tests import fakes
+
+Way = fakes.Way
+MakeStore = Callable[..., SQLDocStore]
+Scored = list[tuple[Document, float]]
+
+
+class Lines(TextSplitter):
+    """Each line is a chunk."""
+
+    def split_text(self, text: str) -> list[str]:
+        return text.splitlines(keepends=True)
+
+
+def indexer(store: SQLDocStore, writes: fakes.Writes | None = None) -> RSEIndexer:
+    vectors = fakes.WatchedVectorStore(fakes.BagOfWords(), writes or fakes.Writes())
+    docstore = fakes.WatchedDocStore(store, writes) if writes else store
+    return RSEIndexer(vectors, docstore, text_splitter=Lines())
+
+
+def document(doc_id: str, *lines: str, **metadata: Any) -> Document:
+    return Document("\n".join(lines), metadata={"doc_id": doc_id, **metadata})
+
+
+def search(
+    way: Way,
+    store: SQLDocStore,
+    query: str,
+    k: int = 10,
+    condition: Mapping[str, Any] | None = None,
+) -> Scored:
+    return way.call(store.lexical_search, store.alexical_search, query, k, filter=condition)
+
+
+def places(found: Scored) -> list[tuple[str, int]]:
+    return [(chunk.metadata["doc_id"], chunk.metadata["chunk_index"]) for chunk, _ in found]
+
+
+PIECES = [
+    *("AND", "OR", "NOT", "NEAR(", "zulu", "text", "--", "/*", "{text}", "text:", "<->", "''"),
+    *('""', "%s", ":query", "?", "$1", "\ufffd", "é", "漢", "\x00", "\ud800", "\\u0000", "\\"),
+    *"\"'()*:^+-|&!<>%_;,.~@$",
+]
+ANY_TEXT = st.text(st.characters(blacklist_categories=[])) | st.lists(st.sampled_from(PIECES)).map(
+    " ".join
+)
+
+OPERATORS = [
+    *("zulu AND missing", "NOT zulu", "missing OR zulu", "NEAR(zulu missing)", "zulu*missing"),
+    *('"zulu', 'zulu"', '"zulu missing"', "text:zulu", "-zulu", "^zulu", "{text}:zulu", "zulu:*"),
+    *("zulu & missing", "!zulu", "zulu <-> missing", "(zulu", "zulu)", "'zulu", "zulu''", "zulu\\"),
+    *(
+        "\\'zulu",
+        "zulu; DROP TABLE langchain_rse",
+        "zulu' OR '1'='1",
+        "zulu\x00",
+        "\ud800zulu\udfff",
+    ),
+    *("zulu -- ", "/* zulu */", ":zulu", "%zulu", "%(zulu)s", "?zulu", "$1 zulu", "ZULU", "zulu's"),
+]
+
+
+class LexicalSuite:
+    """Subclasses give `make_store`, which opens the same database again and again."""
+
+    @pytest.fixture
+    def make_store(self) -> MakeStore:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def store(self, make_store: MakeStore) -> SQLDocStore:
+        return make_store()
+
+    def test_best_match_first(self, way: Way, store: SQLDocStore) -> None:
+        texts = ["the fox and the dog", "the dog", "a fox", "quick fox, quick dog", "nothing"]
+        way.add(indexer(store), [document("a", *texts, title="animals", page=3, day=(1, 2))])
+        found = search(way, store, "Quick fox")
+        assert places(found)[0] == ("a", 3)
+        assert sorted(places(found)) == [("a", 0), ("a", 2), ("a", 3)]
+        scores = [score for _, score in found]
+        assert scores == sorted(scores, reverse=True)
+        assert scores[-1] > 0
+        assert found[0][0].page_content == "quick fox, quick dog\n"
+        assert search(way, store, "Quick fox", k=1) == found[:1]
+
+    def test_chunks_come_as_from_the_vector_store(self, way: Way, store: SQLDocStore) -> None:
+        index = indexer(store)
+        parts = [document("a", "zulu", title="t", page=n, day=(1, 2)) for n in (1, 2)]
+        way.add(index, parts)
+        stored = index.vectorstore.similarity_search("zulu", k=10)
+        found = search(way, store, "zulu")
+        assert len(found) == 2
+        for chunk, score in found:
+            assert {**chunk.metadata} in [{**other.metadata} for other in stored]
+            assert recognize(Found([], [(chunk, score)]))[0].text == chunk.page_content
+
+    @pytest.mark.parametrize("doc_id", ["ACME_2023_10-K.pdf", "/data/acme/2023.txt", "ACME 2023"])
+    def test_the_name_of_a_document_counts(self, way: Way, store: SQLDocStore, doc_id: str) -> None:
+        way.add(indexer(store), [document("other", "revenue"), document(doc_id, "revenue")])
+        assert places(search(way, store, "revenue of Acme in 2023"))[0] == (doc_id, 0)
+
+    def test_rare_words_count_more(self, way: Way, store: SQLDocStore) -> None:
+        common = [f"common words number{n}" for n in range(30)]
+        way.add(indexer(store), [document("a", *common, "rare thing")])
+        assert places(search(way, store, "common words rare", k=1)) == [("a", 30)]
+
+    def test_a_document_replaced(self, way: Way, store: SQLDocStore) -> None:
+        index = indexer(store)
+        way.add(index, [document("a", "old zulu", "same"), document("b", "zulu")])
+        way.add(index, [document("a", "new", "same")])
+        assert places(search(way, store, "zulu")) == [("b", 0)]
+        assert places(search(way, store, "new same old")) in (
+            [("a", 0), ("a", 1)],
+            [("a", 1), ("a", 0)],
+        )
+
+    def test_a_document_deleted(self, way: Way, store: SQLDocStore) -> None:
+        index = indexer(store)
+        way.add(index, [document("a", "zulu"), document("b", "zulu")])
+        way.delete(index, ["a"])
+        assert places(search(way, store, "zulu")) == [("b", 0)]
+        way.delete(index, ["b"])
+        assert search(way, store, "zulu") == []
+
+    def test_no_call_that_crashes_brings_two_versions(
+        self, way: Way, make_store: MakeStore
+    ) -> None:
+        for number in range(12):
+            for how in ("before", "halfway", "after"):
+                name = f"{number} {how}"
+                writes = fakes.Writes()
+                store = make_store()
+                index = indexer(store, writes)
+                way.add(index, [document(name, *["zulu old"] * 4)])
+                writes.fail_at(number, how)
+                with contextlib.suppress(fakes.CrashError):
+                    way.add(index, [document(name, *["zulu new"] * 3)])
+                found = search(way, store, "zulu", 50, {"doc_id": name})
+                texts = sorted(chunk.page_content.strip() for chunk, _ in found)
+                assert texts in (["zulu old"] * 4, ["zulu new"] * 3)
+                writes.fail_at(None)
+                way.add(index, [document(name, *["zulu new"] * 3)])
+                assert len(search(way, store, "zulu", 50, {"doc_id": name})) == 3
+
+    def test_chunks_without_a_manifest_are_not_found(self, way: Way, store: SQLDocStore) -> None:
+        way.add(indexer(store), [document("a", "zulu")])
+        store.mdelete(list(store.yield_keys(prefix="manifest/")))
+        assert search(way, store, "zulu") == []
+
+    def test_only_chunks_are_indexed(self, way: Way, store: SQLDocStore) -> None:
+        store.mset(
+            [
+                ("key", Document("zulu")),
+                ("a/b/spans/1", Document("zulu")),
+                ("a/b/c", Document("zulu")),
+            ]
+        )
+        way.add(indexer(store), [document("a", "text", zulu="zulu")])
+        assert search(way, store, "zulu manifest leftovers cuts") == []
+
+    def test_equal_texts_in_different_places_stay_apart(self, way: Way, store: SQLDocStore) -> None:
+        way.add(indexer(store), [document("a", "zulu\n", "zulu\n"), document("b", "zulu")])
+        assert sorted(places(search(way, store, "zulu"))) == [("a", 0), ("a", 1), ("b", 0)]
+
+    @pytest.mark.parametrize("query", OPERATORS)
+    def test_operators_mean_nothing(self, way: Way, store: SQLDocStore, query: str) -> None:
+        way.add(indexer(store), [document("a", "other", "zulu", "text")])
+        assert ("a", 1) in places(search(way, store, query))
+        assert len(list(store.yield_keys(prefix="manifest/"))) == 1
+
+    @pytest.mark.parametrize("query", ["", " \n", "\"'*", "\x00", "\ud800", "!?", "()", "AND"])
+    def test_a_query_without_words_finds_nothing(
+        self, way: Way, store: SQLDocStore, query: str
+    ) -> None:
+        way.add(indexer(store), [document("a", "zulu", "text")])
+        assert search(way, store, query) == []
+
+    @given(query=ANY_TEXT)
+    @settings(
+        max_examples=60,
+        deadline=None,
+        suppress_health_check=[
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.differing_executors,
+        ],
+    )
+    def test_any_query_is_harmless(self, store: SQLDocStore, query: str) -> None:
+        if not list(store.yield_keys()):
+            indexer(store).add_documents([document("a", "zulu", "text")])
+        found = store.lexical_search(f"zulu {query}", 10)
+        assert ("a", 0) in places(found)
+        assert set(places(found)) <= {("a", 0), ("a", 1)}
+        assert set(places(store.lexical_search(query, 10))) <= {("a", 0), ("a", 1)}
+
+    @given(texts=st.lists(ANY_TEXT, min_size=1, max_size=4))
+    @settings(
+        max_examples=30,
+        deadline=None,
+        suppress_health_check=[
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.differing_executors,
+        ],
+    )
+    def test_any_text_is_indexed_and_forgotten(self, store: SQLDocStore, texts: list[str]) -> None:
+        index = indexer(store)
+        index.add_documents(
+            [Document(" ".join([*texts, "\x00 zulu \\"]), metadata={"doc_id": "a"})]
+        )
+        assert [chunk.metadata["doc_id"] for chunk, _ in store.lexical_search("zulu", 1)] == ["a"]
+        index.delete(["a"])
+        assert store.lexical_search("zulu", 10) == []
+
+    def test_a_long_query(self, way: Way, store: SQLDocStore) -> None:
+        way.add(indexer(store), [document("a", "zulu")])
+        assert places(search(way, store, "zulu " + " ".join(f"w{n}" for n in range(50_000)))) == [
+            ("a", 0)
+        ]
+        assert search(way, store, "z" * 100_000) == []
+
+    def test_a_long_chunk(self, way: Way, store: SQLDocStore) -> None:
+        way.add(indexer(store), [document("a", "zulu " + " ".join(map(str, range(300_000))))])
+        assert places(search(way, store, "zulu")) == [("a", 0)]
+
+    @pytest.mark.parametrize(
+        ("condition", "expected"),
+        [
+            (None, {("a", 0), ("a", 1), ("b", 0), ("c", 0)}),
+            ({}, {("a", 0), ("a", 1), ("b", 0), ("c", 0)}),
+            ({"doc_id": "a"}, {("a", 0), ("a", 1)}),
+            ({"owner": "x"}, {("a", 0), ("a", 1), ("c", 0)}),
+            ({"page": 2}, {("a", 1), ("b", 0)}),
+            ({"page": 2.0}, {("a", 1), ("b", 0)}),
+            ({"page": "2"}, set()),
+            ({"page": 2, "owner": "x"}, {("a", 1)}),
+            ({"public": True}, {("b", 0)}),
+            ({"public": 1}, {("c", 0)}),
+            ({"unknown": "x"}, set()),
+            ({"owner": "' OR 1=1 --"}, set()),
+        ],
+    )
+    def test_filters(
+        self,
+        way: Way,
+        store: SQLDocStore,
+        condition: Mapping[str, Any] | None,
+        expected: set[tuple[str, int]],
+    ) -> None:
+        way.add(
+            indexer(store),
+            [
+                document("a", "zulu", page=1, owner="x"),
+                document("a", "zulu", page=2, owner="x"),
+                document("b", "zulu", page=2, owner="y", public=True),
+                document("c", "zulu", page=3, owner="x", public=1),
+            ],
+        )
+        found = places(search(way, store, "zulu", condition=condition))
+        # Between parts stand two line ends: the second is a chunk of its own, without words.
+        texts = {("a", 2): ("a", 1)}
+        assert {texts.get(place, place) for place in found} == expected
+
+    def test_a_filter_does_not_use_up_k(self, way: Way, store: SQLDocStore) -> None:
+        others = [document(f"other {n}", "zulu zulu", owner="x") for n in range(40)]
+        way.add(indexer(store), [*others, document("mine", "some zulu more", owner="y")])
+        assert places(search(way, store, "zulu", 3, {"owner": "y"})) == [("mine", 0)]
+        assert len(search(way, store, "zulu", 3, {"owner": "x"})) == 3
+
+    @pytest.mark.parametrize(
+        "condition",
+        [
+            lambda _: True,
+            "page",
+            ["page"],
+            {"page": {"$gt": 1}},
+            {"$and": [{"page": 1}]},
+            {"page": [1, 2]},
+            {"page": None},
+            {1: 1},
+        ],
+    )
+    def test_other_filters_are_refused(self, way: Way, store: SQLDocStore, condition: Any) -> None:
+        way.add(indexer(store), [document("a", "zulu", page=1)])
+        with pytest.raises(ValueError, match=r"filter .*Use hybrid=0"):
+            search(way, store, "zulu", condition=condition)
+
+    def test_k_has_to_be_positive(self, way: Way, store: SQLDocStore) -> None:
+        with pytest.raises(ValueError, match="k must be at least 1; got 0"):
+            search(way, store, "zulu", 0)
+
+    def test_what_is_there_is_indexed_once(self, way: Way, make_store: MakeStore) -> None:
+        plain = make_store(lexical=False)
+        way.add(indexer(plain), [document("a", "zulu", "text"), document("b", "zulu")])
+        with pytest.raises(ValueError, match="lexical=True"):
+            search(way, plain, "zulu")
+        for _ in range(2):
+            assert sorted(places(search(way, make_store(), "zulu"))) == [("a", 0), ("b", 0)]
+
+    def test_a_store_without_lexical_keeps_the_index_all_the_same(
+        self, way: Way, make_store: MakeStore
+    ) -> None:
+        store, plain = make_store(), make_store(lexical=False)
+        way.add(indexer(store), [document("a", "zulu"), document("b", "zulu")])
+        other = indexer(plain)
+        way.add(other, [document("a", "changed"), document("c", "zulu")])
+        way.delete(other, ["b"])
+        assert places(search(way, store, "zulu")) == [("c", 0)]
+        assert places(search(way, store, "changed")) == [("a", 0)]
+
+    def test_a_write_that_fails_leaves_the_index_as_it_was(
+        self, way: Way, store: SQLDocStore
+    ) -> None:
+        way.add(indexer(store), [document("a", "zulu")])
+        [key] = [key for key in store.yield_keys() if key.endswith("/0") and "spans" not in key]
+        rows: list[Any] = [
+            {"key": key, "value": '{"page_content": "changed"}'},
+            {"key": None, "value": "x"},
+        ]
+        with pytest.raises(sa.exc.SQLAlchemyError):
+            store._run(store._set, rows, write=True)
+        assert places(search(way, store, "zulu")) == [("a", 0)]
+        assert search(way, store, "changed") == []
+
+    def test_a_corrupt_chunk_can_be_deleted(self, way: Way, store: SQLDocStore) -> None:
+        index = indexer(store)
+        way.add(index, [document("a", "zulu")])
+        [key] = [key for key in store.yield_keys() if key.endswith("/0") and "spans" not in key]
+        store._run(store._set, [{"key": key, "value": "not JSON"}], write=True)
+        assert search(way, store, "zulu") == []
+        way.delete(index, ["a"])
+        way.add(index, [document("a", "zulu")])
+        assert places(search(way, store, "zulu")) == [("a", 0)]
+
+    def test_endings_of_words(self, way: Way, make_store: MakeStore) -> None:
+        english = make_store(tokenizer="porter unicode61", language="english")
+        way.add(indexer(english), [document("a", "changed margins", "other")])
+        assert places(search(way, english, "changing margin")) == [("a", 0)]
+
+    def test_other_words_need_an_index_built_anew(self, way: Way, make_store: MakeStore) -> None:
+        way.add(indexer(make_store()), [document("a", "changed margins")])
+        english = make_store(tokenizer="porter unicode61", language="english")
+        with pytest.raises(ValueError, match=r"built with .*drop_lexical_index\(\)"):
+            search(way, english, "changing")
+        english.drop_lexical_index()
+        assert places(search(way, english, "changing")) == [("a", 0)]
+
+    def test_a_dropped_index_costs_nothing(self, way: Way, make_store: MakeStore) -> None:
+        store = make_store()
+        way.add(indexer(store), [document("a", "zulu")])
+        store.drop_lexical_index()
+        inspector = sa.inspect(store._engine)
+        own = f"{store._table.name}_lexical"
+        assert [name for name in inspector.get_table_names() if name.startswith(own)] == []
+        plain = make_store(lexical=False)
+        way.add(indexer(plain), [document("b", "zulu")])
+        assert sorted(places(search(way, make_store(), "zulu"))) == [("a", 0), ("b", 0)]
+
+    def test_settings_that_the_database_does_not_know(
+        self, way: Way, make_store: MakeStore
+    ) -> None:
+        store = make_store(tokenizer="nonsense", language="nonsense")
+        with pytest.raises(ValueError, match="nonsense"):
+            search(way, store, "zulu")
+        assert sorted(places(search(way, make_store(), "zulu"))) == []

@@ -1,0 +1,112 @@
+"""Lexical search on SQLite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langchain_rse import SQLDocStore, lexical
+from tests.unit_tests import fakes
+from tests.unit_tests.lexical_suite import LexicalSuite, MakeStore, document, indexer
+
+way = fakes.way
+
+
+class TestFile(LexicalSuite):
+    @pytest.fixture
+    def make_store(self, tmp_path: Path) -> MakeStore:
+        def make(**kwargs: Any) -> SQLDocStore:
+            return SQLDocStore(f"sqlite:///{tmp_path}/chunks.db", **{"lexical": True, **kwargs})
+
+        return make
+
+
+def test_in_memory() -> None:
+    store = SQLDocStore("sqlite://", lexical=True)
+    indexer(store).add_documents([document("a", "zulu")])
+    [(chunk, score)] = store.lexical_search("zulu", 1)
+    assert (chunk.page_content, score > 0) == ("zulu", True)
+
+
+@pytest.mark.parametrize("name", ["Chunks", "order", "a_b"])
+def test_any_table_name(name: str) -> None:
+    store = SQLDocStore("sqlite://", lexical=True, table_name=name)
+    indexer(store).add_documents([document("a", "zulu")])
+    assert len(store.lexical_search("zulu", 1)) == 1
+    store.drop_lexical_index()
+
+
+def test_the_index_lives_through_a_vacuum(tmp_path: Path) -> None:
+    store = SQLDocStore(f"sqlite:///{tmp_path}/chunks.db", lexical=True)
+    index = indexer(store)
+    index.add_documents([document(f"d{n}", f"zulu{n}") for n in range(9)])
+    index.delete(["d0", "d3"])
+    with store._engine.connect() as connection:
+        connection.exec_driver_sql("VACUUM")
+    for number in range(9):
+        found = store.lexical_search(f"zulu{number}", 5)
+        expected = [] if number in {0, 3} else [f"d{number}"]
+        assert [chunk.metadata["doc_id"] for chunk, _ in found] == expected
+
+
+def test_quotes_in_a_tokenizer(tmp_path: Path) -> None:
+    for _ in range(2):  # it is recognized
+        store = SQLDocStore(
+            f"sqlite:///{tmp_path}/c.db", lexical=True, tokenizer="unicode61 tokenchars '-_'"
+        )
+        indexer(store).add_documents([document("a", "zulu")])
+        assert len(store.lexical_search("zulu", 1)) == 1
+
+
+def test_common_words_are_left_out_only_beside_rarer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexical, "_MOST_RANKED", 5)
+    store = SQLDocStore("sqlite://", lexical=True)
+    texts = [f"common number{n}" for n in range(20)] + ["rare common", "rare"]
+    indexer(store).add_documents([document("a", *texts)])
+    found = store.lexical_search("common rare", 50)
+    assert sorted(chunk.metadata["chunk_index"] for chunk, _ in found) == [20, 21]
+    assert len(store.lexical_search("common missing", 50)) == 21
+
+
+def test_sqlite_without_full_text_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexical, "_FTS", "fts_missing")
+    store = SQLDocStore("sqlite://", lexical=True)
+    with pytest.raises(RuntimeError, match=r"FTS5.*lexical=False"):
+        store.mget(["a"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tokenizer": " "}, "tokenizer must be one of SQLite's FTS5"),
+        ({"tokenizer": "a\0"}, "tokenizer must be one of SQLite's FTS5"),
+        ({"table_name": "t" * 41}, "at most 40 characters"),
+        ({"url": "postgresql+psycopg://host/db", "language": "x'; --"}, "language must be"),
+        ({"url": "mysql+pymysql://host/db"}, "on SQLite and PostgreSQL; url names 'mysql'"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict[str, str], message: str) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(ValueError, match=message):
+        SQLDocStore(**{"url": "sqlite://", "lexical": True, **arguments})  # type: ignore[arg-type]
+
+
+def test_a_read_only_database_is_searched(tmp_path: Path) -> None:
+    path = tmp_path / "chunks.db"
+    store = SQLDocStore(f"sqlite:///{path}", lexical=True)
+    indexer(store).add_documents([document("a", "zulu")])
+    store.close()
+    reader = SQLDocStore(f"sqlite:///file:{path}?mode=ro&uri=true", lexical=True)
+    assert len(reader.lexical_search("zulu", 1)) == 1
+
+
+def test_a_read_only_database_without_an_index(tmp_path: Path) -> None:
+    path = tmp_path / "chunks.db"
+    store = SQLDocStore(f"sqlite:///{path}")
+    indexer(store).add_documents([document("a", "zulu")])
+    store.close()
+    reader = SQLDocStore(f"sqlite:///file:{path}?mode=ro&uri=true", lexical=True)
+    with pytest.raises(PermissionError, match="read-only"):
+        reader.lexical_search("zulu", 1)
