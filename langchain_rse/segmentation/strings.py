@@ -22,7 +22,8 @@ def entry_penalties(weights: Sequence[int], worths: Sequence[int], cost: int) ->
         cost: What a segment weighs.
     """
     if len(weights) == 1:
-        return [worths[0] / (weights[0] + cost)]
+        # Rounded as below, so that equal chunks are equal wherever they stand.
+        return [2 / (2 * (weights[0] + cost) / worths[0])]
     # Gates that the string passes, one below the other: height, left and right end; twice
     # as wide as they are, so as to be whole.
     x = y = 0

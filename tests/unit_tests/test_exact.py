@@ -562,6 +562,9 @@ def test_a_higher_penalty_only_takes_chunks_away(
     assert _chunks(high) <= _chunks(low)
 
 
+@example(
+    _budget_problem([1.25, 0.0, 1.25, 0.125], [1] * 4, penalty=0.125, segment_cost=0.59375), 0.5
+)
 @given(budget_problems(), st.floats(0, 1, exclude_max=True))
 def test_where_the_budget_binds_the_penalty_changes_nothing(
     problem: dict[str, Any], share: float
