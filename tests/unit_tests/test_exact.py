@@ -391,14 +391,17 @@ def _exact_twin(problem: dict[str, Any], penalty: float | None = None) -> list[S
     """The solution if there were no budget."""
     if not any(problem["relevance"]):
         return []
-    return solve_exact(
+    # Lengths as they are, so that ties are ties here as well.
+    unit = float(np.mean(np.array(problem["lengths"])[np.array(problem["relevance"]) > 0]))
+    found = solve_exact(
         problem["relevance"],
         penalty=problem["penalty"] if penalty is None else penalty,
-        weights=_normalized(problem["relevance"], problem["lengths"]),
-        segment_cost=problem["segment_cost"],
+        weights=problem["lengths"],
+        segment_cost=problem["segment_cost"] * unit,
         max_length=problem["max_length"],
         boundaries=problem["boundaries"],
     )
+    return [segment._replace(value=segment.value / unit) for segment in found]
 
 
 def _budget_problem(relevance: list[float], lengths: list[int], **others: Any) -> dict[str, Any]:
