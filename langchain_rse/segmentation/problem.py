@@ -199,7 +199,10 @@ class Problem:
         weight = self.weights[chunks]
         digits = digits_of(self.unit)
         weights = whole_numbers(weight, digits)
-        worths = whole_numbers(weight * self.relevance[chunks], digits)
+        relevance = self.relevance[chunks]
+        # However faintly relevant, a chunk is not a gap.
+        least = np.where(relevance > 0, math.ldexp(1.0, -digits), 0.0)
+        worths = whole_numbers(np.maximum(weight * relevance, least), digits)
         # A cost beyond this keeps segments out as well as any.
         cost = round(math.ldexp(min(self.segment_cost, 2.0**60 * self.unit), digits))
         entries: list[float] = []

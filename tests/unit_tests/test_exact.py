@@ -462,6 +462,18 @@ def test_huge_and_tiny_numbers_are_numbers(size: float) -> None:
     assert solve_budget([0.5, 0.6, 0.1], lengths, budget=2 * size, segment_cost=1e300) == []
 
 
+@pytest.mark.parametrize("faint", [1e-12, 1e-16, 1e-40])
+def test_faintly_relevant_chunks_come_last(faint: float) -> None:
+    relevance = [0.5, faint, 0.0, faint, 0.6, 0.0, faint]
+
+    def taken(budget: int) -> set[int]:
+        return _chunks(solve_budget(relevance, [1] * 7, budget=budget))
+
+    assert taken(2) == {0, 4}
+    assert taken(7) >= {0, 1, 3, 4, 6}
+    assert len(taken(3)) == 3
+
+
 def test_a_larger_budget_only_adds_chunks_where_numbers_are_far_apart() -> None:
     # Sums of the small numbers are rounded beside the large ones, and two chunks tie.
     relevance = [1.0, 1e-8, 9.999999999999999e-06, 1.0, 9.999999999999999e-06]
