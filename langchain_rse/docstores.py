@@ -684,7 +684,7 @@ class SQLDocStore(BaseStore[str, Document]):
         records = self._get(connection, list(wanted))
         for (key, manifest), chunk in zip(wanted.items(), records, strict=True):
             if chunk is not None:
-                metadata = chunk_metadata(manifest.metadata, chunk, places[key].version)
+                metadata = chunk_metadata(manifest.metadata, chunk.metadata, places[key].version)
                 if fits(metadata, condition):
                     judged[key] = Document(page_content=chunk.page_content, metadata=metadata)
         return judged

@@ -28,16 +28,14 @@ from langchain_rse.schema import (
     LAST,
     SPANS_PER_PAGE,
     START_INDEX,
-    VERSION,
     Manifest,
     Version,
     chunk_key,
+    chunk_metadata,
     digest,
     document_key,
     manifest_key,
-    simple_metadata,
     spans_key,
-    vector_id,
 )
 from langchain_rse.splitting import Span, Splitter, SplittingError, split_spans
 
@@ -448,14 +446,10 @@ class _Prepared:
         """The docstore's records: chunks, then pages of spans."""
         name = self.version.name
         for index, span in enumerate(self.spans):
-            metadata = self._place(index, span)
-            if self.part_metadata:
-                metadata[FIRST] = self._metadata_at(span.start)
-                metadata[LAST] = self._metadata_at(span.end - 1)
             text = self.text[span.start : span.end]
             yield (
                 chunk_key(self.key, name, index),
-                Document(page_content=text, metadata=metadata),
+                Document(page_content=text, metadata=self._record_metadata(index, span)),
             )
         for page in range(self.version.pages):
             some = self.spans[page * SPANS_PER_PAGE : (page + 1) * SPANS_PER_PAGE]
@@ -468,30 +462,25 @@ class _Prepared:
     def vectors(self) -> Iterator[Document]:
         """What the vector store gets: the embedded text, with simple metadata."""
         for index, span in enumerate(self.spans):
-            metadata = {**self.metadata, **self._metadata_at(span.start)}
-            vector = vector_id(self.key, self.version.name, index)
-            own = {
-                **self._place(index, span),
-                CHUNK_ID: vector,
-                VERSION: self.version.name,
-            }
+            record = self._record_metadata(index, span)
+            metadata = chunk_metadata(self.metadata, record, self.version.name)
             yield Document(
-                id=vector,
-                page_content=span.embedded_text,
-                metadata={**simple_metadata(metadata), **own},
+                id=metadata[CHUNK_ID], page_content=span.embedded_text, metadata=metadata
             )
 
-    def _place(self, index: int, span: Span) -> dict[str, Any]:
-        return {
+    def _record_metadata(self, index: int, span: Span) -> dict[str, Any]:
+        metadata: dict[str, Any] = {
             DOC_ID: self.doc_id,
             CHUNK_INDEX: index,
             START_INDEX: span.start,
             END_INDEX: span.end,
         }
+        if self.part_metadata:
+            metadata[FIRST] = self._metadata_at(span.start)
+            metadata[LAST] = self._metadata_at(span.end - 1)
+        return metadata
 
     def _metadata_at(self, place: int) -> dict[str, Any]:
-        if not self.part_metadata:
-            return {}
         return self.part_metadata[bisect.bisect_right(self.part_starts, place) - 1]
 
 

@@ -158,18 +158,24 @@ def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return simple
 
 
-def chunk_metadata(shared: Mapping[str, Any], record: Document, version: str) -> dict[str, Any]:
+def chunk_metadata(
+    shared: Mapping[str, Any], record: Mapping[str, Any], version: str
+) -> dict[str, Any]:
     """The metadata of a chunk as it stands in the vector store, from the docstore's record.
+
+    What a damaged record lacks, they lack: who needs it says so.
 
     Args:
         shared: What holds for the whole document.
-        record: The chunk's record.
+        record: Metadata of the chunk's record.
         version: Name of the version it belongs to.
     """
-    here = {**shared, **record.metadata.get(FIRST, {})}
-    own = {name: record.metadata[name] for name in (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX)}
-    vector = vector_id(document_key(own[DOC_ID]), version, own[CHUNK_INDEX])
-    return {**simple_metadata(here), **own, CHUNK_ID: vector, VERSION: version}
+    here = {**shared, **record.get(FIRST, {})}
+    places = (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX)
+    own = {name: record[name] for name in places if name in record}
+    if DOC_ID in own and CHUNK_INDEX in own:
+        own[CHUNK_ID] = vector_id(document_key(own[DOC_ID]), version, own[CHUNK_INDEX])
+    return {**simple_metadata(here), **own, VERSION: version}
 
 
 class Version(NamedTuple):
