@@ -1,49 +1,30 @@
-"""Writing documents into the two stores, so that they never disagree."""
+"""RSEIndexer: documents in, split and written into both stores."""
 
 from __future__ import annotations
 
 import bisect
-import itertools
 import logging
 import os
 import warnings
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
+from typing_extensions import override
 
 from langchain_rse._progress import progress_bar
-from langchain_rse._steps import Call, Steps, arun, call, compute, during, run
+from langchain_rse._steps import Call, Steps, arun, compute, during, run
 from langchain_rse.docstores import as_docstore, encode_json
-from langchain_rse.schema import (
-    CHUNK_ID,
-    CHUNK_INDEX,
-    DOC_ID,
-    END_INDEX,
-    FIRST,
-    LAST,
-    SPANS_PER_PAGE,
-    START_INDEX,
-    Manifest,
-    Version,
-    chunk_key,
-    chunk_metadata,
-    digest,
-    document_key,
-    manifest_key,
-    spans_key,
-)
-from langchain_rse.splitting import Span, Splitter, SplittingError, split_spans
+from langchain_rse.schema import DOC_ID, Version, digest
+from langchain_rse.splitting import Splitter, SplittingError, split_spans
+from langchain_rse.writing import Changing, Prepared, Writer, split_metadata
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 # Documents are read ahead up to these, then written together.
 _CHARACTERS_AHEAD = 1_000_000
@@ -110,6 +91,7 @@ class RSEIndexer:
         self.text_splitter = text_splitter or default_text_splitter()
         self.batch_size = batch_size
         self.document_separator = document_separator
+        self._writer = Writer(self.vectorstore, self.docstore, batch_size)
 
     def add_documents(
         self,
@@ -167,11 +149,11 @@ class RSEIndexer:
             TypeError: If ``ids`` is a single string.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
-        return run(self._delete(ids))
+        return run(self._writer.delete(ids))
 
     async def adelete(self, ids: Sequence[str]) -> list[str]:
         """Like `delete`, async."""
-        return await arun(self._delete(ids))
+        return await arun(self._writer.delete(ids))
 
     # Reading ahead
 
@@ -218,12 +200,15 @@ class RSEIndexer:
 
     def _add_batch(self, sources: Sequence[_Source]) -> Steps[None]:
         prepared = yield from compute(lambda: [self._prepare(source) for source in sources])
-        yield from self._write(prepared)
+        yield from self._writer.write(prepared)
 
-    def _prepare(self, source: _Source) -> _Prepared:
+    def _prepare(self, source: _Source) -> _SplitDocument:
         parts = source.parts
         text = self.document_separator.join(part.page_content for part in parts)
-        shared, changing = _split_metadata(source)
+        metadata = f"metadata of document {source.doc_id!r}"
+        shared, changing = split_metadata(
+            [{k: v for k, v in part.metadata.items() if k != DOC_ID} for part in parts], metadata
+        )
         if text.strip():
             try:
                 with during(f"splitting document {source.doc_id!r}"):
@@ -247,177 +232,18 @@ class RSEIndexer:
             text,
             ",".join(str(span.start) for span in spans),
             *(span.embedded_text for span in spans),
-            encode_json([shared, changing, part_starts], f"metadata of document {source.doc_id!r}"),
+            encode_json([shared, changing, part_starts], metadata),
         )
-        return _Prepared(
+        return _SplitDocument(
             doc_id=source.doc_id,
-            key=document_key(source.doc_id),
             version=Version(name, len(spans)),
-            text=text,
+            length=len(text),
             spans=spans,
             metadata=shared,
+            text=text,
             part_starts=part_starts,
             part_metadata=changing,
         )
-
-    # Writing
-
-    def _write(self, documents: Sequence[_Prepared]) -> Steps[None]:
-        stored = yield from self._manifests([document.key for document in documents])
-        new: list[_Prepared] = []
-        announced: list[Manifest] = []
-        unfinished: list[Manifest] = []
-        begun: list[Iterable[str]] = []
-        for document, manifest in zip(documents, stored, strict=True):
-            known = Manifest(document.doc_id) if manifest is None else manifest
-            if known.current == document.version:
-                if known.leftovers:
-                    unfinished.append(known)
-                continue
-            if document.version in known.leftovers:
-                begun.append(document.version.vector_ids(document.key))
-            others = known.without([document.version])
-            announced.append(replace(others, leftovers=(*others.leftovers, document.version)))
-            new.append(document)
-        # Given ids that it has, FAISS breaks, and LanceDB keeps both: queries see one of them,
-        # but count both as candidates.
-        yield from self._delete_vectors(itertools.chain.from_iterable(begun), to_add=True)
-        if new:
-            yield from self._set_manifests(announced)
-            yield from self._set_records(
-                itertools.chain.from_iterable(document.records() for document in new)
-            )
-            yield from self._add_vectors(
-                itertools.chain.from_iterable(document.vectors() for document in new)
-            )
-            current = [
-                Manifest(
-                    doc_id=document.doc_id,
-                    current=document.version,
-                    leftovers=manifest.without([document.version]).versions,
-                    length=len(document.text),
-                    metadata=document.metadata,
-                )
-                for document, manifest in zip(new, announced, strict=True)
-            ]
-            yield from self._set_manifests(current)
-            unfinished += [manifest for manifest in current if manifest.leftovers]
-        if unfinished:
-            yield from self._remove_leftovers(unfinished)
-            yield from self._set_manifests(
-                [replace(manifest, leftovers=()) for manifest in unfinished]
-            )
-
-    def _delete(self, ids: Sequence[str]) -> Steps[list[str]]:
-        if isinstance(ids, str):
-            raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
-        wanted = list(dict.fromkeys(ids))
-        found = yield from self._manifests([document_key(doc_id) for doc_id in wanted])
-        # Without a current version no query sees the document any more, and adding it
-        # again after a crash does not take it for complete.
-        doomed = [
-            replace(manifest, current=None, leftovers=tuple(manifest.versions))
-            for manifest in found
-            if manifest is not None
-        ]
-        if doomed:
-            yield from self._set_manifests(doomed)
-            yield from self._remove_leftovers(doomed)
-            with during("deleting manifests from the docstore"):
-                for some in _batches((manifest_key(m.key) for m in doomed), self.batch_size):
-                    yield from call(self.docstore.mdelete, self.docstore.amdelete, some)
-        return [manifest.doc_id for manifest in doomed]
-
-    def _manifests(self, keys: Sequence[str]) -> Steps[list[Manifest | None]]:
-        manifests: list[Manifest | None] = []
-        with during("reading manifests from the docstore"):
-            for some in _batches((manifest_key(key) for key in keys), self.batch_size):
-                records = yield from call(self.docstore.mget, self.docstore.amget, some)
-                manifests += [
-                    None if record is None else Manifest.from_document(record, key)
-                    for key, record in zip(some, records, strict=True)
-                ]
-        return manifests
-
-    def _set_manifests(self, manifests: Iterable[Manifest]) -> Steps[None]:
-        yield from self._set_records(
-            (manifest_key(manifest.key), manifest.to_document()) for manifest in manifests
-        )
-
-    def _set_records(self, records: Iterable[tuple[str, Document]]) -> Steps[None]:
-        with during("writing to the docstore"):
-            for some in _batches(records, self.batch_size):
-                yield from call(self.docstore.mset, self.docstore.amset, some)
-
-    def _add_vectors(self, vectors: Iterable[Document]) -> Steps[None]:
-        store = self.vectorstore
-        with during(f"adding vectors to {type(store).__name__}"):
-            for some in _batches(vectors, self.batch_size):
-                ids = [str(document.id) for document in some]
-                kept = yield from call(store.add_documents, store.aadd_documents, some, ids=ids)
-                if kept and list(kept) != ids:  # some return nothing at all
-                    raise ValueError(
-                        f"{type(store).__name__} did not keep the ids it was given, so its vectors "
-                        "could never be replaced or deleted; use a store that does"
-                    )
-
-    def _delete_vectors(self, vectors: Iterable[str], *, to_add: bool = False) -> Steps[None]:
-        """Delete those of the vectors that are there: after a crash, it may be some of them.
-
-        Args:
-            vectors: Their ids.
-            to_add: They will be added next, so those that could not be deleted do no harm.
-        """
-        store = self.vectorstore
-        with during(f"deleting vectors from {type(store).__name__}"):
-            for some in _batches(vectors, self.batch_size):
-                try:
-                    yield from self._delete_all(some)
-                except (AttributeError, LookupError, RuntimeError, ValueError):
-                    # FAISS deletes nothing if one is not there; LanceDB and Milvus fail before
-                    # anything was added.
-                    there = yield from self._existing(some)
-                    if there is None and to_add:
-                        continue
-                    if there is None or len(there) == len(some):
-                        raise
-                    if there:
-                        yield from self._delete_all(there)
-
-    def _delete_all(self, ids: list[str]) -> Steps[None]:
-        store = self.vectorstore
-        if (yield from call(store.delete, store.adelete, ids)) is False:
-            raise RuntimeError(
-                f"{type(store).__name__} could not delete vectors (its log may say why); call "
-                "again to delete what is left"
-            )
-
-    def _existing(self, ids: list[str]) -> Steps[list[str] | None]:
-        """Those of the vectors that are there; None if the store cannot tell."""
-        store = self.vectorstore
-        try:
-            found = yield from call(store.get_by_ids, store.aget_by_ids, ids)
-        except NotImplementedError:
-            return None
-        there = {document.id for document in found}
-        return None if None in there else [vector for vector in ids if vector in there]
-
-    def _remove_leftovers(self, manifests: Sequence[Manifest]) -> Steps[None]:
-        yield from self._delete_vectors(
-            vector
-            for manifest in manifests
-            for version in manifest.leftovers
-            for vector in version.vector_ids(manifest.key)
-        )
-        with during("deleting chunks from the docstore"):
-            records = (
-                record
-                for manifest in manifests
-                for version in manifest.leftovers
-                for record in version.docstore_keys(manifest.key)
-            )
-            for some in _batches(records, self.batch_size):
-                yield from call(self.docstore.mdelete, self.docstore.amdelete, some)
 
 
 @dataclass
@@ -430,57 +256,32 @@ class _Source:
 
 
 @dataclass(frozen=True)
-class _Prepared:
-    """A document ready to be written."""
+class _SplitDocument(Prepared):
+    """A document that was split here.
 
-    doc_id: str
-    key: str
-    version: Version
-    text: str
-    spans: Sequence[Span]
-    metadata: dict[str, Any]
-    part_starts: Sequence[int]
-    part_metadata: Sequence[dict[str, Any]]
+    Attributes:
+        text: Its text.
+        part_starts: Where its parts start in it.
+        part_metadata: The parts' metadata, but what holds for all of them; empty if nothing else.
+    """
 
-    def records(self) -> Iterator[tuple[str, Document]]:
-        """The docstore's records: chunks, then pages of spans."""
-        name = self.version.name
-        for index, span in enumerate(self.spans):
-            text = self.text[span.start : span.end]
-            yield (
-                chunk_key(self.key, name, index),
-                Document(page_content=text, metadata=self._record_metadata(index, span)),
-            )
-        for page in range(self.version.pages):
-            some = self.spans[page * SPANS_PER_PAGE : (page + 1) * SPANS_PER_PAGE]
-            cuts = [*(span.start for span in some), some[-1].end]
-            yield (
-                spans_key(self.key, name, page),
-                Document(page_content="", metadata={"cuts": cuts}),
-            )
+    text: str = field(kw_only=True)
+    part_starts: Sequence[int] = field(kw_only=True)
+    part_metadata: Sequence[Changing] = field(kw_only=True)
 
-    def vectors(self) -> Iterator[Document]:
-        """What the vector store gets: the embedded text, with simple metadata."""
-        for index, span in enumerate(self.spans):
-            record = self._record_metadata(index, span)
-            metadata = chunk_metadata(self.metadata, record, self.version.name)
-            yield Document(
-                id=metadata[CHUNK_ID], page_content=span.embedded_text, metadata=metadata
-            )
+    @override
+    def text_of(self, index: int) -> str:
+        span = self.spans[index]
+        return self.text[span.start : span.end]
 
-    def _record_metadata(self, index: int, span: Span) -> dict[str, Any]:
-        metadata: dict[str, Any] = {
-            DOC_ID: self.doc_id,
-            CHUNK_INDEX: index,
-            START_INDEX: span.start,
-            END_INDEX: span.end,
-        }
-        if self.part_metadata:
-            metadata[FIRST] = self._metadata_at(span.start)
-            metadata[LAST] = self._metadata_at(span.end - 1)
-        return metadata
+    @override
+    def changing(self, index: int) -> tuple[Changing, Changing] | None:
+        if not self.part_metadata:
+            return None
+        span = self.spans[index]
+        return self._metadata_at(span.start), self._metadata_at(span.end - 1)
 
-    def _metadata_at(self, place: int) -> dict[str, Any]:
+    def _metadata_at(self, place: int) -> Changing:
         return self.part_metadata[bisect.bisect_right(self.part_starts, place) - 1]
 
 
@@ -576,32 +377,3 @@ def _identify(document: Document, doc_id: str | None) -> _Source:
             candidate = os.fspath(candidate)  # noqa: PLW2901
         return _Source(str(candidate), id_from_text=False, parts=[document])
     return _Source(digest(document.page_content), id_from_text=True, parts=[document])
-
-
-def _split_metadata(source: _Source) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What all parts agree on; and, part by part, the rest (empty if there is none)."""
-    place = f"metadata of document {source.doc_id!r}"
-    everything = [
-        {name: value for name, value in part.metadata.items() if name != DOC_ID}
-        for part in source.parts
-    ]
-    # Values are compared as they are stored: arrays and the like cannot be compared.
-    written = [
-        {name: encode_json({name: value}, place) for name, value in metadata.items()}
-        for metadata in everything
-    ]
-    names = dict.fromkeys(name for metadata in everything for name in metadata)
-    same = {name for name in names if len({metadata.get(name) for metadata in written}) == 1}
-    shared = {name: everything[0][name] for name in names if name in same}
-    if len(same) == len(names):
-        return shared, []
-    return shared, [
-        {name: value for name, value in metadata.items() if name not in same}
-        for metadata in everything
-    ]
-
-
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while batch := list(itertools.islice(iterator, size)):
-        yield batch

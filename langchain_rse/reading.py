@@ -108,7 +108,7 @@ def _within(
     """The windows of the current version, cut where the document ends."""
     if manifest.current is None:
         return []
-    name, chunks = manifest.current
+    name, chunks, _ = manifest.current
     return [
         Window(start, min(end, chunks))
         for start, end in windows.get((key, name), ())

@@ -34,6 +34,7 @@ __all__ = [
     "Manifest",
     "MissingRecordError",
     "Version",
+    "adopted_key",
     "chunk_key",
     "chunk_metadata",
     "digest",
@@ -42,6 +43,7 @@ __all__ = [
     "simple_metadata",
     "spans_key",
     "vector_id",
+    "vectors_key",
 ]
 
 DOC_ID = "doc_id"
@@ -70,7 +72,7 @@ RELEVANCE_FAILURE = "relevance_failure"
 """Metadata of a filtered document that is not judged: the reason."""
 
 SPANS_PER_PAGE = 512
-"""Chunks whose spans stand in one record of the docstore."""
+"""Chunks whose spans stand in one record of the docstore; and adopted vectors whose ids do."""
 
 _CHUNK_KEY = re.compile(r"([^/]+)/([^/]+)/([0-9]+)")
 _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
@@ -140,6 +142,16 @@ def spans_key(key: str, version: str, page: int) -> str:
     return f"{key}/{version}/spans/{page}"
 
 
+def vectors_key(key: str, version: str, page: int) -> str:
+    """The docstore key of a page of the ids of adopted vectors."""
+    return f"{key}/{version}/vectors/{page}"
+
+
+def adopted_key(vector: str) -> str:
+    """The docstore key of what an adopted vector stands for; ``vector`` is its id."""
+    return f"adopted/{digest(vector)}"
+
+
 def vector_id(key: str, version: str, index: int) -> str:
     """The id of a chunk in the vector store: a UUID, the one form that all of them accept."""
     return str(uuid.uuid5(_VECTOR_NAMESPACE, chunk_key(key, version, index)))
@@ -184,10 +196,13 @@ class Version(NamedTuple):
     Attributes:
         name: Digest of the text and of everything that shapes its chunks.
         chunks: Number of chunks.
+        adopted: Number of vectors that were there before, by other means; 0 if `RSEIndexer`
+            made the vectors, one a chunk.
     """
 
     name: str
     chunks: int
+    adopted: int = 0
 
     @property
     def pages(self) -> int:
@@ -195,13 +210,20 @@ class Version(NamedTuple):
         return -(-self.chunks // SPANS_PER_PAGE)
 
     def docstore_keys(self, key: str) -> Iterable[str]:
-        """All keys of this version in the docstore."""
+        """All keys of this version in the docstore, but those by adopted vectors."""
         yield from (chunk_key(key, self.name, index) for index in range(self.chunks))
         yield from (spans_key(key, self.name, page) for page in range(self.pages))
+        yield from self.vectors_keys(key)
+
+    def vectors_keys(self, key: str) -> Iterable[str]:
+        """The keys of the pages of ids of adopted vectors."""
+        pages = -(-self.adopted // SPANS_PER_PAGE)
+        return (vectors_key(key, self.name, page) for page in range(pages))
 
     def vector_ids(self, key: str) -> Iterable[str]:
-        """All ids of this version in the vector store."""
-        return (vector_id(key, self.name, index) for index in range(self.chunks))
+        """The ids of this version in the vector store, but those of adopted vectors."""
+        count = 0 if self.adopted else self.chunks
+        return (vector_id(key, self.name, index) for index in range(count))
 
 
 @dataclass(frozen=True)
@@ -278,5 +300,5 @@ class Manifest:
 
 
 def _version(fields: Sequence[Any]) -> Version:
-    name, chunks = fields
-    return Version(str(name), int(chunks))
+    name, chunks, adopted = fields
+    return Version(str(name), int(chunks), int(adopted))

@@ -1,0 +1,355 @@
+"""Writing prepared documents into the two stores, so that they never disagree."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import VectorStore
+
+from langchain_rse._steps import Steps, call, during
+from langchain_rse.docstores import encode_json
+from langchain_rse.schema import (
+    CHUNK_ID,
+    CHUNK_INDEX,
+    DOC_ID,
+    END_INDEX,
+    FIRST,
+    LAST,
+    SPANS_PER_PAGE,
+    START_INDEX,
+    CorruptRecordError,
+    Manifest,
+    Version,
+    adopted_key,
+    chunk_key,
+    chunk_metadata,
+    document_key,
+    manifest_key,
+    spans_key,
+)
+from langchain_rse.splitting import Span
+
+__all__ = ["Changing", "Prepared", "Writer", "batches", "split_metadata"]
+
+T = TypeVar("T")
+
+Changing = Mapping[str, Any]
+"""Metadata that changes along a document, at one place."""
+
+
+@dataclass(frozen=True)
+class Prepared(ABC):
+    """A document ready to be written.
+
+    Attributes:
+        doc_id: Its id.
+        version: Name of this version and number of its chunks.
+        length: Characters of its text.
+        spans: The chunks' places, one after the other.
+        metadata: What holds for the whole document.
+        gaps: Numbers of spans whose text nobody has: they are no chunks.
+    """
+
+    doc_id: str
+    version: Version
+    length: int
+    spans: Sequence[Span]
+    metadata: Mapping[str, Any]
+    gaps: frozenset[int] = field(default=frozenset(), kw_only=True)
+
+    @property
+    def key(self) -> str:
+        """Its key in the docstore."""
+        return document_key(self.doc_id)
+
+    @abstractmethod
+    def text_of(self, index: int) -> str:
+        """The text of a span."""
+
+    @abstractmethod
+    def changing(self, index: int) -> tuple[Changing, Changing] | None:
+        """Metadata at a span's first and last character; None if none changes."""
+
+    def records(self) -> Iterator[tuple[str, Document]]:
+        """The docstore's records: chunks, then pages of spans."""
+        name = self.version.name
+        for index, span in enumerate(self.spans):
+            if index not in self.gaps:
+                yield (
+                    chunk_key(self.key, name, index),
+                    Document(
+                        page_content=self.text_of(index),
+                        metadata=self._record_metadata(index, span),
+                    ),
+                )
+        for page in range(self.version.pages):
+            first = page * SPANS_PER_PAGE
+            some = self.spans[first : first + SPANS_PER_PAGE]
+            metadata = {"cuts": [*(span.start for span in some), some[-1].end]}
+            gaps = [number for number in range(len(some)) if first + number in self.gaps]
+            if gaps:
+                metadata["gaps"] = gaps
+            yield spans_key(self.key, name, page), Document(page_content="", metadata=metadata)
+
+    def vectors(self) -> Iterator[Document]:
+        """What the vector store gets: the embedded text, with simple metadata."""
+        for index, span in enumerate(self.spans):
+            record = self._record_metadata(index, span)
+            metadata = chunk_metadata(self.metadata, record, self.version.name)
+            yield Document(
+                id=metadata[CHUNK_ID], page_content=span.embedded_text, metadata=metadata
+            )
+
+    def _record_metadata(self, index: int, span: Span) -> dict[str, Any]:
+        metadata: dict[str, Any] = {
+            DOC_ID: self.doc_id,
+            CHUNK_INDEX: index,
+            START_INDEX: span.start,
+            END_INDEX: span.end,
+        }
+        if (changing := self.changing(index)) is not None:
+            metadata[FIRST], metadata[LAST] = changing
+        return metadata
+
+
+class Writer:
+    """Writes, replaces and deletes documents in a vector store and a docstore.
+
+    Args:
+        vectorstore: Where the chunks are embedded.
+        docstore: Where their texts stand.
+        batch_size: Items in one call of a store, at least 1.
+    """
+
+    def __init__(
+        self, vectorstore: VectorStore, docstore: BaseStore[str, Document], batch_size: int
+    ) -> None:
+        self.vectorstore = vectorstore
+        self.docstore = docstore
+        self.batch_size = batch_size
+
+    def write(self, documents: Sequence[Prepared]) -> Steps[None]:
+        """Write documents whose current version is another one, and finish what was begun.
+
+        The manifest announces the version, before its records and vectors are written; the
+        next one makes it current; then the former version is removed.
+        """
+        stored = yield from self.manifests([document.key for document in documents])
+        new: list[Prepared] = []
+        announced: list[Manifest] = []
+        unfinished: list[Manifest] = []
+        begun: list[Iterable[str]] = []
+        for document, manifest in zip(documents, stored, strict=True):
+            known = Manifest(document.doc_id) if manifest is None else manifest
+            if known.current == document.version:
+                if known.leftovers:
+                    unfinished.append(known)
+                continue
+            if document.version in known.leftovers:
+                begun.append(document.version.vector_ids(document.key))
+            others = known.without([document.version])
+            announced.append(replace(others, leftovers=(*others.leftovers, document.version)))
+            new.append(document)
+        # Given ids that it has, FAISS breaks, and LanceDB keeps both: queries see one of them,
+        # but count both as candidates.
+        yield from self._delete_vectors(itertools.chain.from_iterable(begun), to_add=True)
+        if new:
+            yield from self._set_manifests(announced)
+            yield from self._set_records(
+                itertools.chain.from_iterable(document.records() for document in new)
+            )
+            yield from self._add_vectors(
+                itertools.chain.from_iterable(document.vectors() for document in new)
+            )
+            current = [
+                Manifest(
+                    doc_id=document.doc_id,
+                    current=document.version,
+                    leftovers=manifest.without([document.version]).versions,
+                    length=document.length,
+                    metadata=dict(document.metadata),
+                )
+                for document, manifest in zip(new, announced, strict=True)
+            ]
+            yield from self._set_manifests(current)
+            unfinished += [manifest for manifest in current if manifest.leftovers]
+        if unfinished:
+            yield from self._remove_leftovers(unfinished)
+            yield from self._set_manifests(
+                [replace(manifest, leftovers=()) for manifest in unfinished]
+            )
+
+    def delete(self, ids: Sequence[str]) -> Steps[list[str]]:
+        """Delete documents, the vectors first; return the ids of those that were there."""
+        if isinstance(ids, str):
+            raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
+        wanted = list(dict.fromkeys(ids))
+        found = yield from self.manifests([document_key(doc_id) for doc_id in wanted])
+        # Without a current version no query sees the document any more, and adding it
+        # again after a crash does not take it for complete.
+        doomed = [
+            replace(manifest, current=None, leftovers=tuple(manifest.versions))
+            for manifest in found
+            if manifest is not None
+        ]
+        if doomed:
+            yield from self._set_manifests(doomed)
+            yield from self._remove_leftovers(doomed)
+            with during("deleting manifests from the docstore"):
+                for some in batches((manifest_key(m.key) for m in doomed), self.batch_size):
+                    yield from call(self.docstore.mdelete, self.docstore.amdelete, some)
+        return [manifest.doc_id for manifest in doomed]
+
+    def manifests(self, keys: Sequence[str]) -> Steps[list[Manifest | None]]:
+        """Read the manifests of documents by their keys."""
+        manifests: list[Manifest | None] = []
+        with during("reading manifests from the docstore"):
+            for some in batches((manifest_key(key) for key in keys), self.batch_size):
+                records = yield from call(self.docstore.mget, self.docstore.amget, some)
+                manifests += [
+                    None if record is None else Manifest.from_document(record, key)
+                    for key, record in zip(some, records, strict=True)
+                ]
+        return manifests
+
+    def _set_manifests(self, manifests: Iterable[Manifest]) -> Steps[None]:
+        yield from self._set_records(
+            (manifest_key(manifest.key), manifest.to_document()) for manifest in manifests
+        )
+
+    def _set_records(self, records: Iterable[tuple[str, Document]]) -> Steps[None]:
+        with during("writing to the docstore"):
+            for some in batches(records, self.batch_size):
+                yield from call(self.docstore.mset, self.docstore.amset, some)
+
+    def _add_vectors(self, vectors: Iterable[Document]) -> Steps[None]:
+        store = self.vectorstore
+        with during(f"adding vectors to {type(store).__name__}"):
+            for some in batches(vectors, self.batch_size):
+                ids = [str(document.id) for document in some]
+                kept = yield from call(store.add_documents, store.aadd_documents, some, ids=ids)
+                if kept and list(kept) != ids:  # some return nothing at all
+                    raise ValueError(
+                        f"{type(store).__name__} did not keep the ids it was given, so its vectors "
+                        "could never be replaced or deleted; use a store that does"
+                    )
+
+    def _delete_vectors(self, vectors: Iterable[str], *, to_add: bool = False) -> Steps[None]:
+        """Delete those of the vectors that are there: after a crash, it may be some of them.
+
+        Args:
+            vectors: Their ids.
+            to_add: They will be added next, so those that could not be deleted do no harm.
+        """
+        store = self.vectorstore
+        with during(f"deleting vectors from {type(store).__name__}"):
+            for some in batches(vectors, self.batch_size):
+                try:
+                    yield from self._delete_all(some)
+                except (AttributeError, LookupError, RuntimeError, ValueError):
+                    # FAISS deletes nothing if one is not there; LanceDB and Milvus fail before
+                    # anything was added.
+                    there = yield from self._existing(some)
+                    if there is None and to_add:
+                        continue
+                    if there is None or len(there) == len(some):
+                        raise
+                    if there:
+                        yield from self._delete_all(there)
+
+    def _delete_all(self, ids: list[str]) -> Steps[None]:
+        store = self.vectorstore
+        if (yield from call(store.delete, store.adelete, ids)) is False:
+            raise RuntimeError(
+                f"{type(store).__name__} could not delete vectors (its log may say why); call "
+                "again to delete what is left"
+            )
+
+    def _existing(self, ids: list[str]) -> Steps[list[str] | None]:
+        """Those of the vectors that are there; None if the store cannot tell."""
+        store = self.vectorstore
+        try:
+            found = yield from call(store.get_by_ids, store.aget_by_ids, ids)
+        except NotImplementedError:
+            return None
+        there = {document.id for document in found}
+        return None if None in there else [vector for vector in ids if vector in there]
+
+    def _remove_leftovers(self, manifests: Sequence[Manifest]) -> Steps[None]:
+        vectors: list[Iterable[str]] = []
+        records: list[Iterable[str]] = []
+        for manifest in manifests:
+            kept: set[str] = set()
+            is_adopted = manifest.current is not None and manifest.current.adopted > 0
+            if manifest.current and is_adopted:
+                kept.update((yield from self.adopted_vectors(manifest, manifest.current)))
+            for version in manifest.leftovers:
+                adopted = yield from self.adopted_vectors(manifest, version)
+                gone = [vector for vector in adopted if vector not in kept]
+                vectors.append(version.vector_ids(manifest.key))
+                if not is_adopted:  # else nothing was replaced: the index was read again
+                    vectors.append(gone)
+                # The list of vectors goes last: it says what is left to do.
+                records += [map(adopted_key, gone), version.docstore_keys(manifest.key)]
+        yield from self._delete_vectors(itertools.chain.from_iterable(vectors))
+        with during("deleting chunks from the docstore"):
+            for some in batches(itertools.chain.from_iterable(records), self.batch_size):
+                yield from call(self.docstore.mdelete, self.docstore.amdelete, some)
+
+    def adopted_vectors(self, manifest: Manifest, version: Version) -> Steps[list[str]]:
+        """The ids of the vectors that a version was adopted from, as far as they are recorded."""
+        vectors: list[str] = []
+        with during("reading the ids of vectors from the docstore"):
+            for some in batches(version.vectors_keys(manifest.key), self.batch_size):
+                found = yield from call(self.docstore.mget, self.docstore.amget, some)
+                for key, record in zip(some, found, strict=True):
+                    if record is None:  # a call was cut off
+                        continue
+                    ids = record.metadata.get("ids")
+                    if not isinstance(ids, list):
+                        raise CorruptRecordError(
+                            f"the docstore's record {key!r} of document {manifest.doc_id!r} does "
+                            "not hold ids of vectors; delete this key and adopt the index again"
+                        )
+                    vectors += ids
+        return vectors
+
+
+def split_metadata(
+    parts: Sequence[Mapping[str, Any]], place: str
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What all parts of a document agree on; and, part by part, the rest (empty if none).
+
+    Args:
+        parts: The parts' metadata.
+        place: Names the document in errors.
+
+    Raises:
+        TypeError: If a value cannot be kept.
+    """
+    # Values are compared as they are stored: arrays and the like cannot be compared.
+    written = [
+        {name: encode_json({name: value}, place) for name, value in metadata.items()}
+        for metadata in parts
+    ]
+    names = dict.fromkeys(name for metadata in parts for name in metadata)
+    same = {name for name in names if len({metadata.get(name) for metadata in written}) == 1}
+    shared = {name: parts[0][name] for name in names if name in same}
+    if len(same) == len(names):
+        return shared, []
+    return shared, [
+        {name: value for name, value in metadata.items() if name not in same} for metadata in parts
+    ]
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of so many items; the last may be shorter."""
+    iterator = iter(items)
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch
