@@ -1,5 +1,6 @@
 """Relevant Segment Extraction for LangChain: passages instead of fragments."""
 
+from langchain_rse.adopting import Adoption, AdoptionError, ExistingIndex
 from langchain_rse.config import PRESETS, RSEConfig
 from langchain_rse.docstores import JSONDocStore, SQLDocStore
 from langchain_rse.indexing import RSEIndexer
@@ -9,8 +10,11 @@ from langchain_rse.splitting import SplittingError
 
 __all__ = [
     "PRESETS",
+    "Adoption",
+    "AdoptionError",
     "CandidateError",
     "CorruptRecordError",
+    "ExistingIndex",
     "JSONDocStore",
     "MissingRecordError",
     "RSEConfig",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._steps import Steps, call, during
@@ -22,7 +23,9 @@ from langchain_rse.schema import (
     VERSION,
     CandidateError,
     CorruptRecordError,
+    adopted_key,
     document_key,
+    vector_of,
 )
 from langchain_rse.scoring import Floats, lexical_scores
 from langchain_rse.selection import lexical_relevance, relevance_of
@@ -37,6 +40,7 @@ __all__ = [
     "grouped",
     "is_current",
     "number_of",
+    "placed",
     "recognize",
     "score_of",
     "search",
@@ -204,6 +208,42 @@ def check_search_kwargs(search_kwargs: Mapping[str, Any]) -> None:
         )
 
 
+def placed(
+    docstore: BaseStore[str, Document], candidates: Sequence[Candidate]
+) -> Steps[tuple[list[Candidate], bool]]:
+    """Tell candidates of an adopted index which chunks they are, by the ids of their vectors.
+
+    Args:
+        docstore: The docstore.
+        candidates: The candidates. Those that `RSEIndexer` wrote know what they are; without
+            others, nothing is read.
+
+    Returns:
+        The candidates with the metadata that they lacked, without those that stand for
+        nothing; and whether the docstore knew some of them and not others.
+    """
+    foreign = {
+        number: vector
+        for number, (document, _) in enumerate(candidates)
+        if VERSION not in document.metadata and (vector := vector_of(document)) is not None
+    }
+    if not foreign:
+        return list(candidates), False
+    keys = [adopted_key(vector) for vector in foreign.values()]
+    with during("reading from the docstore which chunks the candidates are"):
+        records = yield from call(docstore.mget, docstore.amget, keys)
+    places = dict(zip(foreign, records, strict=True))
+    known: list[Candidate] = []
+    for number, (document, score) in enumerate(candidates):
+        place = places.get(number)
+        if place is None:
+            known.append((document, score))
+        elif place.metadata.get(DOC_ID) is not None:
+            metadata = {**document.metadata, **place.metadata}
+            known.append((document.model_copy(update={"metadata": metadata}), score))
+    return known, None in records and any(record is not None for record in records)
+
+
 def recognize(found: Found) -> list[Hit]:
     """Recognize the candidates; a chunk that comes twice counts once, at its better rank."""
     hits: dict[_Place, Hit] = {}
@@ -250,9 +290,10 @@ def _identifying(document: Document, name: str, kind: type[T], number: int) -> T
     if not isinstance(value, kind) or isinstance(value, bool) or negative or value == "":
         raise CandidateError(
             f"candidate {number} (id {document.id!r}) has {name}={value!r} in its metadata; RSE "
-            "needs to know which chunk of which document it is. Was the index built by other "
-            "means? Build it with RSERetriever.add_documents or RSEIndexer; a retriever or "
-            "reranker in between must keep the metadata"
+            "needs to know which chunk of which document it is. Was it written by other means? "
+            "Bring such an index in with RSERetriever.from_existing, and again when it has "
+            "grown; or write it with RSERetriever.add_documents or RSEIndexer. A retriever or "
+            "reranker in between must keep ids and metadata"
         )
     return value
 

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from langchain_rse._progress import progress_bar
 from langchain_rse._steps import Call, Steps, arun, compute, during, run
+from langchain_rse.adopting import Adoption, ExistingIndex, adopt, list_chunks
 from langchain_rse.docstores import as_docstore, encode_json
 from langchain_rse.schema import DOC_ID, Version, digest
 from langchain_rse.splitting import Splitter, SplittingError, split_spans
@@ -154,6 +155,56 @@ class RSEIndexer:
     async def adelete(self, ids: Sequence[str]) -> list[str]:
         """Like `delete`, async."""
         return await arun(self._writer.delete(ids))
+
+    def adopt(
+        self,
+        index: ExistingIndex,
+        *,
+        documents: Iterable[Document] | None = None,
+        show_progress: bool = False,
+    ) -> Adoption:
+        """Bring in an index that the vector store holds already, without embedding anything.
+
+        The vector store is read out page by page and not written to. The docstore gets the
+        documents, put together from their chunks, and a record for each vector. Calling again
+        brings in what has been added or changed since.
+
+        An adopted document can be deleted, or replaced by adding it: its vectors then go.
+
+        Args:
+            index: What the metadata of the store's chunks says.
+            documents: The store's chunks with their ids, as it lists them, for stores that are
+                not known here. Known are Chroma, FAISS, InMemoryVectorStore, PGVector and
+                QdrantVectorStore.
+            show_progress: Show progress bars; needs tqdm.
+
+        Returns:
+            What was adopted, and what came up: overlap, gaps, duplicates.
+
+        Raises:
+            AdoptionError: If chunks cannot be put together, unless
+                ``index.on_error="skip"``.
+            TypeError: If the store is not known and ``documents`` is not given.
+            ValueError: If ``index.in_store_order`` is set and the store has no order.
+            CorruptRecordError: If the docstore's record of a document cannot be read.
+        """
+        return run(self._adopt(index, documents, show_progress=show_progress))
+
+    async def aadopt(
+        self,
+        index: ExistingIndex,
+        *,
+        documents: Iterable[Document] | None = None,
+        show_progress: bool = False,
+    ) -> Adoption:
+        """Like `adopt`, async."""
+        return await arun(self._adopt(index, documents, show_progress=show_progress))
+
+    def _adopt(
+        self, index: ExistingIndex, documents: Iterable[Document] | None, *, show_progress: bool
+    ) -> Steps[Adoption]:
+        listing = list_chunks(self.vectorstore, documents, self.batch_size)
+        return adopt(self._writer, listing, index, show_progress=show_progress)
 
     # Reading ahead
 

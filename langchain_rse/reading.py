@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from langchain_core.documents import Document
@@ -94,11 +95,16 @@ def read_layouts(
         if record is not None:
             manifest = Manifest.from_document(record, manifest_key(key))
             layouts[key] = Layout(manifest, _within(manifest, windows, key), {})
+    gaps: dict[str, list[int]] = {}
     for (key, version, page), place in page_keys.items():
         layout = layouts[key]
         current = layout.manifest.current if layout else None
         if layout and current and current.name == version and page < current.pages:
-            layout.pages[page] = _cuts(found[place], place, layout.manifest, page)
+            layout.pages[page], some = _spans(found[place], place, layout.manifest, page)
+            gaps.setdefault(key, []).extend(some)
+    for key, some in gaps.items():
+        if some and (layout := layouts[key]):
+            layouts[key] = replace(layout, windows=_between(layout.windows, sorted(some)))
     return layouts
 
 
@@ -116,7 +122,19 @@ def _within(
     ]
 
 
-def _cuts(record: Document | None, place: str, manifest: Manifest, page: int) -> NDArray[np.int64]:
+def _between(windows: Sequence[Window], gaps: Sequence[int]) -> list[Window]:
+    """The windows without the gaps in them: no segment lies across one."""
+    parts = []
+    for start, end in windows:
+        cuts = [start - 1, *(gap for gap in gaps if start <= gap < end), end]
+        parts += [Window(a + 1, b) for a, b in itertools.pairwise(cuts) if a + 1 < b]
+    return parts
+
+
+def _spans(
+    record: Document | None, place: str, manifest: Manifest, page: int
+) -> tuple[NDArray[np.int64], list[int]]:
+    """The cuts of a page of spans, and the numbers of those that are gaps."""
     chunks = manifest.current.chunks if manifest.current else 0
     expected = min(SPANS_PER_PAGE, chunks - page * SPANS_PER_PAGE) + 1
     try:
@@ -125,12 +143,13 @@ def _cuts(record: Document | None, place: str, manifest: Manifest, page: int) ->
         cuts = np.asarray(record.metadata["cuts"], dtype=np.int64)
         if cuts.shape != (expected,) or (np.diff(cuts) <= 0).any():
             raise ValueError(f"it does not hold {expected} rising numbers")  # noqa: TRY301
+        gaps = [page * SPANS_PER_PAGE + int(gap) for gap in record.metadata.get("gaps", ())]
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptRecordError(
             f"the docstore's record {place!r} of document {manifest.doc_id!r} cannot be used: "
             f"{error}. Delete the document and add it again"
         ) from error
-    return cuts
+    return cuts, gaps
 
 
 def read_chunks(

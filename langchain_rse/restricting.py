@@ -54,7 +54,10 @@ def restricted(layout: Layout, chunks: Iterable[int], settings: QuerySettings) -
 
 
 def _by_chunk(layout: Layout, settings: QuerySettings) -> bool:
-    whole = {DOC_ID, *layout.manifest.metadata}
+    whole = set(layout.manifest.metadata)
+    current = layout.manifest.current
+    if current and not current.adopted:  # an adopted store's field of this name may be another
+        whole.add(DOC_ID)
     return any(
         field not in whole
         for name, given in settings.search_kwargs.items()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -26,7 +27,9 @@ from pydantic import (
 from typing_extensions import Self, override
 
 from langchain_rse._steps import Steps, arun, call, during, run
+from langchain_rse.adopting import Adoption, ExistingIndex
 from langchain_rse.candidates import (
+    Candidate,
     Found,
     Hit,
     best_documents,
@@ -34,6 +37,7 @@ from langchain_rse.candidates import (
     considered,
     grouped,
     is_current,
+    placed,
     recognize,
     score_of,
     search,
@@ -131,6 +135,109 @@ class RSERetriever(QuerySettings, BaseRetriever):
             raise ValueError(f"give exactly one of vectorstore and base_retriever; got {given}")
         self._check_hybrid(self.hybrid, self.search_kwargs)
         return self
+
+    @classmethod
+    def from_existing(
+        cls,
+        vectorstore: VectorStore,
+        docstore: BaseStore[str, Any],
+        *,
+        doc_id_key: str,
+        chunk_index_key: str | None = None,
+        start_index_key: str | None = None,
+        page_key: str | None = None,
+        in_store_order: bool = False,
+        chunk_overlap: int | None = None,
+        separator: str = "\n",
+        on_error: Literal["raise", "skip"] = "raise",
+        documents: Iterable[Document] | None = None,
+        show_progress: bool = False,
+        **fields: Any,  # noqa: ANN401 - of any type
+    ) -> Self:
+        """Make a retriever over an index that other means have built; nothing is embedded.
+
+        Reads out the vector store and writes to the docstore what segments are made of, see
+        `RSEIndexer.adopt`. That is needed once, and again when the index has changed by other
+        means: a plain ``RSERetriever`` with the same two stores then knows the index as well.
+
+        At least one of ``chunk_index_key``, ``start_index_key``, ``page_key`` and
+        ``in_store_order`` has to say in which order the chunks of a document stand.
+
+        Args:
+            vectorstore: The store. It is read only.
+            docstore: Where the chunks' texts will stand. One docstore, one vector store.
+            doc_id_key: The metadata field that names a chunk's document, such as ``"source"``.
+            chunk_index_key: The field with its number in the document, or in the page if there
+                is ``page_key``.
+            start_index_key: The field with its first character there, such as
+                ``"start_index"``: the most exact.
+            page_key: The field with its page's number, such as ``"page"``.
+            in_store_order: Whether chunks that these do not put in order stand in the order
+                in which they were added.
+            chunk_overlap: The most characters that neighboring chunks share; None finds out.
+            separator: What is put between chunks that were stripped of the white space
+                between them.
+            on_error: ``"raise"``, or ``"skip"`` documents that cannot be put together.
+            documents: The store's chunks with their ids, for stores that cannot be read out.
+            show_progress: Show progress bars; needs tqdm.
+            **fields: Fields of the retriever.
+
+        Returns:
+            The retriever.
+
+        Raises:
+            ValueError: If the arguments give no order, or are out of their range.
+            AdoptionError: If chunks cannot be put together.
+            TypeError: If the store cannot be read out and ``documents`` is not given.
+
+        Warns:
+            UserWarning: If text is missing between chunks, or documents were skipped.
+
+        Example:
+            .. code-block:: python
+
+                retriever = RSERetriever.from_existing(
+                    Chroma(persist_directory="kb", embedding_function=embeddings),
+                    SQLDocStore("sqlite:///kb/chunks.db"),
+                    doc_id_key="source",
+                    page_key="page",
+                    in_store_order=True,
+                )
+        """
+        retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
+        index = ExistingIndex(
+            doc_id_key=doc_id_key,
+            chunk_index_key=chunk_index_key,
+            start_index_key=start_index_key,
+            page_key=page_key,
+            in_store_order=in_store_order,
+            chunk_overlap=chunk_overlap,
+            separator=separator,
+            on_error=on_error,
+        )
+        indexer = retriever._indexer()
+        _warn(indexer.adopt(index, documents=documents, show_progress=show_progress))
+        return retriever
+
+    @classmethod
+    async def afrom_existing(
+        cls,
+        vectorstore: VectorStore,
+        docstore: BaseStore[str, Any],
+        *,
+        doc_id_key: str,
+        documents: Iterable[Document] | None = None,
+        show_progress: bool = False,
+        **arguments: Any,  # noqa: ANN401 - of any type
+    ) -> Self:
+        """Like `from_existing`, async; with the same arguments."""
+        known = {field.name for field in dataclasses.fields(ExistingIndex)}
+        given = {name: arguments.pop(name) for name in known & arguments.keys()}
+        retriever = cls(vectorstore=vectorstore, docstore=docstore, **arguments)
+        index = ExistingIndex(doc_id_key=doc_id_key, **given)
+        indexer = retriever._indexer()
+        _warn(await indexer.aadopt(index, documents=documents, show_progress=show_progress))
+        return retriever
 
     def _check_hybrid(self, hybrid: float, search_kwargs: Mapping[str, Any]) -> None:
         if not hybrid:
@@ -351,22 +458,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     def fetch(self, query: str, settings: QuerySettings, callbacks: Callbacks) -> Steps[Found]:
         """The candidates of all sides, best first, after the reranker."""
-        if self.vectorstore is not None:
-            candidates = yield from search(
-                self.vectorstore, query, settings.fetch_k, settings.search_kwargs
-            )
-        else:
-            retriever: Any = self.base_retriever
-            with during(f"asking {type(retriever).__name__} for candidates"):
-                documents = yield from call(
-                    retriever.invoke,
-                    retriever.ainvoke,
-                    query,
-                    config={"callbacks": callbacks},
-                    **settings.search_kwargs,
-                )
-            candidates = [(document, score_of(document)) for document in documents]
-            candidates = candidates[: settings.fetch_k]
+        for _ in range(_ATTEMPTS):
+            given = yield from self._search(query, settings, callbacks)
+            candidates, unknown = yield from placed(self.docstore, given)
+            if not unknown:  # else some may have been replaced since they were found
+                break
         found = Found(candidates)
         if settings.hybrid:
             lexical = yield from search_words(
@@ -375,8 +471,26 @@ class RSERetriever(QuerySettings, BaseRetriever):
             found = Found(candidates, lexical)
         if self.reranker is None or not (found.candidates or found.lexical):
             return found
-        given = [(document, None) for document in found.documents()]
-        return found.reranked((yield from rerank(self.reranker, given, query, callbacks)))
+        unscored = [(document, None) for document in found.documents()]
+        return found.reranked((yield from rerank(self.reranker, unscored, query, callbacks)))
+
+    def _search(
+        self, query: str, settings: QuerySettings, callbacks: Callbacks
+    ) -> Steps[list[Candidate]]:
+        if self.vectorstore is not None:
+            return (
+                yield from search(self.vectorstore, query, settings.fetch_k, settings.search_kwargs)
+            )
+        retriever: Any = self.base_retriever
+        with during(f"asking {type(retriever).__name__} for candidates"):
+            documents = yield from call(
+                retriever.invoke,
+                retriever.ainvoke,
+                query,
+                config={"callbacks": callbacks},
+                **settings.search_kwargs,
+            )
+        return [(document, score_of(document)) for document in documents[: settings.fetch_k]]
 
     def _select_documents(
         self, query: str, hits: list[Hit], settings: QuerySettings
@@ -426,6 +540,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
             )
             for key, layout in known.items()
         }
+
+
+def _warn(adoption: Adoption) -> None:
+    if warning := adoption.warning():
+        warnings.warn(warning, stacklevel=3)
 
 
 def _configurable(config: RunnableConfig | None) -> dict[str, Any]:

@@ -43,6 +43,7 @@ __all__ = [
     "simple_metadata",
     "spans_key",
     "vector_id",
+    "vector_of",
     "vectors_key",
 ]
 
@@ -150,6 +151,12 @@ def vectors_key(key: str, version: str, page: int) -> str:
 def adopted_key(vector: str) -> str:
     """The docstore key of what an adopted vector stands for; ``vector`` is its id."""
     return f"adopted/{digest(vector)}"
+
+
+def vector_of(document: Document) -> str | None:
+    """The id of a chunk in the vector store, as it comes from there; None if it is not told."""
+    vector = document.id or document.metadata.get("_id")  # Qdrant's comes as metadata
+    return None if vector is None else str(vector)
 
 
 def vector_id(key: str, version: str, index: int) -> str:

@@ -161,7 +161,7 @@ class Writer:
         yield from self._delete_vectors(itertools.chain.from_iterable(begun), to_add=True)
         if new:
             yield from self._set_manifests(announced)
-            yield from self._set_records(
+            yield from self.set_records(
                 itertools.chain.from_iterable(document.records() for document in new)
             )
             yield from self._add_vectors(
@@ -219,11 +219,12 @@ class Writer:
         return manifests
 
     def _set_manifests(self, manifests: Iterable[Manifest]) -> Steps[None]:
-        yield from self._set_records(
+        yield from self.set_records(
             (manifest_key(manifest.key), manifest.to_document()) for manifest in manifests
         )
 
-    def _set_records(self, records: Iterable[tuple[str, Document]]) -> Steps[None]:
+    def set_records(self, records: Iterable[tuple[str, Document]]) -> Steps[None]:
+        """Write records to the docstore."""
         with during("writing to the docstore"):
             for some in batches(records, self.batch_size):
                 yield from call(self.docstore.mset, self.docstore.amset, some)
