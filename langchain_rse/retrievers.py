@@ -149,6 +149,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         in_store_order: bool = False,
         chunk_overlap: int | None = None,
         separator: str = "\n",
+        texts: BaseStore[str, Document] | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         documents: Iterable[Document] | None = None,
         show_progress: bool = False,
@@ -160,8 +161,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         `RSEIndexer.adopt`. That is needed once, and again when the index has changed by other
         means: a plain ``RSERetriever`` with the same two stores then knows the index as well.
 
-        At least one of ``chunk_index_key``, ``start_index_key``, ``page_key`` and
-        ``in_store_order`` has to say in which order the chunks of a document stand.
+        At least one of ``chunk_index_key``, ``start_index_key``, ``page_key``,
+        ``in_store_order`` and ``texts`` has to say in which order the chunks of a document stand.
 
         Args:
             vectorstore: The store. It is read only.
@@ -177,6 +178,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
             chunk_overlap: The most characters that neighboring chunks share; None finds out.
             separator: What is put between chunks that were stripped of the white space
                 between them.
+            texts: A store of the documents' whole texts by their ids, such as the docstore of a
+                ``ParentDocumentRetriever``: chunks are then found in the text.
             on_error: ``"raise"``, or ``"skip"`` documents that cannot be put together.
             documents: The store's chunks with their ids, for stores that cannot be read out.
             show_progress: Show progress bars; needs tqdm.
@@ -213,6 +216,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             in_store_order=in_store_order,
             chunk_overlap=chunk_overlap,
             separator=separator,
+            texts=texts,
             on_error=on_error,
         )
         indexer = retriever._indexer()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from langchain_core.documents import Document
 from typing_extensions import override
@@ -44,6 +45,8 @@ _PAGE_BREAK = "\n\n"
 _SURE_OVERLAP = 24
 _OFTEN = 0.1
 _SEED = 16
+# In a text that repeats itself, so many places of a chunk are looked at.
+_PLACES = 1_000
 _WORD = re.compile(r"[^\W_]")
 
 # What segments have of their own.
@@ -80,10 +83,19 @@ class Assembly:
         pieces: Its pieces, in any order.
         index: What the metadata says.
         report: Is told what comes up.
+        text: Its whole text, where that is known.
+
+    Raises:
+        AdoptionError: If the pieces contradict one another, or the text.
     """
 
     def __init__(
-        self, doc_id: str, pieces: Sequence[Piece], index: ExistingIndex, report: Adoption
+        self,
+        doc_id: str,
+        pieces: Sequence[Piece],
+        index: ExistingIndex,
+        report: Adoption,
+        text: str | None = None,
     ) -> None:
         self.doc_id = doc_id
         self._index = index
@@ -93,7 +105,11 @@ class Assembly:
         self._empty: list[str] = []
         self._base = 0  # where the page begins
         self._number: int | None = None  # of the piece before, contained ones included
-        ordered = self._checked(sorted(pieces, key=lambda piece: (piece.place, piece.number)))
+        ordered_pieces = sorted(pieces, key=lambda piece: (piece.place, piece.number))
+        if text is not None:
+            self._lay_into(text, ordered_pieces)
+            return
+        ordered = self._checked(ordered_pieces)
         self._stripped = not any(
             piece.text[:1].isspace() or piece.text[-1:].isspace() for piece, _ in ordered
         )
@@ -156,6 +172,58 @@ class Assembly:
             yield end if part is None else part.start
             if part is not None:
                 end = part.start + len(part.text)
+
+    # Where the text is known
+
+    def _lay_into(self, text: str, pieces: Sequence[Piece]) -> None:
+        """Find the pieces in the text; what lies between two belongs to the first."""
+        placed = sorted(
+            self._places(text, pieces), key=lambda found: (found[0], -len(found[1].text))
+        )
+        for start, piece in placed:
+            last = self._chunks[-1] if self._chunks else None
+            if last is None or start + len(piece.text) > last.reach:
+                if last is not None and last.reach > start:
+                    self._report.overlaps += 1
+                    self._report.overlap_characters += last.reach - start
+                self._chunks.append(_Chunk(start, "", piece, [piece.vector]))
+            elif last.start == start and last.piece.text == piece.text:
+                last.vectors.append(piece.vector)
+                self._report.duplicates += 1
+            else:
+                self._contain(piece, [piece.vector], last)
+        cuts = [0, *(chunk.start for chunk in self._chunks[1:]), len(text)]
+        for chunk, (start, end) in zip(self._chunks, itertools.pairwise(cuts), strict=False):
+            chunk.start, chunk.text = start, text[start:end]
+
+    def _places(self, text: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, Piece]]:
+        """Pieces with their places; those with the same text in the order in which they are."""
+        same: dict[str, list[Piece]] = {}
+        for piece in pieces:
+            if piece.text:
+                same.setdefault(piece.text, []).append(piece)
+            else:
+                self._empty.append(piece.vector)
+                self._report.contained += 1
+        found = {content: _occurrences(text, content) for content in same}
+        sure = _Covered(
+            (starts[0], starts[0] + len(content))
+            for content, starts in found.items()
+            if len(starts) == 1
+        )
+        for content, some in same.items():
+            starts = found[content]
+            if not starts:
+                raise AdoptionError(
+                    f"document {self.doc_id!r}: chunk {some[0].vector!r}, which begins "
+                    f"{content[:40]!r}, is not in the text that texts has of it: it is of another "
+                    "version, or its splitter changes text"
+                )
+            if len(starts) > len(some):  # an occurrence inside another chunk is likely that one's
+                starts = sorted(starts, key=lambda start: sure.has(start, start + len(content)))
+                starts = sorted(starts[: len(some)])
+            for number, piece in enumerate(some):
+                yield starts[min(number, len(starts) - 1)], piece
 
     # Before chunks are put together
 
@@ -305,8 +373,11 @@ class Assembly:
             return 0
         shared = _shared(before, after)
         content = _content(after[:shared])
-        likely = content >= _SURE_OVERLAP or (content and _is_whole(before, after, shared))
-        return shared if likely else 0
+        if content >= _SURE_OVERLAP:
+            return shared
+        # Of a few signs without a letter, most are alike.
+        telling = content > 0 or shared >= _SEED
+        return shared if telling and _is_whole(before, after, shared) else 0
 
     def _join(self, shared: int, last: _Chunk, piece: Piece, vectors: list[str]) -> None:
         """Add a piece that begins with so many characters of the last one."""
@@ -354,6 +425,34 @@ def _white_space(length: int) -> str:
 
 def _nested(before: Piece, piece: Piece) -> bool:
     return before.text.startswith(piece.text) or piece.text.startswith(before.text)
+
+
+def _occurrences(text: str, content: str) -> list[int]:
+    """Where a content begins in a text: its first so many places."""
+    starts: list[int] = []
+    at = text.find(content)
+    while at >= 0 and len(starts) < _PLACES:
+        starts.append(at)
+        at = text.find(content, at + 1)
+    return starts
+
+
+class _Covered:
+    """Tells whether a part of a text lies inside one of some others.
+
+    Args:
+        parts: The others, first character and the one after the last.
+    """
+
+    def __init__(self, parts: Iterable[tuple[int, int]]) -> None:
+        ordered = sorted(parts)
+        self._starts = [start for start, _ in ordered]
+        self._reach = list(itertools.accumulate((end for _, end in ordered), max))
+
+    def has(self, start: int, end: int) -> bool:
+        """Whether ``[start, end)`` lies inside one of them."""
+        before = bisect.bisect_right(self._starts, start)
+        return before > 0 and self._reach[before - 1] >= end
 
 
 def _agree(one: str, other: str) -> bool:

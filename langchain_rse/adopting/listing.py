@@ -120,10 +120,12 @@ class _Chroma(Listing):
 
 
 class _PGVector(Listing):
+    in_order = False  # rows are put where there is room
+
     def __init__(self, store: Any, page_size: int) -> None:  # noqa: ANN401 - PGVector
         self._store = store
         self._page_size = page_size
-        # Rows have no number; where they lie on the disk is the order in which they came.
+        # Ids have no order that an index serves for each collection; places on the disk do.
         self._last = "(0,0)"
 
     @override

@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal, get_args
 
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+
 __all__ = ["Adoption", "AdoptionError", "ExistingIndex", "Gap"]
 
 # So many gaps, and problems, are named in a warning.
@@ -36,6 +39,9 @@ class ExistingIndex:
             None finds out by the texts. Without ``start_index_key`` only.
         separator: What is put between neighboring chunks that were stripped of the white
             space between them. Without ``start_index_key`` only, which tells its length.
+        texts: A store of the documents' whole texts by their ids, such as the docstore of a
+            ``ParentDocumentRetriever`` if ``doc_id_key`` is its id. Chunks of documents that are
+            there need no order: their places are found in the text, which comes back as it is.
         on_error: What to do with documents that cannot be put together: ``"raise"`` an error,
             or ``"skip"`` them and report them; queries then pass over their chunks.
 
@@ -50,6 +56,7 @@ class ExistingIndex:
     in_store_order: bool = False
     chunk_overlap: int | None = None
     separator: str = "\n"
+    texts: BaseStore[str, Document] | None = None
     on_error: Literal["raise", "skip"] = "raise"
 
     def __post_init__(self) -> None:
@@ -67,16 +74,22 @@ class ExistingIndex:
             raise ValueError(f"separator must be a string; got {self.separator!r}")  # noqa: TRY004
         if self.on_error not in get_args(Literal["raise", "skip"]):
             raise ValueError(f"on_error must be 'raise' or 'skip'; got {self.on_error!r}")
-        if not (self.in_store_order or self._keys()):
+        if not (self.has_order or self.texts):
             raise ValueError(
                 "nothing says in which order the chunks stand: give chunk_index_key, "
-                "start_index_key or page_key; or in_store_order=True if the chunks of a document "
-                "were added in the order of its text"
+                "start_index_key or page_key; in_store_order=True if the chunks of a document were "
+                "added in the order of its text; or texts, a store of the documents' whole texts"
+            )
+        if not isinstance(self.texts, (BaseStore, type(None))):
+            raise ValueError(  # noqa: TRY004
+                f"texts must be a LangChain store of Documents; got {type(self.texts).__name__}"
             )
 
-    def _keys(self) -> list[str]:
+    @property
+    def has_order(self) -> bool:
+        """Whether anything but whole texts says in which order chunks stand."""
         keys = (self.page_key, self.chunk_index_key, self.start_index_key)
-        return [key for key in keys if key is not None]
+        return self.in_store_order or any(key is not None for key in keys)
 
 
 @dataclasses.dataclass(frozen=True)

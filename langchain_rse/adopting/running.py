@@ -86,7 +86,8 @@ def adopt(
     if index.in_store_order and not listing.in_order:
         raise ValueError(
             "in_store_order=True: this store does not list its chunks in the order in which they "
-            "were added; give chunk_index_key, start_index_key or page_key"
+            "were added; give chunk_index_key, start_index_key or page_key; or texts, a store of "
+            "the documents' whole texts"
         )
     with closing(_Spool()) as spool:
         run = _Run(writer, index, spool, Adoption())
@@ -161,17 +162,41 @@ class _Run:
         found = yield from compute(self._spool.chunks, key)
         report = Adoption()
         try:
-            document = yield from compute(self._assemble, found, report)
+            text = yield from self._text(self._reader.doc_id(found[0][1]))
+            document = yield from compute(self._assemble, found, report, text)
         except AdoptionError as error:
             self._note(error)
             yield from self._leave_out(self._reader.vector(chunk) for _, chunk in found)
             return None
         return document, report
 
-    def _assemble(self, found: Sequence[tuple[int, Document]], report: Adoption) -> AdoptedDocument:
+    def _text(self, doc_id: str) -> Steps[str | None]:
+        """The whole text of a document, where that is known."""
+        texts = self._index.texts
+        if texts is None:
+            return None
+        with during("reading whole texts"):
+            records: Sequence[object] = yield from call(texts.mget, texts.amget, [doc_id])
+        if isinstance(records[0], Document):
+            return records[0].page_content
+        if records[0] is not None:
+            raise AdoptionError(
+                f"texts has a {type(records[0]).__name__} for document {doc_id!r}; it must be a "
+                "store of Documents"
+            )
+        if not self._index.has_order:
+            raise AdoptionError(
+                f"texts has no document {doc_id!r}, and nothing else says in which order its "
+                "chunks stand"
+            )
+        return None
+
+    def _assemble(
+        self, found: Sequence[tuple[int, Document]], report: Adoption, text: str | None
+    ) -> AdoptedDocument:
         doc_id = self._reader.doc_id(found[0][1])
         pieces = [self._reader.piece(number, chunk) for number, chunk in found]
-        document = Assembly(doc_id, pieces, self._index, report).document()
+        document = Assembly(doc_id, pieces, self._index, report, text).document()
         if document is None:
             raise AdoptionError(f"document {doc_id!r} has no text: all its chunks are empty")
         return document

@@ -375,6 +375,60 @@ def test_a_filter_on_chunks_holds_for_adopted_ones(way: Way) -> None:
     assert sorted(index.texts(way, search_kwargs=everyone)) == ["one ", "three"]
 
 
+# Whole texts
+
+
+def whole(**texts: str) -> InMemoryStore:
+    store = InMemoryStore()
+    store.mset([(name, Document(text)) for name, text in texts.items()])
+    return store
+
+
+@settings(deadline=None)
+@given(
+    text=st.text("ab \n", min_size=1, max_size=100),
+    cuts=st.lists(st.tuples(st.integers(0, 99), st.integers(1, 30)), min_size=1, max_size=12),
+)
+def test_any_pieces_are_found_in_the_text(text: str, cuts: list[tuple[int, int]]) -> None:
+    pieces = [text[start : start + length] for start, length in cuts]
+    index = Index(chunk(piece) for piece in pieces)
+    if not any(pieces):
+        return
+    report = index.adopt(Way(None), ExistingIndex(doc_id_key="source", texts=whole(a=text)))
+    assert index.texts(Way(None)) == [text]
+    assert report.vectors == len(pieces)
+    assert report.gaps == []
+
+
+def test_equal_chunks_are_found_where_no_other_chunk_is(way: Way) -> None:
+    text = "Yes. A long answer: Yes. No? Yes."
+    index = Index([chunk("No? "), chunk("A long answer: Yes."), chunk("Yes."), chunk("Yes.")])
+    report = index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a=text)))
+    (segment,) = index.segments(way)
+    assert segment.page_content == text
+    assert [part["length"] for part in segment.metadata["rse"]["chunks"]] == [5, 20, 4, 4]
+    assert report.contained == report.duplicates == 0
+
+
+def test_documents_whose_whole_text_is_not_known_need_an_order(way: Way) -> None:
+    index = Index([*numbered("one", "two"), *numbered("three", "four", source="b")])
+    with pytest.raises(AdoptionError, match="texts has no document 'b'"):
+        index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a="one two")))
+    both = ExistingIndex(doc_id_key="source", texts=whole(a="one two"), chunk_index_key="number")
+    index.adopt(way, both)
+    assert sorted(index.texts(way)) == ["one two", "three\nfour"]
+
+
+def test_whole_texts_of_another_version_are_refused(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    with pytest.raises(AdoptionError, match=r"begins 'two', is not in the text .* another version"):
+        index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a="one, too")))
+    bytestore: Any = InMemoryByteStore()
+    bytestore.mset([("a", b"one two")])
+    with pytest.raises(AdoptionError, match="texts has a bytes for document 'a'"):
+        index.adopt(way, ExistingIndex(doc_id_key="source", texts=bytestore))
+
+
 # Gaps
 
 
@@ -562,6 +616,7 @@ def test_a_cut_off_replacement_of_an_adopted_document_is_completed(
         ({"in_store_order": True, "chunk_overlap": -1}, "chunk_overlap must be .* got -1"),
         ({"in_store_order": True, "chunk_overlap": True}, "chunk_overlap must be .* got True"),
         ({"in_store_order": True, "separator": None}, "separator must be a string; got None"),
+        ({"texts": {"a": "one"}}, "texts must be a LangChain store of Documents; got dict"),
         ({"in_store_order": True, "on_error": "warn"}, "on_error must be .* got 'warn'"),
     ],
 )

@@ -1,0 +1,202 @@
+"""Indexes that plain LangChain code built in real stores, adopted without embedding again."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from pydoc_data.topics import topics
+from typing import Any
+
+import pytest
+from langchain_classic.retrievers import ParentDocumentRetriever
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import VectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+from langchain_rse import RSERetriever, SQLDocStore
+from tests.integration_tests.vectorstores import CASES, Case, Place
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+NAMES = ["formatstrings", "strings", "import", "numeric-types"]
+TEXTS = {name: topics[name] for name in NAMES if name in topics}
+KNOWN = [
+    case
+    for case in CASES
+    if case.name
+    in {
+        "InMemoryVectorStore",
+        "Chroma disk cosine",
+        "Chroma server l2",
+        "FAISS l2",
+        "PGVector cosine",
+        "Qdrant in process dot",
+    }
+]
+IN_ORDER = [case for case in KNOWN if not case.name.startswith(("PGVector", "Qdrant"))]
+
+
+@pytest.fixture
+def opened(
+    request: pytest.FixtureRequest, tmp_path: Path, way: Way
+) -> Iterator[Callable[[Case], VectorStore]]:
+    with ExitStack() as stack:
+
+        def opener(case: Case) -> VectorStore:
+            place = Place(
+                folder=tmp_path,
+                embeddings=fakes.BagOfWords(),
+                is_async=way.is_async,
+                server=lambda name: str(request.getfixturevalue(f"{name}_url")),
+            )
+            return stack.enter_context(case.open(place))
+
+        yield opener
+
+
+def documents() -> list[Document]:
+    return [Document(text, metadata={"source": name}) for name, text in TEXTS.items()]
+
+
+def letters(text: str) -> str:
+    return "".join(text.split())
+
+
+def add(way: Way, store: VectorStore, chunks: list[Document]) -> None:
+    way.call(store.add_documents, store.aadd_documents, chunks)
+
+
+def adopted(way: Way, store: VectorStore, folder: Path, **index: Any) -> RSERetriever:
+    retriever: RSERetriever = way.call(
+        RSERetriever.from_existing,
+        RSERetriever.afrom_existing,
+        store,
+        SQLDocStore(f"sqlite:///{folder / 'adopted.db'}"),
+        config=fakes.EVERYTHING,
+        max_context_length=None,
+        fetch_k=2000,
+        **index,
+    )
+    return retriever
+
+
+def whole_texts(way: Way, retriever: RSERetriever) -> dict[str, str]:
+    """The text of each document, if one segment is all of it."""
+    segments = way.invoke(retriever, "what is a string")
+    assert len({segment.metadata["doc_id"] for segment in segments}) == len(segments)
+    return {segment.metadata["doc_id"]: segment.page_content for segment in segments}
+
+
+@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+@pytest.mark.parametrize("overlap", [0, 150])
+def test_chunks_of_a_plain_index_become_passages(
+    way: Way,
+    opened: Callable[[Case], VectorStore],
+    case: Case,
+    overlap: int,
+    tmp_path: Path,
+) -> None:
+    splitter = RecursiveCharacterTextSplitter(
+        chunk_size=700, chunk_overlap=overlap, add_start_index=True
+    )
+    store = opened(case)
+    add(way, store, splitter.split_documents(documents()))
+    retriever = adopted(way, store, tmp_path, doc_id_key="source", start_index_key="start_index")
+    found = whole_texts(way, retriever)
+    assert {name: letters(text) for name, text in found.items()} == {
+        name: letters(text) for name, text in TEXTS.items()
+    }
+    # A few segments for a question, and each is where it says it is.
+    for segment in way.invoke(retriever, "format specification", k=3, max_context_length=3000):
+        source = topics[segment.metadata["source"]]
+        place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
+        assert letters(source[place]) == letters(segment.page_content)
+    # From here on it is an index like any other.
+    way.add(retriever, [Document("A new text on strings.", metadata={"source": "strings"})])
+    way.delete(retriever, ["import"])
+    found = whole_texts(way, retriever)
+    assert found["strings"] == "A new text on strings."
+    assert "import" not in found
+    way.delete(retriever, list(TEXTS))
+    assert way.invoke(retriever, "what is a string") == []
+    assert way.call(store.similarity_search, store.asimilarity_search, "what is a string") == []
+
+
+@pytest.mark.parametrize("case", IN_ORDER, ids=lambda case: case.name)
+def test_chunks_without_places_are_taken_in_the_order_of_the_store(
+    way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
+) -> None:
+    splitter = RecursiveCharacterTextSplitter(chunk_size=500, chunk_overlap=100)
+    pages = [
+        Document(text[start : start + 3000], metadata={"source": name, "page": start // 3000})
+        for name, text in TEXTS.items()
+        for start in range(0, len(text), 3000)
+    ]
+    store = opened(case)
+    for page in pages:
+        add(way, store, splitter.split_documents([page]))
+    retriever = adopted(
+        way, store, tmp_path, doc_id_key="source", page_key="page", in_store_order=True
+    )
+    found = whole_texts(way, retriever)
+    for name, text in TEXTS.items():
+        assert letters(found[name]) == letters(text)
+    (segment,) = way.invoke(retriever, "what is a string", k=1)
+    assert segment.metadata["page_end"] > segment.metadata["page_start"] == 0
+
+
+def parents_of(store: VectorStore, **child: Any) -> ParentDocumentRetriever:
+    return ParentDocumentRetriever(
+        vectorstore=store,
+        docstore=InMemoryStore(),
+        child_splitter=RecursiveCharacterTextSplitter(chunk_size=300, **child),
+        parent_splitter=RecursiveCharacterTextSplitter(chunk_size=2000, chunk_overlap=0),
+    )
+
+
+@pytest.mark.parametrize("case", IN_ORDER, ids=lambda case: case.name)
+def test_children_of_parents_become_passages_of_the_whole_document(
+    way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
+) -> None:
+    store = opened(case)
+    parents = parents_of(store, chunk_overlap=0)
+    way.call(parents.add_documents, parents.aadd_documents, documents())
+    retriever = adopted(way, store, tmp_path, doc_id_key="source", in_store_order=True)
+    found = whole_texts(way, retriever)
+    assert {name: letters(text) for name, text in found.items()} == {
+        name: letters(text) for name, text in TEXTS.items()
+    }
+
+
+@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+@pytest.mark.parametrize("overlap", [0, 100])
+def test_children_are_found_in_the_texts_of_their_parents(
+    way: Way,
+    opened: Callable[[Case], VectorStore],
+    case: Case,
+    overlap: int,
+    tmp_path: Path,
+) -> None:
+    store = opened(case)
+    parents = parents_of(store, chunk_overlap=overlap)
+    way.call(parents.add_documents, parents.aadd_documents, documents())
+    texts = parents.docstore
+    retriever = adopted(way, store, tmp_path, doc_id_key="doc_id", texts=texts)
+    found = whole_texts(way, retriever)
+    whole = texts.mget(list(texts.yield_keys()))
+    assert sorted(found.values()) == sorted(text.page_content for text in whole if text)
+    (segment,) = way.invoke(retriever, "what is a string", k=1)
+    assert segment.metadata["source"] in TEXTS
+
+
+@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+def test_stores_without_an_order_say_so(
+    way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
+) -> None:
+    if case in IN_ORDER:
+        adopted(way, opened(case), tmp_path, doc_id_key="source", in_store_order=True)
+        return
+    with pytest.raises(ValueError, match="in_store_order=True: this store does not list"):
+        adopted(way, opened(case), tmp_path, doc_id_key="source", in_store_order=True)
