@@ -1,4 +1,4 @@
-"""The command ``langchain-rse``: demo, index, query, evaluate. Needs the extra ``cli``."""
+"""The command ``langchain-rse``: demo, index, query, evaluate, adopt. Needs the extra ``cli``."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from langchain_rse.adopting import ExistingIndex
+from langchain_rse.adopting.opening import open_store
 from langchain_rse.docstores import SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import Evidence, Question, Tuning, evaluate, load_questions, tune
+from langchain_rse.indexing import RSEIndexer
 from langchain_rse.retrievers import RSERetriever
 from langchain_rse.schema import Manifest, manifest_key
 
@@ -52,6 +55,7 @@ _QUESTIONS = (
 _PLAIN_CHUNKS = 5
 _SEGMENTS = 2
 _LINES_SHOWN = 3
+_GAPS_SHOWN = 10
 _BUDGETS = (4_000, 8_000, 16_000)
 
 KnowledgeBase = Annotated[
@@ -204,6 +208,92 @@ def evaluate_command(
     for table in (*reports, comparison, tuning):
         if table is not None:
             typer.echo(f"\n{table}")
+
+
+@app.command("adopt")
+def adopt_command(
+    store: Annotated[
+        str,
+        typer.Argument(
+            metavar="STORE",
+            help="A folder of Chroma's or FAISS's, or the URL of a PostgreSQL database.",
+        ),
+    ],
+    *,
+    docstore: Annotated[
+        str, typer.Option(help="Where the texts will stand: a file, or a database's URL.")
+    ],
+    doc_id_key: Annotated[
+        str, typer.Option(help="The metadata field that names a chunk's document.")
+    ],
+    chunk_index_key: Annotated[
+        str | None, typer.Option(help="The field with the chunk's number.")
+    ] = None,
+    start_index_key: Annotated[
+        str | None, typer.Option(help="The field with the chunk's first character.")
+    ] = None,
+    page_key: Annotated[str | None, typer.Option(help="The field with its page's number.")] = None,
+    collection: Annotated[
+        str | None, typer.Option(help="The collection; FAISS: the index. Default: the only one.")
+    ] = None,
+    chunk_overlap: Annotated[
+        int | None,
+        typer.Option(min=0, help="Characters that neighbors share at most. Default: find out."),
+    ] = None,
+    in_store_order: Annotated[
+        bool,
+        typer.Option("--in-store-order", help="Chunks were added in the order of their text."),
+    ] = False,
+    lexical: Annotated[
+        bool, typer.Option("--lexical", help="Also make a full-text index, for hybrid search.")
+    ] = False,
+    skip: Annotated[
+        bool, typer.Option("--skip", help="Leave out documents that cannot be put together.")
+    ] = False,
+    trust_pickle: Annotated[
+        bool, typer.Option("--trust-pickle", help="FAISS: its .pkl file is from you.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Bring in an index that other code has built: nothing is embedded, and the index stays."""
+    url = docstore if "://" in docstore else f"sqlite:///{Path(docstore).as_posix()}"
+    try:
+        index = ExistingIndex(
+            doc_id_key=doc_id_key,
+            chunk_index_key=chunk_index_key,
+            start_index_key=start_index_key,
+            page_key=page_key,
+            in_store_order=in_store_order,
+            chunk_overlap=chunk_overlap,
+            on_error="skip" if skip else "raise",
+        )
+        opened = open_store(store, collection, trust_pickle=trust_pickle)
+        indexer = RSEIndexer(opened, SQLDocStore(url, lexical=lexical))
+        report = indexer.adopt(index, show_progress=not as_json)
+    except (ValueError, ImportError) as error:
+        errors.print(Text(str(error)), soft_wrap=True)
+        raise typer.Exit(2) from error
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=2))
+    else:
+        console.print(Text(str(report)), soft_wrap=True)
+        for gap in report.gaps[:_GAPS_SHOWN]:
+            missing = "text" if gap.length is None else f"{gap.length} characters"
+            console.print(Text(f"  {gap.doc_id}: {missing} missing before {gap.before}"))
+        if len(report.gaps) > _GAPS_SHOWN:
+            console.print(f"  and {len(report.gaps) - _GAPS_SHOWN} more: --json lists them")
+        for problem in report.problems:
+            errors.print(Text(f"  {problem}"), soft_wrap=True)
+        kind = type(opened).__name__
+        console.print(
+            Text(
+                f"Use it: RSERetriever(vectorstore={kind}(...), "
+                f"docstore=SQLDocStore({url!r}{', lexical=True' if lexical else ''}))"
+            ),
+            soft_wrap=True,
+        )
+    if report.problems:
+        raise typer.Exit(1)
 
 
 def _placed(questions: Sequence[Question], retriever: RSERetriever) -> list[Question]:

@@ -250,6 +250,6 @@ class _Run:
     def _note(self, error: Exception) -> None:
         if self._index.on_error == "raise":
             raise AdoptionError(
-                f"{error}. Or set on_error='skip' to leave such documents out"
+                f"{error}. Or leave such documents out: on_error='skip' (--skip)"
             ) from error
         self.report.problems.append(str(error))
