@@ -155,8 +155,11 @@ def adopted_key(vector: str) -> str:
 
 def vector_of(document: Document) -> str | None:
     """The id of a chunk in the vector store, as it comes from there; None if it is not told."""
-    vector = document.id or document.metadata.get("_id")  # Qdrant's comes as metadata
-    return None if vector is None else str(vector)
+    # Qdrant's and Milvus' searches give it as metadata.
+    for vector in (document.id, document.metadata.get("_id"), document.metadata.get("pk")):
+        if vector is not None:
+            return str(vector)
+    return None
 
 
 def vector_id(key: str, version: str, index: int) -> str:

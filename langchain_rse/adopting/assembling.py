@@ -40,8 +40,8 @@ _WHITE_SPACE = 16
 # What stands between the pages of a document.
 _PAGE_BREAK = "\n\n"
 
-# If so many of a document's neighbors share so many letters and digits, that is no chance, and
-# others may share less.
+# Neighbors that share so many letters and digits overlap, if such are a large enough part of a
+# document's; then others may share less.
 _SURE_OVERLAP = 24
 _OFTEN = 0.1
 _SEED = 16
@@ -110,10 +110,16 @@ class Assembly:
             self._lay_into(text, ordered_pieces)
             return
         ordered = self._checked(ordered_pieces)
-        self._stripped = not any(
-            piece.text[:1].isspace() or piece.text[-1:].isspace() for piece, _ in ordered
+        neighbors = [
+            (before.text, after.text)
+            for (before, _), (after, _) in itertools.pairwise(ordered)
+            if before.page == after.page and after.start is None
+        ]
+        self._stripped = not _often(_spaced(*pair) for pair in neighbors)
+        self._overlapping = _often(
+            _content(after[: _shared(before, after)]) >= _SURE_OVERLAP
+            for before, after in neighbors
         )
-        self._overlapping = self._often_overlap(ordered)
         for piece, copies in ordered:
             self._add(piece, copies)
 
@@ -176,25 +182,45 @@ class Assembly:
     # Where the text is known
 
     def _lay_into(self, text: str, pieces: Sequence[Piece]) -> None:
-        """Find the pieces in the text; what lies between two belongs to the first."""
+        """Find the pieces in the text.
+
+        What lies between two and has a letter or digit is a chunk of its own that has no
+        vector: nothing finds it, and filters on chunks leave it out. Else it belongs to the
+        first.
+        """
         placed = sorted(
             self._places(text, pieces), key=lambda found: (found[0], -len(found[1].text))
         )
+        reach = 0
         for start, piece in placed:
             last = self._chunks[-1] if self._chunks else None
-            if last is None or start + len(piece.text) > last.reach:
-                if last is not None and last.reach > start:
+            if start > reach:
+                self._fill(text, reach, start, piece if last is None else last.piece)
+            if last is None or start + len(piece.text) > reach:
+                if reach > start:
                     self._report.overlaps += 1
-                    self._report.overlap_characters += last.reach - start
-                self._chunks.append(_Chunk(start, "", piece, [piece.vector]))
+                    self._report.overlap_characters += reach - start
+                self._append(start, piece, [piece.vector])
+                reach = start + len(piece.text)
             elif last.start == start and last.piece.text == piece.text:
                 last.vectors.append(piece.vector)
                 self._report.duplicates += 1
             else:
                 self._contain(piece, [piece.vector], last)
+        if self._chunks:
+            self._fill(text, reach, len(text), self._chunks[-1].piece)
         cuts = [0, *(chunk.start for chunk in self._chunks[1:]), len(text)]
         for chunk, (start, end) in zip(self._chunks, itertools.pairwise(cuts), strict=False):
             chunk.start, chunk.text = start, text[start:end]
+
+    def _fill(self, text: str, start: int, end: int, piece: Piece) -> None:
+        """Add what is in no vector, beside a piece that is, if it is more than white space."""
+        content = _WORD.search(text, start, end)
+        if content is None:
+            return
+        self._report.filled += 1
+        between = text[start : content.start()]
+        self._append(start + len(between) - len(between.lstrip()), piece, [])
 
     def _places(self, text: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, Piece]]:
         """Pieces with their places; those with the same text in the order in which they are."""
@@ -288,16 +314,6 @@ class Assembly:
             return found[:length]
         return found
 
-    def _often_overlap(self, ordered: Sequence[tuple[Piece, list[str]]]) -> bool:
-        """Whether neighbors have text in common more often than by chance."""
-        shared = [
-            _content(after.text[: _shared(before.text, after.text)])
-            for (before, _), (after, _) in itertools.pairwise(ordered)
-            if before.page == after.page and after.start is None
-        ]
-        sure = sum(content >= _SURE_OVERLAP for content in shared)
-        return sure > 0 and sure >= _OFTEN * len(shared)
-
     # One chunk after the other
 
     def _add(self, piece: Piece, copies: Sequence[str]) -> None:
@@ -318,7 +334,10 @@ class Assembly:
 
     def _turn_page(self, last: _Chunk, piece: Piece, vectors: list[str]) -> None:
         start = first_of(piece.start, 0)
-        if piece.page > last.piece.page + 1:
+        # Numbers go on from page to page, or begin again.
+        expected = {0, 1, first_of(self._number, 0) + 1}
+        skipped = piece.chunk is not None and piece.chunk not in expected
+        if piece.page > last.piece.page + 1 or (skipped and piece.start is None):
             self._append_gap(last, None, piece, vectors)
         elif start > _WHITE_SPACE:
             self._append_gap(last, start, piece, vectors)
@@ -357,7 +376,7 @@ class Assembly:
             self._join(shared, last, piece, vectors)
         elif skipped:
             self._append_gap(last, None, piece, vectors)
-        elif self._stripped:
+        elif self._stripped and not _spaced(last.piece.text, piece.text):
             last.text = last.piece.text + self._index.separator
             self._report.separators += 1
             self._append(last.reach + len(self._index.separator), piece, vectors)
@@ -421,6 +440,17 @@ class Assembly:
 def _white_space(length: int) -> str:
     """What most likely stood there: a space, or a blank line and indentation."""
     return " " if length == 1 else "\n\n" + " " * (length - 2)
+
+
+def _often(found: Iterable[bool]) -> bool:
+    """Whether something is found more often than by chance."""
+    answers = list(found)
+    return any(answers) and sum(answers) >= _OFTEN * len(answers)
+
+
+def _spaced(before: str, after: str) -> bool:
+    """Whether white space stands between two texts as they are."""
+    return before[-1:].isspace() or after[:1].isspace()
 
 
 def _nested(before: Piece, piece: Piece) -> bool:

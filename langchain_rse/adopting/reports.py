@@ -123,6 +123,8 @@ class Adoption:
         separators: Neighbors between which white space was put that the store does not have.
         duplicates: Vectors of chunks that came more than once.
         contained: Vectors of chunks that lie wholly inside another chunk, or are empty.
+        filled: Places whose text is in no vector, but in ``texts``: they are returned beside
+            relevant chunks, but never found.
         own: Vectors that `RSEIndexer` had written: passed over.
         gaps: Where text is missing. No segment lies across such a place.
         problems: What was left out, and why; only with ``on_error="skip"``.
@@ -137,6 +139,7 @@ class Adoption:
     separators: int = 0
     duplicates: int = 0
     contained: int = 0
+    filled: int = 0
     own: int = 0
     gaps: list[Gap] = dataclasses.field(default_factory=list)
     problems: list[str] = dataclasses.field(default_factory=list)
@@ -182,6 +185,7 @@ class Adoption:
             (self.separators, "places where white space was put back, as the store has none"),
             (self.duplicates, "duplicates"),
             (self.contained, "chunks wholly inside another, or empty"),
+            (self.filled, "places whose text is in no vector: returned beside others only"),
             (self.own, "vectors that were written by RSE itself"),
             (len(self.gaps), "gaps, which no segment crosses"),
             (len(self.problems), "problems: what they name was left out"),

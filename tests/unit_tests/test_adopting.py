@@ -173,6 +173,17 @@ def test_nothing_is_put_between_chunks_that_were_not_stripped(way: Way) -> None:
     assert report.separators == 0
 
 
+def test_white_space_at_some_chunks_is_not_doubled(way: Way) -> None:
+    # One chunk in twenty was not stripped: the others were.
+    texts = [f"Sentence {number}." for number in range(20)]
+    texts[5] += "\n\n"
+    index = Index(numbered(*texts))
+    report = index.adopt(way, BY_INDEX)
+    (found,) = index.texts(way)
+    assert found == "\n".join(texts[:5]) + "\n" + texts[5] + "\n".join(texts[6:])
+    assert report.separators == 18
+
+
 def test_nothing_is_embedded_and_the_vector_store_is_not_written_to(way: Way) -> None:
     index = Index(numbered("one", "two"))
     embeddings = index.vectorstore.embeddings
@@ -400,6 +411,21 @@ def test_any_pieces_are_found_in_the_text(text: str, cuts: list[tuple[int, int]]
     assert report.gaps == []
 
 
+def test_text_that_is_in_no_vector_is_returned_beside_others_only(way: Way) -> None:
+    text = "Before. One. Removed. Two. After."
+    index = Index([chunk("One.", number=0), chunk("Two.", number=1)])
+    report = index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a=text)))
+    assert report.filled == 3
+    (segment,) = index.segments(way)
+    assert "One. Removed. Two. " in segment.page_content
+    assert {"index": 2, "length": len("Removed. "), "filled": True} in segment.metadata["rse"][
+        "chunks"
+    ]
+    assert index.texts(way, candidates_only=True) == ["One. ", "Two. "]
+    everyone = {"filter": lambda document: document.metadata["number"] < 5}
+    assert index.texts(way, search_kwargs=everyone) == ["One. ", "Two. "]
+
+
 def test_equal_chunks_are_found_where_no_other_chunk_is(way: Way) -> None:
     text = "Yes. A long answer: Yes. No? Yes."
     index = Index([chunk("No? "), chunk("A long answer: Yes."), chunk("Yes."), chunk("Yes.")])
@@ -465,6 +491,17 @@ def test_a_page_that_is_left_out_is_a_gap_and_so_is_the_beginning_of_one(way: Wa
     )
     assert [gap.length for gap in report.gaps] == [None, 100]
     assert index.texts(way) == ["one\n\ntwo", "four", "five"]
+
+
+def test_numbers_that_begin_again_on_each_page_show_gaps(way: Way) -> None:
+    places = [(1, 0), (1, 1), (2, 0), (3, 2), (4, 1), (5, 2)]
+    index = Index(chunk(f"{page}.{number}", page=page, number=number) for page, number in places)
+    report = index.adopt(
+        way, ExistingIndex(doc_id_key="source", page_key="page", chunk_index_key="number")
+    )
+    # The first chunk of page 3; numbers may also begin at 1, or go on from page to page.
+    assert len(report.gaps) == 1
+    assert index.texts(way) == ["1.0\n1.1\n\n2.0", "3.2\n\n4.1\n\n5.2"]
 
 
 def test_text_that_is_missing_at_the_beginning_is_reported(way: Way) -> None:
