@@ -103,7 +103,8 @@ def concurrently(tasks: Sequence[Steps[T]], limit: int) -> Steps[list[T]]:
     """Run generators of steps at the same time, at most ``limit`` of them at once.
 
     Sync code runs them in threads that see the caller's context variables, which LangChain
-    traces by; with a limit of 1, in its own. The first error ends all.
+    traces by; with a limit of 1, in its own. The first error ends all: it is raised when nothing
+    is under way any more.
 
     Returns:
         What the generators return, in their order.
@@ -130,6 +131,8 @@ async def _arun_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
     running = [asyncio.ensure_future(bounded(steps)) for steps in tasks]
     try:
         return await asyncio.gather(*running)
-    finally:
+    except BaseException:
         for task in running:
             task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        raise

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,9 +27,11 @@ from langchain_rse.schema import (
     CorruptRecordError,
     adopted_key,
     document_key,
+    judgment_of,
     vector_of,
 )
 from langchain_rse.scoring import Floats, lexical_scores
+from langchain_rse.search_arguments import may_exclude
 from langchain_rse.selection import lexical_relevance, relevance_of
 
 __all__ = [
@@ -37,15 +41,17 @@ __all__ = [
     "best_documents",
     "check_search_kwargs",
     "considered",
+    "documents_of",
     "grouped",
     "is_current",
     "number_of",
     "placed",
     "recognize",
-    "score_of",
+    "scored",
     "search",
     "search_words",
     "with_relevance",
+    "without_rising_scores",
 ]
 
 K = TypeVar("K")
@@ -53,18 +59,13 @@ T = TypeVar("T")
 Candidate = tuple[Document, float | None]
 """A Document and its score, if it has one."""
 
-# Where retrievers and compressors put their scores, the usual name first.
-_SCORE_KEYS = (RELEVANCE_SCORE, "score", "similarity_score", "similarity", "_score")
+# Where retrievers put their scores, the usual name first. What is called a score may be a
+# distance; of the others, higher is better.
+_SCORE = "score"
+_SCORE_KEYS = (RELEVANCE_SCORE, _SCORE, "similarity_score", "similarity", "_score")
 
-# Arguments of vector stores that make a search faster or more exact, or leave out what is not
-# similar enough; others may say whose chunks, or which, may be seen.
-_HARMLESS = frozenset(
-    {
-        *("score_threshold", "fetch_k", "search_params", "consistency", "param", "timeout"),
-        *("ef", "ef_search", "nprobe", "nprobes", "refine_factor", "num_candidates"),
-        "oversampling_factor",
-    }
-)
+# Relative to the largest: differences that say nothing, as in `langchain_rse.scoring`.
+_NOISE = 1e-6
 
 
 class Found(NamedTuple):
@@ -117,6 +118,7 @@ class Hit(NamedTuple):
         lexical_score: The score by words, if it was found by them.
         lexical_rank: Its place among those found by words, from 0.
         relevance: What it is worth, see `with_relevance`.
+        judgment: What a relevance filter said of it, see `judgment_of`.
     """
 
     doc_id: str
@@ -129,6 +131,7 @@ class Hit(NamedTuple):
     lexical_score: float | None = None
     lexical_rank: int | None = None
     relevance: float = 0.0
+    judgment: Mapping[str, bool | str | None] = MappingProxyType({})
 
 
 def search(
@@ -155,19 +158,57 @@ def search(
                 found = yield from call(search, asearch, query, k=fetch_k, **search_kwargs)
             except NotImplementedError:
                 continue
-            return [(document, number_of(score)) for document, score in found]
+            return [(_unjudged(document), number_of(score)) for document, score in found]
         documents = yield from call(
             store.similarity_search, store.asimilarity_search, query, k=fetch_k, **search_kwargs
         )
+    return [(_unjudged(document), None) for document in documents]
+
+
+def _unjudged(document: Document) -> Document:
+    """A Document of a store: what a filter said of it before it was indexed is of another query."""
+    judgment = judgment_of(document.metadata)
+    if not judgment:
+        return document
+    metadata = {name: value for name, value in document.metadata.items() if name not in judgment}
+    return document.model_copy(update={"metadata": metadata})
+
+
+def documents_of(returned: object, name: str) -> list[Document]:
+    """What a retriever or compressor returned, if it is Documents.
+
+    Raises:
+        TypeError: If it is not, with the name of what returned it.
+    """
+    documents = []
+    # A Document alone is an iterable as well, of its fields.
+    for document in returned if isinstance(returned, Iterable) else [None]:
+        if not isinstance(document, Document):
+            raise TypeError(f"{name} must return Documents; got {returned!r:.200}")
+        documents.append(document)
+    return documents
+
+
+def scored(documents: Sequence[Document]) -> list[Candidate]:
+    """Documents with the scores that a retriever left in their metadata.
+
+    They stand under one name in all of them; under different names, they cannot be compared.
+    """
+    for name in _SCORE_KEYS:
+        if all(name in document.metadata for document in documents):
+            found = [(document, number_of(document.metadata[name])) for document in documents]
+            return found if name == _SCORE else without_rising_scores(found)
     return [(document, None) for document in documents]
 
 
-def score_of(document: Document) -> float | None:
-    """The score that a retriever or compressor left in the metadata, if any."""
-    for name in _SCORE_KEYS:
-        if name in document.metadata:
-            return number_of(document.metadata[name])
-    return None
+def without_rising_scores(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates whose scores are relevances, not distances: those that rise are none."""
+    scores = [score for _, score in candidates if score is not None]
+    noise = _NOISE * max(map(abs, scores), default=0.0)
+    falls = any(after < before - noise for before, after in itertools.pairwise(scores))
+    if not scores or len(scores) < len(candidates) or falls or scores[-1] - scores[0] <= noise:
+        return list(candidates)
+    return [(document, None) for document, _ in candidates]
 
 
 def number_of(score: object) -> float | None:
@@ -189,7 +230,7 @@ def search_words(
             fetch_k,
             filter=search_kwargs.get("filter"),
         )
-    return list(found)
+    return [(_unjudged(document), score) for document, score in found]
 
 
 def check_search_kwargs(search_kwargs: Mapping[str, Any]) -> None:
@@ -200,7 +241,7 @@ def check_search_kwargs(search_kwargs: Mapping[str, Any]) -> None:
             nothing here.
     """
     check_filter(search_kwargs.get("filter"))
-    unknown = sorted(search_kwargs.keys() - _HARMLESS - {"filter"})
+    unknown = sorted(may_exclude(search_kwargs).keys() - {"filter"})
     if unknown:
         raise ValueError(
             f"search_kwargs has {', '.join(unknown)}: lexical search does not know what that "
@@ -279,11 +320,22 @@ def _hit(
 ) -> Hit:
     key = document_key(place.doc_id)
     text = document.page_content
-    return Hit(place.doc_id, key, place.version, place.chunk, text, score=score, rank=rank)
+    return Hit(
+        place.doc_id,
+        key,
+        place.version,
+        place.chunk,
+        text,
+        score=score,
+        rank=rank,
+        judgment=judgment_of(document.metadata),
+    )
 
 
 def _identifying(document: Document, name: str, kind: type[T], number: int) -> T:
     value: Any = document.metadata.get(name)
+    if isinstance(value, np.generic):
+        value = value.item()
     if kind is int and isinstance(value, float) and value.is_integer():
         value = int(value)  # some stores know floats only
     negative = isinstance(value, int) and value < 0

@@ -302,8 +302,11 @@ def to_document(choice: Choice, chunks: Chunks, layout: Layout) -> Document:
         place += len(record.page_content)
     changing = {
         f"{name}_{which}": value
-        for which, record, part in (("start", records[0], FIRST), ("end", records[-1], LAST))
-        for name, value in record.metadata.get(part, {}).items()
+        for which, index, record, part in (
+            ("start", start, records[0], FIRST),
+            ("end", end - 1, records[-1], LAST),
+        )
+        for name, value in _here(record, part, chunk_key(choice.key, layout.version, index)).items()
     }
     text = "".join(record.page_content for record in records)
     trimmed = f"/{choice.skipped}-{choice.dropped}" if choice.skipped or choice.dropped else ""
@@ -330,6 +333,17 @@ def to_document(choice: Choice, chunks: Chunks, layout: Layout) -> Document:
     )
 
 
+def _here(record: Document, part: str, key: str) -> Mapping[str, Any]:
+    """What holds at the first or last character of a chunk."""
+    here: object = record.metadata.get(part, {})
+    if not isinstance(here, Mapping):
+        raise CorruptRecordError(
+            f"the docstore's chunk {key!r} has {part}={here!r} in its metadata, which should be a "
+            "dict. Delete the document and add it again"
+        )
+    return here
+
+
 def _describe(index: int, record: Document, hit: Hit | None) -> dict[str, Any]:
     chunk: dict[str, Any] = {"index": index, "length": len(record.page_content)}
     if hit is None:
@@ -337,7 +351,7 @@ def _describe(index: int, record: Document, hit: Hit | None) -> dict[str, Any]:
     found = {**chunk, "rank": hit.rank, "score": hit.score, "relevance": hit.relevance}
     if hit.lexical_rank is not None:
         found |= {"lexical_rank": hit.lexical_rank, "lexical_score": hit.lexical_score}
-    return found
+    return {**found, **hit.judgment}
 
 
 def enumerated(items: Iterable[object], most: int = 5) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -126,7 +127,7 @@ def _between(windows: Sequence[Window], gaps: Sequence[int]) -> list[Window]:
     """The windows without the gaps in them: no segment lies across one."""
     parts = []
     for start, end in windows:
-        cuts = [start - 1, *(gap for gap in gaps if start <= gap < end), end]
+        cuts = [start - 1, *gaps[bisect_left(gaps, start) : bisect_left(gaps, end)], end]
         parts += [Window(a + 1, b) for a, b in itertools.pairwise(cuts) if a + 1 < b]
     return parts
 
@@ -144,7 +145,7 @@ def _spans(
         if cuts.shape != (expected,) or (np.diff(cuts) <= 0).any():
             raise ValueError(f"it does not hold {expected} rising numbers")  # noqa: TRY301
         gaps = [page * SPANS_PER_PAGE + int(gap) for gap in record.metadata.get("gaps", ())]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise CorruptRecordError(
             f"the docstore's record {place!r} of document {manifest.doc_id!r} cannot be used: "
             f"{error}. Delete the document and add it again"

@@ -1,22 +1,22 @@
-"""Rerankers on the SDKs of services: compressors for this retriever or any other pipeline."""
+"""Rerankers that keep all scores: compressors for this retriever or any other pipeline."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.utils import secret_from_env
-from pydantic import ConfigDict, Field, PrivateAttr, SecretStr
+from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, field_validator
 from typing_extensions import override
 
-from langchain_rse._steps import Steps, arun, call, run
+from langchain_rse._steps import Steps, arun, call, compute, run
 from langchain_rse.candidates import number_of
 from langchain_rse.schema import RELEVANCE_SCORE
 
-__all__ = ["CohereReranker"]
+__all__ = ["CohereReranker", "CrossEncoderReranker"]
 
 # What the service takes in one request.
 _MOST_AT_ONCE = 1_000
@@ -111,12 +111,7 @@ class CohereReranker(BaseDocumentCompressor):
                 **{name: value for name, value in optional.items() if value is not None},
             )
             scored += zip(_scores(answer, len(some)), some, strict=True)
-        # Of equal scores, the order stays.
-        scored.sort(key=lambda pair: -pair[0])
-        return [
-            document.model_copy(update={"metadata": {**document.metadata, RELEVANCE_SCORE: score}})
-            for score, document in scored[: self.top_n]
-        ]
+        return _best_first(scored)[: self.top_n]
 
     def _client(self, name: str) -> Any:  # noqa: ANN401 - of a package that need not be there
         try:
@@ -129,6 +124,90 @@ class CohereReranker(BaseDocumentCompressor):
                 "cohere_api_key. Keys are made at https://dashboard.cohere.com/api-keys"
             )
         return getattr(cohere, name)(self.cohere_api_key.get_secret_value(), base_url=self.base_url)
+
+
+class CrossEncoderReranker(BaseDocumentCompressor):
+    """A cross-encoder's order with its scores, which langchain-classic's namesake drops.
+
+    All documents are scored and returned, best first, as copies with the model's score as
+    ``relevance_score`` in their metadata, on whatever scale the model has: where these are
+    logits, as of the MS MARCO models, give the retriever ``calibration="sigmoid"``.
+
+    Attributes:
+        model: A model of LangChain's, such as ``HuggingFaceCrossEncoder``, or anything else
+            with a method ``score`` from pairs of the query and a text to numbers, one each;
+            or one of sentence-transformers, whose method is ``predict``. Async code calls it
+            off the event loop.
+
+    Raises:
+        ValueError: At construction, if the model has neither method; at use, if it gives other
+            than one finite number for each text.
+
+    Example:
+        .. code-block:: python
+
+            model = HuggingFaceCrossEncoder(model_name="cross-encoder/ms-marco-MiniLM-L6-v2")
+            RSERetriever(
+                vectorstore=vectorstore,
+                docstore=docstore,
+                reranker=CrossEncoderReranker(model=model),
+                config=RSEConfig(calibration="sigmoid"),
+            )
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    model: Any
+
+    @field_validator("model")
+    @classmethod
+    def _check_model(cls, model: Any) -> Any:  # noqa: ANN401
+        _scoring(model)
+        return model
+
+    @override
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        return run(self._rerank(documents, query))
+
+    @override
+    async def acompress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        return await arun(self._rerank(documents, query))
+
+    def _rerank(self, documents: Sequence[Document], query: str) -> Steps[list[Document]]:
+        if not documents:
+            return []
+        pairs = [(query, document.page_content) for document in documents]
+        given = yield from compute(lambda: list(_scoring(self.model)(pairs)))
+        scores = [score for score in map(number_of, given) if score is not None]
+        if not len(scores) == len(given) == len(documents):
+            raise ValueError(
+                f"{type(self.model).__name__} must give one finite number for each of "
+                f"{len(documents)} texts; got {len(given)} scores, {len(scores)} of them such "
+                "numbers"
+            )
+        return _best_first(list(zip(scores, documents, strict=True)))
+
+
+def _scoring(model: Any) -> Callable[[list[tuple[str, str]]], Iterable[Any]]:  # noqa: ANN401
+    for name in ("score", "predict"):
+        method = getattr(model, name, None)
+        if callable(method):
+            return cast("Callable[[list[tuple[str, str]]], Iterable[Any]]", method)
+    raise ValueError(
+        f"must have a method score or predict from pairs of texts to numbers; got {model!r}"
+    )
+
+
+def _best_first(scored: list[tuple[float, Document]]) -> list[Document]:
+    """Copies of documents with their scores; of equal scores, the order stays."""
+    return [
+        document.model_copy(update={"metadata": {**document.metadata, RELEVANCE_SCORE: score}})
+        for score, document in sorted(scored, key=lambda pair: -pair[0])
+    ]
 
 
 def _scores(answer: Any, count: int) -> Iterator[float]:  # noqa: ANN401

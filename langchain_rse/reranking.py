@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langchain_rse._steps import Steps, call, during
-from langchain_rse.candidates import Candidate, number_of
-from langchain_rse.schema import CHUNK_INDEX, DOC_ID, RELEVANCE_SCORE, VERSION, CandidateError
+from langchain_rse.candidates import (
+    Candidate,
+    documents_of,
+    number_of,
+    without_rising_scores,
+)
+from langchain_rse.schema import (
+    CHUNK_INDEX,
+    DOC_ID,
+    IS_RELEVANT,
+    RELEVANCE_EXPLANATION,
+    RELEVANCE_FAILURE,
+    RELEVANCE_SCORE,
+    VERSION,
+    CandidateError,
+    judgment_of,
+)
 
 __all__ = ["rerank"]
 
@@ -20,6 +36,12 @@ logger = logging.getLogger(__name__)
 
 # What these services take in one request; their scores do not depend on the other documents.
 _MOST_AT_ONCE = {"CohereRerank": 1_000, "VoyageAIRerank": 1_000}
+
+# What tells the reranker's scores and judgments.
+_ITS_OWN = frozenset({RELEVANCE_SCORE, IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE})
+
+# By these names, they are told how many documents to keep.
+_LIMITS = ("top_n", "top_k", "k")
 
 
 def rerank(
@@ -41,11 +63,13 @@ def rerank(
         callbacks: For the reranker.
 
     Returns:
-        Documents as they were given; as scores, the ``relevance_score`` that the reranker
-        put into their metadata, None where it put no number.
+        Documents as they were given, with a relevance filter's judgment; as scores, the
+        ``relevance_score`` that the reranker put into their metadata: None where it put no
+        number, or where they rise, since the order is what counts and a relevance is no distance.
 
     Raises:
         CandidateError: If the reranker returns a Document that it was not given.
+        TypeError: If it returns something else than Documents.
     """
     name = type(reranker).__name__
     # A chunk that was found twice is scored once.
@@ -62,35 +86,42 @@ def rerank(
                 reranker.compress_documents,
                 reranker.acompress_documents,
                 # Compressors may write into what they are given.
-                [_without_score(document) for document in some],
+                [_without_its_own(document) for document in some],
                 query,
                 callbacks=callbacks,
             )
-            if len(returned) < len(some) and len(returned) == getattr(reranker, "top_n", None):
-                _say_that_it_cuts(name, len(returned))
-            reranked += _matched(some, returned, name)
+            documents = documents_of(returned, name)
+            for limit in _LIMITS if len(documents) < len(some) else ():
+                if getattr(reranker, limit, None) == len(documents):
+                    _say_that_it_cuts(name, limit, len(documents))
+            reranked += _matched(some, documents, name)
     if at_once < len(given):
-        reranked.sort(key=lambda candidate: -1.0 if candidate[1] is None else -candidate[1])
-    return reranked
+        reranked.sort(key=lambda found: math.inf if found[1] is None else -found[1])
+    return without_rising_scores(reranked)
 
 
-def _without_score(document: Document) -> Document:
-    """A copy without a score that could be taken for the reranker's."""
-    metadata = {name: value for name, value in document.metadata.items() if name != RELEVANCE_SCORE}
+def _without_its_own(document: Document) -> Document:
+    """A copy without a score or judgment that could be taken for the reranker's."""
+    metadata = {name: value for name, value in document.metadata.items() if name not in _ITS_OWN}
     return document.model_copy(update={"metadata": metadata})
 
 
 @functools.cache  # once for each reranker
-def _say_that_it_cuts(name: str, top_n: int) -> None:
+def _say_that_it_cuts(name: str, limit: str, kept: int) -> None:
     logger.warning(
-        "%s keeps only its top_n=%d candidates, so that segments are made of those and what lies "
-        "between them. Set its top_n=None to have all of them scored",
+        "%s keeps only its %s=%d candidates, so that segments are made of those and what lies "
+        "between them. To have all of them ranked, set its %s=None, or to fetch_k where it takes "
+        "no None",
         name,
-        top_n,
+        limit,
+        kept,
+        limit,
     )
 
 
-def _matched(given: Sequence[Document], returned: Any, name: str) -> Iterator[Candidate]:  # noqa: ANN401
+def _matched(
+    given: Sequence[Document], returned: Sequence[Document], name: str
+) -> Iterator[Candidate]:
     """The Documents given, in the order of those returned, with their scores."""
     known: dict[tuple[str, str], list[Document]] = {}
     for document in given:
@@ -110,7 +141,15 @@ def _matched(given: Sequence[Document], returned: Any, name: str) -> Iterator[Ca
             )
         if id(found[0]) not in seen:
             seen.add(id(found[0]))
-            yield found[0], number_of(document.metadata.get(RELEVANCE_SCORE))
+            score = number_of(document.metadata.get(RELEVANCE_SCORE))
+            yield _with_judgment(found[0], judgment_of(document.metadata)), score
+
+
+def _with_judgment(document: Document, judgment: Mapping[str, Any]) -> Document:
+    """The Document as it was given, but for what the reranker says of it."""
+    if not judgment:
+        return document
+    return document.model_copy(update={"metadata": {**document.metadata, **judgment}})
 
 
 def _marks(document: Document) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import warnings
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -35,11 +36,12 @@ from langchain_rse.candidates import (
     best_documents,
     check_search_kwargs,
     considered,
+    documents_of,
     grouped,
     is_current,
     placed,
     recognize,
-    score_of,
+    scored,
     search,
     search_words,
     with_relevance,
@@ -87,7 +89,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
     (exclusive) and ``chunks``, a dict for each with its ``index`` and ``length`` and either
     ``rank`` (from 0), ``score`` (None where there was none) and ``relevance``, or
     ``filled``: True. Chunks that ``hybrid`` found by words have ``lexical_rank`` and
-    ``lexical_score`` as well; those found by nothing else have the ``rank`` None.
+    ``lexical_score`` as well; those found by nothing else have the ``rank`` None. Chunks that
+    a relevance filter judged have its ``is_relevant`` and ``relevance_explanation``, and
+    ``relevance_failure`` where it failed.
 
     Raises:
         ValueError: At construction, if a field is out of its range or unknown, if not
@@ -340,9 +344,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
             The segments; none if the query is empty or nothing is relevant enough.
 
         Raises:
-            TypeError: If an argument is unknown.
+            TypeError: If an argument is unknown, or ``base_retriever`` or ``reranker`` returns
+                something else than Documents.
             ValueError: If an argument is out of its range.
-            CandidateError: If a candidate does not say which chunk it is.
+            CandidateError: If a candidate does not say which chunk it is, or a reranker returns
+                one that it was not given.
             MissingRecordError: If the docstore lacks a document or chunk, unless
                 ``on_missing`` is ``"split"``.
             CorruptRecordError: If a record of the docstore cannot be read.
@@ -487,14 +493,15 @@ class RSERetriever(QuerySettings, BaseRetriever):
             )
         retriever: Any = self.base_retriever
         with during(f"asking {type(retriever).__name__} for candidates"):
-            documents = yield from call(
+            returned = yield from call(
                 retriever.invoke,
                 retriever.ainvoke,
                 query,
                 config={"callbacks": callbacks},
                 **settings.search_kwargs,
             )
-        return [(document, score_of(document)) for document in documents[: settings.fetch_k]]
+            documents = documents_of(returned, type(retriever).__name__)
+        return scored(documents[: settings.fetch_k])
 
     def _select_documents(
         self, query: str, hits: list[Hit], settings: QuerySettings
@@ -505,14 +512,22 @@ class RSERetriever(QuerySettings, BaseRetriever):
         longer current: then others move up.
         """
         layouts: dict[str, Layout] = {}
+        asked: set[str] = set()
         ranked = self._ranked(query, hits, settings)
         while True:
-            unread = best_documents(ranked, settings.config) - layouts.keys()
+            best = best_documents(ranked, settings.config)
+            read, unread = best & asked, best - asked
+            check_known([hit for hit in ranked if hit.key in read], layouts)
             if not unread:
                 return considered(ranked, settings.config), layouts
-            found = yield from self._layouts([hit for hit in hits if hit.key in unread], settings)
-            layouts |= found
-            lost = unread - found.keys()
+            # From the second time on twice as many, so that few reads get past many documents
+            # that are gone.
+            others = dict.fromkeys(hit.key for hit in ranked if hit.key not in asked)
+            unread.update(itertools.islice(others, len(asked)))
+            asked |= unread
+            layouts |= yield from self._layouts([h for h in hits if h.key in unread], settings)
+            # Those that are lost stay, and are an error where they count.
+            lost = set() if settings.on_missing == "raise" else unread - layouts.keys()
             kept = [
                 hit
                 for hit in hits
@@ -528,21 +543,16 @@ class RSERetriever(QuerySettings, BaseRetriever):
         )
 
     def _layouts(self, hits: Sequence[Hit], settings: QuerySettings) -> Steps[dict[str, Layout]]:
-        windows = {
-            version: find_windows(sorted(hit.chunk for hit in some), settings.config)
+        chunks = {
+            version: sorted(hit.chunk for hit in some)
             for version, some in grouped(hits, lambda hit: (hit.key, hit.version)).items()
         }
+        windows = {version: find_windows(some, settings.config) for version, some in chunks.items()}
         layouts = yield from read_layouts(self.docstore, windows)
-        known = {key: layout for key, layout in layouts.items() if layout is not None}
-        if settings.on_missing == "raise":
-            check_known(hits, known)
         return {
-            key: restricted(
-                layout,
-                (hit.chunk for hit in hits if (hit.key, hit.version) == (key, layout.version)),
-                settings,
-            )
-            for key, layout in known.items()
+            key: restricted(layout, chunks.get((key, layout.version), ()), settings)
+            for key, layout in layouts.items()
+            if layout is not None
         }
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "chunk_metadata",
     "digest",
     "document_key",
+    "judgment_of",
     "manifest_key",
     "simple_metadata",
     "spans_key",
@@ -200,6 +201,23 @@ def chunk_metadata(
     return {**simple_metadata(here), **own, VERSION: version}
 
 
+def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
+    """What a relevance filter left in the metadata of a document, by the same names.
+
+    Empty if none judged it: a filter leaves `IS_RELEVANT` and `RELEVANCE_EXPLANATION`, and
+    `RELEVANCE_FAILURE` where there is one; anything else has other reasons for such names.
+    """
+    if IS_RELEVANT not in metadata or RELEVANCE_EXPLANATION not in metadata:
+        return {}
+    found = {
+        name: metadata[name]
+        for name in (IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE)
+        if name in metadata
+    }
+    plain = all(value is None or isinstance(value, (bool, str)) for value in found.values())
+    return found if plain else {}
+
+
 class Version(NamedTuple):
     """A version of a document.
 
@@ -311,4 +329,7 @@ class Manifest:
 
 def _version(fields: Sequence[Any]) -> Version:
     name, chunks, adopted = fields
-    return Version(str(name), int(chunks), int(adopted))
+    counts = all(isinstance(count, int) and count >= 0 for count in (chunks, adopted))
+    if not isinstance(name, str) or not counts:
+        raise ValueError(f"{fields!r} is no version")
+    return Version(name, chunks, adopted)

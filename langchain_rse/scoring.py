@@ -39,12 +39,13 @@ RANK_RELEVANCE = 0.8
 """Relevance of every candidate when only ranks can be trusted (dsRAG's constant)."""
 
 # The two rerankers whose scores dsRAG calibrated (dsrag.reranker), and the names under
-# which LangChain and this package know them; and a score that is what it says.
+# which LangChain and this package know them; logits; and a score that is what it says.
 _BETA_OF_RERANKER = {"cohere": (0.4, 0.4), "voyage": (0.5, 1.8)}
 _RERANKER_CLASSES = {
     "CohereRerank": "cohere",
     "CohereReranker": "cohere",
     "VoyageAIRerank": "voyage",
+    "NVIDIARerank": "sigmoid",
     "SimilarityBasedRelevanceFilter": "identity",
 }
 # Of the continued fraction: the smallest change that counts, and what stands for zero.

@@ -62,9 +62,10 @@ class QuerySettings(BaseModel):
     )
     """Passed to the vector store or the wrapped retriever, such as ``{"filter": ...}``."""
     candidates_only: bool = False
-    """Whether segments may hold nothing but candidates. They do in any case where a filter in
-    ``search_kwargs`` might exclude other chunks of the document, so that it holds for whole
-    segments; set it where ``base_retriever`` filters by itself."""
+    """Whether segments may hold nothing but candidates. They do in any case where ``search_kwargs``
+    might exclude other chunks of the document, so that a filter holds for whole segments: any
+    argument may be one that `langchain_rse.search_arguments` does not know to be none. Set it where
+    ``base_retriever`` filters by itself."""
     order: Literal["document", "relevance"] = "document"
     """``"document"``: segments of a document stand together in the order of its text, the
     documents by their best segment; ``"relevance"``: the best segment first."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import RetrieverLike
 
 from langchain_rse._progress import Advance, progress_bar
-from langchain_rse._steps import Steps, arun, call, compute, during, run
+from langchain_rse._steps import Steps, arun, call, compute, concurrently, during, run
 from langchain_rse.evaluation.places import METRICS, Placer, measure
 from langchain_rse.evaluation.questions import Question, whole_number
 from langchain_rse.evaluation.reports import Report
@@ -142,11 +140,21 @@ class Evaluation:
             seed=self.seed,
         )
 
-    def progress(self) -> AbstractContextManager[Advance]:
-        """A progress bar over the questions, if wanted."""
-        return progress_bar(
+    def steps(self, limit: int) -> Steps[Report]:
+        """The whole evaluation, asking at most ``limit`` questions at once."""
+        yield from self.check_evidence()
+        with progress_bar(
             len(self.questions), unit="questions", title="Evaluating", show=self.show_progress
-        )
+        ) as advance:
+            answers = yield from concurrently(
+                [self._answered(index, advance) for index in range(len(self.questions))], limit
+            )
+        return self.report(answers)
+
+    def _answered(self, index: int, advance: Advance) -> Steps[list[list[float]]]:
+        figures = yield from self.answer(index)
+        advance(1)
+        return figures
 
 
 def evaluate(
@@ -215,14 +223,7 @@ def evaluate(
             chunks = evaluate(vectorstore.as_retriever(search_kwargs={"k": 50}), questions)
             print(passages, passages.compare(chunks), sep="\n\n")
     """
-    evaluation = Evaluation(**locals())  # all arguments, by their names
-    run(evaluation.check_evidence())
-    answers = []
-    with evaluation.progress() as advance:
-        for index in range(len(evaluation.questions)):
-            answers.append(run(evaluation.answer(index)))
-            advance(1)
-    return evaluation.report(answers)
+    return run(Evaluation(**locals()).steps(limit=1))  # all arguments, by their names
 
 
 async def aevaluate(
@@ -242,22 +243,4 @@ async def aevaluate(
 ) -> Report:
     """Like `evaluate`, async; several questions are asked at once."""
     evaluation = Evaluation(**locals())  # all arguments, by their names
-    await arun(evaluation.check_evidence())
-    with evaluation.progress() as advance:
-        free = asyncio.Semaphore(evaluation.max_concurrency)
-
-        async def answer(index: int) -> list[list[float]]:
-            async with free:
-                figures = await arun(evaluation.answer(index))
-            advance(1)
-            return figures
-
-        tasks = [asyncio.ensure_future(answer(i)) for i in range(len(evaluation.questions))]
-        try:
-            answers = await asyncio.gather(*tasks)
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
-    return evaluation.report(answers)
+    return await arun(evaluation.steps(limit=max_concurrency))

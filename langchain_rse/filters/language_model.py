@@ -77,6 +77,8 @@ class LMBasedRelevanceFilter(BaseDocumentCompressor):
     - ``relevance_score``: 1.0, so that as a reranker of `RSERetriever` the filter leaves
       the weighing to the ranks
 
+    `RSERetriever` says the first two of the chunks in its segments too.
+
     A batch fails if the model raises an error, gives another number of judgments than there
     are documents, or answers what cannot be read, each time it is asked. A warning is logged,
     and the batch is kept or dropped whole. Documents of a failed batch that are kept have

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks Cohere's v2 rerank protocol; can fail in its ways."""
+"""A server on loopback that speaks Cohere's v2 rerank protocol, and Voyage's; can fail."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.keys.append(self.headers["authorization"])
         time.sleep(self.server.slowness)
         failure = self.server.failures.pop(0) if self.server.failures else None
-        if self.path != "/v2/rerank":
+        if self.path not in _PROTOCOLS:
             self.answer(404, {"message": f"no {self.path}"})
         elif isinstance(failure, int):
             self.answer(failure, {"message": f"failed with {failure}"})
@@ -58,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif len(body["documents"]) > MOST_AT_ONCE:
             self.answer(400, {"message": f"too many documents: {len(body['documents'])}"})
         else:
-            self.answer(200, scored(body))
+            self.answer(200, _PROTOCOLS[self.path](body))
 
     def answer(self, status: int, body: dict[str, Any]) -> None:
         self.send(status, json.dumps(body).encode())
@@ -75,19 +75,35 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def scored(body: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a request."""
+def scored(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The documents of a request with their scores, best first."""
     words = set(body["query"].lower().split())
     results = [
         {"index": index, "relevance_score": len(words & set(text.lower().split())) / len(words)}
         for index, text in enumerate(body["documents"])
     ]
     results.sort(key=lambda result: -result["relevance_score"])
+    return results
+
+
+def _as_cohere(body: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": "an-id",
-        "results": results[: body.get("top_n")],
+        "results": scored(body)[: body.get("top_n")],
         "meta": {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}},
     }
+
+
+def _as_voyage(body: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "object": "list",
+        "data": scored(body)[: body.get("top_k")],
+        "model": body["model"],
+        "usage": {"total_tokens": 7},
+    }
+
+
+_PROTOCOLS = {"/v2/rerank": _as_cohere, "/v1/rerank": _as_voyage}
 
 
 @contextmanager

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import sys
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,12 +22,12 @@ from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_rse import RSERetriever
 from langchain_rse.rerankers import CohereReranker
+from tests.integration_tests.environments import Environment
 from tests.integration_tests.rerank_server import RerankServer, rerank_server
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 
 way = fakes.way
-ROOT = Path(__file__).parents[2]
 KEY = "a-secret-key"
 
 
@@ -229,17 +227,8 @@ for found in (
 
 def test_the_newest_sdk(tmp_path: Path, server: RerankServer) -> None:
     """In an environment of its own: LangChain's integration needs an older one."""
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = tmp_path / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [python, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-
-    installed = run("-m", "pip", "install", "--quiet", str(ROOT), "cohere>=7")
-    assert installed.returncode == 0, installed.stderr
+    environment = Environment(tmp_path, "cohere>=7")
     server.failures = [429]
-    result = run("-W", "error", "-c", PROGRAM, server.url)
+    result = environment.run("-W", "error", "-c", PROGRAM, server.url)
     assert result.returncode == 0, result.stderr
     assert result.stdout == "[('red fox', 1.0), ('dog', 0.0)]\n" * 2

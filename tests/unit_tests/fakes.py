@@ -22,8 +22,11 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.stores import BaseStore
-from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.stores import BaseStore, InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_text_splitters import TextSplitter
+from pydantic import Field
 
 from langchain_rse import RSEConfig, RSEIndexer, RSERetriever
 from langchain_rse.docstores import as_docstore
@@ -32,6 +35,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+# Chunks are lines such as "b 30": a name, and the angle between the line and the query, in
+# degrees. So its similarity is the cosine of that angle.
+QUERY = "query 0"
+# The default solver, without what depends on other chunks: values can be added up by hand.
+PLAIN = RSEConfig(
+    calibration="identity",
+    decay_rate=1e9,
+    irrelevant_chunk_penalty=0.5,
+    lexical_credit=0.0,
+    neighbor_credit=0.0,
+    segment_cost=0.0,
+    top_k_for_document_selection=None,
+)
 # Keeps every chunk that the index gives, if the budget is large enough: all candidates are
 # relevant, and nothing costs anything.
 EVERYTHING = RSEConfig(
@@ -93,6 +109,48 @@ class BagOfWords(Embeddings):
             vector[1 + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.size] += 1.0
         length = math.hypot(*vector)
         return [value / length for value in vector]
+
+
+class Angles(Embeddings):
+    """Embeds a text as the direction of the angle that is its last word."""
+
+    def embed_query(self, text: str) -> list[float]:
+        angle = math.radians(float(text.rsplit(maxsplit=1)[-1]))
+        return [math.cos(angle), math.sin(angle)]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+class Lines(TextSplitter):
+    """Each line is a chunk."""
+
+    def split_text(self, text: str) -> list[str]:
+        return text.splitlines(keepends=True)
+
+
+def lines(*angles: float, name: str = "c") -> str:
+    """A text of such lines."""
+    return "".join(f"{name}{number} {angle}\n" for number, angle in enumerate(angles))
+
+
+class FixedRetriever(BaseRetriever):
+    """Returns the same Documents for any query, and remembers how it was asked."""
+
+    documents: list[Document]
+    asked: list[dict[str, Any]] = Field(default_factory=list)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: Any, **kwargs: Any
+    ) -> list[Document]:
+        del query, run_manager
+        self.asked.append(kwargs)
+        return self.documents
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: Any, **kwargs: Any
+    ) -> list[Document]:
+        return self._get_relevant_documents(query, run_manager=run_manager, **kwargs)
 
 
 class Way:
@@ -263,3 +321,31 @@ class WatchedVectorStore(InMemoryVectorStore):
     async def adelete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> None:
         with self.writes.call("delete", ids or []) as some:
             super().delete(some, **kwargs)
+
+
+def make_retriever(
+    texts: dict[str, str],
+    *,
+    vectorstore: VectorStore | None = None,
+    docstore: Any = None,
+    **kwargs: Any,
+) -> RSERetriever:
+    """A retriever over texts of which each line is a chunk."""
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(Angles()) if vectorstore is None else vectorstore,
+        docstore=InMemoryByteStore() if docstore is None else docstore,
+        text_splitter=Lines(),
+        **{"config": PLAIN, **kwargs},
+    )
+    retriever.add_documents(
+        [Document(text, metadata={"source": name}) for name, text in texts.items()]
+    )
+    return retriever
+
+
+def ranges(segments: Sequence[Document]) -> list[tuple[str, int, int]]:
+    """The document of each segment, and its chunks."""
+    return [
+        (s.metadata["doc_id"], s.metadata["rse"]["chunk_start"], s.metadata["rse"]["chunk_end"])
+        for s in segments
+    ]

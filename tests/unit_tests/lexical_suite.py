@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_text_splitters import TextSplitter
 
 from langchain_rse import RSEIndexer, SQLDocStore
 from langchain_rse.candidates import Found, recognize
@@ -22,17 +21,10 @@ MakeStore = Callable[..., SQLDocStore]
 Scored = list[tuple[Document, float]]
 
 
-class Lines(TextSplitter):
-    """Each line is a chunk."""
-
-    def split_text(self, text: str) -> list[str]:
-        return text.splitlines(keepends=True)
-
-
 def indexer(store: SQLDocStore, writes: fakes.Writes | None = None) -> RSEIndexer:
     vectors = fakes.WatchedVectorStore(fakes.BagOfWords(), writes or fakes.Writes())
     docstore = fakes.WatchedDocStore(store, writes) if writes else store
-    return RSEIndexer(vectors, docstore, text_splitter=Lines())
+    return RSEIndexer(vectors, docstore, text_splitter=fakes.Lines())
 
 
 def document(doc_id: str, *lines: str, **metadata: Any) -> Document:

@@ -33,10 +33,9 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_text_splitters import TextSplitter
 from pydantic import Field
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.filters import (
     Judgment,
     Judgments,
@@ -679,31 +678,28 @@ def test_both_filters_in_a_pipeline(way: Way) -> None:
     assert all(document.metadata["is_relevant"] for document in found)
 
 
-class Lines(TextSplitter):
-    def split_text(self, text: str) -> list[str]:
-        return text.splitlines(keepends=True)
-
-
 LINES = ["heron a", "car b", "heron c", "car d", "heron e"]
 
 
-def scores_of(way: Way, reranker: Any) -> dict[str, float | None]:
-    """The lines that count as candidates after the reranker, with their scores."""
+def chunks_of(way: Way, lines: Sequence[str], reranker: Any, **metadata: Any) -> list[Any]:
+    """What is said of the chunks of segments, each of which is a line."""
     vectorstore, docstore = InMemoryVectorStore(fakes.BagOfWords()), InMemoryStore()
     retriever = RSERetriever(
         vectorstore=vectorstore,
         docstore=docstore,
-        text_splitter=Lines(),
+        text_splitter=fakes.Lines(),
         reranker=reranker,
         config=fakes.EVERYTHING,
     )
-    way.add(retriever, [Document("\n".join(LINES), metadata={"source": "birds"})])
-    return {
-        LINES[chunk["index"]]: chunk["score"]
-        for segment in way.invoke(retriever, QUERY)
-        for chunk in segment.metadata["rse"]["chunks"]
-        if "score" in chunk
-    }
+    way.add(retriever, [Document("\n".join(lines), metadata={"source": "birds", **metadata})])
+    segments = way.invoke(retriever, QUERY)
+    return [chunk for segment in segments for chunk in segment.metadata["rse"]["chunks"]]
+
+
+def scores_of(way: Way, reranker: Any) -> dict[str, float | None]:
+    """The lines that count as candidates after the reranker, with their scores."""
+    chunks = chunks_of(way, LINES, reranker)
+    return {LINES[chunk["index"]]: chunk["score"] for chunk in chunks if "score" in chunk}
 
 
 def test_judgments_are_scores_to_rse(way: Way) -> None:
@@ -717,6 +713,58 @@ def test_what_a_failure_keeps_has_a_score_to_rse(way: Way) -> None:
     assert scores == dict.fromkeys(LINES, 1.0)
     dropping = LMBasedRelevanceFilter(llm=model, on_failure_keep_all=False)
     assert scores_of(way, dropping) == {}
+
+
+JUDGED = {"is_relevant": True, "relevance_explanation": YES["explanation"]}
+
+
+@pytest.mark.parametrize("role", ["reranker", "wrapped", "hybrid"])
+def test_judgments_reach_the_chunks_of_segments(way: Way, role: str) -> None:
+    relevant = LMBasedRelevanceFilter(llm=Judge(), batch_size=2)
+    docstore = SQLDocStore("sqlite://", lexical=True)
+    source = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+        docstore=docstore,
+        text_splitter=fakes.Lines(),
+        reranker=None if role == "wrapped" else relevant,
+        hybrid=0.5 if role == "hybrid" else 0.0,
+        config=fakes.EVERYTHING,
+    )
+    source.add_documents([Document("\n".join(LINES), metadata={"source": "birds"})])
+    retriever = source
+    if role == "wrapped":
+        assert source.vectorstore is not None
+        base = ContextualCompressionRetriever(
+            base_compressor=relevant, base_retriever=source.vectorstore.as_retriever()
+        )
+        retriever = RSERetriever(base_retriever=base, docstore=docstore, config=fakes.EVERYTHING)
+    segments = way.invoke(retriever, QUERY)
+    chunks = [chunk for segment in segments for chunk in segment.metadata["rse"]["chunks"]]
+    assert json.loads(json.dumps(chunks)) == chunks
+    found = [chunk for chunk in chunks if not chunk.get("filled")]
+    assert found
+    assert all(chunk.items() >= JUDGED.items() for chunk in found)
+    assert not any("is_relevant" in chunk for chunk in chunks if chunk.get("filled"))
+
+
+def test_why_a_failure_kept_a_chunk_reaches_the_segments(way: Way) -> None:
+    model: Runnable[Any, str] = RunnableLambda(lambda _: "no JSON")
+    (chunk,) = chunks_of(way, ["heron a"], LMBasedRelevanceFilter(llm=model))
+    assert (chunk["is_relevant"], chunk["relevance_explanation"]) == (None, None)
+    assert "no judgments" in chunk["relevance_failure"]
+
+
+def test_what_a_filter_said_before_indexing_is_not_of_this_query(way: Way) -> None:
+    def told(documents: Any) -> list[str]:
+        return [name for chunk in documents for name in JUDGED if name in chunk]
+
+    assert not told(chunks_of(way, LINES, None, **JUDGED))
+    by_similarity = SimilarityBasedRelevanceFilter(embeddings=fakes.BagOfWords(), threshold=0.0)
+    assert not told(chunks_of(way, LINES, by_similarity, **JUDGED))
+    judged = chunks_of(
+        way, LINES, LMBasedRelevanceFilter(llm=Judge()), **{**JUDGED, "is_relevant": False}
+    )
+    assert all(chunk["is_relevant"] for chunk in judged if "rank" in chunk)
 
 
 # Similarity

@@ -17,22 +17,12 @@ from langchain_rse import RSEConfig, RSERetriever, SQLDocStore
 from langchain_rse._steps import arun, run
 from langchain_rse.evaluation import Evidence, Question, atune, evaluate, tune
 from tests.unit_tests import fakes
-from tests.unit_tests.lexical_suite import Lines
 
 way = fakes.way
 Way = fakes.Way
 
 # Every chunk stands alone and is worth what it is relevant.
-PLAIN = RSEConfig(
-    calibration="identity",
-    decay_rate=10.0,
-    irrelevant_chunk_penalty=0.0,
-    lexical_credit=0.0,
-    neighbor_credit=0.0,
-    segment_cost=0.0,
-    max_length=1,
-    top_k_for_document_selection=None,
-)
+PLAIN = fakes.PLAIN.replace(decay_rate=10.0, irrelevant_chunk_penalty=0.0, max_length=1)
 
 
 class Ranked(InMemoryVectorStore):
@@ -68,7 +58,7 @@ def make(
 ) -> RSERetriever:
     retriever = RSERetriever(
         vectorstore=Ranked(fakes.BagOfWords()),
-        text_splitter=Lines(),
+        text_splitter=fakes.Lines(),
         **{
             "docstore": SQLDocStore("sqlite://", lexical=True),
             "config": PLAIN,
@@ -219,7 +209,7 @@ def test_leftovers_of_a_version_do_not_come_back(way: Way) -> None:
     crashing = RSERetriever(
         vectorstore=retriever.vectorstore,
         docstore=fakes.WatchedDocStore(store, writes),
-        text_splitter=Lines(),
+        text_splitter=fakes.Lines(),
     )
     writes.fail_at(3)
     with pytest.raises(fakes.CrashError):
@@ -270,6 +260,7 @@ def test_a_filter_holds_for_both_sides(way: Way) -> None:
         {"expr": "page > 1"},
         {"pre_filter": {"page": 1}},
         {"namespace": "mine"},
+        {"odd": 1},
     ],
 )
 def test_filters_that_could_let_chunks_through_are_refused(
@@ -282,7 +273,8 @@ def test_filters_that_could_let_chunks_through_are_refused(
 
 
 def test_other_search_arguments_are_the_vector_stores(way: Way) -> None:
-    retriever = make(TEXTS, search_kwargs={"search_params": 1, "filter": None})
+    harmless: dict[str, Any] = {"search_params": 1, "filter": None, "expr": None, "where": {}}
+    retriever = make(TEXTS, search_kwargs=harmless)
     assert ("d1", 1) in relevances(way.invoke(retriever, "zulu"))
 
 

@@ -30,6 +30,8 @@ class Compressor(BaseDocumentCompressor):
 
     compress: Compress
     top_n: int | None = None
+    top_k: int | None = None
+    k: int | None = None
     asked: list[tuple[str, int]] = Field(default_factory=list)
 
     def compress_documents(
@@ -111,7 +113,7 @@ def test_what_is_lost_is_found_again(way: Way, lose: Callable[[Document], Docume
 def test_anything_that_keeps_a_chunk_recognizable(data: st.DataObject) -> None:
     given = [(chunk(number, text="same text"), None) for number in range(6)]
     picked = data.draw(st.lists(st.integers(0, 5)))
-    scores = [data.draw(st.one_of(st.none(), st.floats(0, 1))) for _ in picked]
+    scores = [data.draw(st.sampled_from([None, 0.0, 0.2, 0.5, 1.0])) for _ in picked]
     keep_id = [data.draw(st.booleans()) for _ in picked]
 
     def compress(found: list[Document]) -> list[Document]:
@@ -126,6 +128,9 @@ def test_anything_that_keeps_a_chunk_recognizable(data: st.DataObject) -> None:
     expected: dict[int, float | None] = {}
     for i, score, by_id in zip(picked, scores, keep_id, strict=True):
         expected.setdefault(i, None if by_id else score)
+    known = [score for score in expected.values() if score is not None]
+    if len(known) == len(expected) and known == sorted(known) != known[::-1]:
+        expected = dict.fromkeys(expected)  # relevances do not rise
     assert numbers(found) == list(expected.items())
     assert all(document.page_content == "same text" for document, _ in found)
 
@@ -182,19 +187,23 @@ def test_texts_that_are_equal_are_not_guessed(way: Way) -> None:
         reranked(way, compressor, given)
 
 
-def test_a_reranker_that_cuts_is_named_once(way: Way, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("limit", ["top_n", "top_k", "k"])
+def test_a_reranker_that_cuts_is_named_once(
+    way: Way, caplog: pytest.LogCaptureFixture, limit: str
+) -> None:
     class Cutting(Compressor):
         pass
 
     name = f"Cutting{way.is_async}"
     Cutting.__name__ = name
-    cutting = Cutting(compress=lambda found: found[:3], top_n=3)
+    limits: Any = {limit: 3}
+    cutting = Cutting(compress=lambda found: found[:3], **limits)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             assert len(reranked(way, cutting, candidates(9))) == 3
     (record,) = caplog.records
     assert name in record.message
-    assert "top_n=None" in record.message
+    assert f"{limit}=None, or to fetch_k" in record.message
     caplog.clear()
     reranked(way, Compressor(compress=lambda found: found[:2]), candidates())
     reranked(way, Cutting(compress=lambda found: found, top_n=4), candidates(4))

@@ -16,6 +16,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import PRESETS, RSEConfig, RSERetriever
 from langchain_rse.evaluation import Evidence, Question, tune
+from langchain_rse.search_arguments import HARMLESS, PLACES
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 
@@ -121,6 +122,51 @@ def test_no_segment_holds_what_the_filter_excludes(
         assert as_where == text
 
 
+ABOUT_DOCUMENTS: list[dict[str, Any]] = [
+    *({name: {"source": "a"}} for name in ("filter", "where", "pre_filter", "any_other_name")),
+    {"filter": {"$and": [{"year": {"$gte": 2024}}, {"doc_id": {"$in": ["a", "b"]}}]}},
+    {"filter": {"$not": {"source": {"$nin": ["b"]}}}},
+    {"filter": [{"year": 2024}, {"source": "a"}]},
+    *({name: None} for name in ("filter", "where", "any_other_name")),
+    *({name: {}} for name in ("filter", "where", "any_other_name")),
+    *({name: 3} for name in sorted(HARMLESS)),
+    *({name: "a place"} for name in sorted(PLACES)),
+]
+ABOUT_CHUNKS: list[dict[str, Any]] = [
+    *({"filter": given} for given in ({"page": 1}, {"year": 2024, "page": 1}, "page = 1", 3, True)),
+    {"filter": lambda _: True},
+    {"filter": {3: "a"}},
+    {"filter": {"$and": [{"source": "a"}, {"page": {"$lt": 9}}]}},
+    {"where_document": {"$contains": "text"}},
+    # The document has a field of that name, but it stands for an operator.
+    {"filter": {"term": {"metadata.page": 3}}},
+    {"filter": {"term": [{"page": 3}]}},
+    {"filter": {"source": {"page": 3}}},
+    {"filter": {"source": {"$in": {"page": [3]}}}},
+    # Under the names that stores use, and one that nobody knows.
+    *({name: "page = 1"} for name in ("expr", "where", "where_str", "search_filter", "odd")),
+    *({name: {"page": 1}} for name in ("metadata", "meta_filter", "predicates", "conditions")),
+    {"namespace": "a place", "odd": 1},
+    {"only_public": True},
+    {"prefilter": True},
+]
+
+
+@pytest.mark.parametrize("search_kwargs", ABOUT_DOCUMENTS, ids=str)
+def test_gaps_are_filled_unless_an_argument_may_be_about_chunks(
+    way: Way, search_kwargs: dict[str, Any]
+) -> None:
+    assert filled(way, search_kwargs)
+    assert not filled(way, search_kwargs, candidates_only=True)
+
+
+@pytest.mark.parametrize("search_kwargs", ABOUT_CHUNKS, ids=str)
+def test_an_argument_may_be_a_filter_unless_it_is_known_to_be_none(
+    way: Way, search_kwargs: dict[str, Any]
+) -> None:
+    assert not filled(way, search_kwargs)
+
+
 @pytest.mark.parametrize(
     "filter_", [None, {}, {"source": "a"}, {"year": 2024}, {"doc_id": {"$in": ["a", "b"]}}]
 )
@@ -128,6 +174,44 @@ def test_gaps_are_filled_where_the_filter_is_about_whole_documents(way: Way, fil
     retriever = make(fetch_k=3)
     (first, *_) = way.invoke(retriever, "text page number", filter=filter_, order="relevance")
     assert any(chunk.get("filled") for chunk in first.metadata["rse"]["chunks"])
+
+
+def filled(way: Way, search_kwargs: dict[str, Any], **kwargs: Any) -> bool:
+    """Whether a segment holds chunks that were not found, whatever the store was told."""
+
+    class Deaf(InMemoryVectorStore):
+        def similarity_search_with_score(self, query: str, k: int = 4, **_: Any) -> Any:
+            return super().similarity_search_with_score(query, k)
+
+        async def asimilarity_search_with_score(self, query: str, k: int = 4, **_: Any) -> Any:
+            return self.similarity_search_with_score(query, k)
+
+        def similarity_search_with_relevance_scores(
+            self, query: str, k: int = 4, **_: Any
+        ) -> list[tuple[Document, float]]:
+            return super().similarity_search_with_score(query, k)
+
+        async def asimilarity_search_with_relevance_scores(
+            self, query: str, k: int = 4, **_: Any
+        ) -> list[tuple[Document, float]]:
+            return self.similarity_search_with_relevance_scores(query, k)
+
+    retriever = RSERetriever(
+        vectorstore=Deaf(fakes.BagOfWords()),
+        docstore=InMemoryStore(),
+        text_splitter=RecursiveCharacterTextSplitter(chunk_size=30, chunk_overlap=0),
+        config=GREEDY_FOR_TEXT,
+        fetch_k=3,
+        search_kwargs=search_kwargs,
+        **kwargs,
+    )
+    pages = pages_of("a", 9)
+    for page in pages:
+        page.metadata["term"] = "autumn"
+    retriever.add_documents(pages)
+    segments = way.invoke(retriever, "text page number")
+    assert segments
+    return any(chunk.get("filled") for s in segments for chunk in s.metadata["rse"]["chunks"])
 
 
 def test_a_filter_of_the_store_alone_can_be_announced(way: Way) -> None:

@@ -14,13 +14,11 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnablePassthrough
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.tools import create_retriever_tool
-from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
-from langchain_text_splitters import RecursiveCharacterTextSplitter, TextSplitter
-from pydantic import Field
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import (
     PRESETS,
@@ -38,20 +36,10 @@ from tests.unit_tests import fakes
 
 way = fakes.way
 Way = fakes.Way
+QUERY, PLAIN = fakes.QUERY, fakes.PLAIN
+Angles, FixedRetriever = fakes.Angles, fakes.FixedRetriever
+lines, make, ranges = fakes.lines, fakes.make_retriever, fakes.ranges
 
-# Chunks are lines such as "b 30": a name, and the angle between the line and the query, in
-# degrees. So its similarity is the cosine of that angle.
-QUERY = "query 0"
-# The default solver, without what depends on other chunks: values can be added up by hand.
-PLAIN = RSEConfig(
-    calibration="identity",
-    decay_rate=1e9,
-    irrelevant_chunk_penalty=0.5,
-    lexical_credit=0.0,
-    neighbor_credit=0.0,
-    segment_cost=0.0,
-    top_k_for_document_selection=None,
-)
 GREEDY = PRESETS["walkthrough"].replace(
     calibration="identity",
     decay_rate=1e9,
@@ -61,24 +49,6 @@ GREEDY = PRESETS["walkthrough"].replace(
     overall_max_length=100,
     top_k_for_document_selection=None,
 )
-
-
-class Angles(Embeddings):
-    def embed_query(self, text: str) -> list[float]:
-        angle = math.radians(float(text.rsplit(maxsplit=1)[-1]))
-        return [math.cos(angle), math.sin(angle)]
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(text) for text in texts]
-
-
-class Lines(TextSplitter):
-    def split_text(self, text: str) -> list[str]:
-        return text.splitlines(keepends=True)
-
-
-def lines(*angles: float, name: str = "c") -> str:
-    return "".join(f"{name}{number} {angle}\n" for number, angle in enumerate(angles))
 
 
 class CountingStore(InMemoryStore):
@@ -147,25 +117,6 @@ class Distances(InMemoryVectorStore):
         return self.similarity_search_with_score(query, k, **kwargs)
 
 
-class FixedRetriever(BaseRetriever):
-    """Returns the same Documents for any query, and remembers how it was asked."""
-
-    documents: list[Document]
-    asked: list[dict[str, Any]] = Field(default_factory=list)
-
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: Any, **kwargs: Any
-    ) -> list[Document]:
-        del query, run_manager
-        self.asked.append(kwargs)
-        return self.documents
-
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: Any, **kwargs: Any
-    ) -> list[Document]:
-        return self._get_relevant_documents(query, run_manager=run_manager, **kwargs)
-
-
 class Reranker(BaseDocumentCompressor):
     """Puts documents in the order of their names, and drops those named "x"."""
 
@@ -189,32 +140,6 @@ class Reranker(BaseDocumentCompressor):
 
 class CohereRerank(Reranker):
     """Known by its name."""
-
-
-def make(
-    texts: dict[str, str],
-    *,
-    vectorstore: VectorStore | None = None,
-    docstore: Any = None,
-    **kwargs: Any,
-) -> RSERetriever:
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(Angles()) if vectorstore is None else vectorstore,
-        docstore=InMemoryByteStore() if docstore is None else docstore,
-        text_splitter=Lines(),
-        **{"config": PLAIN, **kwargs},
-    )
-    retriever.add_documents(
-        [Document(text, metadata={"source": name}) for name, text in texts.items()]
-    )
-    return retriever
-
-
-def ranges(segments: Sequence[Document]) -> list[tuple[str, int, int]]:
-    return [
-        (s.metadata["doc_id"], s.metadata["rse"]["chunk_start"], s.metadata["rse"]["chunk_end"])
-        for s in segments
-    ]
 
 
 # What comes back
