@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from langchain_classic.retrievers import ParentDocumentRetriever
+from langchain_classic.retrievers import EnsembleRetriever, ParentDocumentRetriever
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
@@ -16,8 +16,9 @@ from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from typing_extensions import override
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.schema import (
+    CHUNK_ID,
     CHUNK_INDEX,
     DOC_ID,
     END_INDEX,
@@ -105,6 +106,27 @@ def make_parents(
     )
     retriever.add_documents(list(documents))
     return retriever
+
+
+class LexicalRetriever(BaseRetriever):
+    """The chunks that match the words of a query best."""
+
+    docstore: SQLDocStore
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        return [chunk for chunk, _ in self.docstore.lexical_search(query, CANDIDATES)]
+
+
+def make_ensemble(
+    by_vectors: BaseRetriever, by_words: BaseRetriever, share: float
+) -> EnsembleRetriever:
+    """LangChain's reciprocal rank fusion of both rankings; ``share`` is the weight of words."""
+    return EnsembleRetriever(
+        retrievers=[by_vectors, by_words], weights=[1 - share, share], id_key=CHUNK_ID
+    )
 
 
 class FilledRetriever(BaseRetriever):

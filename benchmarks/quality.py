@@ -26,18 +26,20 @@ from alternatives import (
     HAS_DSRAG,
     DsragRetriever,
     FilledRetriever,
+    LexicalRetriever,
     NeighborRetriever,
+    make_ensemble,
     make_parents,
 )
 from charts import draw_penalties, draw_recall
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.stores import InMemoryStore
+from langchain_core.stores import BaseStore, InMemoryStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from numpy.typing import NDArray
 from vectors import MODELS, CachedEmbeddings, MatrixStore, progress
 
-from langchain_rse import PRESETS, RSEConfig, RSERetriever
+from langchain_rse import PRESETS, RSEConfig, RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Question, Report, evaluate, load_questions
 
 HERE = Path(__file__).resolve().parent
@@ -78,6 +80,15 @@ ABLATIONS: tuple[tuple[str, Mapping[str, Any]], ...] = tuple(
     for name, values in CHANGES.items()
     for value in values
 )
+
+# Words and vectors: of the default, and of it without words among the vectors' candidates.
+VECTORS = "vectors alone: lexical_credit=0"
+HYBRIDS: tuple[tuple[str, Mapping[str, Any]], ...] = tuple(
+    (f"hybrid={share}{title}", {"hybrid": share, **settings})
+    for title, settings in (("", {}), (", lexical_credit=0", {"lexical_credit": 0.0}))
+    for share in (0.1, 0.2, 0.3, 0.4)
+)
+SHARES = (0.3, 0.5)
 
 Floats = NDArray[np.float64]
 At = Callable[[int], BaseRetriever]
@@ -138,6 +149,7 @@ class Results:
         stopped: By method: what is returned under the ceiling.
         penalties: By penalty: what ours returns under the ceiling.
         ablations: By label: ours with one thing changed, the budgets filled.
+        hybrids: By label: vectors and words, the budgets filled.
     """
 
     folder: Folder
@@ -146,12 +158,16 @@ class Results:
     stopped: dict[str, Report] = field(default_factory=dict)
     penalties: dict[float, Report] = field(default_factory=dict)
     ablations: dict[str, Report] = field(default_factory=dict)
+    hybrids: dict[str, Report] = field(default_factory=dict)
 
 
 def main() -> None:
     """Measure, print, and write what was printed."""
     arguments = parse_arguments()
     folders = [read_folder(arguments, name) for name in folder_names(arguments)]
+    if arguments.hybrid:
+        write_hybrid(folders, arguments)
+        return
     results = [measure(folder, arguments) for folder in folders]
     command = "python benchmarks/quality.py --data PATH" + "".join(
         f" {option}" for option in options_given(arguments)
@@ -201,6 +217,9 @@ def parse_arguments() -> argparse.Namespace:
         help="embed chunks with their document's name in front; default for filings",
     )
     parser.add_argument("--ablations", action="store_true", help="also change one thing at a time")
+    parser.add_argument(
+        "--hybrid", action="store_true", help="only vectors and words, each alone and together"
+    )
     parser.add_argument("--cache", type=Path, default=HERE / ".cache", help="folder for vectors")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for results")
     return parser.parse_args()
@@ -219,6 +238,8 @@ def options_given(arguments: argparse.Namespace) -> Iterator[str]:
         yield "--names" if arguments.names else "--no-names"
     if arguments.ablations:
         yield "--ablations"
+    if arguments.hybrid:
+        yield "--hybrid"
 
 
 def folder_names(arguments: argparse.Namespace) -> list[str]:
@@ -259,26 +280,8 @@ def read_folder(arguments: argparse.Namespace, name: str) -> Folder:
 def measure(folder: Folder, arguments: argparse.Namespace) -> Results:
     """Index a folder once and ask all methods."""
     size = folder.layout.chunk_size
-    embeddings = CachedEmbeddings(
-        arguments.embeddings, arguments.cache / f"{folder.name}-{arguments.embeddings}.npz"
-    )
-
-    def new_store(title: str) -> MatrixStore:
-        return MatrixStore(embeddings, f"{folder.name}, {title}", named=folder.layout.names)
-
-    documents = [
-        Document(page_content=text, metadata={"doc_id": name})
-        for name, text in folder.sources.items()
-    ]
-    store = new_store("chunks")
-    ours = RSERetriever(
-        vectorstore=store,
-        docstore=InMemoryStore(),
-        text_splitter=RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=0),
-    )
-    progress(f"{folder.name}: indexing")
-    ours.add_documents(documents)
-    embeddings.matrix([question.question for question in folder.questions], "questions")
+    ours, store = index(folder, arguments, InMemoryStore())
+    documents = documents_of(folder)
     plain = store.as_retriever(search_kwargs={"k": CANDIDATES})
 
     results = Results(folder, chunks=len(store))
@@ -290,7 +293,8 @@ def measure(folder: Folder, arguments: argparse.Namespace) -> Results:
         filled[label] = ask(folder, label, neighbors)
     for times in (3, 5):
         label = f"parent of {times} chunks"
-        parents = make_parents(new_store(f"children of {label}"), documents, size, times)
+        children = store.another(f"{folder.name}, children of {label}")
+        parents = make_parents(children, documents, size, times)
         filled[label] = ask(folder, label, parents)
     for label, at in published_forms(ours, size).items():
         filled[label] = ask_each(folder, label, at)
@@ -307,6 +311,57 @@ def measure(folder: Folder, arguments: argparse.Namespace) -> Results:
         for label, settings in ABLATIONS:
             results.ablations[label] = ask(folder, label, ours, **{**FILL, **settings})
     progress("")
+    return results
+
+
+def documents_of(folder: Folder) -> list[Document]:
+    """The documents of a folder."""
+    return [
+        Document(page_content=text, metadata={"doc_id": name})
+        for name, text in folder.sources.items()
+    ]
+
+
+def index(
+    folder: Folder, arguments: argparse.Namespace, docstore: BaseStore[str, Document]
+) -> tuple[RSERetriever, MatrixStore]:
+    """Our retriever over a folder's chunks, and its vector store."""
+    embeddings = CachedEmbeddings(
+        arguments.embeddings, arguments.cache / f"{folder.name}-{arguments.embeddings}.npz"
+    )
+    store = MatrixStore(embeddings, f"{folder.name}, chunks", named=folder.layout.names)
+    ours = RSERetriever(
+        vectorstore=store,
+        docstore=docstore,
+        text_splitter=RecursiveCharacterTextSplitter(
+            chunk_size=folder.layout.chunk_size, chunk_overlap=0
+        ),
+    )
+    progress(f"{folder.name}: indexing")
+    ours.add_documents(documents_of(folder))
+    embeddings.matrix([question.question for question in folder.questions], "questions")
+    return ours, store
+
+
+def measure_hybrid(folder: Folder, arguments: argparse.Namespace) -> Results:
+    """Ask by vectors, by words and by both, over a docstore with a full-text index."""
+    docstore = SQLDocStore("sqlite://", lexical=True)
+    ours, store = index(folder, arguments, docstore)
+    results = Results(folder, chunks=len(store))
+    reports = results.hybrids
+    by_vectors = store.as_retriever(search_kwargs={"k": CANDIDATES})
+    by_words = LexicalRetriever(docstore=docstore)
+    reports[TOP_K] = ask(folder, TOP_K, by_vectors)
+    reports["top-k chunks by words"] = ask(folder, "words", by_words)
+    for share in SHARES:
+        label = f"top-k chunks, EnsembleRetriever, words {share}"
+        reports[label] = ask(folder, label, make_ensemble(by_vectors, by_words, share))
+    reports[VECTORS] = ask(folder, VECTORS, ours, **FILL, lexical_credit=0.0)
+    reports[OURS] = ask(folder, OURS, ours, **FILL)
+    for label, settings in HYBRIDS:
+        reports[label] = ask(folder, label, ours, **{**FILL, **settings})
+    progress("")
+    docstore.close()
     return results
 
 
@@ -644,6 +699,55 @@ def write_ablations(results: Sequence[Results]) -> Iterator[str]:
         ]
         rows.append(row)
     yield from table(header, rows)
+
+
+def write_hybrid(folders: Sequence[Folder], arguments: argparse.Namespace) -> None:
+    """Measure, print and write words beside vectors."""
+    results = [measure_hybrid(folder, arguments) for folder in folders]
+    command = "python benchmarks/quality.py --data PATH" + "".join(
+        f" {option}" for option in options_given(arguments)
+    )
+    text = "\n".join(write_up_hybrid(results, arguments.embeddings, command))
+    print(text)
+    out: Path = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"hybrid-{arguments.embeddings}.md").write_text(text + "\n", encoding="utf-8")
+
+
+def write_up_hybrid(results: Sequence[Results], embeddings: str, command: str) -> Iterator[str]:
+    """The page about words beside vectors, line by line."""
+    yield from (
+        f"# Hybrid search, {embeddings} vectors",
+        "",
+        f"Made by `{command}`.",
+        "",
+        f"Evidence recall, every method fills the budget: {CANDIDATES} candidates of each side,",
+        "those by words from SQLite's FTS5 (BM25). Differences with their 95 % interval, a",
+        "bootstrap over the questions, paired.",
+        "",
+    )
+    ensembles = [label for label in results[0].hybrids if "EnsembleRetriever" in label]
+
+    def reports_of(label: str) -> list[Report]:
+        return [each.hybrids[label] for each in results]
+
+    best = max(ensembles, key=lambda label: mean_over_cells(reports_of(label), "recall"))
+    bases = {"vectors alone": VECTORS, "the ensemble": best, "the default": OURS}
+    header = ["", *(cell for each in results for cell in each.folder.cells), "mean"]
+    header += [f"minus {title}" for title in bases]
+    rows = []
+    for label in results[0].hybrids:
+        reports = reports_of(label)
+        row = [f"**{label}**" if label == OURS else label]
+        row += [format(value, ".3f") for report in reports for value in report.mean("recall")]
+        row.append(format(mean_over_cells(reports, "recall"), ".3f"))
+        row += [
+            "" if label == base else difference(reports, reports_of(base), "recall")
+            for base in bases.values()
+        ]
+        rows.append(row)
+    yield from table(header, rows)
+    yield from (f"The ensemble is the better one: {best}.", "")
 
 
 def figures_of(results: Sequence[Results]) -> dict[str, Any]:

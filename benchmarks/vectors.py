@@ -207,6 +207,10 @@ class MatrixStore(VectorStore):
     def embeddings(self) -> Embeddings:
         return self._embeddings
 
+    def another(self, title: str) -> MatrixStore:
+        """An empty store with the same model."""
+        return MatrixStore(self._embeddings, title, named=self._named)
+
     def __len__(self) -> int:
         return len(self._documents)
 

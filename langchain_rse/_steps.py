@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class Call(NamedTuple):
@@ -113,6 +114,27 @@ def concurrently(tasks: Sequence[Steps[T]], limit: int) -> Steps[list[T]]:
     return results
 
 
+def together(first: Steps[T], second: Steps[U]) -> Steps[tuple[T, U]]:
+    """Run two generators of steps at the same time.
+
+    Sync code runs the first in its own thread, since some stores can be used in no other, and
+    the second in one that sees the caller's context variables.
+
+    Returns:
+        What the two return.
+    """
+    results: tuple[T, U] = yield Call(
+        lambda: _run_both(first, second), lambda: _arun_all([first, second], 2)
+    )
+    return results
+
+
+def _run_both(first: Steps[T], second: Steps[U]) -> tuple[T, U]:
+    with ContextThreadPoolExecutor(max_workers=1) as executor:
+        other = executor.submit(run, second)
+        return run(first), other.result()
+
+
 def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
     workers = min(limit, len(tasks))
     if workers <= 1:
@@ -121,10 +143,10 @@ def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
         return list(executor.map(run, tasks))
 
 
-async def _arun_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
+async def _arun_all(tasks: Sequence[Steps[Any]], limit: int) -> list[Any]:
     semaphore = asyncio.Semaphore(limit)
 
-    async def bounded(steps: Steps[T]) -> T:
+    async def bounded(steps: Steps[Any]) -> Any:  # noqa: ANN401
         async with semaphore:
             return await arun(steps)
 

@@ -290,11 +290,14 @@ def recognize(found: Found) -> list[Hit]:
     hits: dict[_Place, Hit] = {}
     for number, (document, score) in enumerate(found.candidates):
         place = _place(document, number)
-        hits.setdefault(place, _hit(place, document, score=score, rank=len(hits)))
+        if place not in hits:
+            hits[place] = _hit(place, document, score=score, rank=len(hits))
     for number, (document, score) in enumerate(found.lexical):
         place = _place(document, number)
-        hit = hits.get(place) or _hit(place, document)
-        if hit.lexical_rank is None:
+        hit = hits.get(place)
+        if hit is None:
+            hits[place] = _hit(place, document, lexical_score=score, lexical_rank=number)
+        elif hit.lexical_rank is None:
             hits[place] = hit._replace(lexical_score=score, lexical_rank=number)
     return list(hits.values())
 
@@ -308,6 +311,13 @@ class _Place(NamedTuple):
 
 
 def _place(document: Document, number: int) -> _Place:
+    values: dict[str, Any] = document.metadata
+    doc_id, version = values.get(DOC_ID), values.get(VERSION)
+    chunk: Any = values.get(CHUNK_INDEX)
+    # Hundreds a query are as they should be; the others are looked at one by one.
+    plain = type(doc_id) is str and type(version) is str and type(chunk) is int
+    if plain and doc_id and version and chunk >= 0:
+        return _Place(doc_id, version, chunk)
     return _Place(
         _identifying(document, DOC_ID, str, number),
         _identifying(document, VERSION, str, number),
@@ -315,21 +325,11 @@ def _place(document: Document, number: int) -> _Place:
     )
 
 
-def _hit(
-    place: _Place, document: Document, score: float | None = None, rank: int | None = None
-) -> Hit:
-    key = document_key(place.doc_id)
-    text = document.page_content
-    return Hit(
-        place.doc_id,
-        key,
-        place.version,
-        place.chunk,
-        text,
-        score=score,
-        rank=rank,
-        judgment=judgment_of(document.metadata),
-    )
+def _hit(place: _Place, document: Document, **found: Any) -> Hit:  # noqa: ANN401 - Hit's own
+    doc_id, version, chunk = place
+    judgment = judgment_of(document.metadata)
+    key, text = document_key(doc_id), document.page_content
+    return Hit(doc_id, key, version, chunk, text, judgment=judgment, **found)
 
 
 def _identifying(document: Document, name: str, kind: type[T], number: int) -> T:
@@ -431,6 +431,8 @@ def _ranked(hits: Sequence[Hit]) -> list[Hit]:
     by_words = {
         rank: place for place, rank in enumerate(sorted(_present(hit.lexical_rank for hit in hits)))
     }
+    if all(rank == place for some in (ranks, by_words) for rank, place in some.items()):
+        return list(hits)
     return [
         hit._replace(
             rank=None if hit.rank is None else ranks[hit.rank],

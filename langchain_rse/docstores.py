@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import decimal
+import functools
 import json
 import math
 import re
@@ -31,7 +32,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool, StaticPool
 from sqlalchemy.schema import CreateTable
 
-from langchain_rse.lexical import LexicalIndex, check_filter, fits, index_for, may_fit
+from langchain_rse.lexical import LexicalIndex, Match, check_filter, fits, index_for, may_fit
 from langchain_rse.schema import (
     ChunkPlace,
     CorruptRecordError,
@@ -304,6 +305,25 @@ class _LexicalSearch(NamedTuple):
     filter: Mapping[str, Any]
 
 
+@functools.lru_cache(maxsize=1024)  # a query asks for dozens, the next one for the same
+def _read_manifest(value: str, key: str) -> Manifest:
+    """Read a manifest's record, which nobody changes."""
+    return Manifest.from_document(decode_document(value, key), key)
+
+
+class _Current(NamedTuple):
+    """The version of a document that queries see, and the metadata that all its chunks have."""
+
+    version: str
+    metadata: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> _Current | None:
+        """None if queries see none."""
+        version = manifest.current
+        return version and cls(version.name, manifest.metadata)
+
+
 class SQLDocStore(BaseStore[str, Document]):
     """A docstore in a table of a SQL database, through SQLAlchemy Core.
 
@@ -326,8 +346,10 @@ class SQLDocStore(BaseStore[str, Document]):
             first used; others wait for that when they write. From then on the database keeps
             it, whoever writes. On SQLite and PostgreSQL.
         tokenizer: On SQLite: a tokenizer of FTS5, such as ``"porter unicode61"`` for English
-            without endings.
-        language: On PostgreSQL: a text search configuration, such as ``"english"``.
+            without endings, or ``"trigram"`` for Chinese and Japanese, which finds any three
+            characters in a row and nothing shorter.
+        language: On PostgreSQL: a text search configuration, such as ``"english"``. Those it
+            comes with do not find words in Chinese or Japanese clauses; extensions do.
         timeout: Seconds to wait for a lock of SQLite, above 0.
         engine_kwargs: More arguments for ``sqlalchemy.create_engine``, such as
             ``pool_size``.
@@ -493,8 +515,10 @@ class SQLDocStore(BaseStore[str, Document]):
     ) -> list[tuple[Document, float]]:
         """Find the chunks that match the words of a query best.
 
-        The query means its words, any of which may match; rare ones count more. Only chunks
-        of documents' current versions are found.
+        The query means its words, any of which may match; rare ones count more. At most about
+        2,000 chunks are ranked: where the words are in more, the most common ones are left out
+        (PostgreSQL's own statistics say which these are). Only chunks of documents' current
+        versions are found.
 
         Args:
             query: The query; operators and quotes in it mean nothing.
@@ -552,6 +576,11 @@ class SQLDocStore(BaseStore[str, Document]):
     # What they do on a connection, sync or the sync face of an async one
 
     def _get(self, connection: Connection, keys: Sequence[str]) -> list[Document | None]:
+        values = self._values(connection, keys)
+        # Each place gets a Document of its own, so that nobody changes another's.
+        return [decode_document(values[key], key) if key in values else None for key in keys]
+
+    def _values(self, connection: Connection, keys: Sequence[str]) -> dict[str, str]:
         values: dict[str, str] = {}
         for some in _slices(list(dict.fromkeys(keys)), _KEYS_PER_STATEMENT):
             try:
@@ -560,8 +589,7 @@ class SQLDocStore(BaseStore[str, Document]):
                 if "decode to UTF-8" not in str(error.orig):
                     raise
                 values.update(self._rows_one_by_one(connection, some))
-        # Each place gets a Document of its own, so that nobody changes another's.
-        return [decode_document(values[key], key) if key in values else None for key in keys]
+        return values
 
     def _rows_of(self, connection: Connection, keys: Sequence[str]) -> dict[str, str]:
         rows = connection.execute(self._select, {"keys": keys}).all()
@@ -642,13 +670,15 @@ class SQLDocStore(BaseStore[str, Document]):
         if not words:
             return []
         judged: dict[str, Document | None] = {}
-        documents: dict[str, Manifest | None] = {}
+        documents: dict[str, _Current | None] = {}
         limit = search.k
         while True:
             ranked = index.best(connection, words, limit)
-            new = [key for key, _ in ranked if key not in judged]
+            new = [match for match in ranked if match.key not in judged]
             judged |= self._judge(connection, new, search.filter, documents)
-            found = [(chunk, score) for key, score in ranked if (chunk := judged[key]) is not None]
+            found = [
+                (chunk, match.score) for match in ranked if (chunk := judged[match.key]) is not None
+            ]
             if len(found) >= search.k or len(ranked) < limit:
                 return found[: search.k]
             limit *= _MORE  # what was left out made room
@@ -656,37 +686,33 @@ class SQLDocStore(BaseStore[str, Document]):
     def _judge(
         self,
         connection: Connection,
-        keys: Sequence[str],
+        matches: Sequence[Match],
         condition: Mapping[str, Any],
-        documents: dict[str, Manifest | None],
+        documents: dict[str, _Current | None],
     ) -> dict[str, Document | None]:
         """The chunks of current versions that the filter lets through, None for the others.
 
-        Documents that are new get their manifests, or None if no chunk of them can pass.
+        Documents that are new are looked up; None if no chunk of them can pass.
         """
-        places = {key: place for key in keys if (place := ChunkPlace.of(key)) is not None}
+        places = [(match, ChunkPlace.of(match.key)) for match in matches]
         new = list(
-            dict.fromkeys(p.document for p in places.values() if p.document not in documents)
+            dict.fromkeys(p.document for _, p in places if p and p.document not in documents)
         )
         names = [manifest_key(document) for document in new]
-        for document, name, record in zip(new, names, self._get(connection, names), strict=True):
-            manifest = None if record is None else Manifest.from_document(record, name)
+        records = self._values(connection, names)
+        for document, name in zip(new, names, strict=True):
+            manifest = _read_manifest(records[name], name) if name in records else None
             passes = manifest is not None and may_fit(manifest, condition)
-            documents[document] = manifest if passes else None
-        wanted = {
-            key: manifest
-            for key, place in places.items()
-            if (manifest := documents[place.document]) is not None
-            and manifest.current is not None
-            and manifest.current.name == place.version
-        }
-        judged: dict[str, Document | None] = dict.fromkeys(keys)
-        records = self._get(connection, list(wanted))
-        for (key, manifest), chunk in zip(wanted.items(), records, strict=True):
-            if chunk is not None:
-                metadata = chunk_metadata(manifest.metadata, chunk.metadata, places[key].version)
-                if fits(metadata, condition):
-                    judged[key] = Document(page_content=chunk.page_content, metadata=metadata)
+            documents[document] = _Current.of(manifest) if manifest and passes else None
+        judged: dict[str, Document | None] = {}
+        for match, place in places:
+            current = documents[place.document] if place else None
+            judged[match.key] = None
+            if current is not None and place is not None and current.version == place.version:
+                chunk = decode_document(match.value, match.key)
+                chunk.metadata = chunk_metadata(current.metadata, chunk.metadata, current.version)
+                if fits(chunk.metadata, condition):
+                    judged[match.key] = chunk
         return judged
 
     @staticmethod
@@ -857,6 +883,8 @@ def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
     cursor = connection.cursor()
     # In WAL mode this is safe against crashes of the process, and far faster than FULL.
     cursor.execute("PRAGMA synchronous=NORMAL")
+    # KiB; lexical search reads pages all over the file again and again, more than fit in 2 MB.
+    cursor.execute("PRAGMA cache_size=-32000")
     cursor.close()
 
 

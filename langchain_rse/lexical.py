@@ -10,13 +10,14 @@ which may match.
 
 from __future__ import annotations
 
+import json
 import math
 import numbers
 import re
 import sqlite3
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import sqlalchemy as sa
@@ -30,6 +31,7 @@ from langchain_rse.schema import DOC_ID, Manifest, simple_metadata
 __all__ = [
     "LexicalIndex",
     "LexicalStore",
+    "Match",
     "Word",
     "check_filter",
     "check_lexical",
@@ -40,7 +42,9 @@ __all__ = [
 
 # Chunks that may be ranked for a query. Where its words are in more, the most common ones are
 # left out: they say least, and reading all their chunks would take most of the time.
-_MOST_RANKED = 5_000
+_MOST_RANKED = 2_000
+# Where there are fewer chunks, PostgreSQL counts them; else it estimates.
+_MANY = 10_000
 # More words than this say nothing more; the longest queries are passages made up by models.
 _MOST_WORDS = 256
 # PostgreSQL cuts longer names, so that two could become one.
@@ -51,6 +55,8 @@ _LONGEST_TEXT = 200_000
 _FTS = "fts5"
 _QUOTE, _TWO_QUOTES = "'", "''"
 _WORD = re.compile(r"[^\W_]+")
+# Runs of Chinese characters and kana, which stand without spaces.
+_UNSPACED = re.compile("([\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+)")
 # Characters that databases do not take.
 _UNUSABLE = re.compile("[\\x00\\ud800-\\udfff]")
 _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
@@ -58,7 +64,10 @@ _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?"
 
 @runtime_checkable
 class LexicalStore(Protocol):
-    """A docstore that finds chunks by their words."""
+    """A docstore that finds chunks by their words.
+
+    Sync retrievers call it from a thread of its own, while the vector store is searched.
+    """
 
     def lexical_search(
         self,
@@ -153,6 +162,20 @@ class Word(NamedTuple):
     weight: float
 
 
+class Match(NamedTuple):
+    """A chunk that has words of a query.
+
+    Attributes:
+        key: Its key.
+        value: Its record.
+        score: How well it matches.
+    """
+
+    key: str
+    value: str | bytes
+    score: float
+
+
 class LexicalIndex(ABC):
     """The full-text index of a table of chunks.
 
@@ -190,13 +213,11 @@ class LexicalIndex(ABC):
                 words.append(Word(term, math.log1p(odds)))
         return words
 
-    def best(
-        self, connection: Connection, words: Sequence[Word], limit: int
-    ) -> list[tuple[str, float]]:
-        """Keys and scores of the chunks that match best, best first; scores are positive."""
+    def best(self, connection: Connection, words: Sequence[Word], limit: int) -> list[Match]:
+        """The chunks that match best, best first; scores are positive."""
         statement, parameters = self._search(words)
         rows = connection.execute(sa.text(statement), {**parameters, "most": limit}).all()
-        return [(str(key), float(score)) for key, score in rows]
+        return [Match(key, value, float(score)) for key, value, score in rows]
 
     def check(self, connection: Connection) -> bool:
         """Whether the index is there.
@@ -261,7 +282,7 @@ class LexicalIndex(ABC):
 
     @abstractmethod
     def _search(self, words: Sequence[Word]) -> tuple[str, dict[str, Any]]:
-        """The statement that finds the ``most`` best keys and scores, and its parameters."""
+        """The statement that finds the ``most`` best matches, and its parameters."""
 
 
 class SQLiteIndex(LexicalIndex):
@@ -281,6 +302,7 @@ class SQLiteIndex(LexicalIndex):
         super().__init__(table, f"tokenizer={tokenizer!r}")
         self._fts = f'"{self._name}"'
         self._keys = f'"{self._name}_keys"'
+        self._trigrams = tokenizer.split(maxsplit=1)[0].lower() == "trigram"
         literal = tokenizer.replace("'", "''")
         self._definition = (
             f"CREATE VIRTUAL TABLE {self._fts} USING {_FTS}(text, content='', tokenize='{literal}')"
@@ -344,6 +366,8 @@ class SQLiteIndex(LexicalIndex):
             f"INSERT INTO {fts}(rowid, text) "
             f"SELECT id, {text('value')} FROM {keys} JOIN {table} USING (key) ORDER BY id"
         )
+        # One piece is read faster than many; what is written later is merged bit by bit.
+        yield f"INSERT INTO {fts}({fts}) VALUES ('optimize')"
         for event, (key, actions) in triggers.items():
             yield (
                 f'CREATE TRIGGER "{self._name}_{event}" AFTER {event.upper()} ON {table} '
@@ -374,29 +398,47 @@ class SQLiteIndex(LexicalIndex):
 
     @override
     def _terms(self, connection: Connection, query: str) -> list[str]:
-        return list(dict.fromkeys(_WORD.findall(unicodedata.normalize("NFC", query).lower())))
+        words = _WORD.findall(unicodedata.normalize("NFC", query).lower())
+        if self._trigrams:
+            words = [piece for word in words for piece in _pieces(word)]
+        return list(dict.fromkeys(words))
 
     @override
     def _frequencies(self, connection: Connection, terms: Sequence[str]) -> tuple[int, list[int]]:
         chunks = connection.execute(sa.text(f"SELECT count(*) FROM {self._keys}")).scalar_one()
         having = sa.text(
-            f"SELECT count(*) FROM (SELECT 1 FROM {self._fts} "
-            f"WHERE {self._fts} MATCH :query LIMIT {_MOST_RANKED + 1})"
+            f"SELECT (SELECT count(*) FROM (SELECT 1 FROM {self._fts} "
+            f"WHERE {self._fts} MATCH value LIMIT {_MOST_RANKED + 1})) "
+            "FROM json_each(:queries) ORDER BY key"
         )
-        return chunks, [
-            connection.execute(having, {"query": f'"{term}"'}).scalar_one() for term in terms
-        ]
+        queries = json.dumps([f'"{term}"' for term in terms])
+        return chunks, list(connection.execute(having, {"queries": queries}).scalars())
 
     @override
     def _search(self, words: Sequence[Word]) -> tuple[str, dict[str, Any]]:
         # In quotes, a word is no operator; it consists of letters and digits only.
         query = " OR ".join(f'"{word.term}"' for word in words)
+        # As bytes: what is no UTF-8 would be an error that does not say where.
         statement = (
-            "SELECT key, score FROM (SELECT rowid AS id, -rank AS score "
+            "SELECT key, CAST(value AS BLOB), score FROM (SELECT rowid AS id, -rank AS score "
             f"FROM {self._fts} WHERE {self._fts} MATCH :query ORDER BY rank LIMIT :most) "
-            f"JOIN {self._keys} USING (id) ORDER BY score DESC, id"
+            f'JOIN {self._keys} USING (id) JOIN "{self.table}" USING (key) '
+            "ORDER BY score DESC, id"
         )
         return statement, {"query": query}
+
+
+def _pieces(word: str) -> Iterator[str]:
+    """What to look for with FTS5's tokenizer ``trigram``, which finds parts of words.
+
+    A word as it is; of a clause without spaces, every three characters, since hardly any text
+    has the whole clause.
+    """
+    for number, run in enumerate(_UNSPACED.split(word)):
+        if number % 2 and len(run) > 3:  # noqa: PLR2004 - a trigram's
+            yield from map("".join, zip(run, run[1:], run[2:], strict=False))
+        elif run:
+            yield run
 
 
 class PostgresIndex(LexicalIndex):
@@ -497,15 +539,45 @@ class PostgresIndex(LexicalIndex):
 
     @override
     def _frequencies(self, connection: Connection, terms: Sequence[str]) -> tuple[int, list[int]]:
-        chunks = connection.execute(sa.text(f"SELECT count(*) FROM {self._side}")).scalar_one()
+        large, shares = self._statistics(connection, terms)
+        count = sa.text(f"SELECT count(*) FROM {self._side}")
+        chunks = large or connection.execute(count).scalar_one()
         having = sa.text(
             f"SELECT (SELECT count(*) FROM (SELECT 1 FROM {self._side} "
             f"WHERE words @@ CAST(term AS tsquery) LIMIT {_MOST_RANKED + 1}) AS found) "
             "FROM unnest(CAST(:terms AS text[])) WITH ORDINALITY AS terms(term, place) "
             "ORDER BY place"
         )
-        parameters = {"terms": [_tsquery(term) for term in terms]}
-        return chunks, list(connection.execute(having, parameters).scalars())
+        others = [term for term in terms if term not in shares]
+        parameters = {"terms": [_tsquery(term) for term in others]}
+        counted = dict(zip(others, connection.execute(having, parameters).scalars(), strict=True))
+        return chunks, [
+            counted[term] if term in counted else round(shares[term] * chunks) for term in terms
+        ]
+
+    def _statistics(
+        self, connection: Connection, terms: Sequence[str]
+    ) -> tuple[int, dict[str, float]]:
+        """What PostgreSQL keeps for its own plans: see its catalog ``pg_stats``.
+
+        To count all chunks of common words would take longer than all else.
+
+        Returns:
+            About how many chunks there are, 0 if few, and the share of them that has a term,
+            of the most common terms of many chunks.
+        """
+        known = sa.text(
+            "SELECT CAST(reltuples AS bigint), term, share FROM pg_class "
+            "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+            "LEFT JOIN (pg_stats CROSS JOIN LATERAL unnest(CAST(CAST(most_common_elems AS text) "
+            "AS text[]), most_common_elem_freqs) AS common(term, share)) ON schemaname = nspname "
+            "AND tablename = relname AND attname = 'words' AND term = ANY(:terms) "
+            "WHERE pg_class.oid = to_regclass(:name) AND reltuples >= :many"
+        )
+        parameters = {"terms": list(terms), "name": self._side, "many": _MANY}
+        rows = connection.execute(known, parameters).all()
+        shares = {term: float(share) for _, term, share in rows if term is not None}
+        return (int(rows[0][0]) if rows else 0), shares
 
     @override
     def _search(self, words: Sequence[Word]) -> tuple[str, dict[str, Any]]:
@@ -518,8 +590,9 @@ class PostgresIndex(LexicalIndex):
             for place in range(len(words))
         )
         statement = (
-            f"SELECT key, {score} AS score FROM {self._side} "
-            "WHERE words @@ CAST(:query AS tsquery) ORDER BY score DESC, key LIMIT :most"
+            f"SELECT key, value, score FROM (SELECT key, {score} AS score FROM {self._side} "
+            "WHERE words @@ CAST(:query AS tsquery) ORDER BY score DESC, key LIMIT :most) AS best "
+            f'JOIN "{self.table}" USING (key) ORDER BY score DESC, key'
         )
         return statement, parameters
 

@@ -27,7 +27,7 @@ from pydantic import (
 )
 from typing_extensions import Self, override
 
-from langchain_rse._steps import Steps, arun, call, during, run
+from langchain_rse._steps import Steps, arun, call, during, run, together
 from langchain_rse.adopting import Adoption, ExistingIndex
 from langchain_rse.candidates import (
     Candidate,
@@ -468,21 +468,28 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     def fetch(self, query: str, settings: QuerySettings, callbacks: Callbacks) -> Steps[Found]:
         """The candidates of all sides, best first, after the reranker."""
+        searched = self._candidates(query, settings, callbacks)
+        if settings.hybrid:
+            words = search_words(
+                check_lexical(self.docstore), query, settings.fetch_k, settings.search_kwargs
+            )
+            found = Found(*(yield from together(searched, words)))
+        else:
+            found = Found((yield from searched))
+        if self.reranker is None or not (found.candidates or found.lexical):
+            return found
+        unscored = [(document, None) for document in found.documents()]
+        return found.reranked((yield from rerank(self.reranker, unscored, query, callbacks)))
+
+    def _candidates(
+        self, query: str, settings: QuerySettings, callbacks: Callbacks
+    ) -> Steps[list[Candidate]]:
         for _ in range(_ATTEMPTS):
             given = yield from self._search(query, settings, callbacks)
             candidates, unknown = yield from placed(self.docstore, given)
             if not unknown:  # else some may have been replaced since they were found
                 break
-        found = Found(candidates)
-        if settings.hybrid:
-            lexical = yield from search_words(
-                check_lexical(self.docstore), query, settings.fetch_k, settings.search_kwargs
-            )
-            found = Found(candidates, lexical)
-        if self.reranker is None or not (found.candidates or found.lexical):
-            return found
-        unscored = [(document, None) for document in found.documents()]
-        return found.reranked((yield from rerank(self.reranker, unscored, query, callbacks)))
+        return candidates
 
     def _search(
         self, query: str, settings: QuerySettings, callbacks: Callbacks

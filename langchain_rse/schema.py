@@ -78,6 +78,7 @@ SPANS_PER_PAGE = 512
 
 _CHUNK_KEY = re.compile(r"([^/]+)/([^/]+)/([0-9]+)")
 _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
+_VECTOR_STATE = hashlib.sha1(_VECTOR_NAMESPACE.bytes, usedforsecurity=False)
 
 
 class CandidateError(ValueError):
@@ -165,13 +166,21 @@ def vector_of(document: Document) -> str | None:
 
 def vector_id(key: str, version: str, index: int) -> str:
     """The id of a chunk in the vector store: a UUID, the one form that all of them accept."""
-    return str(uuid.uuid5(_VECTOR_NAMESPACE, chunk_key(key, version, index)))
+    # uuid.uuid5, without its objects: there is one for each chunk of each query.
+    state = _VECTOR_STATE.copy()
+    state.update(chunk_key(key, version, index).encode())
+    made = state.hexdigest()
+    variant = "89ab"[int(made[16], 16) & 3]
+    return f"{made[:8]}-{made[8:12]}-5{made[13:16]}-{variant}{made[17:20]}-{made[20:32]}"
 
 
 def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The values that every vector store takes."""
-    simple = {}
+    simple: dict[str, Any] = {}
     for name, value in metadata.items():
+        if type(value) is str or type(value) is int:  # most are
+            simple[name] = value
+            continue
         if isinstance(value, np.generic):
             value = value.item()  # noqa: PLW2901
         elif isinstance(value, os.PathLike):

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.documents import Document
 
-from langchain_rse import SQLDocStore
+from langchain_rse import SQLDocStore, lexical
 from tests.unit_tests import fakes
 from tests.unit_tests.lexical_suite import LexicalSuite, MakeStore, document, indexer
 
@@ -39,8 +39,8 @@ def test_the_gin_index_is_used(postgres_url: str) -> None:
     store = SQLDocStore(postgres_url, table_name="gin", lexical=False)
     texts = [f"number{n} common" for n in range(5_000)]
     indexer(store).add_documents([document("a", *texts)])
-    lexical = SQLDocStore(postgres_url, table_name="gin", lexical=True)
-    [(chunk, _)] = lexical.lexical_search("number4321", 5)
+    searched = SQLDocStore(postgres_url, table_name="gin", lexical=True)
+    [(chunk, _)] = searched.lexical_search("number4321", 5)
     assert chunk.metadata["chunk_index"] == 4321
     engine = sa.create_engine(postgres_url)
     with engine.connect() as connection:
@@ -50,7 +50,37 @@ def test_the_gin_index_is_used(postgres_url: str) -> None:
         assert "gin_lexical_gin" in "\n".join(plan)
     engine.dispose()
     store.close()
-    lexical.close()
+    searched.close()
+
+
+@pytest.mark.parametrize("analyzed", [True, False])
+def test_how_common_words_are(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, *, analyzed: bool
+) -> None:
+    """From statistics, where PostgreSQL has them, and counted where it does not: the same."""
+    table = f"common_{analyzed}"
+    store = SQLDocStore(postgres_url, table_name=table, lexical=True)
+    texts = [f"common number{n}" + " rare" * (n < 3) for n in range(500)]
+    indexer(store).add_documents([document("a", *texts)])
+    if analyzed:
+        with store._engine.begin() as connection:
+            connection.exec_driver_sql(f'ANALYZE "{table}_lexical"')
+            known = connection.exec_driver_sql(
+                f"SELECT most_common_elems FROM pg_stats WHERE tablename = '{table}_lexical'"
+            ).scalars()
+            assert any("common" in str(words) for words in known)
+    monkeypatch.setattr(lexical, "_MANY", 100)
+    index = store._index
+    assert index is not None
+    with store._engine.connect() as connection:
+        size, frequencies = index._frequencies(connection, ["common", "rare", "number7", "none"])
+        assert (size, frequencies) == (500, [500, 3, 1, 0])
+        monkeypatch.setattr(lexical, "_MOST_RANKED", 50)
+        assert [word.term for word in index.words(connection, "common rare")] == ["rare"]
+        assert [word.term for word in index.words(connection, "common none")] == ["common"]
+    found = store.lexical_search("common rare", 10)
+    assert sorted(chunk.metadata["chunk_index"] for chunk, _ in found) == [0, 1, 2]
+    store.close()
 
 
 def test_the_texts_escapes_are_read_as_they_are(postgres_url: str) -> None:

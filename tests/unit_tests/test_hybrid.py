@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import threading
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -111,6 +114,63 @@ def test_credit_for_words_is_part_of_the_dense_side(way: Way) -> None:
     assert found == pytest.approx(
         {("d1", 0): (without["d1", 0] + 1) / 2, ("d1", 1): without["d1", 1] / 2}
     )
+
+
+TRACE: ContextVar[str] = ContextVar("TRACE", default="")
+
+
+def test_both_sides_are_asked_at_once(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vector store in the caller's thread: some can be used in no other."""
+    retriever = make(TEXTS)
+    threads: list[tuple[int, str]] = []
+    meeting = threading.Barrier(2, timeout=20)
+    arrived = asyncio.Event(), asyncio.Event()
+
+    def slowly(kind: type, name: str, place: int) -> None:
+        sync, asynchronous = getattr(kind, name), getattr(kind, f"a{name}")
+
+        def meet(*args: Any, **kwargs: Any) -> Any:
+            threads.append((threading.get_ident(), TRACE.get()))
+            meeting.wait()
+            return sync(*args, **kwargs)
+
+        async def ameet(*args: Any, **kwargs: Any) -> Any:
+            arrived[place].set()
+            await asyncio.wait_for(arrived[1 - place].wait(), 20)
+            return await asynchronous(*args, **kwargs)
+
+        # Of Ranked, the async method calls the sync one.
+        if way.is_async:
+            monkeypatch.setattr(kind, f"a{name}", ameet)
+        else:
+            monkeypatch.setattr(kind, name, meet)
+
+    slowly(Ranked, "similarity_search_with_score", 0)
+    slowly(SQLDocStore, "lexical_search", 1)
+    TRACE.set("mine")
+    assert ("d1", 1) in relevances(way.invoke(retriever, "zulu"))
+    if not way.is_async:
+        assert sum(thread == threading.get_ident() for thread, _ in threads) == 1
+        assert [trace for _, trace in threads] == ["mine", "mine"]
+
+
+@pytest.mark.parametrize("broken", [Ranked, SQLDocStore])
+def test_an_error_of_either_side_comes_through(
+    way: Way, monkeypatch: pytest.MonkeyPatch, broken: type
+) -> None:
+    retriever = make(TEXTS)
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise ConnectionError("the server is gone")
+
+    async def afail(*_: Any, **__: Any) -> Any:
+        fail()
+
+    name = "lexical_search" if broken is SQLDocStore else "similarity_search_with_score"
+    monkeypatch.setattr(broken, name, fail)
+    monkeypatch.setattr(broken, f"a{name}", afail)
+    with pytest.raises(ConnectionError, match="the server is gone"):
+        way.invoke(retriever, "zulu")
 
 
 def test_off_is_as_without(way: Way) -> None:

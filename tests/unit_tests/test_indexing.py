@@ -26,6 +26,7 @@ from langchain_rse import (
     RSERetriever,
     SplittingError,
     SQLDocStore,
+    schema,
 )
 from langchain_rse.schema import digest, document_key, manifest_key
 from tests.unit_tests import fakes
@@ -921,3 +922,9 @@ def test_a_crash_leaves_the_other_documents_of_the_call_whole(
         stores.writes.fail_at(None)
         stores.add(*documents)
         assert_holds_exactly(stores, new)
+
+
+def test_ids_in_the_vector_store_are_uuids_of_what_the_chunk_is() -> None:
+    for name in ("a", "caf\u00e9", "x" * 100):
+        made = uuid.UUID(schema.vector_id(name, "version", 7))
+        assert made == uuid.uuid5(schema._VECTOR_NAMESPACE, f"{name}/version/7")

@@ -60,6 +60,27 @@ def test_quotes_in_a_tokenizer(tmp_path: Path) -> None:
         assert len(store.lexical_search("zulu", 1)) == 1
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("東京都の人口は", 0),
+        ("中国最大的城市是哪个", 2),
+        ("2023年度の売上高", 3),
+        ("首都是北京吗", None),
+        ("capital", 4),
+        ("capit", 4),
+    ],
+)
+def test_text_without_spaces(query: str, expected: int | None) -> None:
+    """Trigrams find what has three characters in a row in common, and parts of words."""
+    store = SQLDocStore("sqlite://", lexical=True, tokenizer="trigram")
+    texts = ["東京都の人口は約千四百万人です。", "北京是中华人民共和国的首都。"]
+    texts += ["上海是中国最大的城市。", "当社の2023年度の業績です。", "The capital of France"]
+    indexer(store).add_documents([document("a", *texts)])
+    found = [chunk.metadata["chunk_index"] for chunk, _ in store.lexical_search(query, 1)]
+    assert found == ([] if expected is None else [expected])
+
+
 def test_common_words_are_left_out_only_beside_rarer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lexical, "_MOST_RANKED", 5)
     store = SQLDocStore("sqlite://", lexical=True)
