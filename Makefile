@@ -52,6 +52,7 @@ format: $(VENV)/.test  ## Format the code.
 benchmark: $(VENV)/.benchmark  ## Measure speed; with DATA=folder, retrieval quality instead.
 ifdef DATA
 	$(BIN)/python benchmarks/quality.py --data '$(DATA)' $(ARGS)
+	$(BIN)/python benchmarks/reranked.py --data '$(DATA)'
 else
 	$(BIN)/python benchmarks/segmentation.py
 	$(BIN)/python benchmarks/overhead.py

@@ -37,6 +37,7 @@ PRESET_NAMES = ("dsrag-balanced", "dsrag-find_all")
 # The exact solver gets the same candidates with credit for neighbors, chunks of this many
 # characters, and the retriever's default budget.
 EXACT = PRESETS["balanced"]
+EXACT_BY_SCORES = EXACT.by_scores()
 CHUNK = 700
 BUDGET = 16_000
 CANDIDATES = 200
@@ -109,13 +110,13 @@ def make_case(config: RSEConfig, documents: int, chunks: int, spread: int, seed:
     ranks = np.empty(CANDIDATES)
     ranks[order] = np.arange(CANDIDATES)
     score = np.interp(similarity, (similarity.min(), similarity.max()), (0.0, 1.0))
-    relevance = np.exp(-ranks / config.decay_rate) * score
+    relevance = np.exp(-ranks / config.by_scores().decay_rate) * score
 
     table = np.zeros((documents, chunks))
     table[owners, places] = relevance
     values = table.ravel() - config.irrelevant_chunk_penalty
     credited = neighbor_credit(
-        table, credit=EXACT.neighbor_credit, radius=EXACT.neighbor_radius
+        table, credit=EXACT.neighbor_credit, radius=EXACT_BY_SCORES.neighbor_radius
     ).ravel()
     sparse = []
     for number in range(documents):
@@ -147,7 +148,7 @@ def exact(case: Case) -> Solver:
         case.relevance,
         lengths,
         budget=BUDGET,
-        segment_cost=EXACT.segment_cost,
+        segment_cost=EXACT_BY_SCORES.segment_cost,
         boundaries=case.starts,
     )
 

@@ -7,20 +7,40 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-from langchain_rse.scoring import Calibration, check_calibration
+from langchain_rse.scoring import Calibration, check_calibration, is_absolute
 
-__all__ = ["PRESETS", "RSEConfig"]
+__all__ = ["PRESETS", "ByScores", "RSEConfig"]
 
 Solver = Literal["exact", "greedy", "best"]
 RankFusion = Literal["decay", "mean"]
 LengthWeighting = Literal["none", "linear", "published"]
 
 
+class ByScores(NamedTuple):
+    """Fields of `RSEConfig` whose best values depend on what the scores are."""
+
+    decay_rate: float
+    contrast: float
+    neighbor_radius: int
+    segment_cost: float
+
+
+# Similarities: the rank has to tell the few relevant chunks from the many similar ones.
+_OF_SIMILARITIES = ByScores(decay_rate=20.0, contrast=1.0, neighbor_radius=2, segment_cost=0.15)
+# A reranker's own scores: they tell by themselves, but err for single chunks, so that clusters
+# have to win over those that stand alone.
+_OF_RERANKERS = ByScores(decay_rate=100.0, contrast=3.0, neighbor_radius=3, segment_cost=0.7)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RSEConfig:
     """How candidates become segments. The defaults are the preset ``balanced``.
+
+    Four fields are None by default, which means: by what the scores are. Scores of a reranker
+    with an absolute calibration (one known by name, ``"sigmoid"``, ``"beta(a, b)"``,
+    ``"identity"`` or a function) get one set of values, all others another; see `for_scores`.
 
     Attributes:
         solver: ``"exact"`` chooses the segments that are worth most together, within a
@@ -33,8 +53,11 @@ class RSEConfig:
         calibration: How scores become relevances; see `langchain_rse.scoring.calibrate`.
         rank_fusion: ``"decay"``: relevance fades exponentially with the rank;
             ``"mean"``: relevance and relative rank are averaged.
-        decay_rate: The rank at which 1/e of the relevance is left, above 0.
-            Used by ``"decay"`` only.
+        decay_rate: The rank at which 1/e of the relevance is left, above 0. Used by
+            ``"decay"`` only. None: 20; for a reranker's absolute scores 100.
+        contrast: How far relevances, once fused with the rank, are driven apart around 0.4,
+            above 0; 1 leaves them as they are; see `langchain_rse.scoring.sharpen`. None: 1;
+            for a reranker's absolute scores 3.
         lexical_credit: How much, from 0 to 1, the words of the query in a candidate's text
             count beside its score. The best match by words counts as a relevance of this;
             both are combined as if either were enough, ``1 - (1 - r)(1 - words)``; see
@@ -46,10 +69,11 @@ class RSEConfig:
         neighbor_credit: Share, from 0 to 1, of a chunk's relevance that counts for the chunk
             next to it, its square for the one after, and so on; see
             `langchain_rse.scoring.neighbor_credit`.
-        neighbor_radius: How many chunks away the credit ends, at least 0.
+        neighbor_radius: How many chunks away the credit ends, at least 0. None: 2; for a
+            reranker's absolute scores 3.
         segment_cost: What a segment costs beyond its text, in chunks of average length, at
             least 0: larger makes fewer and longer segments. Used by ``"exact"`` only, which
-            weighs every chunk by its length.
+            weighs every chunk by its length. None: 0.15; for a reranker's absolute scores 0.7.
         length_weighting: For the other solvers. ``"linear"`` weighs every chunk by its
             length over ``reference_length``; ``"published"`` does so for candidates longer
             than that only, as dsRAG does; ``"none"`` counts chunks alike.
@@ -72,12 +96,13 @@ class RSEConfig:
     irrelevant_chunk_penalty: float = 0.4
     calibration: Calibration = "auto"
     rank_fusion: RankFusion = "decay"
-    decay_rate: float = 20.0
+    decay_rate: float | None = None
+    contrast: float | None = None
     lexical_credit: float = 0.7
     min_relevance: float = 0.0
     neighbor_credit: float = 0.5
-    neighbor_radius: int = 2
-    segment_cost: float = 0.15
+    neighbor_radius: int | None = None
+    segment_cost: float | None = None
     length_weighting: LengthWeighting = "published"
     reference_length: float = 700.0
     max_length: int | None = None
@@ -111,6 +136,25 @@ class RSEConfig:
             f"got {config!r}"
         )
 
+    def by_scores(self, reranker: str | None = None) -> ByScores:
+        """The fields that may be None, as they are or by what the scores are.
+
+        Args:
+            reranker: Class name of the reranker that gives the scores, if one does.
+        """
+        absolute = is_absolute(self.calibration, reranker)
+        default = _OF_RERANKERS if absolute else _OF_SIMILARITIES
+        own = {name: getattr(self, name) for name in ByScores._fields}
+        return default._replace(**{name: value for name, value in own.items() if value is not None})
+
+    def for_scores(self, reranker: str | None = None) -> RSEConfig:
+        """Return a copy in which no field says None for "by what the scores are".
+
+        Args:
+            reranker: Class name of the reranker that gives the scores, if one does.
+        """
+        return self.replace(**self.by_scores(reranker)._asdict())
+
     def replace(self, **changes: Any) -> RSEConfig:  # noqa: ANN401 - any field
         """Return a copy in which some fields are different, checked like a new config.
 
@@ -135,13 +179,21 @@ def _one_of(choices: object) -> Callable[[str, Any], Any]:
 
 
 def _number(
-    *, least: float | None = None, above: float | None = None, most: float | None = None
-) -> Callable[[str, Any], float]:
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    optional: bool = False,
+) -> Callable[[str, Any], float | None]:
     bound = f" of at least {least:g}" if least is not None else ""
     bound = f" above {above:g}" if above is not None else bound
     bound = f" from {least:g} to {most:g}" if least is not None and most is not None else bound
 
-    def check(name: str, value: Any) -> float:  # noqa: ANN401
+    bound += " or None" if optional else ""
+
+    def check(name: str, value: Any) -> float | None:  # noqa: ANN401
+        if value is None and optional:
+            return None
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -182,12 +234,13 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "irrelevant_chunk_penalty": _number(least=0),
     "calibration": lambda _, value: check_calibration(value),
     "rank_fusion": _one_of(RankFusion),
-    "decay_rate": _number(above=0),
+    "decay_rate": _number(above=0, optional=True),
+    "contrast": _number(above=0, optional=True),
     "lexical_credit": _number(least=0, most=1),
     "min_relevance": _number(least=0, most=1),
     "neighbor_credit": _number(least=0, most=1),
-    "neighbor_radius": _whole(0),
-    "segment_cost": _number(least=0),
+    "neighbor_radius": _whole(0, optional=True),
+    "segment_cost": _number(least=0, optional=True),
     "length_weighting": _one_of(LengthWeighting),
     "reference_length": _number(above=0),
     "max_length": _whole(1, optional=True),
@@ -202,6 +255,7 @@ _PUBLISHED = RSEConfig(
     solver="greedy",
     irrelevant_chunk_penalty=0.18,
     decay_rate=30.0,
+    contrast=1.0,
     lexical_credit=0.0,
     neighbor_credit=0.0,
     neighbor_radius=0,

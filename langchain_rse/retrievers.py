@@ -398,8 +398,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         settings = {name: getattr(self, name) for name in QuerySettings.model_fields}
         settings |= {name: overrides[name] for name in settings.keys() & overrides.keys()}
         changes = {name: overrides[name] for name in _CONFIG_FIELDS & overrides.keys()}
-        if changes:
-            settings["config"] = RSEConfig.of(settings["config"]).replace(**changes)
+        config = RSEConfig.of(settings["config"]).replace(**changes)
+        settings["config"] = config.for_scores(self.reranker_name)
         if "filter" in overrides:
             settings["search_kwargs"] = {
                 **settings["search_kwargs"],

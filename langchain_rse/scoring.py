@@ -1,8 +1,8 @@
 """From the scores of candidates to the relevance and the values of chunks.
 
-Each step is a function of its own: scores are calibrated to [0, 1] and fused with the rank,
-words of the query count for some of it, neighbors get credit, and a penalty and the weight of
-the text turn relevances into values. Needs numpy only.
+Each step is a function of its own: scores are calibrated to [0, 1], fused with the rank and
+sharpened, words of the query count for some of it, neighbors get credit, and a penalty and the
+weight of the text turn relevances into values. Needs numpy only.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ __all__ = [
     "chunk_values",
     "fuse_decay",
     "fuse_mean",
+    "is_absolute",
     "length_weights",
     "lexical_scores",
     "minmax",
     "neighbor_credit",
+    "sharpen",
     "sigmoid",
 ]
 
@@ -48,6 +50,10 @@ _RERANKER_CLASSES = {
     "NVIDIARerank": "sigmoid",
     "SimilarityBasedRelevanceFilter": "identity",
 }
+# Their scores are similarities, which say more by their order than by their size.
+_SIMILARITY_CLASSES = frozenset({"SimilarityBasedRelevanceFilter"})
+# The relevance that `sharpen` leaves as it is: from where text is worth its room, by default.
+_MIDDLE = 0.4
 # Of the continued fraction: the smallest change that counts, and what stands for zero.
 _PRECISION = 1e-15
 _TINY = 1e-300
@@ -144,6 +150,24 @@ def check_calibration(method: Calibration) -> Calibration:
         f"calibration must be one of {', '.join(known)}, 'beta(a, b)' with positive a and b, "
         f"or a function; got {method!r}"
     )
+
+
+def is_absolute(method: Calibration, reranker: str | None) -> bool:
+    """Whether calibrated scores say by themselves how relevant a chunk is.
+
+    Those of a reranker do, on a scale of their own: every calibration but ``"minmax"`` and
+    ``"rank"``, which look at the other candidates. Similarities do not, whatever their
+    calibration: chunks that are beside the point have large ones too.
+
+    Args:
+        method: The calibration; see `calibrate`. A function counts as absolute.
+        reranker: Class name of the reranker that gave the scores, if one did.
+    """
+    if reranker is None or reranker in _SIMILARITY_CLASSES:
+        return False
+    if method == "auto":
+        return reranker in _RERANKER_CLASSES
+    return method not in ("minmax", "rank")
 
 
 def _orient(scores: Sequence[float | None] | Floats) -> tuple[Floats, bool] | None:
@@ -277,6 +301,28 @@ def fuse_mean(relevance: Floats, ranks: ArrayLike, *, count: int) -> Floats:
     """
     share = np.asarray(ranks, dtype=np.float64) / max(count, 1)
     return np.asarray((relevance + 1.0 - share) / 2.0, dtype=np.float64)
+
+
+def sharpen(relevance: Floats, *, contrast: float) -> Floats:
+    """Drive relevances apart around 0.4: raise their odds against it to a power.
+
+    ``odds(r') / odds(0.4) = (odds(r) / odds(0.4)) ** contrast``, with ``odds(r) = r / (1 - r)``.
+    0, 0.4 and 1 stay, and so does the order.
+
+    Args:
+        relevance: Relevances in [0, 1].
+        contrast: Above 0; 1 changes nothing, more makes clear cases clearer.
+
+    Returns:
+        The sharpened relevances, of the same shape, in [0, 1].
+    """
+    if contrast == 1:
+        return relevance
+    middle = math.log(_MIDDLE / (1 - _MIDDLE))
+    with np.errstate(divide="ignore"):
+        logits = np.log(relevance) - np.log1p(-relevance)
+    # The logistic function, exact for small relevances too.
+    return np.asarray(np.exp(-np.logaddexp(0.0, -(contrast * (logits - middle) + middle))))
 
 
 def lexical_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> Floats:

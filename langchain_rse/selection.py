@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from langchain_rse.config import RSEConfig
+from langchain_rse.config import ByScores, RSEConfig
 from langchain_rse.scoring import (
     calibrate,
     chunk_values,
@@ -22,6 +22,7 @@ from langchain_rse.scoring import (
     lexical_scores,
     minmax,
     neighbor_credit,
+    sharpen,
 )
 from langchain_rse.segmentation import (
     Segment,
@@ -131,14 +132,15 @@ def relevance_of(
         Shape ``(candidates,)``, each in [0, 1].
     """
     calibrated = calibrate(scores, config.calibration, reranker=reranker)
-    relevance = _fuse(calibrated, np.arange(len(scores)), config)
+    by_scores = config.by_scores(reranker)
+    relevance = _fuse(calibrated, np.arange(len(scores)), config, by_scores)
     if config.lexical_credit and texts and reranker is None:
         words = lexical(query, texts)
         if words.any():  # a query in other words or another script says nothing here
             ranks = np.empty(words.size)
             ranks[np.argsort(-words, kind="stable")] = np.arange(words.size)
             # Vectors and words are two witnesses: noisy or, as for neighbors.
-            by_words = config.lexical_credit * _fuse(minmax(words), ranks, config)
+            by_words = config.lexical_credit * _fuse(minmax(words), ranks, config, by_scores)
             relevance = relevance + by_words * (1 - relevance)
     return np.where(calibrated >= config.min_relevance, relevance, 0.0)
 
@@ -156,14 +158,16 @@ def lexical_relevance(scores: Sequence[float], config: RSEConfig) -> Floats:
     if not scores:
         return np.zeros(0)
     calibrated = minmax(np.asarray(scores, dtype=np.float64))
-    relevance = _fuse(calibrated, np.arange(len(scores)), config)
+    relevance = _fuse(calibrated, np.arange(len(scores)), config, config.by_scores())
     return np.where(calibrated >= config.min_relevance, relevance, 0.0)
 
 
-def _fuse(relevance: Floats, ranks: ArrayLike, config: RSEConfig) -> Floats:
+def _fuse(relevance: Floats, ranks: ArrayLike, config: RSEConfig, by_scores: ByScores) -> Floats:
     if config.rank_fusion == "mean":
-        return fuse_mean(relevance, ranks, count=relevance.size)
-    return fuse_decay(relevance, ranks, decay_rate=config.decay_rate)
+        fused = fuse_mean(relevance, ranks, count=relevance.size)
+    else:
+        fused = fuse_decay(relevance, ranks, decay_rate=by_scores.decay_rate)
+    return sharpen(fused, contrast=by_scores.contrast)
 
 
 def find_windows(chunks: Sequence[int], config: RSEConfig) -> list[Window]:
@@ -182,12 +186,13 @@ def find_windows(chunks: Sequence[int], config: RSEConfig) -> list[Window]:
     Returns:
         The windows, ascending and apart from one another.
     """
+    radius = config.by_scores().neighbor_radius
     if config.solver == "exact":
-        reach = config.neighbor_radius
+        reach = radius
         apart = 2 * reach + 2 + _LONGEST_GAP
     else:
         longest = config.max_length or 1
-        reach = longest - 1 if config.irrelevant_chunk_penalty == 0 else config.neighbor_radius
+        reach = longest - 1 if config.irrelevant_chunk_penalty == 0 else radius
         apart = longest + 2 * reach
     windows: list[Window] = []
     for chunk in chunks:  # mostly a handful: no work for numpy
@@ -300,7 +305,7 @@ def _lay_out(documents: Sequence[DocumentCandidates], config: RSEConfig) -> _Lay
                 neighbor_credit(
                     relevance[:, inside],
                     credit=config.neighbor_credit,
-                    radius=config.neighbor_radius,
+                    radius=config.by_scores().neighbor_radius,
                 )
             )
         candidates.append(candidate)
@@ -327,7 +332,7 @@ def _select_exactly(layout: _Layout, config: RSEConfig, budget: float | None) ->
         layout.lengths,
         budget=budget,
         penalty=config.irrelevant_chunk_penalty,
-        segment_cost=config.segment_cost,
+        segment_cost=config.by_scores().segment_cost,
         max_length=config.max_length,
         boundaries=layout.starts.tolist(),
     )

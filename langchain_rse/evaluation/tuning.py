@@ -47,8 +47,9 @@ SPACE: Mapping[str, Sequence[Any]] = MappingProxyType(
         "irrelevant_chunk_penalty": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
         "neighbor_credit": (0.0, 0.25, 0.4, 0.5, 0.65),
         "neighbor_radius": (1, 2, 3, 4),
-        "segment_cost": (0.0, 0.05, 0.1, 0.25, 0.5),
+        "segment_cost": (0.0, 0.05, 0.1, 0.25, 0.5, 0.7),
         "decay_rate": (10.0, 20.0, 30.0, 60.0, 120.0),
+        "contrast": (1.0, 1.5, 2.0, 3.0, 4.0),
         "lexical_credit": (0.0, 0.3, 0.5, 0.7, 0.9),
         "calibration": ("auto", "identity", "rank"),
         "fetch_k": (50, 100, 200, 400),
@@ -298,6 +299,12 @@ class _Search:
         """The retriever's settings with the changes of a trial."""
         return self.retriever.settings_of({**self.settings, **changes})
 
+    def config_of(self, changes: Mapping[str, Any]) -> RSEConfig:
+        """The retriever's config with the changes of a trial; what it leaves open stays so."""
+        given = {**self.settings, **changes}
+        fields = {name: given[name] for name in vars(self.start.config) if name in given}
+        return self.retriever.config.replace(**fields)
+
     @property
     def most(self) -> int:
         """The largest fetch_k of all trials."""
@@ -441,7 +448,7 @@ def _judge(search: _Search, scores: Floats) -> Tuning:
     settings = search.changed(search.changes[best])
     order = np.argsort(-means, kind="stable").tolist()
     return Tuning(
-        config=settings.config,
+        config=search.config_of(search.changes[best]),
         fetch_k=settings.fetch_k,
         metric=search.metric,
         start=float(means[0]),

@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 
 from langchain_rse import PRESETS, RSEConfig
+from langchain_rse.config import ByScores
 
 FINITE_FROM_0 = "a finite number of at least 0"
 FINITE_ABOVE_0 = "a finite number above 0"
+OR_NONE = " or None"
 FINITE = "a finite number"
 SHARE = "a finite number from 0 to 1"
 NOT_NUMBERS: list[Any] = [
     math.nan, math.inf, -math.inf, True, "1", b"1", "", None, [1.0], 1j, 10**400,
 ]  # fmt: skip
+NOT_OPTIONAL: list[Any] = [value for value in NOT_NUMBERS if value is not None]
 NOT_WHOLE: list[Any] = [1.0, 2.5, math.nan, math.inf, True, False, "3", b"3", [3]]
 
 
@@ -41,9 +44,10 @@ BAD: list[tuple[str, Any, str]] = [
         for name in ("lexical_credit", "min_relevance", "neighbor_credit")
         for bad in _each(name, SHARE, (*NOT_NUMBERS, -5e-324, -1, 1.0000001, 2))
     ),
-    *_each("neighbor_radius", "a whole number of at least 0", (*NOT_WHOLE, None, -1)),
-    *_each("segment_cost", FINITE_FROM_0, (*NOT_NUMBERS, -0.1, -5e-324)),
-    *_each("decay_rate", FINITE_ABOVE_0, (*NOT_NUMBERS, 0, 0.0, -30)),
+    *_each("neighbor_radius", "a whole number of at least 0 or None", (*NOT_WHOLE, -1)),
+    *_each("segment_cost", FINITE_FROM_0 + OR_NONE, (*NOT_OPTIONAL, -0.1, -5e-324)),
+    *_each("decay_rate", FINITE_ABOVE_0 + OR_NONE, (*NOT_OPTIONAL, 0, 0.0, -30)),
+    *_each("contrast", FINITE_ABOVE_0 + OR_NONE, (*NOT_OPTIONAL, 0, 0.0, -1)),
     *_each("reference_length", FINITE_ABOVE_0, (*NOT_NUMBERS, 0, -0.0, -700)),
     *_each("minimum_value", FINITE, NOT_NUMBERS),
     *_each("max_length", "a whole number of at least 1 or None", (*NOT_WHOLE, 0, -1)),
@@ -84,6 +88,8 @@ def test_every_field_is_checked() -> None:
         ("neighbor_credit", 0, 0.0),
         ("neighbor_radius", np.int64(0), 0),
         ("segment_cost", 3, 3.0),
+        ("contrast", 2, 2.0),
+        *((name, None, None) for name in ByScores._fields),
         ("max_length", None, None),
         ("decay_rate", 1e-9, 1e-9),
         ("reference_length", Fraction(1, 2), 0.5),
@@ -161,6 +167,51 @@ def test_our_presets_differ_in_what_text_has_to_be_worth() -> None:
         > balanced.irrelevant_chunk_penalty
         > find_all.irrelevant_chunk_penalty
     )
+
+
+OF_SIMILARITIES = ByScores(decay_rate=20, contrast=1, neighbor_radius=2, segment_cost=0.15)
+OF_RERANKERS = ByScores(decay_rate=100, contrast=3, neighbor_radius=3, segment_cost=0.7)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "reranker", "expected"),
+    [
+        ("auto", None, OF_SIMILARITIES),
+        ("identity", None, OF_SIMILARITIES),
+        ("sigmoid", None, OF_SIMILARITIES),
+        ("auto", "SomeReranker", OF_SIMILARITIES),
+        ("minmax", "CohereRerank", OF_SIMILARITIES),
+        ("rank", "CohereRerank", OF_SIMILARITIES),
+        ("identity", "SimilarityBasedRelevanceFilter", OF_SIMILARITIES),
+        ("auto", "SimilarityBasedRelevanceFilter", OF_SIMILARITIES),
+        ("auto", "CohereRerank", OF_RERANKERS),
+        ("auto", "VoyageAIRerank", OF_RERANKERS),
+        ("identity", "SomeReranker", OF_RERANKERS),
+        ("sigmoid", "SomeReranker", OF_RERANKERS),
+        ("beta(0.4, 0.4)", "SomeReranker", OF_RERANKERS),
+        (np.tanh, "SomeReranker", OF_RERANKERS),
+    ],
+)
+def test_what_the_scores_are_decides_what_is_none(
+    calibration: Any, reranker: str | None, expected: ByScores
+) -> None:
+    config = RSEConfig(calibration=calibration)
+
+    assert config.by_scores(reranker) == expected
+    assert config.for_scores(reranker) == config.replace(**expected._asdict())
+    # What is given stays, and what was decided is not decided again.
+    given = config.replace(contrast=1.5, neighbor_radius=0)
+    assert given.by_scores(reranker) == expected._replace(contrast=1.5, neighbor_radius=0)
+    assert config.for_scores("CohereRerank").for_scores(None) == config.for_scores("CohereRerank")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in PRESETS if name.startswith("dsrag")] + ["walkthrough", "kadane"]
+)
+def test_published_presets_are_the_same_for_all_scores(name: str) -> None:
+    for reranker in (None, "CohereRerank"):
+        assert PRESETS[name].for_scores(reranker) == PRESETS[name]
+    assert PRESETS[name].contrast == 1
 
 
 @pytest.mark.parametrize("solver", ["greedy", "best"])

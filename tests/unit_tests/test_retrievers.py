@@ -370,9 +370,8 @@ def test_a_known_reranker_has_its_own_calibration(way: Way) -> None:
     other = make(texts, reranker=Reranker(scores=scores))
 
     def relevances(retriever: RSERetriever) -> list[float]:
-        segments = way.invoke(
-            retriever, QUERY, calibration="auto", irrelevant_chunk_penalty=0.1, minimum_value=0
-        )
+        settings = {"irrelevant_chunk_penalty": 0.1, "minimum_value": 0, "contrast": 1}
+        segments = way.invoke(retriever, QUERY, calibration="auto", **settings)
         chunks = [chunk for segment in segments for chunk in segment.metadata["rse"]["chunks"]]
         return [chunk["relevance"] for chunk in chunks]
 
@@ -383,10 +382,32 @@ def test_a_known_reranker_has_its_own_calibration(way: Way) -> None:
 
 def test_nothing_relevant_by_a_reranker_gives_nothing(way: Way) -> None:
     retriever = make(
-        {"a": "a 0\nb 0\n"}, reranker=CohereRerank(scores=[0.3, 0.2]), config="balanced"
+        {"a": "a 0\nb 0\n"}, reranker=CohereRerank(scores=[0.6, 0.2]), config="balanced"
     )
     assert len(way.invoke(retriever, QUERY)) == 1
-    assert way.invoke(retriever, QUERY, min_relevance=0.5) == []
+    assert way.invoke(retriever, QUERY, min_relevance=0.6) == []
+
+
+def test_the_default_trusts_clusters_of_a_reranker_more_than_single_chunks(way: Way) -> None:
+    # Of 40 chunks the reranker likes one best, and three that stand together a little less.
+    liked = {3: 0.95, 20: 0.9, 22: 0.89, 21: 0.85}
+    order = [*liked, *(number for number in range(40) if number not in liked)]
+    # It puts documents in the order of their names.
+    texts = [f"{order.index(number):02} 0\n" for number in range(40)]
+    reranker = CohereRerank(scores=[liked.get(number, 0.02) for number in order])
+    retriever = make({"a": "".join(texts)}, reranker=reranker, config="balanced")
+    settings = {"irrelevant_chunk_penalty": 0, "max_context_length": 3 * len(texts[0])}
+
+    def found(**changes: Any) -> list[tuple[int, int]]:
+        segments = way.invoke(retriever, QUERY, **settings, **changes)
+        return [
+            (segment.metadata["rse"]["chunk_start"], segment.metadata["rse"]["chunk_end"])
+            for segment in segments
+        ]
+
+    assert found(calibration="identity") == [(20, 23)]
+    # Relative to the candidates, the ranks decide.
+    assert (3, 4) in found(calibration="minmax", segment_cost=0)
 
 
 def test_words_of_the_query_count(way: Way) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
 from scipy.special import betainc
 
 from langchain_rse.config import RSEConfig
@@ -28,6 +29,7 @@ from langchain_rse.scoring import (
     lexical_scores,
     minmax,
     neighbor_credit,
+    sharpen,
     sigmoid,
 )
 from langchain_rse.selection import relevance_of
@@ -336,13 +338,43 @@ def test_relevance_of_follows_the_config() -> None:
     scores = [0.9, 0.5, 0.1]
     mean = RSEConfig(calibration="identity", rank_fusion="mean")
     decay = RSEConfig(calibration="auto", rank_fusion="decay", decay_rate=2)
+    plain = decay.replace(contrast=1)
 
     assert relevance_of(scores, mean) == pytest.approx([0.95, (0.5 + 2 / 3) / 2, (0.1 + 1 / 3) / 2])
     assert relevance_of(scores, decay) == pytest.approx([1.0, 0.5 * math.exp(-0.5), 0.0])
+    fused = np.exp([0, -0.5, -1]) * betainc(0.4, 0.4, scores)
+    assert relevance_of(scores, plain, reranker="CohereRerank") == pytest.approx(fused)
     assert relevance_of(scores, decay, reranker="CohereRerank") == pytest.approx(
-        np.exp([0, -0.5, -1]) * betainc(0.4, 0.4, scores)
+        sharpen(fused, contrast=3)
     )
     assert relevance_of([], mean).shape == (0,)
+
+
+def test_sharpen_by_hand() -> None:
+    # The odds of 0.4 are 2/3; those of 0.5 are 1.5 times that, those of 0.25 half of it.
+    sharpened = sharpen(np.array([0.0, 0.25, 0.4, 0.5, 1.0]), contrast=3)
+
+    below, above = 2 / 3 / 8, 2 / 3 * 1.5**3
+    assert sharpened == pytest.approx([0, below / (1 + below), 0.4, above / (1 + above), 1])
+    assert sharpened[[0, -1]].tolist() == [0, 1]
+
+
+@given(
+    arrays(np.float64, st.integers(0, 9), elements=st.floats(0, 1)),
+    st.sampled_from([1e-3, 0.5, 1.0, 3.0, 1e6]),
+)
+def test_sharpened_relevances_keep_their_order_and_their_side(
+    relevance: NDArray[np.float64], contrast: float
+) -> None:
+    sharpened = sharpen(relevance, contrast=contrast)
+
+    assert ((sharpened >= 0) & (sharpened <= 1)).all()
+    assert (np.diff(sharpened[np.argsort(relevance)]) >= -1e-12).all()
+    if contrast == 1:
+        assert sharpened.tolist() == relevance.tolist()
+    if contrast > 1:
+        assert (sharpened[relevance > 0.4] >= relevance[relevance > 0.4] - 1e-12).all()
+        assert (sharpened[relevance < 0.4] <= relevance[relevance < 0.4] + 1e-12).all()
 
 
 def test_lexical_scores_by_hand() -> None:

@@ -27,6 +27,7 @@ from tests.unit_tests.fakes import BagOfWords, Way, words
 way = fakes.way
 
 OWN = RSEConfig()
+DECAY = OWN.by_scores().decay_rate
 BUDGETS = (150, 600)
 SPACE: Mapping[str, Sequence[Any]] = {
     "irrelevant_chunk_penalty": (0.0, 0.1, 0.3, 0.5),
@@ -290,7 +291,7 @@ def test_trials_are_different_sets_of_a_few_changes(way: Way) -> None:
     assert len(changes) == len({json.dumps(dict(one), sort_keys=True) for one in changes}) == 40
     assert {} in changes
     assert {len(one) for one in changes} == {0, 1, 2, 3, 4}
-    own = {**vars(OWN), "fetch_k": 20}
+    own = {**vars(OWN.for_scores()), "fetch_k": 20}
     for one in changes:
         for name, value in one.items():
             assert value in SPACE[name]
@@ -298,10 +299,10 @@ def test_trials_are_different_sets_of_a_few_changes(way: Way) -> None:
 
 
 def test_a_small_space_is_tried_as_a_whole(way: Way) -> None:
-    space = {"decay_rate": (10.0, 2 * OWN.decay_rate, OWN.decay_rate)}
+    space = {"decay_rate": (10.0, 2 * DECAY, DECAY)}
     tuning = Corpus().tune(way, space=space, trials=100)
     tried = [trial.changes.get("decay_rate") for trial in tuning.trials]
-    assert sorted(tried, key=str) == [10.0, 2 * OWN.decay_rate, None]
+    assert sorted(tried, key=str) == [10.0, 2 * DECAY, None]
 
 
 def test_the_order_of_budgets_does_not_matter() -> None:
@@ -498,11 +499,11 @@ def test_progress_is_shown(way: Way, capsys: pytest.CaptureFixture[str]) -> None
         ({"budgets": None}, "budget must be .* got None"),
         ({"space": {"penalty": (0.1,)}}, "space has 'penalty', which is neither fetch_k nor"),
         ({"space": {"k": (1, 2)}}, "space has 'k', which is neither fetch_k nor"),
-        ({"space": {"decay_rate": (10, 0)}}, "decay_rate must be .* above 0; got 0"),
+        ({"space": {"decay_rate": (10, 0)}}, "decay_rate must be .* above 0 or None; got 0"),
         ({"space": {"solver": ("fast",)}}, "solver must be one of .* got 'fast'"),
         ({"space": {"fetch_k": (0,)}}, "fetch_k"),
         ({"space": {}}, "space has no value that differs"),
-        ({"space": {"decay_rate": (OWN.decay_rate,)}}, "space has no value that differs"),
+        ({"space": {"decay_rate": (DECAY,)}}, "space has no value that differs"),
         ({"space": {"decay_rate": ()}}, "space has no value that differs"),
         ({"max_context_length": 9}, "max_context_length follows from budgets; got 9"),
         ({"order": "document"}, "order follows from budgets"),
