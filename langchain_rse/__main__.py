@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 
@@ -16,6 +17,10 @@ def main() -> None:
             f"The command line needs {error.name}, which is not installed: "
             "pip install 'langchain-rse[cli]'"
         )
+    for stream in (sys.stdout, sys.stderr):
+        # Texts may have what the terminal's encoding, or any, has not: lone surrogates.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     app()
 
 

@@ -1,4 +1,4 @@
-"""The command ``langchain-rse``: demo, index, query, evaluate, adopt. Needs the extra ``cli``."""
+"""The command ``langchain-rse``: demo, index, query, evaluate, inspect, adopt; extra ``cli``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -27,8 +27,8 @@ from langchain_rse.docstores import SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import Evidence, Question, Tuning, evaluate, load_questions, tune
 from langchain_rse.indexing import RSEIndexer
+from langchain_rse.inspecting import DocumentNames, InspectedChunk, Inspection, inspect_document
 from langchain_rse.retrievers import RSERetriever
-from langchain_rse.schema import Manifest, manifest_key
 
 __all__ = ["app"]
 
@@ -56,6 +56,7 @@ _PLAIN_CHUNKS = 5
 _SEGMENTS = 2
 _LINES_SHOWN = 3
 _GAPS_SHOWN = 10
+_CHARACTERS_SHOWN = 200
 _BUDGETS = (4_000, 8_000, 16_000)
 
 KnowledgeBase = Annotated[
@@ -210,6 +211,41 @@ def evaluate_command(
             typer.echo(f"\n{table}")
 
 
+@app.command("inspect")
+def inspect_command(
+    document: Annotated[
+        str, typer.Argument(metavar="DOC", help="Its id, or the name of its file.")
+    ],
+    kb: KnowledgeBase,
+    chunk: Annotated[
+        int | None, typer.Option(min=0, help="Show all of the chunk of this number, from 0.")
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with all texts.")] = False,
+) -> None:
+    """Show a document's chunks: where they lie, what was embedded, what would be returned."""
+    _require(kb)
+    retriever, vectorstore, _ = _open(kb)
+    try:
+        doc_id = _found(document, DocumentNames(retriever.docstore), kb)
+        found = inspect_document(retriever.docstore, vectorstore, doc_id)
+        chosen = None if chunk is None else _numbered(found, chunk)
+    except (LookupError, ValueError) as error:
+        errors.print(Text(str(error.args[0])), soft_wrap=True)
+        raise typer.Exit(2) from error
+    if as_json:
+        fields = found.to_dict()
+        if chosen is not None:
+            fields["chunks"] = [chosen.to_dict()]
+        typer.echo(json.dumps(fields, indent=2, default=str))
+        return
+    _show_document(found)
+    if chosen is None:
+        _show_all_chunks(found.chunks)
+    else:
+        _show_chunk(chosen)
+
+
 @app.command("adopt")
 def adopt_command(
     store: Annotated[
@@ -298,27 +334,22 @@ def adopt_command(
 
 def _placed(questions: Sequence[Question], retriever: RSERetriever) -> list[Question]:
     """The questions with the ids of documents where they give names of files."""
-    docstore = retriever.docstore
-    keys = sorted(docstore.yield_keys(prefix=manifest_key("")))
-    ids = [
-        Manifest.from_document(record, key).doc_id
-        for key, record in zip(keys, docstore.mget(keys), strict=True)
-        if record is not None
-    ]
-    named: dict[str, list[str]] = {}
-    for doc_id in ids:
-        for name in {doc_id, Path(doc_id).name, Path(doc_id).stem}:
-            named.setdefault(name, []).append(doc_id)
+    names = DocumentNames(retriever.docstore)
 
     def place(part: Evidence) -> Evidence:
-        found = named.get(part.doc_id, [part.doc_id])
-        if len(found) > 1 and part.doc_id not in ids:
-            raise ValueError(
-                f"{part.doc_id!r} may be any of {', '.join(found)}: give the whole path as doc_id"
-            )
-        return Evidence(part.doc_id if part.doc_id in ids else found[0], part.start, part.end)
+        return Evidence(names.find(part.doc_id) or part.doc_id, part.start, part.end)
 
     return [Question(one.question, [place(part) for part in one.evidence]) for one in questions]
+
+
+def _found(name: str, names: DocumentNames, kb: Path) -> str:
+    """The id of a document, by its id, the name of its file, or the path to it."""
+    found = names.find(name) or names.find(str(Path(name).resolve()))
+    if found is None:
+        similar = names.similar(name)
+        more = f" Similar: {', '.join(similar)}" if similar else ""
+        raise ValueError(f"there is no document {name!r} among the {len(names.ids)} of {kb}.{more}")
+    return found
 
 
 def _require(kb: Path) -> None:
@@ -476,6 +507,110 @@ def _show_segment(segment: Document, *, full: bool) -> None:
         place += chunk["length"]
     console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(Panel(Group(*parts)))
+
+
+def _numbered(found: Inspection, number: int) -> InspectedChunk:
+    if number < len(found.chunks):
+        return found.chunks[number]
+    raise ValueError(
+        f"{found.manifest.doc_id} has no chunk {number}: it has {len(found.chunks)}, counted from 0"
+    )
+
+
+def _show_document(found: Inspection) -> None:
+    """What is known of a document as a whole."""
+    manifest, current = found.manifest, found.manifest.current
+    console.print(Text(manifest.doc_id, style="bold"), soft_wrap=True)
+    if current is None:
+        console.print("It has no current version: adding or deleting it was cut off. Do it again.")
+    else:
+        console.print(
+            Text(
+                f"{manifest.length:,} characters in {len(found.chunks):,} chunks"
+                f" · version {current.name}"
+                + (f" · adopted, {current.adopted:,} vectors" if current.adopted else "")
+            ),
+            soft_wrap=True,
+        )
+    if manifest.leftovers:
+        names = ", ".join(version.name for version in manifest.leftovers)
+        console.print(
+            Text(
+                f"Left over: {names} (adding or deleting was cut off; do it again)", style="yellow"
+            ),
+            soft_wrap=True,
+        )
+    for name, value in manifest.metadata.items():
+        console.print(Text(f"{name}: {value}"), soft_wrap=True)
+
+
+def _show_all_chunks(chunks: Sequence[InspectedChunk]) -> None:
+    """Where chunks lie, and how they begin."""
+    table = Table(expand=True)
+    table.add_column("chunk", justify="right", no_wrap=True)
+    table.add_column("characters", justify="right", no_wrap=True)
+    table.add_column("length", justify="right", no_wrap=True)
+    if any(chunk.metadata for chunk in chunks):
+        table.add_column("metadata")
+    if any(chunk.header for chunk in chunks):
+        table.add_column("header", ratio=1)
+    table.add_column("text", ratio=2, no_wrap=True)
+    for chunk in chunks:
+        row = [str(chunk.index), f"{chunk.start}-{chunk.end}", str(chunk.end - chunk.start)]
+        cells = [Text(cell) for cell in row]
+        if any(each.metadata for each in chunks):
+            cells.append(Text(_along(chunk.metadata)))
+        if any(each.header for each in chunks):
+            cells.append(Text(" ".join((chunk.header or "").split())))
+        cells.append(_beginning(chunk))
+        table.add_row(*cells)
+    console.print(table)
+
+
+def _beginning(chunk: InspectedChunk) -> Text:
+    """A chunk's first words; and what is wrong with it."""
+    text = Text(" ".join((chunk.text or "").split())[:_CHARACTERS_SHOWN])
+    wrong = _wrong(chunk)
+    return Text(f"[{wrong}] ", style="yellow").append(text) if wrong else text
+
+
+def _wrong(chunk: InspectedChunk) -> str:
+    if chunk.gap:
+        return "a gap: its text is nowhere"
+    if chunk.text is None:
+        return "not in the docstore"
+    if not chunk.vectors or None in chunk.vectors.values():
+        return "no vector"
+    return ""
+
+
+def _show_chunk(chunk: InspectedChunk) -> None:
+    """All of a chunk."""
+    title = f"chunk {chunk.index} · characters {chunk.start}-{chunk.end}"
+    along = _along(chunk.metadata)
+    console.print(Text(f"{title} · {along}" if along else title, style="bold"), soft_wrap=True)
+    if wrong := _wrong(chunk):
+        console.print(Text(wrong, style="yellow"))
+    for vector, text in chunk.vectors.items():
+        if text is not None:
+            console.print(Panel(Text(text), title=Text(f"embedded, as {vector}")))
+    if chunk.text is not None:
+        console.print(Panel(Text(chunk.text), title="returned"))
+
+
+def _along(metadata: Mapping[str, Any]) -> str:
+    """Metadata that changes, in few words: first and last value in one."""
+    said: dict[str, str] = {}
+    for name, value in metadata.items():
+        for ending, other in (("_start", "_end"), ("_end", "_start")):
+            field = name.removesuffix(ending)
+            if field != name and field + other in metadata:
+                first, last = metadata[f"{field}_start"], metadata[f"{field}_end"]
+                said[field] = str(first) if first == last else f"{first} to {last}"
+                break
+        else:
+            said[name] = str(value)
+    return ", ".join(f"{name} {value}" for name, value in said.items())
 
 
 def _shortened(text: str, *, full: bool) -> Text:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import logging
 import os
 import warnings
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from langchain_core.documents import Document
@@ -18,10 +19,11 @@ from typing_extensions import override
 from langchain_rse._progress import progress_bar
 from langchain_rse._steps import Call, Steps, arun, compute, during, run
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt, list_chunks
+from langchain_rse.along import check_rules, out_of_order, rules_to_store, with_rules
 from langchain_rse.docstores import as_docstore, encode_json
-from langchain_rse.schema import DOC_ID, Version, digest
+from langchain_rse.schema import DOC_ID, Rule, Version, digest
 from langchain_rse.splitting import Splitter, SplittingError, split_spans
-from langchain_rse.writing import Changing, Prepared, Writer, split_metadata
+from langchain_rse.writing import UNENCODABLE, Changing, Prepared, Writer, split_metadata
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
 
@@ -31,8 +33,11 @@ logger = logging.getLogger(__name__)
 _CHARACTERS_AHEAD = 1_000_000
 _DOCUMENTS_AHEAD = 1_000
 
+# So many documents are named in a warning.
+_NAMED = 3
+
 # Part of every version: raised when the same text would be stored in another way.
-_FORMAT = "1"
+_FORMAT = "2"
 
 _END = object()
 
@@ -66,9 +71,19 @@ class RSEIndexer:
         batch_size: Chunks in one call of a store or of the embedding model, at least 1.
         document_separator: What stands between the parts of one document, such as the
             pages of a PDF.
+        changing: For fields of metadata that change along a document, such as ``page``, what a
+            segment carries: ``"ends"``, the values at its first and last character as
+            ``{name}_start`` and ``{name}_end``; ``"first"`` or ``"last"``, one of these under
+            the field's own name; ``"all"``, a list of the values along it, each once; ``"same"``,
+            the one value: two are a ``ValueError``; ``"drop"``, nothing: the field is not kept
+            at all. What is named here follows its rule in every document. Of other fields,
+            those that differ between the parts of a document follow ``"ends"``; ``page`` and
+            ``page_label`` do in any case. Whole numbers with the rule ``"ends"`` are expected to
+            rise one by one: a warning names the documents in which they do not. The rules are
+            stored with the documents.
 
     Raises:
-        ValueError: If ``batch_size`` is below 1.
+        ValueError: If ``batch_size`` is below 1, or a rule in ``changing`` is unknown.
         TypeError: If one of the stores is not a LangChain store.
     """
 
@@ -80,6 +95,7 @@ class RSEIndexer:
         text_splitter: Splitter | None = None,
         batch_size: int = 500,
         document_separator: str = "\n\n",
+        changing: Mapping[str, Rule] | None = None,
     ) -> None:
         if not isinstance(vectorstore, VectorStore):
             raise TypeError(
@@ -92,6 +108,7 @@ class RSEIndexer:
         self.text_splitter = text_splitter or default_text_splitter()
         self.batch_size = batch_size
         self.document_separator = document_separator
+        self.changing = check_rules(changing)
         self._writer = Writer(self.vectorstore, self.docstore, batch_size)
 
     def add_documents(
@@ -119,8 +136,10 @@ class RSEIndexer:
             The ids of the documents, each once, in order of appearance.
 
         Raises:
-            ValueError: If there are not as many ``ids`` as documents, an id is empty, or the
-                parts of a document are scattered over an iterator.
+            ValueError: If there are not as many ``ids`` as documents, an id is empty or has
+                characters that not every store can keep (NUL, lone surrogates), the parts of a
+                document are scattered over an iterator, or a field differs between them that
+                ``changing`` says is the same.
             SplittingError: If the splitter changes the text.
             TypeError: If metadata has a value that cannot be kept.
             CorruptRecordError: If the docstore's record of a document cannot be read.
@@ -204,13 +223,14 @@ class RSEIndexer:
         self, index: ExistingIndex, documents: Iterable[Document] | None, *, show_progress: bool
     ) -> Steps[Adoption]:
         listing = list_chunks(self.vectorstore, documents, self.batch_size)
-        return adopt(self._writer, listing, index, show_progress=show_progress)
+        return adopt(self._writer, listing, index, rules=self.changing, show_progress=show_progress)
 
     # Reading ahead
 
     def _add(self, feed: _Feed, *, show_progress: bool) -> Steps[list[str]]:
         seen: dict[str, None] = {}
         ahead: list[_Source] = []
+        disordered: list[str] = []
         characters = repeated = 0
         with progress_bar(
             feed.total, unit="documents", title="Indexing", show=show_progress
@@ -233,6 +253,7 @@ class RSEIndexer:
                     # Only a new id shows that the parts before it are complete.
                     if characters >= _CHARACTERS_AHEAD or len(ahead) >= _DOCUMENTS_AHEAD:
                         yield from self._add_batch(ahead)
+                        disordered += self._disordered(ahead)
                         advance(sum(len(source.parts) for source in ahead))
                         ahead, characters = [], 0
                     seen[source.doc_id] = None
@@ -240,7 +261,20 @@ class RSEIndexer:
                 characters += len(source.parts[0].page_content)
             if ahead:
                 yield from self._add_batch(ahead)
+                disordered += self._disordered(ahead)
                 advance(sum(len(source.parts) for source in ahead))
+        if disordered:
+            more = len(disordered) - _NAMED
+            warnings.warn(
+                f"the parts of {len(disordered)} document(s) are not in order: "
+                + "; ".join(disordered[:_NAMED])
+                + (f"; and {more} more" if more > 0 else "")
+                + ". They were joined as they came, and segments reach across such places. Add "
+                "each part once and in order, as a loader gives them, not split before; if they "
+                "are of different files, give each file an id of its own (ids= or "
+                "metadata['doc_id'])",
+                stacklevel=2,
+            )
         if repeated:
             warnings.warn(
                 f"{repeated} document(s) without an id have the same text as another one and were "
@@ -248,6 +282,13 @@ class RSEIndexer:
                 stacklevel=2,
             )
         return list(seen)
+
+    def _disordered(self, sources: Iterable[_Source]) -> Iterator[str]:
+        """What is wrong with the order of the parts, a sentence for each document concerned."""
+        for source in sources:
+            found = out_of_order([part.metadata for part in source.parts], self.changing)
+            if found:
+                yield f"document {source.doc_id!r}: {', '.join(found)}"
 
     def _add_batch(self, sources: Sequence[_Source]) -> Steps[None]:
         prepared = yield from compute(lambda: [self._prepare(source) for source in sources])
@@ -257,9 +298,9 @@ class RSEIndexer:
         parts = source.parts
         text = self.document_separator.join(part.page_content for part in parts)
         metadata = f"metadata of document {source.doc_id!r}"
-        shared, changing = split_metadata(
-            [{k: v for k, v in part.metadata.items() if k != DOC_ID} for part in parts], metadata
-        )
+        known = [{k: v for k, v in part.metadata.items() if k != DOC_ID} for part in parts]
+        known = with_rules(known, self.changing, source.doc_id)
+        shared, changing = split_metadata(known, metadata)
         if text.strip():
             try:
                 with during(f"splitting document {source.doc_id!r}"):
@@ -278,12 +319,13 @@ class RSEIndexer:
         for part in parts[:-1]:
             length = len(part.page_content) + len(self.document_separator)
             part_starts.append(part_starts[-1] + length)
+        rules = rules_to_store(self.changing, itertools.chain(shared, *changing))
         name = digest(
             _FORMAT,
             text,
             ",".join(str(span.start) for span in spans),
             *(span.embedded_text for span in spans),
-            encode_json([shared, changing, part_starts], metadata),
+            encode_json([shared, changing, part_starts, *([rules] if rules else [])], metadata),
         )
         return _SplitDocument(
             doc_id=source.doc_id,
@@ -294,6 +336,7 @@ class RSEIndexer:
             text=text,
             part_starts=part_starts,
             part_metadata=changing,
+            rules=rules,
         )
 
 
@@ -329,11 +372,34 @@ class _SplitDocument(Prepared):
     def changing(self, index: int) -> tuple[Changing, Changing] | None:
         if not self.part_metadata:
             return None
-        span = self.spans[index]
-        return self._metadata_at(span.start), self._metadata_at(span.end - 1)
+        first, last = self._parts_of(index)
+        return self._metadata_of(first, index), self._metadata_of(last, index)
 
-    def _metadata_at(self, place: int) -> Changing:
-        return self.part_metadata[bisect.bisect_right(self.part_starts, place) - 1]
+    @override
+    def within(self, index: int) -> Sequence[tuple[int, Changing]]:
+        if not self.part_metadata:
+            return ()
+        first, last = self._parts_of(index)
+        start = self.spans[index].start
+        return [
+            (self.part_starts[part] - start, self._metadata_of(part, index))
+            for part in range(first + 1, last + 1)
+        ]
+
+    def _parts_of(self, index: int) -> tuple[int, int]:
+        """The parts in which a span has its first and last character but white space."""
+        text = self.text_of(index)
+        start = self.spans[index].start
+        first = start + len(text) - len(text.lstrip() or text)
+        last = start + len(text.rstrip() or text) - 1
+        return self._part_at(first), self._part_at(last)
+
+    def _metadata_of(self, part: int, index: int) -> Changing:  # noqa: ARG002
+        """What holds in a part, as far as a span reaches into it."""
+        return self.part_metadata[part]
+
+    def _part_at(self, place: int) -> int:
+        return bisect.bisect_right(self.part_starts, place) - 1
 
 
 class _Feed:
@@ -414,7 +480,17 @@ class _Feed:
 def _checked_id(doc_id: object) -> str:
     if not isinstance(doc_id, str) or not doc_id:
         raise ValueError(f"ids must be strings that are not empty; got {doc_id!r}")
+    _check_characters(doc_id)
     return doc_id
+
+
+def _check_characters(doc_id: str) -> None:
+    # Other texts can be changed for the vector store; by this one, chunks are recognized.
+    if found := UNENCODABLE.search(doc_id):
+        raise ValueError(
+            f"the document id {doc_id!r} has the character {found.group()!r}, which not every "
+            "store can keep; give the document another one with ids= or metadata['doc_id']"
+        )
 
 
 def _identify(document: Document, doc_id: str | None) -> _Source:
@@ -426,5 +502,6 @@ def _identify(document: Document, doc_id: str | None) -> _Source:
             continue
         if isinstance(candidate, os.PathLike):
             candidate = os.fspath(candidate)  # noqa: PLW2901
+        _check_characters(str(candidate))
         return _Source(str(candidate), id_from_text=False, parts=[document])
     return _Source(digest(document.page_content), id_from_text=True, parts=[document])

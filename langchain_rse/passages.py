@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
 
+from langchain_rse.along import changes_in, metadata_of_segment
 from langchain_rse.candidates import Hit, grouped
 from langchain_rse.fitting import Measure, Reach, characters, cut
 from langchain_rse.reading import Layout
 from langchain_rse.schema import (
     DOC_ID,
     END_INDEX,
-    FIRST,
-    LAST,
     RELEVANCE_SCORE,
     START_INDEX,
     CorruptRecordError,
@@ -300,22 +299,15 @@ def to_document(choice: Choice, chunks: Chunks, layout: Layout) -> Document:
                 f"should start at {place}. Delete the document and add it again"
             )
         place += len(record.page_content)
-    changing = {
-        f"{name}_{which}": value
-        for which, index, record, part in (
-            ("start", start, records[0], FIRST),
-            ("end", end - 1, records[-1], LAST),
-        )
-        for name, value in _here(record, part, chunk_key(choice.key, layout.version, index)).items()
-    }
     text = "".join(record.page_content for record in records)
     trimmed = f"/{choice.skipped}-{choice.dropped}" if choice.skipped or choice.dropped else ""
     return Document(
         id=f"{choice.key}/{layout.version}/{start}-{end}{trimmed}",
         page_content=text[choice.skipped : len(text) - choice.dropped],
         metadata={
-            **manifest.metadata,
-            **changing,
+            **metadata_of_segment(
+                manifest.metadata, manifest.rules, _places(choice, records, layout.version)
+            ),
             DOC_ID: manifest.doc_id,
             START_INDEX: place - len(text) + choice.skipped,
             END_INDEX: place - choice.dropped,
@@ -333,15 +325,28 @@ def to_document(choice: Choice, chunks: Chunks, layout: Layout) -> Document:
     )
 
 
-def _here(record: Document, part: str, key: str) -> Mapping[str, Any]:
-    """What holds at the first or last character of a chunk."""
-    here: object = record.metadata.get(part, {})
-    if not isinstance(here, Mapping):
-        raise CorruptRecordError(
-            f"the docstore's chunk {key!r} has {part}={here!r} in its metadata, which should be a "
-            "dict. Delete the document and add it again"
-        )
-    return here
+def _places(
+    choice: Choice, records: Sequence[Document], version: str
+) -> Sequence[Mapping[str, Any]]:
+    """The metadata that changes, from the first character of a choice to its last.
+
+    Raises:
+        CorruptRecordError: If a chunk's record has none that can be read.
+    """
+    places: list[tuple[int, Mapping[str, Any]]] = []
+    begin, end = choice.skipped, sum(len(record.page_content) for record in records)
+    if choice.skipped or choice.dropped:
+        text = "".join(record.page_content for record in records)[begin : end - choice.dropped]
+        begin += len(text) - len(text.lstrip() or text)
+        end = choice.skipped + len(text.rstrip() or text)
+    start = 0
+    for index, record in enumerate(records, choice.segment.start):
+        changes = changes_in(record, chunk_key(choice.key, version, index))
+        places += [(start + place, here) for place, here in changes]
+        start += len(record.page_content)
+    # What holds at the first character began at or before it.
+    first = max(bisect_right(places, begin, key=lambda place: place[0]) - 1, 0)
+    return [here for place, here in places[first:] if place < end]
 
 
 def _describe(index: int, record: Document, hit: Hit | None) -> dict[str, Any]:

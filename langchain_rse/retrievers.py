@@ -29,6 +29,7 @@ from typing_extensions import Self, override
 
 from langchain_rse._steps import Steps, arun, call, during, run, together
 from langchain_rse.adopting import Adoption, ExistingIndex
+from langchain_rse.along import check_rules
 from langchain_rse.candidates import (
     Candidate,
     Found,
@@ -54,7 +55,7 @@ from langchain_rse.passages import Plan, check_known, in_document_order, present
 from langchain_rse.reading import Layout, read_chunks, read_layouts
 from langchain_rse.reranking import rerank
 from langchain_rse.restricting import restricted
-from langchain_rse.schema import MissingRecordError
+from langchain_rse.schema import MissingRecordError, Rule
 from langchain_rse.selection import find_windows
 from langchain_rse.settings import QuerySettings
 
@@ -85,11 +86,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
     plus ``doc_id``, ``start_index`` and ``end_index`` (characters of the text, end
     exclusive), ``relevance_score`` (the segment's value), for metadata that changes along
     the document, such as ``page``, its first and last value as ``page_start`` and
-    ``page_end``, and ``rse``: a dict with ``version``, ``chunk_start``, ``chunk_end``
-    (exclusive) and ``chunks``, a dict for each with its ``index`` and ``length`` and either
-    ``rank`` (from 0), ``score`` (None where there was none) and ``relevance``, or
-    ``filled``: True. Chunks that ``hybrid`` found by words have ``lexical_rank`` and
-    ``lexical_score`` as well; those found by nothing else have the ``rank`` None. Chunks that
+    ``page_end`` or what ``changing`` said when it was added, and ``rse``: a dict with
+    ``version``, ``chunk_start``, ``chunk_end`` (exclusive) and ``chunks``, a dict for each
+    with its ``index`` and ``length`` and either ``rank`` (from 0), ``score`` (None where there
+    was none) and ``relevance``, or ``filled``: True. Chunks that ``hybrid`` found by words have
+    ``lexical_rank`` and ``lexical_score`` as well; those found by nothing else have the
+    ``rank`` None. Chunks that
     a relevance filter judged have its ``is_relevant`` and ``relevance_explanation``, and
     ``relevance_failure`` where it failed.
 
@@ -120,6 +122,10 @@ class RSERetriever(QuerySettings, BaseRetriever):
     """Holds the chunks' texts: a store of Documents, or a byte store, which is wrapped."""
     text_splitter: TextSplitter = Field(default_factory=default_text_splitter)
     """Splits documents in `add_documents`; by default 800 characters without overlap."""
+    changing: Mapping[str, Rule] = Field(default_factory=dict)
+    """For fields of metadata that change along a document, what a segment carries, such as
+    ``{"slide": "ends", "start_seconds": "first"}``; see `RSEIndexer`. For `add_documents` and
+    `from_existing`: what is stored keeps the rules it was stored with."""
     reranker: BaseDocumentCompressor | None = None
     """Sees all candidates; its order, and its ``relevance_score`` where it gives one, replace
     theirs."""
@@ -131,6 +137,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
             return as_docstore(docstore)
         except TypeError as error:
             raise ValueError(str(error)) from error
+
+    @field_validator("changing", mode="before")
+    @classmethod
+    def _check_changing(cls, changing: Any) -> dict[str, Rule]:  # noqa: ANN401
+        return check_rules(changing)
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
@@ -317,7 +328,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 "a retriever with a base_retriever has no vector store to write to; write with "
                 "RSEIndexer(vectorstore, docstore), using the store that base_retriever reads"
             )
-        return RSEIndexer(self.vectorstore, self.docstore, text_splitter=self.text_splitter)
+        return RSEIndexer(
+            self.vectorstore,
+            self.docstore,
+            text_splitter=self.text_splitter,
+            changing=self.changing,
+        )
 
     # Reading
 

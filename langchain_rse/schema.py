@@ -9,7 +9,7 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from langchain_core.documents import Document
@@ -28,11 +28,13 @@ __all__ = [
     "SPANS_PER_PAGE",
     "START_INDEX",
     "VERSION",
+    "WITHIN",
     "CandidateError",
     "ChunkPlace",
     "CorruptRecordError",
     "Manifest",
     "MissingRecordError",
+    "Rule",
     "Version",
     "adopted_key",
     "chunk_key",
@@ -61,9 +63,13 @@ END_INDEX = "end_index"
 VERSION = "rse_version"
 """Metadata of a chunk: the version of the document it belongs to."""
 FIRST = "first"
-"""Metadata of a chunk's record: what holds at its first character and not everywhere."""
+"""Metadata of a chunk's record: what holds at its first character and not everywhere. White space
+at its ends does not count."""
 LAST = "last"
 """Metadata of a chunk's record: what holds at its last character and not everywhere."""
+WITHIN = "within"
+"""Metadata of a chunk's record: where between these it changes. Pairs, in order, of the characters
+before the place and what holds from there; none if it does not change."""
 RELEVANCE_SCORE = "relevance_score"
 """Metadata of a segment: its value. Of a reranked document: the reranker's score."""
 IS_RELEVANT = "is_relevant"
@@ -75,6 +81,9 @@ RELEVANCE_FAILURE = "relevance_failure"
 
 SPANS_PER_PAGE = 512
 """Chunks whose spans stand in one record of the docstore; and adopted vectors whose ids do."""
+
+Rule = Literal["ends", "first", "last", "all", "same", "drop"]
+"""What a segment carries of a field that changes along a document, see `RSEIndexer`."""
 
 _CHUNK_KEY = re.compile(r"([^/]+)/([^/]+)/([0-9]+)")
 _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
@@ -275,6 +284,7 @@ class Manifest:
             the stores.
         length: Characters of the current version's text.
         metadata: The metadata that holds for the whole document.
+        rules: What segments carry of some of its fields; the others follow the default rules.
     """
 
     doc_id: str
@@ -282,6 +292,7 @@ class Manifest:
     leftovers: Sequence[Version] = ()
     length: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    rules: Mapping[str, Rule] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -310,6 +321,7 @@ class Manifest:
                 "leftovers": [list(version) for version in self.leftovers],
                 "length": self.length,
                 "metadata": dict(self.metadata),
+                **({"rules": dict(self.rules)} if self.rules else {}),
             },
         )
 
@@ -328,6 +340,7 @@ class Manifest:
                 leftovers=tuple(_version(version) for version in fields["leftovers"]),
                 length=int(fields["length"]),
                 metadata=dict(fields["metadata"]),
+                rules=_rules(fields.get("rules", {})),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptRecordError(
@@ -342,3 +355,9 @@ def _version(fields: Sequence[Any]) -> Version:
     if not isinstance(name, str) or not counts:
         raise ValueError(f"{fields!r} is no version")
     return Version(name, chunks, adopted)
+
+
+def _rules(fields: Mapping[str, Any]) -> dict[str, Rule]:
+    if not set(dict(fields).values()) <= set(get_args(Rule)):
+        raise ValueError(f"{fields!r} are no rules")
+    return dict(fields)

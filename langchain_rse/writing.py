@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,8 +24,10 @@ from langchain_rse.schema import (
     LAST,
     SPANS_PER_PAGE,
     START_INDEX,
+    WITHIN,
     CorruptRecordError,
     Manifest,
+    Rule,
     Version,
     adopted_key,
     chunk_key,
@@ -35,12 +38,15 @@ from langchain_rse.schema import (
 )
 from langchain_rse.splitting import Span
 
-__all__ = ["Changing", "Prepared", "Writer", "batches", "split_metadata"]
+__all__ = ["UNENCODABLE", "Changing", "Prepared", "Writer", "batches", "split_metadata"]
 
 T = TypeVar("T")
 
 Changing = Mapping[str, Any]
 """Metadata that changes along a document, at one place."""
+
+UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
+"""Characters that some database or model cannot take."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,7 @@ class Prepared(ABC):
         spans: The chunks' places, one after the other.
         metadata: What holds for the whole document.
         gaps: Numbers of spans whose text nobody has: they are no chunks.
+        rules: What segments carry of some fields; the others follow the default rules.
     """
 
     doc_id: str
@@ -62,6 +69,7 @@ class Prepared(ABC):
     spans: Sequence[Span]
     metadata: Mapping[str, Any]
     gaps: frozenset[int] = field(default=frozenset(), kw_only=True)
+    rules: Mapping[str, Rule] = field(default_factory=dict, kw_only=True)
 
     @property
     def key(self) -> str:
@@ -75,6 +83,10 @@ class Prepared(ABC):
     @abstractmethod
     def changing(self, index: int) -> tuple[Changing, Changing] | None:
         """Metadata at a span's first and last character; None if none changes."""
+
+    def within(self, index: int) -> Sequence[tuple[int, Changing]]:  # noqa: ARG002
+        """Where between these metadata changes, from the span's start, and to what."""
+        return ()
 
     def records(self) -> Iterator[tuple[str, Document]]:
         """The docstore's records: chunks, then pages of spans."""
@@ -115,6 +127,8 @@ class Prepared(ABC):
         }
         if (changing := self.changing(index)) is not None:
             metadata[FIRST], metadata[LAST] = changing
+        if within := self.within(index):
+            metadata[WITHIN] = [[place, changed] for place, changed in within]
         return metadata
 
 
@@ -174,6 +188,7 @@ class Writer:
                     leftovers=manifest.without([document.version]).versions,
                     length=document.length,
                     metadata=dict(document.metadata),
+                    rules=document.rules,
                 )
                 for document, manifest in zip(new, announced, strict=True)
             ]
@@ -232,7 +247,7 @@ class Writer:
     def _add_vectors(self, vectors: Iterable[Document]) -> Steps[None]:
         store = self.vectorstore
         with during(f"adding vectors to {type(store).__name__}"):
-            for some in batches(vectors, self.batch_size):
+            for some in batches(map(_encodable, vectors), self.batch_size):
                 ids = [str(document.id) for document in some]
                 kept = yield from call(store.add_documents, store.aadd_documents, some, ids=ids)
                 if kept and list(kept) != ids:  # some return nothing at all
@@ -320,6 +335,21 @@ class Writer:
                         )
                     vectors += ids
         return vectors
+
+
+def _encodable(vector: Document) -> Document:
+    """A vector's text and metadata without characters that databases or models cannot take.
+
+    Lone surrogates have no encoding, PostgreSQL has no NUL. The docstore keeps both.
+    """
+    return Document(
+        id=vector.id,
+        page_content=UNENCODABLE.sub("\ufffd", vector.page_content),
+        metadata={
+            name: UNENCODABLE.sub("\ufffd", value) if isinstance(value, str) else value
+            for name, value in vector.metadata.items()
+        },
+    )
 
 
 def split_metadata(

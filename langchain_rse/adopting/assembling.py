@@ -6,13 +6,14 @@ import bisect
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from langchain_core.documents import Document
 from typing_extensions import override
 
 from langchain_rse.adopting.pieces import Piece, first_of
 from langchain_rse.adopting.reports import Adoption, AdoptionError, ExistingIndex, Gap
+from langchain_rse.along import rules_to_store, with_rules
 from langchain_rse.docstores import encode_json
 from langchain_rse.schema import (
     CHUNK_INDEX,
@@ -21,6 +22,7 @@ from langchain_rse.schema import (
     SPANS_PER_PAGE,
     START_INDEX,
     VERSION,
+    Rule,
     Version,
     adopted_key,
     digest,
@@ -123,8 +125,15 @@ class Assembly:
         for piece, copies in ordered:
             self._add(piece, copies)
 
-    def document(self) -> AdoptedDocument | None:
-        """The document; None if it has no text at all."""
+    def document(self, rules: Mapping[str, Rule]) -> AdoptedDocument | None:
+        """The document; None if it has no text at all.
+
+        Args:
+            rules: What segments carry of fields that change along it.
+
+        Raises:
+            ValueError: If a field that must be the same has two values.
+        """
         if not self._chunks:
             return None
         parts, gaps = self._parts()
@@ -133,7 +142,8 @@ class Assembly:
             {k: v for k, v in chunk.piece.metadata.items() if k not in _OWN}
             for chunk in self._chunks
         ]
-        shared, changing = split_metadata(known, metadata)
+        shared, changing = split_metadata(with_rules(known, rules, self.doc_id), metadata)
+        stored = rules_to_store(rules, itertools.chain(shared, *changing))
         texts = [None if part is None else part.text for part in parts]
         starts = [chunk.start for chunk in self._chunks]
         bounds = [*self._cuts(parts), self._chunks[-1].start + len(self._chunks[-1].text)]
@@ -143,7 +153,9 @@ class Assembly:
             _FORMAT,
             *(text or "" for text in texts),
             encode_json(
-                [bounds, sorted(gaps), starts, vectors, self._empty, shared, changing], metadata
+                [bounds, sorted(gaps), starts, vectors, self._empty, shared, changing]
+                + ([stored] if stored else []),
+                metadata,
             ),
         )
         count = len(self._empty) + sum(map(len, vectors))
@@ -158,6 +170,7 @@ class Assembly:
             by_chunk=[None if part is None else next(by_chunk, None) for part in parts],
             vectors_of=vectors,
             empty=self._empty,
+            rules=stored,
         )
 
     def _parts(self) -> tuple[list[_Chunk | None], set[int]]:

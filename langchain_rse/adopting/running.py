@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 
 from langchain_core.documents import Document
@@ -15,7 +15,7 @@ from langchain_rse.adopting.listing import Listing
 from langchain_rse.adopting.pieces import Reader
 from langchain_rse.adopting.reports import Adoption, AdoptionError, ExistingIndex
 from langchain_rse.docstores import decode_document, encode_document
-from langchain_rse.schema import DOC_ID, VERSION, adopted_key, digest, document_key
+from langchain_rse.schema import DOC_ID, VERSION, Rule, adopted_key, digest, document_key
 from langchain_rse.writing import Writer, batches
 
 __all__ = ["adopt"]
@@ -65,7 +65,12 @@ class _Spool:
 
 
 def adopt(
-    writer: Writer, listing: Listing, index: ExistingIndex, *, show_progress: bool
+    writer: Writer,
+    listing: Listing,
+    index: ExistingIndex,
+    *,
+    rules: Mapping[str, Rule],
+    show_progress: bool,
 ) -> Steps[Adoption]:
     """Read out a vector store and write what a docstore has to know of it.
 
@@ -73,6 +78,7 @@ def adopt(
         writer: Writes to the docstore.
         listing: Reads out the vector store.
         index: What the metadata of its chunks says.
+        rules: What segments carry of fields that change along a document.
         show_progress: Show progress bars.
 
     Returns:
@@ -90,7 +96,7 @@ def adopt(
             "the documents' whole texts"
         )
     with closing(_Spool()) as spool:
-        run = _Run(writer, index, spool, Adoption())
+        run = _Run(writer, index, spool, Adoption(), rules)
         yield from run.read(listing, show_progress=show_progress)
         yield from run.write(show_progress=show_progress)
     return run.report
@@ -100,13 +106,19 @@ class _Run:
     """One adoption: reads all chunks, then writes document by document."""
 
     def __init__(
-        self, writer: Writer, index: ExistingIndex, spool: _Spool, report: Adoption
+        self,
+        writer: Writer,
+        index: ExistingIndex,
+        spool: _Spool,
+        report: Adoption,
+        rules: Mapping[str, Rule],
     ) -> None:
         self.report = report
         self._writer = writer
         self._index = index
         self._spool = spool
         self._reader = Reader(index)
+        self._rules = rules
 
     def read(self, listing: Listing, *, show_progress: bool) -> Steps[None]:
         with progress_bar(None, unit="chunks", title="Reading", show=show_progress) as advance:
@@ -196,7 +208,11 @@ class _Run:
     ) -> AdoptedDocument:
         doc_id = self._reader.doc_id(found[0][1])
         pieces = [self._reader.piece(number, chunk) for number, chunk in found]
-        document = Assembly(doc_id, pieces, self._index, report, text).document()
+        assembly = Assembly(doc_id, pieces, self._index, report, text)
+        try:
+            document = assembly.document(self._rules)
+        except ValueError as error:
+            raise AdoptionError(str(error)) from error
         if document is None:
             raise AdoptionError(f"document {doc_id!r} has no text: all its chunks are empty")
         return document

@@ -4,11 +4,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
 import pytest
+
+from langchain_rse import SQLDocStore
+from langchain_rse.adopting.opening import open_store
+from langchain_rse.inspecting import inspect_document
+from langchain_rse.schema import Version, chunk_key, document_key, manifest_key
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -149,7 +155,7 @@ def test_query_that_finds_nothing(run: Run, tmp_path: Path) -> None:
     assert json.loads(run("query", "anything", "--kb", "kb", "--json").stdout) == []
 
 
-@pytest.mark.parametrize("command", ["demo", "index", "query", "evaluate"])
+@pytest.mark.parametrize("command", ["demo", "index", "query", "evaluate", "inspect"])
 def test_help(run: Run, command: str) -> None:
     result = run(command, "--help")
     assert result.returncode == 0
@@ -342,3 +348,94 @@ def test_evaluate_without_a_knowledge_base(run: Run, tmp_path: Path) -> None:
     assert "There is no knowledge base in kb" in result.stderr
     assert "python -m langchain_rse index" in result.stderr
     assert not (tmp_path / "kb").exists()
+
+
+# Inspecting
+
+
+def test_inspect_shows_chunks_and_pages(run: Run, tmp_path: Path) -> None:
+    file = pdf(tmp_path / "birds.pdf", *(f"Birds of page {page} sing." * 20 for page in range(3)))
+    run("index", file, "--kb", "kb")
+    found = json.loads(run("inspect", "birds.pdf", "--kb", "kb", "--json").stdout)
+    assert found["doc_id"] == str(file)
+    assert (found["adopted"], found["leftovers"]) == (False, [])
+    assert (found["length"], found["metadata"]["total_pages"]) == (3 * 20 * 21 + 4, 3)
+    chunks = found["chunks"]
+    assert len(chunks) == 3
+    assert [chunk["metadata"]["page_start"] for chunk in chunks] == [0, 1, 2]
+    assert [chunk["start"] for chunk in chunks] == [0, *(chunk["end"] for chunk in chunks[:-1])]
+    for chunk in chunks:
+        assert list(chunk["vectors"].values()) == [chunk["text"].strip()]
+
+    for name in ("birds", "./birds.pdf"):
+        shown = run("inspect", name, "--kb", "kb")
+        assert shown.returncode == 0, shown.stderr
+        assert str(file) in shown.stdout
+        assert f"{found['length']:,} characters in 3 chunks" in shown.stdout
+        assert found["version"] in shown.stdout
+        assert "page 2" in shown.stdout
+        assert "Birds of page 2" in shown.stdout
+        assert f"{chunks[1]['start']}-{chunks[1]['end']}" in shown.stdout
+
+
+def test_inspect_shows_all_of_a_chunk(run: Run, pets: Path) -> None:
+    shown = run("inspect", "cats.md", "--kb", pets, "--chunk", 0)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count("A cat purrs when it is content.") == 2
+    assert "embedded, as " in shown.stdout
+    assert "returned" in shown.stdout
+    found = json.loads(run("inspect", "dogs", "--kb", pets, "--chunk", 0, "--json").stdout)
+    assert [chunk["text"] for chunk in found["chunks"]] == [DOGS]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["cat.md"], "there is no document 'cat.md' among the 4 of"),
+        (["cat", "--json"], "docs/cats.md"),
+        (["fish.txt"], "'fish.txt' may be any of "),
+        (["dogs", "--chunk", 7], "dogs.txt has no chunk 7: it has 1, counted from 0"),
+        (["dogs", "--chunk", -1], "'--chunk'"),
+    ],
+)
+def test_what_cannot_be_inspected(
+    run: Run, pets: Path, arguments: list[object], message: str
+) -> None:
+    result = run("inspect", *arguments, "--kb", pets)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_inspect_without_a_knowledge_base(run: Run, tmp_path: Path) -> None:
+    result = run("inspect", "cats", "--kb", "kb")
+    assert result.returncode == 2
+    assert "There is no knowledge base in kb" in result.stderr
+    assert not (tmp_path / "kb").exists()
+
+
+def test_inspect_after_a_crash_and_with_text_that_no_terminal_has(run: Run, tmp_path: Path) -> None:
+    """What a knowledge base has that another program wrote to."""
+    (tmp_path / "cats.txt").write_text("Cats sleep.\n\n" + "Cats purr. " * 80, encoding="utf-8")
+    run("index", "cats.txt", "--kb", "kb")
+    (tmp_path / "kb").mkdir(exist_ok=True)
+    docstore = SQLDocStore(f"sqlite:///{tmp_path / 'kb' / 'chunks.db'}")
+    vectors = open_store(str(tmp_path / "kb" / "chroma"), "chunks")
+    doc_id = str((tmp_path / "cats.txt").resolve())
+    inspection = inspect_document(docstore, vectors, doc_id)
+    first, *_ = inspection.chunks
+    vectors.delete(list(first.vectors))
+    key = chunk_key(document_key(doc_id), inspection.to_dict()["version"], 1)
+    (record,) = docstore.mget([key])
+    assert record is not None
+    record.page_content = record.page_content.replace("Cats purr.", "Cats \ud800urr.", 1)
+    crashed = replace(inspection.manifest, leftovers=[Version("0123456789abcdef", 3)])
+    docstore.mset([(key, record), (manifest_key(document_key(doc_id)), crashed.to_document())])
+    docstore.close()
+
+    shown = run("inspect", "cats", "--kb", "kb")
+    assert shown.returncode == 0, shown.stderr
+    assert "Left over: 0123456789abcdef" in shown.stdout
+    assert "[no vector]" in shown.stdout
+    assert "\\ud800urr." in shown.stdout

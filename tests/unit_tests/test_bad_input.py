@@ -20,6 +20,7 @@ from langchain_rse import (
     CorruptRecordError,
     MissingRecordError,
     RSERetriever,
+    SQLDocStore,
 )
 from langchain_rse.schema import document_key, manifest_key
 from tests.unit_tests import fakes
@@ -506,3 +507,54 @@ def test_a_chunk_with_wrong_types_is_named(way: Way, changes: dict[str, Any]) ->
     spoil(source, key, changes)
     with pytest.raises(CorruptRecordError, match=key):
         way.invoke(source, QUERY)
+
+
+# Characters
+
+
+class Encoding(fakes.BagOfWords):
+    """Like any model in Rust: takes nothing that UTF-8 lacks; and, like PostgreSQL, no NUL."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        for text in texts:
+            assert "\0" not in text
+            text.encode()
+        return super().embed_documents(texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "one\0two\n",
+        "one \ud800 two\udfff\n",
+        "\ufeffone\n",
+        "one\r\n\r\ntwo\r\n",
+        "one\rtwo\u2028three\x85four\n",
+    ],
+    ids=ascii,
+)
+def test_any_characters_come_back_as_they_were(way: Way, text: str) -> None:
+    vectorstore = InMemoryVectorStore(Encoding())
+    parts = [Document(text, metadata={"doc_id": "d", "title": text, "page": n}) for n in range(2)]
+    retriever = RSERetriever(
+        vectorstore=vectorstore, docstore=SQLDocStore("sqlite://"), config=fakes.EVERYTHING
+    )
+    way.add(retriever, parts)
+    (segment,) = way.invoke(retriever, "one")
+    assert segment.page_content == f"{text}\n\n{text}"
+    assert segment.metadata["title"] == text
+    for chunk in vectorstore.store.values():
+        assert "\0" not in chunk["metadata"]["title"]
+        chunk["metadata"]["title"].encode()
+        assert len(chunk["metadata"]["title"]) == len(text)
+
+
+@pytest.mark.parametrize("field", ["ids", "doc_id", "source"])
+@pytest.mark.parametrize("doc_id", ["caf\udce9.txt", "a\0b"], ids=ascii)
+def test_an_id_that_not_every_store_can_keep(way: Way, doc_id: str, field: str) -> None:
+    vectorstore, docstore = InMemoryVectorStore(Encoding()), InMemoryStore()
+    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore)
+    text = Document("text", metadata={} if field == "ids" else {field: doc_id})
+    with pytest.raises(ValueError, match=r"id .* has the character .*ids="):
+        way.add(retriever, [text], ids=[doc_id] if field == "ids" else None)
+    assert list(docstore.yield_keys()) == []

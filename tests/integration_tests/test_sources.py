@@ -1,0 +1,345 @@
+"""Files as LangChain's loaders give them: what comes back is their text, and says where it is."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import docx
+import pytest
+from fpdf import FPDF
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse.embeddings import WordLlamaEmbeddings
+from tests.integration_tests.stores import open_chroma
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # the package is being sunset
+    from langchain_community.document_loaders import (
+        BSHTMLLoader,
+        CSVLoader,
+        Docx2txtLoader,
+        PyMuPDFLoader,
+        PyPDFLoader,
+        TextLoader,
+    )
+
+way = fakes.way
+
+# What the files are about, section by section; the table of piers stands between the last two.
+SECTIONS = {
+    "Weather": "Rain fell on most days of March. Fog kept the lighthouse lit until noon. ",
+    "Kitchen": "The cook baked bread with rye flour. Soup was served with parsley and butter. ",
+    "Harbor": "Ferries and freighters called at the harbor through the year. ",
+    "Music": "The choir sang two motets. A violin accompanied the organ on Sunday evenings. ",
+}
+PIERS = {f"Pier {number}": f"{7 * number + 11} ships" for number in range(1, 25)}
+EMBEDDINGS = WordLlamaEmbeddings()
+QUESTION = "how many ships were at each pier"
+
+
+def make_retriever(folder: Path, store: str = "memory", **settings: Any) -> RSERetriever:
+    return RSERetriever(
+        vectorstore=(
+            InMemoryVectorStore(EMBEDDINGS)
+            if store == "memory"
+            else open_chroma(folder, EMBEDDINGS)
+        ),
+        docstore=SQLDocStore(f"sqlite:///{folder / 'chunks.db'}"),
+        text_splitter=RecursiveCharacterTextSplitter(chunk_size=200, chunk_overlap=0),
+        **settings,
+    )
+
+
+def ask(
+    way: Way, retriever: RSERetriever, parts: Sequence[Document], question: str, **kwargs: Any
+) -> Document:
+    """The best segment, which is a slice of the parts' text."""
+    way.add(retriever, parts)
+    (segment,) = way.invoke(retriever, question, k=1, **kwargs)
+    assert isinstance(segment, Document)
+    text = "\n\n".join(part.page_content for part in parts)
+    start, end = segment.metadata["start_index"], segment.metadata["end_index"]
+    assert segment.page_content == text[start:end]
+    return segment
+
+
+def pages_of(segment: Document, pages: Sequence[Document]) -> tuple[int, int]:
+    """The pages on which a segment begins and ends, by its text."""
+    ends = list(itertools.accumulate(len(page.page_content) + 2 for page in pages))
+    last = segment.metadata["start_index"] + len(segment.page_content.rstrip()) - 1
+    return bisect.bisect(ends, segment.metadata["start_index"]), bisect.bisect(ends, last)
+
+
+# A PDF, a Document a page
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sections of a page each; a table begins at the foot of the third page."""
+    path = tmp_path_factory.mktemp("pdf") / "report.pdf"
+    pdf = FPDF()
+    pdf.set_font("Helvetica", size=11)
+    pdf.set_title("The year")
+    for title, text in SECTIONS.items():
+        pdf.add_page()
+        pdf.multi_cell(0, 6, title, new_x="LMARGIN", new_y="NEXT")
+        pdf.multi_cell(0, 6, text * 6, new_x="LMARGIN", new_y="NEXT")
+        if title == "Harbor":
+            pdf.set_y(200)
+            with pdf.table(first_row_as_headings=False) as table:
+                for cells in PIERS.items():
+                    row = table.row()
+                    for cell in cells:
+                        row.cell(cell)
+    pdf.output(str(path))
+    return path
+
+
+@pytest.mark.parametrize("store", ["memory", "chroma"])
+@pytest.mark.parametrize("loader", [PyPDFLoader, PyMuPDFLoader])
+def test_a_table_across_a_page_border(
+    way: Way,
+    tmp_path: Path,
+    report: Path,
+    loader: Callable[[Path], Any],
+    store: str,
+) -> None:
+    pages = loader(report).load()
+    assert len(pages) == 5
+    border = [
+        any(f"{pier}\n" in p.page_content + "\n" or f"{pier} " in p.page_content for pier in PIERS)
+        for p in pages
+    ]
+    assert border == [False, False, True, True, False]
+
+    retriever = make_retriever(tmp_path, store)
+    segment = ask(way, retriever, pages, QUESTION)
+    rows = re.findall(r"(Pier \d+)\s+(\d+ ships)", segment.page_content)
+    assert dict(rows) == PIERS
+    metadata = segment.metadata
+    first, last = metadata["page_start"], metadata["page_end"]
+    assert (first, last) == pages_of(segment, pages)
+    assert first <= 2
+    assert last >= 3
+    assert (metadata["source"], metadata["total_pages"]) == (str(report), 5)
+    assert metadata["title"] == "The year"
+    if loader is PyPDFLoader:
+        assert (metadata["page_label_start"], metadata["page_label_end"]) == (
+            str(first + 1),
+            str(last + 1),
+        )
+    assert "page" not in metadata
+
+    # A filter by page lets through what begins there.
+    (found,) = way.invoke(retriever, QUESTION, k=1, filter=filter_by(store, "page", 3))
+    assert (found.metadata["page_start"], found.metadata["page_end"]) == (3, 3)
+    assert "Pier 24" in found.page_content
+
+
+def filter_by(store: str, name: str, value: int) -> Any:
+    if store == "chroma":
+        return {name: value}
+    return lambda document: document.metadata.get(name) == value
+
+
+def test_a_page_is_a_page_in_a_pdf_of_one(way: Way, tmp_path: Path) -> None:
+    pdf = FPDF()
+    pdf.set_font("Helvetica", size=11)
+    pdf.add_page()
+    pdf.multi_cell(0, 6, SECTIONS["Kitchen"])
+    pdf.output(str(tmp_path / "one.pdf"))
+    pages = PyPDFLoader(tmp_path / "one.pdf").load()
+    segment = ask(way, make_retriever(tmp_path), pages, "who baked bread")
+    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 0)
+    assert segment.metadata["page_label_start"] == "1"
+
+
+def test_pages_loaded_lazily_and_in_any_order(way: Way, tmp_path: Path, report: Path) -> None:
+    retriever = make_retriever(tmp_path)
+    way.add(retriever, PyPDFLoader(report).lazy_load())
+    (segment,) = way.invoke(retriever, QUESTION, k=1)
+    pages = PyPDFLoader(report).load()
+    found = segment.metadata["page_start"], segment.metadata["page_end"]
+    assert found == pages_of(segment, pages)
+    with pytest.warns(UserWarning, match=r"report\.pdf': page 3 comes after 4.*page 2 is missing"):
+        ask(way, retriever, [*pages[:2], pages[4], pages[3]], QUESTION)
+    with pytest.warns(UserWarning, match=r"page 0, 1, 2 and 2 more comes more than once"):
+        ask(way, retriever, [*pages, *pages], QUESTION)
+
+
+# One Document a file
+
+
+def as_html(path: Path) -> Iterator[Document]:
+    rows = "".join(f"<tr><td>{name}</td><td>{ships}</td></tr>" for name, ships in PIERS.items())
+    body = "".join(
+        f"<h2>{title}</h2><p>{text * 6}</p>"
+        + (f"<table>{rows}</table>" if title == "Harbor" else "")
+        for title, text in SECTIONS.items()
+    )
+    path = path / "report.html"
+    path.write_text(
+        f"<html><head><title>Piers &amp; ships</title></head><body>{body}</body></html>",
+        encoding="utf-8",
+    )
+    return BSHTMLLoader(path, get_text_separator="\n").lazy_load()
+
+
+def as_docx(path: Path) -> Iterator[Document]:
+    document = docx.Document()
+    for title, text in SECTIONS.items():
+        document.add_heading(title, 1)
+        document.add_paragraph(text * 6)
+        if title == "Harbor":
+            table = document.add_table(0, 2)
+            for cells in PIERS.items():
+                row = table.add_row()
+                row.cells[0].text, row.cells[1].text = cells
+    document.save(str(path / "report.docx"))
+    return iter(Docx2txtLoader(path / "report.docx").load())
+
+
+def as_markdown(path: Path, *, head: str = "", line_end: str = "\n") -> Iterator[Document]:
+    rows = "\n".join(f"| {name} | {ships} |" for name, ships in PIERS.items())
+    text = "\n\n".join(
+        f"## {title}\n\n{text * 6}" + (f"\n\n{rows}" if title == "Harbor" else "")
+        for title, text in SECTIONS.items()
+    )
+    path = path / "report.md"
+    path.write_bytes((head + text).replace("\n", line_end).encode())
+    return TextLoader(path, encoding="utf-8").lazy_load()
+
+
+def as_windows_markdown(path: Path) -> Iterator[Document]:
+    return as_markdown(path, head="\ufeff", line_end="\r\n")
+
+
+@pytest.mark.parametrize(
+    ("load", "metadata"),
+    [
+        (as_html, {"title": "Piers & ships"}),
+        (as_docx, {}),
+        (as_markdown, {}),
+        (as_windows_markdown, {}),
+    ],
+)
+def test_a_table_in_a_file(
+    way: Way,
+    tmp_path: Path,
+    load: Callable[[Path], Iterator[Document]],
+    metadata: dict[str, Any],
+) -> None:
+    parts = list(load(tmp_path))
+    segment = ask(way, make_retriever(tmp_path), parts, QUESTION)
+    rows = re.findall(r"(Pier \d+)[\s|]+(\d+ ships)", segment.page_content)
+    assert dict(rows) == PIERS
+    assert segment.metadata["source"].startswith(str(tmp_path / "report."))
+    assert segment.metadata.items() >= metadata.items()
+    assert not [name for name in segment.metadata if "page" in name]
+
+
+# Rows, and what is said when
+
+
+def test_rows_of_a_table(way: Way, tmp_path: Path) -> None:
+    path = tmp_path / "piers.csv"
+    rows = [f"{name},{ships}" for name, ships in PIERS.items()]
+    path.write_text("\n".join(["pier,ships", *rows]), encoding="utf-8")
+    parts = CSVLoader(path).load()
+    assert len(parts) == len(PIERS)
+    retriever = make_retriever(tmp_path, changing={"row": "ends"})
+    segment = ask(way, retriever, parts, "ships at Pier 12", max_context_length=400)
+    said = re.findall(r"pier: Pier (\d+)", segment.page_content)
+    assert len(said) > 3
+    assert segment.metadata["row_start"] == int(said[0]) - 1
+    assert segment.metadata["row_end"] == int(said[-1]) - 1
+
+
+SPOKEN = [
+    *("Good morning from the studio.", "It rained all of March.", "Fog kept the lighthouse lit."),
+    *("Now to the kitchen.", "The cook baked bread with rye flour.", "She let the dough rest."),
+    *("The bread went into the oven at six.", "Soup was served with parsley."),
+    *("Music closes the hour.", "The choir sang two motets.", "Good night."),
+]
+
+
+def stamp(seconds: float) -> str:
+    minutes, rest = divmod(seconds, 60)
+    return f"00:{int(minutes):02}:{rest:06.3f}".replace(".", ",")
+
+
+def cues(path: Path) -> Iterator[Document]:
+    """A Document for each subtitle of an SRT file."""
+    for cue in path.read_text(encoding="utf-8").split("\n\n"):
+        _, times, text = cue.split("\n", 2)
+        start, end = (
+            60.0 * int(minutes) + float(f"{seconds}.{thousandths}")
+            for minutes, seconds, thousandths in re.findall(r"\d\d:(\d\d):(\d\d),(\d\d\d)", times)
+        )
+        metadata = {"source": str(path), "start_seconds": start, "end_seconds": end}
+        yield Document(text, metadata=metadata)
+
+
+def test_a_transcript_with_times(way: Way, tmp_path: Path) -> None:
+    path = tmp_path / "hour.srt"
+    lines = [
+        f"{n + 1}\n{stamp(20.5 * n)} --> {stamp(20.5 * n + 19)}\n{text}"
+        for n, text in enumerate(SPOKEN)
+    ]
+    path.write_text("\n\n".join(lines), encoding="utf-8")
+    retriever = make_retriever(
+        tmp_path,
+        "chroma",
+        changing={"start_seconds": "first", "end_seconds": "last"},
+    )
+    retriever.text_splitter = RecursiveCharacterTextSplitter(chunk_size=60, chunk_overlap=0)
+    parts = list(cues(path))
+    segment = ask(way, retriever, parts, "how was the bread baked", max_context_length=150)
+    said = segment.page_content.strip().split("\n\n")
+    first, last = SPOKEN.index(said[0]), SPOKEN.index(said[-1])
+    assert first < last
+    assert "The cook baked bread with rye flour." in said
+    assert segment.metadata["start_seconds"] == 20.5 * first
+    assert segment.metadata["end_seconds"] == 20.5 * last + 19
+
+
+# Characters that stores refuse
+
+
+ODD = "The \ud835 cook\0 baked bread.\r\n\udc9e Butter"
+
+
+def test_lone_surrogates_and_nul(way: Way, tmp_path: Path) -> None:
+    """Such as a reader of PDFs makes of a broken font."""
+    part = Document(ODD, metadata={"source": "s", "title": ODD})
+    segment = ask(way, make_retriever(tmp_path, "chroma"), [part], "cook")
+    assert segment.page_content == ODD
+    assert segment.metadata["title"] == ODD
+
+
+def test_lone_surrogates_and_nul_in_postgresql(postgres_url: str) -> None:
+    import sqlalchemy as sa
+    from langchain_postgres import PGVector
+
+    engine = sa.create_engine(postgres_url, poolclass=sa.NullPool)
+    store = PGVector(fakes.BagOfWords(), connection=engine, collection_name="odd")
+    try:
+        retriever = RSERetriever(vectorstore=store, docstore=SQLDocStore(postgres_url))
+        part = Document(ODD, metadata={"source": "s", "title": ODD})
+        segment = ask(Way(None), retriever, [part], "cook")
+        assert segment.page_content == ODD
+        assert segment.metadata["title"] == ODD
+        retriever.delete(["s"])
+    finally:
+        store.delete_collection()
