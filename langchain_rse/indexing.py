@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
@@ -66,8 +67,8 @@ class RSEIndexer:
         vectorstore: Where the chunks are embedded. It has to keep the ids it is given and
             to delete by id.
         docstore: Where the chunks' texts stand: a store of Documents or of bytes.
-        text_splitter: Any LangChain ``TextSplitter`` that keeps the text;
-            `default_text_splitter` if None.
+        text_splitter: Any LangChain splitter, of strings or of Documents, that keeps the words of
+            the text (``docs/splitters.md`` has a table); `default_text_splitter` if None.
         batch_size: Chunks in one call of a store or of the embedding model, at least 1.
         document_separator: What stands between the parts of one document, such as the
             pages of a PDF.
@@ -140,7 +141,7 @@ class RSEIndexer:
                 characters that not every store can keep (NUL, lone surrogates), the parts of a
                 document are scattered over an iterator, or a field differs between them that
                 ``changing`` says is the same.
-            SplittingError: If the splitter changes the text.
+            SplittingError: If the splitter rewrites, reorders, invents or drops text.
             TypeError: If metadata has a value that cannot be kept.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
@@ -319,13 +320,19 @@ class RSEIndexer:
         for part in parts[:-1]:
             length = len(part.page_content) + len(self.document_separator)
             part_starts.append(part_starts[-1] + length)
-        rules = rules_to_store(self.changing, itertools.chain(shared, *changing))
+        said: list[dict[str, Any]] = []
+        if any(span.metadata for span in spans):
+            said = with_rules([span.metadata for span in spans], self.changing, source.doc_id)
+            spans = [span._replace(metadata=here) for span, here in zip(spans, said, strict=True)]
+            shared, changing = _apart(shared, changing or [{} for _ in parts], said)
+        rules = rules_to_store(self.changing, itertools.chain(shared, *changing, *said))
         name = digest(
             _FORMAT,
             text,
             ",".join(str(span.start) for span in spans),
             *(span.embedded_text for span in spans),
             encode_json([shared, changing, part_starts, *([rules] if rules else [])], metadata),
+            *([encode_json(said, metadata)] if said else []),
         )
         return _SplitDocument(
             doc_id=source.doc_id,
@@ -370,14 +377,14 @@ class _SplitDocument(Prepared):
 
     @override
     def changing(self, index: int) -> tuple[Changing, Changing] | None:
-        if not self.part_metadata:
+        if not (self.part_metadata or self.spans[index].metadata):
             return None
         first, last = self._parts_of(index)
         return self._metadata_of(first, index), self._metadata_of(last, index)
 
     @override
     def within(self, index: int) -> Sequence[tuple[int, Changing]]:
-        if not self.part_metadata:
+        if not (self.part_metadata or self.spans[index].metadata):
             return ()
         first, last = self._parts_of(index)
         start = self.spans[index].start
@@ -394,9 +401,10 @@ class _SplitDocument(Prepared):
         last = start + len(text.rstrip() or text) - 1
         return self._part_at(first), self._part_at(last)
 
-    def _metadata_of(self, part: int, index: int) -> Changing:  # noqa: ARG002
+    def _metadata_of(self, part: int, index: int) -> Changing:
         """What holds in a part, as far as a span reaches into it."""
-        return self.part_metadata[part]
+        of_part = self.part_metadata[part] if self.part_metadata else {}
+        return {**of_part, **self.spans[index].metadata}
 
     def _part_at(self, place: int) -> int:
         return bisect.bisect_right(self.part_starts, place) - 1
@@ -475,6 +483,20 @@ class _Feed:
                 )
             doc_id = None if document is None else _checked_id(given)
         return None if document is None else _identify(document, doc_id)
+
+
+def _apart(
+    shared: dict[str, Any], changing: list[dict[str, Any]], said: Iterable[Mapping[str, Any]]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The document's and the parts' metadata, where chunks have some of their own.
+
+    What a splitter says of some chunks does not hold for the whole document, whatever it says.
+    """
+    names = set(itertools.chain.from_iterable(said))
+    moved = {name: value for name, value in shared.items() if name in names}
+    rest = {name: value for name, value in shared.items() if name not in names}
+    parts = [{**moved, **part} for part in changing]
+    return rest, parts if any(parts) else []
 
 
 def _checked_id(doc_id: object) -> str:

@@ -18,7 +18,6 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, R
 from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
-from langchain_text_splitters import TextSplitter
 from pydantic import (
     ConfigDict,
     Field,
@@ -58,6 +57,7 @@ from langchain_rse.restricting import restricted
 from langchain_rse.schema import MissingRecordError, Rule
 from langchain_rse.selection import find_windows
 from langchain_rse.settings import QuerySettings
+from langchain_rse.splitting import Splitter
 
 __all__ = ["RSERetriever"]
 
@@ -120,7 +120,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     """Gives the candidates, best first: any retriever over chunks that `RSEIndexer` wrote."""
     docstore: BaseStore[str, Any]
     """Holds the chunks' texts: a store of Documents, or a byte store, which is wrapped."""
-    text_splitter: TextSplitter = Field(default_factory=default_text_splitter)
+    text_splitter: Splitter = Field(default_factory=default_text_splitter)
     """Splits documents in `add_documents`; by default 800 characters without overlap."""
     changing: Mapping[str, Rule] = Field(default_factory=dict)
     """For fields of metadata that change along a document, what a segment carries, such as

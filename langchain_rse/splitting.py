@@ -6,22 +6,40 @@ can be put together again without a gap, an overlap or a lost character.
 
 from __future__ import annotations
 
-import bisect
 import re
 import warnings
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from langchain_core.documents import Document
+from langchain_text_splitters import RecursiveJsonSplitter
+
+from langchain_rse.alignment import HOLE, Gap, Placement, align, fold
 
 __all__ = ["Span", "Splitter", "SplittingError", "split_spans"]
 
 _EXCERPT = 60
-_CONTENT = re.compile(r"[^\W_]+")
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+# Letters and digits that may be in no chunk: separators and the like, in one place and as a
+# share of the text.
+_DROPPED = 100
+_DROPPED_SHARE = 0.1
+# With this, splitters for Markdown and HTML join the parts of a section.
+_SEAM = "  \n"
+# What a line of a heading may begin with, of HTML.
+_TAGS_AT_END = re.compile(r"(?:<[A-Za-z][^<>]*>\s*)+\Z")
 
 
+@runtime_checkable
 class Splitter(Protocol):
-    """What `split_spans` needs of a splitter: LangChain's ``TextSplitter`` has it."""
+    """What `split_spans` needs of a splitter: LangChain's ``TextSplitter`` has it.
 
-    def split_text(self, text: str) -> list[str]:
+    One that knows where its chunks lie may have a method ``split_spans(text)`` as well, which
+    returns a list of `Span`; it is used then.
+    """
+
+    def split_text(self, text: str) -> Sequence[str] | Sequence[Document]:
         """Split a text into chunks, in the order of the text."""
         ...
 
@@ -33,11 +51,13 @@ class Span(NamedTuple):
         start: First character of the chunk in the text.
         end: Character after the last. Spans tile the text: the next one starts here.
         embedded_text: The chunk as the splitter gave it, overlap included.
+        metadata: What the splitter says of the chunk, such as the headings above it.
     """
 
     start: int
     end: int
     embedded_text: str
+    metadata: Mapping[str, Any] = _NOTHING
 
 
 class SplittingError(ValueError):
@@ -45,182 +65,214 @@ class SplittingError(ValueError):
 
 
 def split_spans(text: str, splitter: Splitter) -> list[Span]:
-    """Split a text into spans that tile it, with any splitter that keeps the text.
+    """Split a text into spans that tile it, with any splitter that keeps its words.
 
     Each chunk is looked up in the text, forward from the chunk before it. The text is
     then cut where chunks start: what lies between two chunks (separators, stripped white
     space) belongs to the first, and where chunks overlap, the later one begins earlier.
-    Chunks in which only separators were altered (``CharacterTextSplitter`` merges runs of
-    them) are found by their letters and digits.
+    A heading that the splitter took out of the text into a chunk's metadata belongs to that
+    chunk.
+
+    Chunks that are not in the text as they are, are found by their letters and digits; then
+    by these without case, accents and ligatures; then, in HTML, by those outside of tags.
+    What a tokenizer does not know (``[UNK]``, ``<unk>``, U+FFFD) stands for whatever is
+    there.
 
     A chunk that lies wholly inside another one adds nothing; it is dropped, and a warning
     counts such chunks.
 
     Args:
         text: The text, any Unicode. An empty one has no spans.
-        splitter: Any LangChain ``TextSplitter`` that keeps letters and digits as they are.
+        splitter: Any LangChain splitter, of strings or of Documents, that keeps the letters
+            and digits of the text, and their order.
 
     Returns:
         The spans in the order of the text; joined, their slices are the text. A text in
         which the splitter finds nothing, such as one of white space, is one span.
 
     Raises:
-        SplittingError: If a chunk cannot be found: the splitter changes, reorders or
-            invents text. The message names the chunk and the splitter.
-        TypeError: If the splitter does not return a list of strings.
+        SplittingError: If a chunk cannot be found: the splitter rewrites, reorders or
+            invents text; or if it leaves text out, more than 100 letters and digits in one
+            place or a tenth of all: no query could find that. What it moves into metadata
+            is not left out. The message names the chunk and the splitter.
+        TypeError: If the splitter does not return a list of strings or Documents.
     """
     if not text:
         return []
     name = type(splitter).__name__
-    pieces = splitter.split_text(text)
-    for number, piece in enumerate(pieces):
-        if not isinstance(piece, str):
-            raise TypeError(
-                f"{name}.split_text must return strings; chunk {number} is of type "
-                f"{type(piece).__name__}. Splitters that return Documents are not supported: "
-                "give a TextSplitter such as RecursiveCharacterTextSplitter"
-            )
+    _check_splitter(splitter, name)
+    own = getattr(splitter, "split_spans", None)
+    if own is not None:
+        return _checked(text, own(text), name)
+    chunks = _chunks_of(splitter.split_text(text), name)
     # White space alone is nothing to search for; its place is taken like a separator's.
-    numbers = [number for number, piece in enumerate(pieces) if piece.strip()]
-    wanted = [pieces[number] for number in numbers]
-    placement = _place_best(text, wanted)
+    worded = [chunk for chunk in chunks if chunk.text.strip()]
+    if not worded:
+        return [Span(0, len(text), text)]
+    placement = align(text, [chunk.text for chunk in worded])
+    contained = 0
     if isinstance(placement, int):
+        failed = worded[placement]
         # A fragment of the chunk before it can stand in the way of the chunk after it.
-        fragments = {i for i in range(1, len(wanted)) if wanted[i] in wanted[i - 1]}
-        rest = [piece for i, piece in enumerate(wanted) if i not in fragments]
-        again = _place_best(text, rest) if fragments else placement
-        if isinstance(again, int):
-            raise SplittingError(_not_found(name, pieces, numbers[placement]))
-        return _tile(text, rest, again.places, name, contained=len(fragments))
-    return _tile(text, wanted, placement.places, name)
+        folded = [fold(chunk.text) for chunk in worded]
+        rest = [
+            chunk
+            for number, chunk in enumerate(worded)
+            if number == 0 or folded[number] not in folded[number - 1]
+        ]
+        contained = len(worded) - len(rest)
+        if contained:
+            worded = rest
+            placement = align(text, [chunk.text for chunk in worded])
+        if isinstance(placement, int) and any(_SEAM in c.text for c in worded if c.metadata):
+            # Between two parts of a section, there may be a heading that is not in the chunk.
+            seamed = (c.text.replace(_SEAM, HOLE) if c.metadata else c.text for c in worded)
+            placement = align(text, list(seamed))
+        if isinstance(placement, int):
+            raise SplittingError(_not_found(name, failed, len(chunks)))
+    _check_dropped(text, worded, placement, name, len(chunks))
+    return _tile(text, worded, placement, name, contained)
 
 
-def _not_found(name: str, pieces: Sequence[str], number: int) -> str:
-    excerpt = pieces[number][:_EXCERPT]
-    more = "..." if len(pieces[number]) > _EXCERPT else ""
-    return (
-        f"chunk {number} of {len(pieces)} that {name} returned, {excerpt!r}{more}, is not in the "
-        "text after the chunks before it: the splitter changes, reorders or invents text. Use a "
-        "splitter that keeps it, such as RecursiveCharacterTextSplitter; with a regular "
+def _check_splitter(splitter: object, name: str) -> None:
+    if isinstance(splitter, RecursiveJsonSplitter):
+        raise SplittingError(
+            f"{name} writes JSON anew, with the keys above a value repeated in each chunk, so its "
+            "chunks are not in the text. Use RecursiveCharacterTextSplitter(separators="
+            "['},', '],', ',', ' ', ''], keep_separator='end') on the text"
+        )
+
+
+class _Chunk(NamedTuple):
+    """What a splitter returns for a chunk: its number, its text, what is said of it."""
+
+    number: int
+    text: str
+    metadata: Mapping[str, Any]
+
+
+def _chunks_of(returned: Sequence[str] | Sequence[Document], name: str) -> list[_Chunk]:
+    chunks = []
+    for number, chunk in enumerate(returned):
+        if isinstance(chunk, str):
+            chunks.append(_Chunk(number, chunk, _NOTHING))
+        elif isinstance(chunk, Document):
+            chunks.append(_Chunk(number, chunk.page_content, dict(chunk.metadata)))
+        else:
+            raise TypeError(
+                f"{name}.split_text must return strings or Documents; chunk {number} is of type "
+                f"{type(chunk).__name__}"
+            )
+    return chunks
+
+
+def _checked(text: str, spans: Sequence[Span], name: str) -> list[Span]:
+    """Spans that a splitter gives itself, if they tile the text."""
+    reached = 0
+    for number, span in enumerate(spans):
+        if not isinstance(span, Span):
+            raise TypeError(
+                f"{name}.split_spans must return Spans; number {number} is of type "
+                f"{type(span).__name__}"
+            )
+        if span.start != reached or span.end <= span.start:
+            raise SplittingError(
+                f"span {number} of {len(spans)} that {name}.split_spans returned is from "
+                f"{span.start} to {span.end}; it must start at {reached}, where the one before "
+                "ends, and end after that"
+            )
+        reached = span.end
+    if reached != len(text):
+        raise SplittingError(
+            f"the spans that {name}.split_spans returned end at {reached}; the text has "
+            f"{len(text)} characters"
+        )
+    return list(spans)
+
+
+def _excerpt(text: str) -> str:
+    return f"{text[:_EXCERPT]!r}{'...' if len(text) > _EXCERPT else ''}"
+
+
+def _not_found(name: str, chunk: _Chunk, chunks: int) -> str:
+    advice = (
+        "Use a splitter that keeps it, such as RecursiveCharacterTextSplitter; with a regular "
         "expression as the separator, set keep_separator=True"
+    )
+    if name.startswith("HTML"):
+        advice = (
+            "It moves text that stands around links, emphasis or comments, and may write links "
+            "and media anew. Extract the text first, or use HTMLSectionSplitter or "
+            "RecursiveCharacterTextSplitter.from_language('html')"
+        )
+    return (
+        f"chunk {chunk.number} of {chunks} that {name} returned, {_excerpt(chunk.text)}, is not "
+        "in the text after the chunks before it, not by its letters and digits either: the "
+        f"splitter rewrites, reorders or invents text. {advice}"
     )
 
 
-class _Placement(NamedTuple):
-    """Where each piece lies in the text; None for one that cannot be told.
+def _check_dropped(
+    text: str, chunks: Sequence[_Chunk], placement: Placement, name: str, returned: int
+) -> None:
+    """Refuse a splitter that leaves out text that it does not put into metadata either."""
+    dropped = 0
+    for number, gap in placement.gaps.items():
+        content = fold(gap.content)
+        if number < len(chunks):
+            for heading in _headings(chunks[number]):
+                content = content.replace(heading, "", 1)
+        dropped += len(content)
+        if len(content) > _DROPPED:
+            before = f"before chunk {chunks[number].number} of" if number < len(chunks) else "after"
+            raise SplittingError(
+                f"{name} left {len(content)} letters and digits of the text out of its chunks, "
+                f"{before} the {returned} it returned: {_excerpt(text[gap.start : gap.end])}. No "
+                "query could find them; use a splitter that keeps the text, such as "
+                "RecursiveCharacterTextSplitter"
+            )
+    if dropped > _DROPPED and dropped > _DROPPED_SHARE * len(fold(text)):
+        gap = next(iter(placement.gaps.values()))
+        raise SplittingError(
+            f"{name} left {dropped} letters and digits of the text out of its chunks, in "
+            f"{len(placement.gaps)} places, first {_excerpt(text[gap.start : gap.end])}. No query "
+            "could find them; use a splitter that keeps the text, such as "
+            "RecursiveCharacterTextSplitter, or set keep_separator=True"
+        )
 
-    ``lost`` counts the letters and digits of the text that are in no piece.
+
+def _headings(chunk: _Chunk) -> list[str]:
+    """What the metadata of a chunk says, in the form of a gap's content."""
+    values = (fold(value) for value in chunk.metadata.values() if isinstance(value, str))
+    return [value for value in values if value]
+
+
+def _heading_start(text: str, gap: Gap, chunk: _Chunk, reached: int) -> int | None:
+    """Where the headings of a chunk begin that the splitter took out of the text in front of it.
+
+    Args:
+        text: The text.
+        gap: The text between the chunk and the one before it.
+        chunk: The chunk.
+        reached: Where the chunk before it ends, but for punctuation.
     """
-
-    places: Sequence[tuple[int, int] | None]
-    lost: int
-
-
-def _place_best(text: str, pieces: Sequence[str]) -> _Placement | int:
-    """Place pieces as they are, or by their letters and digits if that finds more of the text.
-
-    Returns the number of a piece that cannot be placed, if there is one.
-    """
-    exact = _place(text, pieces)
-    if not isinstance(exact, int) and not exact.lost:
-        return exact
-    # A piece in which separators were altered is not in the text, or only by chance.
-    by_content = _place_by_content(text, pieces)
-    if isinstance(by_content, int):
-        return by_content if isinstance(exact, int) else exact
-    if isinstance(exact, int) or by_content.lost < exact.lost:
-        return by_content
-    return exact
-
-
-def _place(text: str, pieces: Sequence[str]) -> _Placement | int:
-    """Place pieces exactly as they are; or return the number of a piece not found.
-
-    Repeated text has several places for a piece. The backward pass finds the last place
-    that leaves room for all later pieces; within it, the forward pass takes the place
-    that continues the text, and otherwise the one that overlaps it least.
-    """
-    latest = [0] * len(pieces)
-    bound = len(text)
-    for number in range(len(pieces) - 1, -1, -1):
-        bound = text.rfind(pieces[number], 0, bound + len(pieces[number]))
-        if bound < 0:
-            return number
-        latest[number] = bound
-
-    places = []
-    lost = start = end = 0
-    for piece, last in zip(pieces, latest, strict=True):
-        after = text.find(piece, end, last + len(piece))
-        skipped = _content_length(text, end, after) if after >= 0 else 0
-        if after < 0 or skipped:
-            overlapping = text.rfind(piece, start, min(end - 1, last) + len(piece))
-            if overlapping >= 0 and (after < 0 or overlapping + len(piece) > end):
-                after, skipped = overlapping, 0
-        start = after
-        lost += skipped
-        end = max(end, start + len(piece))
-        places.append((start, start + len(piece)))
-    return _Placement(places, lost + _content_length(text, end, len(text)))
-
-
-def _place_by_content(text: str, pieces: Sequence[str]) -> _Placement | int:
-    """Like `_place`, by letters and digits alone."""
-    place_in_text = _content_map(text)
-    contents = ["".join(_CONTENT.findall(piece)) for piece in pieces]
-    having = [number for number, content in enumerate(contents) if content]
-    found = _place("".join(_CONTENT.findall(text)), [contents[number] for number in having])
-    if isinstance(found, int):
-        return having[found]
-    places: list[tuple[int, int] | None] = [None] * len(pieces)
-    for number, place in zip(having, found.places, strict=True):
-        if place is None:
-            continue
-        start, end = place_in_text(place[0]), place_in_text(place[1] - 1) + 1
-        # Take along the punctuation with which the piece begins, as far as it is there.
-        piece = pieces[number]
-        first = _CONTENT.search(piece)
-        lead = first.start() if first else 0
-        taken = 0
-        while taken < min(lead, start) and text[start - taken - 1] == piece[lead - taken - 1]:
-            taken += 1
-        places[number] = (start - taken, end)
-    return _Placement(places, found.lost)
-
-
-def _content_length(text: str, start: int, end: int) -> int:
-    """How many letters and digits are in ``text[start:end]``."""
-    return sum(run.end() - run.start() for run in _CONTENT.finditer(text, start, end))
-
-
-def _content_map(text: str) -> Callable[[int], int]:
-    """A function from a place among the letters and digits to the place in the text."""
-    in_content: list[int] = []
-    in_text: list[int] = []
-    length = 0
-    for run in _CONTENT.finditer(text):
-        in_content.append(length)
-        in_text.append(run.start())
-        length += run.end() - run.start()
-
-    def place_in_text(place: int) -> int:
-        run = bisect.bisect_right(in_content, place) - 1
-        return in_text[run] + place - in_content[run]
-
-    return place_in_text
+    content = fold(gap.content)
+    if not any(heading in content for heading in _headings(chunk)):
+        return None
+    between = text[reached : gap.start]
+    tags = _TAGS_AT_END.search(between)
+    if tags:
+        return reached + tags.start()
+    return reached + between.rfind("\n") + 1
 
 
 def _tile(
-    text: str,
-    pieces: Sequence[str],
-    places: Sequence[tuple[int, int] | None],
-    name: str,
-    contained: int = 0,
+    text: str, chunks: Sequence[_Chunk], placement: Placement, name: str, contained: int
 ) -> list[Span]:
-    """Cut the text where pieces start, and leave out pieces that are inside others."""
-    kept: list[tuple[int, str]] = []
+    """Cut the text where chunks start, and leave out chunks that are inside others."""
+    kept: list[tuple[int, _Chunk]] = []
     reached = 0
-    for place, piece in zip(places, pieces, strict=True):
+    for number, (place, chunk) in enumerate(zip(placement.places, chunks, strict=True)):
         if place is None:
             continue
         start, end = place
@@ -228,11 +280,15 @@ def _tile(
             # Both begin at one place: the longer has all of the shorter.
             contained += 1
             if end > reached:
-                kept[-1] = (kept[-1][0], piece)
+                kept[-1] = (kept[-1][0], chunk)
         elif kept and end <= reached:
             contained += 1
         else:
-            kept.append((start, piece))
+            gap = placement.gaps.get(number)
+            if gap is not None:
+                heading = _heading_start(text, gap, chunk, reached)
+                start = start if heading is None else heading
+            kept.append((start, chunk))
         reached = max(reached, end)
     if contained:
         warnings.warn(
@@ -243,4 +299,7 @@ def _tile(
     if not kept:
         return [Span(0, len(text), text)]
     cuts = [0, *(start for start, _ in kept[1:]), len(text)]
-    return [Span(cuts[number], cuts[number + 1], piece) for number, (_, piece) in enumerate(kept)]
+    return [
+        Span(cuts[number], cuts[number + 1], chunk.text, chunk.metadata)
+        for number, (_, chunk) in enumerate(kept)
+    ]

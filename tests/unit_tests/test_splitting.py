@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from langchain_core.documents import Document
 from langchain_text_splitters import (
     CharacterTextSplitter,
     Language,
@@ -295,13 +294,13 @@ def test_the_sample_is_split_as_expected() -> None:
 @pytest.mark.parametrize(
     ("alter", "number", "excerpt"),
     [
-        (lambda chunks: [chunks[0].lower(), *chunks[1:]], 0, "alpha beta"),
-        (lambda chunks: [*chunks[:2], "delta", *chunks[3:]], 2, "delta"),
+        (lambda chunks: ["Alfa beta", *chunks[1:]], 0, "Alfa beta"),
+        (lambda chunks: [*chunks[:2], "daleth", *chunks[3:]], 2, "daleth"),
         (lambda chunks: [*chunks[:4], "zeta. Eta theta", "Omega"], 5, "Omega"),
         (lambda chunks: [*chunks[:3], "an invention", *chunks[3:]], 3, "an invention"),
         (lambda chunks: [*chunks[:3], chunks[4], chunks[3], chunks[5]], 4, "zeta. Eta"),
         (lambda chunks: [*chunks, "x" * 100], 6, "x" * 60),
-        (lambda chunks: [chunks[0], " ", chunks[1], "delta", *chunks[3:]], 3, "delta"),
+        (lambda chunks: [chunks[0], " ", chunks[1], "daleth", *chunks[3:]], 3, "daleth"),
     ],
 )
 @pytest.mark.parametrize("also_merged", [False, True])
@@ -351,12 +350,16 @@ def test_chunks_of_separators_alone_that_are_not_in_the_text_are_left_out() -> N
 @pytest.mark.parametrize(
     ("alter", "message"),
     [
-        (lambda chunks: [Document(chunk) for chunk in chunks], "chunk 0 is of type Document"),
+        (lambda chunks: [chunk.encode() for chunk in chunks], "chunk 0 is of type bytes"),
         (lambda chunks: [*chunks[:2], None], "chunk 2 is of type NoneType"),
     ],
 )
-def test_chunks_have_to_be_strings(alter: Callable[[list[str]], list[Any]], message: str) -> None:
-    with pytest.raises(TypeError, match=rf"Altering\.split_text must return strings; {message}"):
+def test_chunks_have_to_be_strings_or_documents(
+    alter: Callable[[list[str]], list[Any]], message: str
+) -> None:
+    with pytest.raises(
+        TypeError, match=rf"Altering\.split_text must return strings or Documents; {message}"
+    ):
         split_spans(UNIQUE, Altering(alter))
 
 
