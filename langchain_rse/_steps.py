@@ -7,8 +7,11 @@ needs. `run` makes them, `arun` awaits their async twins; nothing else differs.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -49,6 +52,51 @@ def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Step
     result: T = yield Call(
         lambda: function(*args, **kwargs), lambda: run_in_executor(None, function, *args, **kwargs)
     )
+    return result
+
+
+def within(
+    seconds: float,
+    sync: Callable[P, T],
+    asynchronous: Callable[P, Awaitable[T]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> Steps[T]:
+    """Like `call`, but wait no longer than so many seconds.
+
+    A sync call that takes longer is left behind in a thread, which nothing waits for.
+
+    Raises:
+        TimeoutError: If it takes longer.
+    """
+    late = f"no answer within {seconds:g} seconds"
+
+    def in_thread() -> T:
+        done: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                done.set_result(sync(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                done.set_exception(error)
+
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(work,), daemon=True).start()
+        # Whether it is done says whose error a TimeoutError would be.
+        if not wait([done], seconds).done:
+            raise TimeoutError(late)
+        return done.result()
+
+    async def awaited() -> T:
+        task = asyncio.ensure_future(asynchronous(*args, **kwargs))
+        try:
+            if not (await asyncio.wait([task], timeout=seconds))[0]:
+                raise TimeoutError(late)
+        finally:
+            task.cancel()  # nothing, once it is done
+        return task.result()
+
+    result: T = yield Call(in_thread, awaited)
     return result
 
 

@@ -34,11 +34,13 @@ from sqlalchemy.schema import CreateTable
 
 from langchain_rse.lexical import LexicalIndex, Match, check_filter, fits, index_for, may_fit
 from langchain_rse.schema import (
+    HEADER,
     ChunkPlace,
     CorruptRecordError,
     Manifest,
     chunk_metadata,
     manifest_key,
+    with_header,
 )
 
 __all__ = ["JSONDocStore", "SQLDocStore", "as_docstore", "decode_document", "encode_document"]
@@ -710,9 +712,10 @@ class SQLDocStore(BaseStore[str, Document]):
             judged[match.key] = None
             if current is not None and place is not None and current.version == place.version:
                 chunk = decode_document(match.value, match.key)
-                chunk.metadata = chunk_metadata(current.metadata, chunk.metadata, current.version)
-                if fits(chunk.metadata, condition):
-                    judged[match.key] = chunk
+                metadata = chunk_metadata(current.metadata, chunk.metadata, current.version)
+                if fits(metadata, condition):
+                    text = with_header(chunk.metadata.get(HEADER, ""), chunk.page_content)
+                    judged[match.key] = Document(page_content=text, metadata=metadata)
         return judged
 
     @staticmethod

@@ -114,6 +114,8 @@ class Reach(NamedTuple):
         limit: float,
         measure: Measure,
         text_of: Callable[[Selected], str],
+        *,
+        is_known: bool = True,
     ) -> int:
         """How many steps fit, by measuring the texts of their segments.
 
@@ -121,9 +123,10 @@ class Reach(NamedTuple):
             selection: The selection.
             limit: The budget, in the units of ``measure``.
             measure: Measures texts.
-            text_of: The text of a segment that consists of steps that were read.
+            text_of: What is returned of a segment that consists of steps that were read.
+            is_known: Whether that is nothing but the chunks, of which the characters are known.
         """
-        if measure.counts_characters:
+        if is_known and measure.counts_characters:
             return self.likely
 
         def fits(count: int) -> bool:

@@ -8,7 +8,7 @@ import logging
 import os
 import warnings
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.documents import Document
@@ -22,6 +22,8 @@ from langchain_rse._steps import Call, Steps, arun, compute, during, run
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt, list_chunks
 from langchain_rse.along import check_rules, out_of_order, rules_to_store, with_rules
 from langchain_rse.docstores import as_docstore, encode_json
+from langchain_rse.headers import DocumentHeaders, LMBasedHeaders
+from langchain_rse.headers.documents import Headings, Run
 from langchain_rse.schema import DOC_ID, Rule, Version, digest
 from langchain_rse.splitting import Splitter, SplittingError, split_spans
 from langchain_rse.writing import UNENCODABLE, Changing, Prepared, Writer, split_metadata
@@ -70,6 +72,8 @@ class RSEIndexer:
         text_splitter: Any LangChain splitter, of strings or of Documents, that keeps the words of
             the text (``docs/splitters.md`` has a table); `default_text_splitter` if None.
         batch_size: Chunks in one call of a store or of the embedding model, at least 1.
+        headers: What is embedded in front of each chunk, see `langchain_rse.headers`; None for
+            nothing.
         document_separator: What stands between the parts of one document, such as the
             pages of a PDF.
         changing: For fields of metadata that change along a document, such as ``page``, what a
@@ -85,7 +89,7 @@ class RSEIndexer:
 
     Raises:
         ValueError: If ``batch_size`` is below 1, or a rule in ``changing`` is unknown.
-        TypeError: If one of the stores is not a LangChain store.
+        TypeError: If one of the stores is not a LangChain store, or ``headers`` is none.
     """
 
     def __init__(
@@ -94,6 +98,7 @@ class RSEIndexer:
         docstore: BaseStore[str, Document] | BaseStore[str, bytes],
         *,
         text_splitter: Splitter | None = None,
+        headers: DocumentHeaders | None = None,
         batch_size: int = 500,
         document_separator: str = "\n\n",
         changing: Mapping[str, Rule] | None = None,
@@ -102,11 +107,17 @@ class RSEIndexer:
             raise TypeError(
                 f"vectorstore must be a LangChain VectorStore; got {type(vectorstore).__name__}"
             )
+        if headers is not None and not isinstance(headers, DocumentHeaders):
+            raise TypeError(
+                "headers must be of langchain_rse.headers, such as DocumentHeaders(), or None; got "
+                f"{headers!r}"
+            )
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {batch_size!r}")
         self.vectorstore = vectorstore
         self.docstore = as_docstore(docstore)
         self.text_splitter = text_splitter or default_text_splitter()
+        self.headers = headers
         self.batch_size = batch_size
         self.document_separator = document_separator
         self.changing = check_rules(changing)
@@ -233,9 +244,15 @@ class RSEIndexer:
         ahead: list[_Source] = []
         disordered: list[str] = []
         characters = repeated = 0
-        with progress_bar(
-            feed.total, unit="documents", title="Indexing", show=show_progress
-        ) as advance:
+        headers = self.headers
+        asks = show_progress and isinstance(headers, LMBasedHeaders)
+        with (
+            progress_bar(
+                feed.total, unit="documents", title="Indexing", show=show_progress
+            ) as advance,
+            progress_bar(None, unit="answers", title="Headers", show=asks) as answered,
+        ):
+            heading = None if headers is None else headers.start(self.docstore, answered)
             while (source := (yield from feed.next())) is not None:
                 if source.doc_id in seen:
                     if source.id_from_text:
@@ -253,7 +270,7 @@ class RSEIndexer:
                 else:
                     # Only a new id shows that the parts before it are complete.
                     if characters >= _CHARACTERS_AHEAD or len(ahead) >= _DOCUMENTS_AHEAD:
-                        yield from self._add_batch(ahead)
+                        yield from self._add_batch(ahead, heading)
                         disordered += self._disordered(ahead)
                         advance(sum(len(source.parts) for source in ahead))
                         ahead, characters = [], 0
@@ -261,9 +278,11 @@ class RSEIndexer:
                     ahead.append(source)
                 characters += len(source.parts[0].page_content)
             if ahead:
-                yield from self._add_batch(ahead)
+                yield from self._add_batch(ahead, heading)
                 disordered += self._disordered(ahead)
                 advance(sum(len(source.parts) for source in ahead))
+        if heading:
+            heading.finish()
         if disordered:
             more = len(disordered) - _NAMED
             warnings.warn(
@@ -291,8 +310,11 @@ class RSEIndexer:
             if found:
                 yield f"document {source.doc_id!r}: {', '.join(found)}"
 
-    def _add_batch(self, sources: Sequence[_Source]) -> Steps[None]:
+    def _add_batch(self, sources: Sequence[_Source], heading: Run | None) -> Steps[None]:
         prepared = yield from compute(lambda: [self._prepare(source) for source in sources])
+        if heading:
+            headings = yield from heading.headings(prepared)
+            prepared = list(map(_with_headings, prepared, headings))
         yield from self._writer.write(prepared)
 
     def _prepare(self, source: _Source) -> _SplitDocument:
@@ -408,6 +430,19 @@ class _SplitDocument(Prepared):
 
     def _part_at(self, place: int) -> int:
         return bisect.bisect_right(self.part_starts, place) - 1
+
+
+def _with_headings(document: _SplitDocument, headings: Headings) -> _SplitDocument:
+    """A document with headers; they are part of its version."""
+    if not headings.document and not any(headings.chunks):
+        return document
+    name = digest(document.version.name, headings.document, *headings.chunks)
+    return replace(
+        document,
+        version=document.version._replace(name=name),
+        header=headings.document,
+        chunk_headers=headings.chunks,
+    )
 
 
 class _Feed:

@@ -20,6 +20,7 @@ from langchain_rse.docstores import as_docstore
 from langchain_rse.reading import Layout, read_layouts
 from langchain_rse.schema import (
     CHUNK_INDEX,
+    HEADER,
     VERSION,
     CorruptRecordError,
     Manifest,
@@ -37,8 +38,6 @@ __all__ = ["DocumentNames", "InspectedChunk", "Inspection", "inspect_document"]
 _BATCH = 500
 _SIMILAR = 5
 _SIMILARITY = 0.5
-# Where a record keeps what stands in front of the embedded text.
-_HEADER = "header"
 
 
 class DocumentNames:
@@ -199,7 +198,7 @@ def _chunks(
         for (index, (start, end)), key, record in zip(some, keys, store.mget(keys), strict=True):
             places = [here for _, here in changes_in(record, key)] if record else []
             carried = metadata_of_segment(manifest.metadata, manifest.rules, places)
-            header = record.metadata.get(_HEADER) if record else None
+            header = record.metadata.get(HEADER) if record else None
             yield InspectedChunk(
                 index=index,
                 start=start,

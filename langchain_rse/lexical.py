@@ -334,12 +334,13 @@ class SQLiteIndex(LexicalIndex):
             # what follows. A record that cannot be read has no words, and can be deleted.
             readable = f"typeof({value}) = 'text' AND json_valid({value})"
             json = rf"replace(replace({value}, '\\', '\\ '), '\u0000', ' ')"
-            # Questions name the document and chunks do not, so its id is read as words too.
-            name, content = (
+            # Questions name the document and chunks do not, so its id is read as words too, and
+            # so is a chunk's header.
+            parts = " || ' ' || ".join(
                 f"coalesce(json_extract({json}, '$.{field}'), '')"
-                for field in ("metadata.doc_id", "page_content")
+                for field in ("metadata.doc_id", "metadata.header", "page_content")
             )
-            return f"CASE WHEN {readable} THEN {name} || ' ' || {content} END"
+            return f"CASE WHEN {readable} THEN {parts} END"
 
         # Without texts of its own, the index has to be told what to forget.
         forget = (
@@ -494,8 +495,9 @@ class PostgresIndex(LexicalIndex):
             rf"'(\\\\|\\u{high}\\u{low})|\\u(0000|{high}|{low})', '\1 ', 'g'); END IF; "
             "RETURN to_tsvector(language, "
             # A name such as "ACME_2023_10-K.pdf" is read as its words.
-            r"coalesce(translate(value::json #>> '{metadata,doc_id}', '_-./\', '     '), '') || "
-            f"' ' || coalesce(left(value::json ->> 'page_content', {_LONGEST_TEXT}), '')); "
+            r"coalesce(translate(value::json #>> '{metadata,doc_id}', '_-./\', '     '), '') "
+            "|| ' ' || coalesce(value::json #>> '{metadata,header}', '') "
+            f"|| ' ' || coalesce(left(value::json ->> 'page_content', {_LONGEST_TEXT}), '')); "
             "EXCEPTION WHEN data_exception THEN RETURN ''::tsvector; END $$"
         )
         yield (

@@ -23,6 +23,7 @@ from langchain_rse.schema import (
     CorruptRecordError,
     MissingRecordError,
     chunk_key,
+    with_header,
 )
 from langchain_rse.segmentation import Segment
 from langchain_rse.selection import DocumentCandidates, Selected, select_segments
@@ -85,6 +86,9 @@ class Plan:
         self._measure = Measure(settings.length_function)
         groups = grouped(hits, lambda hit: hit.key)
         self._keys = list(groups)
+        self._headers = [
+            layouts[key].manifest.header if settings.include_header else "" for key in self._keys
+        ]
         self._hits = [{hit.chunk: hit for hit in groups[key]} for key in self._keys]
         documents = []
         for key, by_chunk in zip(self._keys, self._hits, strict=True):
@@ -134,11 +138,18 @@ class Plan:
         """The segments that fit, best first."""
 
         def text_of(selected: Selected) -> str:
-            return self._text(chunks, selected.document, *selected.segment[:2])
+            text = self._text(chunks, selected.document, *selected.segment[:2])
+            return with_header(self._headers[selected.document], text)
 
         count = self._reach.likely
         if self._limit is not None:
-            count = self._reach.fit(self._selection, self._limit, self._measure, text_of)
+            count = self._reach.fit(
+                self._selection,
+                self._limit,
+                self._measure,
+                text_of,
+                is_known=not any(self._headers),
+            )
         chosen = self._selection.segments(count)
         choices = [self._choice(selected) for selected in chosen]
         if self._allow_trim and self._limit is not None and count < self._reach.read:
@@ -185,10 +196,12 @@ class Plan:
         if extended is None:
             keep_end, beside = False, (start, start)
         neighbor = self._text(chunks, document, *beside)
+        header = self._headers[document]
+        spent = 0.0 if extended is None else self._measure(with_header(header, neighbor))
 
         def fits(part: str) -> bool:
             joined = part + neighbor if keep_end else neighbor + part
-            return self._measure(joined) - self._measure(neighbor) <= room
+            return self._measure(with_header(header, joined)) - spent <= room
 
         part = cut("".join(texts), fits, keep_end=keep_end)
         if not part:
@@ -278,8 +291,10 @@ def in_document_order(choices: Sequence[Choice]) -> list[Choice]:
     ]
 
 
-def to_document(choice: Choice, chunks: Chunks, layout: Layout) -> Document:
-    """A choice as it is returned.
+def to_document(
+    choice: Choice, chunks: Chunks, layout: Layout, *, include_header: bool = False
+) -> Document:
+    """A choice as it is returned, behind the document's header or not.
 
     Raises:
         CorruptRecordError: If a chunk's record does not fit its place.
@@ -303,7 +318,10 @@ def to_document(choice: Choice, chunks: Chunks, layout: Layout) -> Document:
     trimmed = f"/{choice.skipped}-{choice.dropped}" if choice.skipped or choice.dropped else ""
     return Document(
         id=f"{choice.key}/{layout.version}/{start}-{end}{trimmed}",
-        page_content=text[choice.skipped : len(text) - choice.dropped],
+        page_content=with_header(
+            manifest.header if include_header else "",
+            text[choice.skipped : len(text) - choice.dropped],
+        ),
         metadata={
             **metadata_of_segment(
                 manifest.metadata, manifest.rules, _places(choice, records, layout.version)

@@ -48,6 +48,7 @@ from langchain_rse.candidates import (
 )
 from langchain_rse.config import RSEConfig
 from langchain_rse.docstores import as_docstore
+from langchain_rse.headers import DocumentHeaders
 from langchain_rse.indexing import RSEIndexer, default_text_splitter
 from langchain_rse.lexical import check_lexical
 from langchain_rse.passages import Plan, check_known, in_document_order, present, to_document
@@ -76,12 +77,13 @@ class RSERetriever(QuerySettings, BaseRetriever):
     as exact slices of the source text.
 
     ``k``, ``fetch_k``, ``hybrid``, ``max_context_length``, ``length_function``, ``allow_trim``,
-    ``search_kwargs``, ``candidates_only``, ``order``, ``on_missing``, every field of
-    `RSEConfig` and ``filter`` can also be given per call, as in
+    ``include_header``, ``search_kwargs``, ``candidates_only``, ``order``, ``on_missing``, every
+    field of `RSEConfig` and ``filter`` can also be given per call, as in
     ``retriever.invoke(query, k=3)`` or
     ``retriever.with_config(configurable={"k": 3})``.
 
-    Each returned Document has the slice as its ``page_content``; an ``id`` that is stable
+    Each returned Document has the slice as its ``page_content``, with ``include_header`` behind
+    the document's header; an ``id`` that is stable
     for the same version and range; and as ``metadata`` what holds for the whole document,
     plus ``doc_id``, ``start_index`` and ``end_index`` (characters of the text, end
     exclusive), ``relevance_score`` (the segment's value), for metadata that changes along
@@ -126,6 +128,10 @@ class RSERetriever(QuerySettings, BaseRetriever):
     """For fields of metadata that change along a document, what a segment carries, such as
     ``{"slide": "ends", "start_seconds": "first"}``; see `RSEIndexer`. For `add_documents` and
     `from_existing`: what is stored keeps the rules it was stored with."""
+    headers: DocumentHeaders | None = None
+    """What `add_documents` embeds in front of each chunk, see `langchain_rse.headers`; None for
+    nothing. Candidates and reranker have it; what comes back has not, unless
+    ``include_header``."""
     reranker: BaseDocumentCompressor | None = None
     """Sees all candidates; its order, and its ``relevance_score`` where it gives one, replace
     theirs."""
@@ -333,6 +339,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             self.docstore,
             text_splitter=self.text_splitter,
             changing=self.changing,
+            headers=self.headers,
         )
 
     # Reading
@@ -474,7 +481,15 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 whole = sorted(whole, key=lambda choice: -choice.segment.value)[: settings.k]
                 if settings.order == "document":
                     whole = in_document_order(whole)
-                return [to_document(choice, chunks, layouts[choice.key]) for choice in whole]
+                return [
+                    to_document(
+                        choice,
+                        chunks,
+                        layouts[choice.key],
+                        include_header=settings.include_header,
+                    )
+                    for choice in whole
+                ]
             # A document was replaced since its candidates were fetched: fetch again.
             found = None
         raise MissingRecordError(

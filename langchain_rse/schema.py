@@ -20,6 +20,7 @@ __all__ = [
     "DOC_ID",
     "END_INDEX",
     "FIRST",
+    "HEADER",
     "IS_RELEVANT",
     "LAST",
     "RELEVANCE_EXPLANATION",
@@ -37,6 +38,7 @@ __all__ = [
     "Rule",
     "Version",
     "adopted_key",
+    "answers_key",
     "chunk_key",
     "chunk_metadata",
     "digest",
@@ -48,6 +50,7 @@ __all__ = [
     "vector_id",
     "vector_of",
     "vectors_key",
+    "with_header",
 ]
 
 DOC_ID = "doc_id"
@@ -70,6 +73,8 @@ LAST = "last"
 WITHIN = "within"
 """Metadata of a chunk's record: where between these it changes. Pairs, in order, of the characters
 before the place and what holds from there; none if it does not change."""
+HEADER = "header"
+"""Metadata of a chunk's record: what was embedded in front of it, if anything."""
 RELEVANCE_SCORE = "relevance_score"
 """Metadata of a segment: its value. Of a reranked document: the reranker's score."""
 IS_RELEVANT = "is_relevant"
@@ -162,6 +167,16 @@ def vectors_key(key: str, version: str, page: int) -> str:
 def adopted_key(vector: str) -> str:
     """The docstore key of what an adopted vector stands for; ``vector`` is its id."""
     return f"adopted/{digest(vector)}"
+
+
+def answers_key(key: str) -> str:
+    """The docstore key of what a language model said of a document."""
+    return f"answers/{key}"
+
+
+def with_header(header: str, text: str) -> str:
+    """A text with its header in front, and an empty line between; the text alone without one."""
+    return f"{header}\n\n{text}" if header else text
 
 
 def vector_of(document: Document) -> str | None:
@@ -285,6 +300,7 @@ class Manifest:
         length: Characters of the current version's text.
         metadata: The metadata that holds for the whole document.
         rules: What segments carry of some of its fields; the others follow the default rules.
+        header: What may stand above its segments; empty if nothing does.
     """
 
     doc_id: str
@@ -293,6 +309,7 @@ class Manifest:
     length: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    header: str = ""
 
     @property
     def key(self) -> str:
@@ -322,6 +339,7 @@ class Manifest:
                 "length": self.length,
                 "metadata": dict(self.metadata),
                 **({"rules": dict(self.rules)} if self.rules else {}),
+                **({HEADER: self.header} if self.header else {}),
             },
         )
 
@@ -341,6 +359,7 @@ class Manifest:
                 length=int(fields["length"]),
                 metadata=dict(fields["metadata"]),
                 rules=_rules(fields.get("rules", {})),
+                header=str(fields.get(HEADER, "")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptRecordError(

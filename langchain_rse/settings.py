@@ -48,6 +48,10 @@ class QuerySettings(BaseModel):
     allow_trim: bool = False
     """Whether to fill the room that is left with a part of the next chunk, cut at the end of a
     sentence or line."""
+    include_header: Annotated[bool, Field(strict=True)] = False
+    """Whether to put the document's header above each segment, with an empty line between, where
+    it was indexed with one. ``max_context_length`` counts it; ``start_index`` and ``end_index``
+    are those of the slice below it."""
     fetch_k: Annotated[int, Field(ge=1, strict=True)] = 200
     """Candidates, that is chunks, to fetch."""
     hybrid: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.0

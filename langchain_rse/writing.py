@@ -21,6 +21,7 @@ from langchain_rse.schema import (
     DOC_ID,
     END_INDEX,
     FIRST,
+    HEADER,
     LAST,
     SPANS_PER_PAGE,
     START_INDEX,
@@ -30,11 +31,13 @@ from langchain_rse.schema import (
     Rule,
     Version,
     adopted_key,
+    answers_key,
     chunk_key,
     chunk_metadata,
     document_key,
     manifest_key,
     spans_key,
+    with_header,
 )
 from langchain_rse.splitting import Span
 
@@ -61,6 +64,8 @@ class Prepared(ABC):
         metadata: What holds for the whole document.
         gaps: Numbers of spans whose text nobody has: they are no chunks.
         rules: What segments carry of some fields; the others follow the default rules.
+        header: What may stand above its segments; empty for nothing.
+        chunk_headers: What is embedded in front of each chunk; none at all for nothing.
     """
 
     doc_id: str
@@ -70,6 +75,8 @@ class Prepared(ABC):
     metadata: Mapping[str, Any]
     gaps: frozenset[int] = field(default=frozenset(), kw_only=True)
     rules: Mapping[str, Rule] = field(default_factory=dict, kw_only=True)
+    header: str = field(default="", kw_only=True)
+    chunk_headers: Sequence[str] = field(default=(), kw_only=True)
 
     @property
     def key(self) -> str:
@@ -110,13 +117,16 @@ class Prepared(ABC):
             yield spans_key(self.key, name, page), Document(page_content="", metadata=metadata)
 
     def vectors(self) -> Iterator[Document]:
-        """What the vector store gets: the embedded text, with simple metadata."""
+        """What the vector store gets: header and embedded text, with simple metadata."""
         for index, span in enumerate(self.spans):
             record = self._record_metadata(index, span)
             metadata = chunk_metadata(self.metadata, record, self.version.name)
-            yield Document(
-                id=metadata[CHUNK_ID], page_content=span.embedded_text, metadata=metadata
-            )
+            text = with_header(self.header_of(index), span.embedded_text)
+            yield Document(id=metadata[CHUNK_ID], page_content=text, metadata=metadata)
+
+    def header_of(self, index: int) -> str:
+        """What is embedded in front of a chunk; empty for nothing."""
+        return self.chunk_headers[index] if self.chunk_headers else ""
 
     def _record_metadata(self, index: int, span: Span) -> dict[str, Any]:
         metadata: dict[str, Any] = {
@@ -129,6 +139,8 @@ class Prepared(ABC):
             metadata[FIRST], metadata[LAST] = changing
         if within := self.within(index):
             metadata[WITHIN] = [[place, changed] for place, changed in within]
+        if header := self.header_of(index):
+            metadata[HEADER] = header
         return metadata
 
 
@@ -189,6 +201,7 @@ class Writer:
                     length=document.length,
                     metadata=dict(document.metadata),
                     rules=document.rules,
+                    header=document.header,
                 )
                 for document, manifest in zip(new, announced, strict=True)
             ]
@@ -216,8 +229,9 @@ class Writer:
         if doomed:
             yield from self._set_manifests(doomed)
             yield from self._remove_leftovers(doomed)
+            keys = (key for m in doomed for key in (answers_key(m.key), manifest_key(m.key)))
             with during("deleting manifests from the docstore"):
-                for some in batches((manifest_key(m.key) for m in doomed), self.batch_size):
+                for some in batches(keys, self.batch_size):
                     yield from call(self.docstore.mdelete, self.docstore.amdelete, some)
         return [manifest.doc_id for manifest in doomed]
 

@@ -13,6 +13,7 @@ import numpy as np
 from langchain_core.documents import Document
 
 from langchain_rse.evaluation.questions import Evidence
+from langchain_rse.schema import END_INDEX
 
 __all__ = ["METRICS", "Piece", "Placer", "measure"]
 
@@ -110,6 +111,19 @@ class Placer:
                 budget -= pieces[-1].length
         return pieces
 
+    def _end_below_header(
+        self, document: Document, doc_id: str, stops: Sequence[int]
+    ) -> int | None:
+        """Where the text ends in its source if a header, which is not of it, stands above."""
+        end: Any = document.metadata.get(END_INDEX)
+        if not _is_position(end) or not stops[0] < end < stops[-1]:
+            return None
+        slice_ = document.page_content[int(stops[0] - end) :]
+        known = doc_id in self._sources
+        if known and not self._sources[doc_id].text.startswith(slice_, stops[0]):
+            return None
+        return int(end)
+
     def _place(self, document: Document) -> Piece:
         text, found = document.page_content, document.metadata
         doc_id: Any = found.get(self._keys[0])
@@ -117,6 +131,8 @@ class Placer:
         known = isinstance(doc_id, str) and doc_id != ""
         if known and _is_position(start):
             stops = range(int(start), int(start) + len(text) + 1)
+            if (end := self._end_below_header(document, doc_id, stops)) is not None:
+                return Piece(doc_id, range(stops[0], end + 1))
             # Loaders of pages count from the start of the page: the text has the last word.
             if doc_id not in self._sources or self._sources[doc_id].text.startswith(text, stops[0]):
                 return Piece(doc_id, stops)

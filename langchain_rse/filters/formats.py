@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import string
 from collections.abc import Callable, Sequence
 
 from langchain_core.documents import Document
 
 from langchain_rse._steps import during
+from langchain_rse._templates import Piece, fill, parse
 
 __all__ = ["ChunkFormat", "check_format", "fields_of", "show"]
 
@@ -19,32 +18,13 @@ _CONTENT, _METADATA = "content", "metadata"
 
 _WANTED = (
     "must be a format string with {content}, {metadata} or names of metadata fields, with "
-    "literal braces doubled, or a function from a Document to a string"
+    "literal braces doubled, or, for more than names, a function from a Document to a string"
 )
 
 
-def _parse(chunk_format: str) -> list[tuple[str, str | None]]:
+def _parse(chunk_format: str) -> list[Piece]:
     """The pieces of a format string: text, and the name of the field that follows it."""
-    try:
-        parsed = list(string.Formatter().parse(chunk_format))
-    except ValueError as error:
-        raise ValueError(f"{_WANTED}; got {chunk_format!r}: {error}") from error
-    for _, name, spec, conversion in parsed:
-        if name is not None and (spec or conversion or not _is_name(name)):
-            raise ValueError(
-                f"{_WANTED}; got {chunk_format!r}, in which what stands for {name!r} is not just "
-                "a name. For more than names, use a function"
-            )
-    return [(text, name) for text, name, _, _ in parsed]
-
-
-def _is_name(name: str) -> bool:
-    """Whether a name is one of a field, and not an expression, such as metadata[source].
-
-    Fields themselves may have dots and brackets in their names.
-    """
-    inside = re.match(rf"({_CONTENT}|{_METADATA})[.\[]", name)
-    return bool(name) and name == name.strip() and not name.isdigit() and not inside
+    return parse(chunk_format, _WANTED, reserved=(_CONTENT, _METADATA))
 
 
 def fields_of(chunk_format: ChunkFormat) -> list[str]:
@@ -76,11 +56,7 @@ def show(document: Document, chunk_format: ChunkFormat, fields: Sequence[str]) -
         known = {name: value for name, value in document.metadata.items() if value is not None}
         lines = [f"{name}: {known[name]}" for name in fields if name in known]
         values = {**known, _METADATA: "\n".join(lines), _CONTENT: document.page_content}
-        # Put together by hand: str.format would take a dot in a name for an attribute.
-        return "".join(
-            text if name is None else f"{text}{values.get(name, '')}"
-            for text, name in _parse(chunk_format)
-        ).strip()
+        return fill(_parse(chunk_format), values).strip()
     with during(f"formatting document {document.id!r} with chunk_format"):
         shown: object = chunk_format(document)
     if not isinstance(shown, str):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
 from typing import Any
 
-from langchain_core.messages import BaseMessage
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from langchain_rse._asking import UnusableAnswerError, json_values, text_of
 from langchain_rse.schema import IS_RELEVANT
 
-__all__ = ["Judgment", "Judgments", "UnusableAnswerError", "read_judgments"]
+__all__ = ["Judgment", "Judgments", "read_judgments"]
 
 
 class Judgment(BaseModel):
@@ -30,11 +27,6 @@ class Judgments(BaseModel):
     )
 
 
-class UnusableAnswerError(ValueError):
-    """The model answered something else than what it was asked for."""
-
-
-_OPENING = re.compile(r"[\[{]")
 _LIST = TypeAdapter(list[Judgment])
 
 
@@ -50,11 +42,10 @@ def read_judgments(answer: object, count: int) -> list[Judgment]:
     Raises:
         UnusableAnswerError: If there are not so many, or none that can be read.
     """
-    if isinstance(answer, BaseMessage):
-        answer = str(answer.text)
+    answer = text_of(answer)
     if isinstance(answer, BaseModel):
         answer = answer.model_dump()
-    values = _json_values(answer) if isinstance(answer, str) else [answer]
+    values = json_values(answer) if isinstance(answer, str) else [answer]
     listed = [entries for value in values if (entries := _entries(value)) is not None]
     if not listed:
         raise UnusableAnswerError(f"the answer holds no judgments: {answer!r}")
@@ -67,22 +58,6 @@ def read_judgments(answer: object, count: int) -> list[Judgment]:
     if len(judgments) != count:
         raise UnusableAnswerError(f"the answer has {len(judgments)} judgments, not {count}")
     return judgments
-
-
-def _json_values(text: str) -> Iterator[object]:
-    """The outermost JSON objects and arrays in a text, whatever stands around them."""
-    # Models write line breaks in strings, which strict JSON forbids.
-    decoder = json.JSONDecoder(strict=False)
-    position = 0
-    while opening := _OPENING.search(text, position):
-        position = opening.start() + 1
-        try:
-            value, position = decoder.raw_decode(text, opening.start())
-        except ValueError:
-            continue
-        except RecursionError:  # no answer is nested so deeply, and each level would be tried
-            return
-        yield value
 
 
 def _entries(value: object) -> list[Any] | None:

@@ -5,24 +5,18 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.language_models import BaseLanguageModel
-from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from typing_extensions import Self, override
 
-from langchain_rse._steps import Steps, arun, call, concurrently, run
+from langchain_rse._asking import Attempt, Failure, ask, attempts
+from langchain_rse._steps import Steps, arun, concurrently, run
 from langchain_rse.filters.formats import ChunkFormat, check_format, fields_of, show
-from langchain_rse.filters.judgments import (
-    Judgment,
-    Judgments,
-    UnusableAnswerError,
-    read_judgments,
-)
+from langchain_rse.filters.judgments import Judgment, Judgments, read_judgments
 from langchain_rse.schema import (
     IS_RELEVANT,
     RELEVANCE_EXPLANATION,
@@ -55,15 +49,6 @@ for, each with an explanation and is_relevant."""
 
 # Tags in the texts must not end a chunk before its end.
 _TAG = re.compile(r"<(?=/?\s*(?:query|chunk)\b)", re.IGNORECASE)
-
-# Long enough to tell what is wrong; an answer that cannot be read may be quoted in full.
-_LONGEST_REASON = 500
-
-
-class _Failure(NamedTuple):
-    """Why a batch could not be judged."""
-
-    reason: str
 
 
 class LMBasedRelevanceFilter(BaseDocumentCompressor):
@@ -183,14 +168,20 @@ class LMBasedRelevanceFilter(BaseDocumentCompressor):
             for batch in batches
         ]
         self._warn_of_unknown_fields(documents)
-        attempts = self._attempts()
+        tries = attempts(
+            self.llm,
+            _INSTRUCTIONS,
+            retries=self.max_retries,
+            schema=Judgments if self.structured_output else None,
+            in_json=_IN_JSON,
+        )
         outcomes = yield from concurrently(
-            [self._judged(attempts, _request(query, some), len(some), callbacks) for some in texts],
+            [_judged(tries, _request(query, some), len(some), callbacks) for some in texts],
             self.max_concurrency,
         )
         kept: list[Document] = []
         for number, (batch, outcome) in enumerate(zip(batches, outcomes, strict=True), 1):
-            if isinstance(outcome, _Failure):
+            if isinstance(outcome, Failure):
                 logger.warning(
                     "batch %d of %d could not be judged; its %d documents are %s: %s",
                     number,
@@ -214,50 +205,10 @@ class LMBasedRelevanceFilter(BaseDocumentCompressor):
                 ", ".join(map(repr, unknown)),
             )
 
-    def _attempts(self) -> list[tuple[Runnable[Any, Any], str]]:
-        """What to ask, one time after the other, and its instructions."""
-        in_text = (self.llm, f"{_INSTRUCTIONS}\n\n{_IN_JSON}")
-        attempts = [in_text] * (1 + self.max_retries)
-        # Bindings and sequences would lose what they bind.
-        if self.structured_output and isinstance(self.llm, BaseLanguageModel):
-            try:
-                structured = self.llm.with_structured_output(Judgments)
-            except NotImplementedError:
-                return attempts
-            # The last retry stays in text: servers take a schema and ignore it, or refuse it.
-            times = max(1, self.max_retries)
-            attempts[:times] = [(structured, _INSTRUCTIONS)] * times
-        return attempts
-
-    def _judged(
-        self,
-        attempts: Sequence[tuple[Runnable[Any, Any], str]],
-        request: str,
-        count: int,
-        callbacks: Callbacks | None,
-    ) -> Steps[list[Judgment] | _Failure]:
-        """Ask for the judgments of a batch until there are as many as there are documents."""
-        complaint = ""
-        reason = ""
-        for asked, (judge, instructions) in enumerate(attempts, 1):
-            # Without the complaint, a cache or a model without chance would say the same again.
-            messages = [SystemMessage(instructions), HumanMessage(request + complaint)]
-            try:
-                answer = yield from call(
-                    judge.invoke, judge.ainvoke, messages, {"callbacks": callbacks}
-                )
-                return read_judgments(answer, count)
-            except Exception as error:  # noqa: BLE001 - whatever models raise
-                reason = _reason(error)
-                logger.debug("a batch of %d documents could not be judged: %s", count, reason)
-                if isinstance(error, ValueError):  # of a parser; clients raise others
-                    complaint = "\n\n" + _COMPLAINT.format(failed=asked, count=count)
-        return _Failure(f"{reason} (asked {len(attempts)} times)")
-
     def _kept(
-        self, batch: Sequence[Document], outcome: list[Judgment] | _Failure
+        self, batch: Sequence[Document], outcome: list[Judgment] | Failure
     ) -> Iterator[Document]:
-        if isinstance(outcome, _Failure):
+        if isinstance(outcome, Failure):
             if self.on_failure_keep_all:
                 for document in batch:
                     yield _judged_copy(document, None, None, {RELEVANCE_FAILURE: outcome.reason})
@@ -265,6 +216,19 @@ class LMBasedRelevanceFilter(BaseDocumentCompressor):
         for document, judgment in zip(batch, outcome, strict=True):
             if judgment.is_relevant:
                 yield _judged_copy(document, True, judgment.explanation, {})
+
+
+def _judged(
+    tries: Sequence[Attempt], request: str, count: int, callbacks: Callbacks | None
+) -> Steps[list[Judgment] | Failure]:
+    """Ask for the judgments of a batch until there are as many as there are documents."""
+    return ask(
+        tries,
+        request,
+        lambda answer: read_judgments(answer, count),
+        lambda asked: _COMPLAINT.format(failed=asked, count=count),
+        callbacks=callbacks,
+    )
 
 
 def _judged_copy(
@@ -299,9 +263,3 @@ def _request(query: str, texts: Sequence[str]) -> str:
 
 def _inside(text: str) -> str:
     return _TAG.sub("&lt;", text)
-
-
-def _reason(error: Exception) -> str:
-    name = "" if isinstance(error, UnusableAnswerError) else f"{type(error).__name__}: "
-    reason = " ".join(f"{name}{error}".split())
-    return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 3]}..."

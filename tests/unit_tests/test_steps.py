@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 
 import pytest
 
-from langchain_rse._steps import Steps, arun, call, concurrently, run
+from langchain_rse._steps import Steps, arun, call, concurrently, run, within
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 
@@ -150,3 +151,59 @@ def test_an_error_of_a_thread_ends_those_that_wait() -> None:
     with pytest.raises(ConnectionError, match="no route"):
         run(concurrently([task(number) for number in range(500)], 1))
     assert begun == [0]
+
+
+SEEN: contextvars.ContextVar[str] = contextvars.ContextVar("SEEN", default="nothing")
+
+
+def test_what_comes_in_time_is_returned_and_errors_pass_through(way: Way) -> None:
+    def work(what: str | Exception) -> str:
+        if isinstance(what, Exception):
+            raise what
+        return f"{what} {SEEN.get()}"
+
+    async def awork(what: str | Exception) -> str:
+        await asyncio.sleep(0)
+        return work(what)
+
+    def steps(what: str | Exception) -> Steps[str]:
+        return within(30, work, awork, what)
+
+    def outcome(what: str | Exception) -> str:
+        return way.call(lambda: run(steps(what)), lambda: arun(steps(what)))
+
+    token = SEEN.set("context")
+    try:
+        assert outcome("done in") == "done in context"
+    finally:
+        SEEN.reset(token)
+    with pytest.raises(TimeoutError, match="its own"):
+        outcome(TimeoutError("its own"))
+    with pytest.raises(LookupError, match="lost"):
+        outcome(LookupError("lost"))
+
+
+def test_what_takes_longer_is_left_behind(way: Way) -> None:
+    release, cancelled = threading.Event(), asyncio.Event()
+
+    async def awork() -> bool:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return True
+
+    def steps() -> Steps[bool]:
+        return within(0.01, release.wait, awork)
+
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.01 seconds"):
+        way.call(lambda: run(steps()), lambda: arun(steps()))
+    release.set()
+    if way.is_async:
+
+        async def rest() -> None:
+            await asyncio.sleep(0)
+
+        way.call(lambda: None, rest)
+        assert cancelled.is_set()
