@@ -56,6 +56,7 @@ ifdef DATA
 else
 	$(BIN)/python benchmarks/segmentation.py
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/indexing.py
 endif
 
 clean:  ## Remove the virtual environment and what the tools left.

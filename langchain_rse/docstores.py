@@ -23,6 +23,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple, TypeVar, cast, get_args, get_origin
 
 import numpy as np
+import orjson
 import sqlalchemy as sa
 from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
@@ -74,8 +75,13 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "path": Path,
 }
 
+_PLAIN_NAMES = frozenset({str})
+_PLAIN_VALUES = frozenset({str, int, bool, type(None)})
+
 
 def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912 - a case a type
+    if _is_plain(value):
+        return value
     if isinstance(value, np.generic):
         plain = value.item()
         # Of times finer than a microsecond, numpy gives a bare number: that is no date.
@@ -107,6 +113,17 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, C901, PLR0911, PLR
     raise TypeError(_refusal(place, value))
 
 
+def _is_plain(value: object) -> bool:
+    """Whether it is a flat dict or list that is JSON as it stands: what records mostly hold."""
+    if type(value) is dict:
+        return (
+            _PLAIN_NAMES.issuperset(map(type, value))
+            and _PLAIN_VALUES.issuperset(map(type, value.values()))
+            and _TAG not in value
+        )
+    return type(value) is list and _PLAIN_VALUES.issuperset(map(type, value))
+
+
 def _refusal(place: str, value: object) -> str:
     return (
         f"{place} is of type {type(value).__name__} and cannot be kept in a docstore; "
@@ -128,13 +145,15 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
     Raises:
         TypeError: If the value has no such form; ``place`` says where it stands.
     """
-    prepared = _to_json(value, place)
-    text = json.dumps(prepared, ensure_ascii=False, separators=(",", ":"))
+    return _write_json(_to_json(value, place))
+
+
+def _write_json(prepared: Any) -> str:  # noqa: ANN401
     try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:  # lone surrogates: databases take them escaped only
-        text = json.dumps(prepared, separators=(",", ":"))
-    return text
+        return orjson.dumps(prepared).decode()
+    except TypeError:
+        # Lone surrogates: databases take them escaped only. Integers of more than 64 bits.
+        return json.dumps(prepared, separators=(",", ":"))
 
 
 def encode_document(document: Document) -> str:
@@ -147,10 +166,10 @@ def encode_document(document: Document) -> str:
     """
     fields: dict[str, Any] = {"page_content": document.page_content}
     if document.metadata:
-        fields["metadata"] = document.metadata
+        fields["metadata"] = _to_json(document.metadata, "document['metadata']")
     if document.id is not None:
         fields["id"] = document.id
-    return encode_json(fields, "document")
+    return _write_json(fields)
 
 
 def decode_document(text: str | bytes, key: str) -> Document:
@@ -162,7 +181,8 @@ def decode_document(text: str | bytes, key: str) -> Document:
     try:
         if isinstance(text, bytes):
             text = text.decode()
-        # A hook is called for every object: only where there is something for it.
+        # A hook is called for every object: only where there is something for it. (orjson reads
+        # integers of more than 64 bits as floats.)
         fields = json.loads(text, object_hook=_from_json if _TAG in text else None)
         return Document(
             page_content=fields["page_content"],
@@ -614,7 +634,13 @@ class SQLDocStore(BaseStore[str, Document]):
                 connection.execute(self._delete, {"keys": [row["key"] for row in some]})
                 connection.execute(sa.insert(self._table), some)
             else:
-                connection.execute(statement, some)
+                # By the driver: SQLAlchemy takes as long to look at the rows as SQLite to write.
+                compiled = statement.compile(dialect=connection.dialect)
+                names = compiled.positiontup
+                connection.exec_driver_sql(
+                    str(compiled),
+                    list(some) if names is None else [tuple(map(row.get, names)) for row in some],
+                )
 
     def _upsert(self, connection: Connection) -> sa.Insert | None:
         name = connection.dialect.name
@@ -888,6 +914,8 @@ def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
     cursor.execute("PRAGMA synchronous=NORMAL")
     # KiB; lexical search reads pages all over the file again and again, more than fit in 2 MB.
     cursor.execute("PRAGMA cache_size=-32000")
+    # The log grows to 16 MB, not 4, before it is written back: that waits for the disk.
+    cursor.execute("PRAGMA wal_autocheckpoint=4000")
     cursor.close()
 
 

@@ -7,7 +7,15 @@ import itertools
 import logging
 import os
 import warnings
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,10 +30,11 @@ from langchain_rse._steps import Call, Steps, arun, compute, during, run
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt, list_chunks
 from langchain_rse.along import check_rules, out_of_order, rules_to_store, with_rules
 from langchain_rse.docstores import as_docstore, encode_json
+from langchain_rse.embedding_limits import find_limit
 from langchain_rse.headers import DocumentHeaders, LMBasedHeaders
 from langchain_rse.headers.documents import Headings, Run
-from langchain_rse.schema import DOC_ID, Rule, Version, digest
-from langchain_rse.splitting import Splitter, SplittingError, split_spans
+from langchain_rse.schema import DOC_ID, Rule, Version, digest, text_digest
+from langchain_rse.splitting import Span, Splitter, SplittingError, split_spans
 from langchain_rse.writing import UNENCODABLE, Changing, Prepared, Writer, split_metadata
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
@@ -86,9 +95,17 @@ class RSEIndexer:
             ``page_label`` do in any case. Whole numbers with the rule ``"ends"`` are expected to
             rise one by one: a warning names the documents in which they do not. The rules are
             stored with the documents.
+        max_embedded_length: The most that the embedding model reads of a text. Longer ones
+            are counted, all that is embedded with a chunk included, and named in one warning
+            at the end of a call. None: what is known of the model, see
+            `langchain_rse.embedding_limits`.
+        embedded_length_function: From a text to its length, in the units of
+            ``max_embedded_length``. None: tokens of the model's own tokenizer where that is at
+            hand, else characters.
 
     Raises:
-        ValueError: If ``batch_size`` is below 1, or a rule in ``changing`` is unknown.
+        ValueError: If ``batch_size`` or ``max_embedded_length`` is below 1, there is an
+            ``embedded_length_function`` without a limit, or a rule in ``changing`` is unknown.
         TypeError: If one of the stores is not a LangChain store, or ``headers`` is none.
     """
 
@@ -102,6 +119,8 @@ class RSEIndexer:
         batch_size: int = 500,
         document_separator: str = "\n\n",
         changing: Mapping[str, Rule] | None = None,
+        max_embedded_length: int | None = None,
+        embedded_length_function: Callable[[str], float] | None = None,
     ) -> None:
         if not isinstance(vectorstore, VectorStore):
             raise TypeError(
@@ -121,7 +140,10 @@ class RSEIndexer:
         self.batch_size = batch_size
         self.document_separator = document_separator
         self.changing = check_rules(changing)
-        self._writer = Writer(self.vectorstore, self.docstore, batch_size)
+        self._limit = find_limit(
+            vectorstore.embeddings, max_embedded_length, embedded_length_function
+        )
+        self._writer = Writer(self.vectorstore, self.docstore, batch_size, self._limit)
 
     def add_documents(
         self,
@@ -283,18 +305,9 @@ class RSEIndexer:
                 advance(sum(len(source.parts) for source in ahead))
         if heading:
             heading.finish()
-        if disordered:
-            more = len(disordered) - _NAMED
-            warnings.warn(
-                f"the parts of {len(disordered)} document(s) are not in order: "
-                + "; ".join(disordered[:_NAMED])
-                + (f"; and {more} more" if more > 0 else "")
-                + ". They were joined as they came, and segments reach across such places. Add "
-                "each part once and in order, as a loader gives them, not split before; if they "
-                "are of different files, give each file an id of its own (ids= or "
-                "metadata['doc_id'])",
-                stacklevel=2,
-            )
+        _warn_of_disorder(disordered)
+        if self._limit is not None:
+            self._limit.warn(stacklevel=4)
         if repeated:
             warnings.warn(
                 f"{repeated} document(s) without an id have the same text as another one and were "
@@ -324,7 +337,7 @@ class RSEIndexer:
         known = [{k: v for k, v in part.metadata.items() if k != DOC_ID} for part in parts]
         known = with_rules(known, self.changing, source.doc_id)
         shared, changing = split_metadata(known, metadata)
-        if text.strip():
+        if text and not text.isspace():
             try:
                 with during(f"splitting document {source.doc_id!r}"):
                     spans = split_spans(text, self.text_splitter)
@@ -350,9 +363,8 @@ class RSEIndexer:
         rules = rules_to_store(self.changing, itertools.chain(shared, *changing, *said))
         name = digest(
             _FORMAT,
-            text,
-            ",".join(str(span.start) for span in spans),
-            *(span.embedded_text for span in spans),
+            text_digest(text),
+            *_describe(text, spans),
             encode_json([shared, changing, part_starts, *([rules] if rules else [])], metadata),
             *([encode_json(said, metadata)] if said else []),
         )
@@ -367,6 +379,18 @@ class RSEIndexer:
             part_metadata=changing,
             rules=rules,
         )
+
+
+def _describe(text: str, spans: Sequence[Span]) -> Iterator[str]:
+    """Strings that tell spans of a text from all others; embedded text that is in it, by place."""
+    inside = [text.startswith(span.embedded_text, span.start) for span in spans]
+    yield ",".join(
+        f"{span.start}:{len(span.embedded_text)}" if is_inside else str(span.start)
+        for span, is_inside in zip(spans, inside, strict=True)
+    )
+    for span, is_inside in zip(spans, inside, strict=True):
+        if not is_inside:
+            yield span.embedded_text
 
 
 @dataclass
@@ -430,6 +454,22 @@ class _SplitDocument(Prepared):
 
     def _part_at(self, place: int) -> int:
         return bisect.bisect_right(self.part_starts, place) - 1
+
+
+def _warn_of_disorder(disordered: Sequence[str]) -> None:
+    """Warn of documents whose parts are not in order, given a sentence for each."""
+    if not disordered:
+        return
+    more = len(disordered) - _NAMED
+    warnings.warn(
+        f"the parts of {len(disordered)} document(s) are not in order: "
+        + "; ".join(disordered[:_NAMED])
+        + (f"; and {more} more" if more > 0 else "")
+        + ". They were joined as they came, and segments reach across such places. Add each part "
+        "once and in order, as a loader gives them, not split before; if they are of different "
+        "files, give each file an id of its own (ids= or metadata['doc_id'])",
+        stacklevel=3,
+    )
 
 
 def _with_headings(document: _SplitDocument, headings: Headings) -> _SplitDocument:

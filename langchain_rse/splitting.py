@@ -20,6 +20,7 @@ from langchain_rse.alignment import HOLE, Gap, Placement, align, fold
 __all__ = ["Span", "Splitter", "SplittingError", "split_spans"]
 
 _EXCERPT = 60
+_SPACE = re.compile(r"\s+")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 # Letters and digits that may be in no chunk: separators and the like, in one place and as a
 # share of the text.
@@ -105,6 +106,9 @@ def split_spans(text: str, splitter: Splitter) -> list[Span]:
     if own is not None:
         return _checked(text, own(text), name)
     chunks = _chunks_of(splitter.split_text(text), name)
+    in_a_row = _in_a_row(text, chunks)
+    if in_a_row:
+        return in_a_row
     # White space alone is nothing to search for; its place is taken like a separator's.
     worded = [chunk for chunk in chunks if chunk.text.strip()]
     if not worded:
@@ -132,6 +136,36 @@ def split_spans(text: str, splitter: Splitter) -> list[Span]:
             raise SplittingError(_not_found(name, failed, len(chunks)))
     _check_dropped(text, worded, placement, name, len(chunks))
     return _tile(text, worded, placement, name, contained)
+
+
+def _in_a_row(text: str, chunks: Sequence[_Chunk]) -> list[Span]:
+    """The spans, if there is but white space between chunks, as most splitters leave it.
+
+    Nothing is lost then, and no other places could be better; empty if it is otherwise.
+    """
+    starts = []
+    reached = 0
+    for _, piece, metadata in chunks:
+        if metadata or not piece or piece.isspace():
+            return []
+        if not text.startswith(piece, reached):
+            reached = _after_space(text, reached)
+            if not text.startswith(piece, reached):
+                return []
+        starts.append(reached)
+        reached += len(piece)
+    if not starts or _after_space(text, reached) < len(text):
+        return []
+    ends = [*starts[1:], len(text)]
+    starts[0] = 0
+    return [
+        Span(start, end, chunk.text) for start, end, chunk in zip(starts, ends, chunks, strict=True)
+    ]
+
+
+def _after_space(text: str, place: int) -> int:
+    match = _SPACE.match(text, place)
+    return place if match is None else match.end()
 
 
 def _check_splitter(splitter: object, name: str) -> None:

@@ -13,8 +13,9 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._steps import Steps, call, during
+from langchain_rse._steps import Steps, call, compute, during
 from langchain_rse.docstores import encode_json
+from langchain_rse.embedding_limits import EmbeddingLimit
 from langchain_rse.schema import (
     CHUNK_ID,
     CHUNK_INDEX,
@@ -151,14 +152,20 @@ class Writer:
         vectorstore: Where the chunks are embedded.
         docstore: Where their texts stand.
         batch_size: Items in one call of a store, at least 1.
+        limit: Sees what is embedded; None for nobody.
     """
 
     def __init__(
-        self, vectorstore: VectorStore, docstore: BaseStore[str, Document], batch_size: int
+        self,
+        vectorstore: VectorStore,
+        docstore: BaseStore[str, Document],
+        batch_size: int,
+        limit: EmbeddingLimit | None = None,
     ) -> None:
         self.vectorstore = vectorstore
         self.docstore = docstore
         self.batch_size = batch_size
+        self._limit = limit
 
     def write(self, documents: Sequence[Prepared]) -> Steps[None]:
         """Write documents whose current version is another one, and finish what was begun.
@@ -262,6 +269,9 @@ class Writer:
         store = self.vectorstore
         with during(f"adding vectors to {type(store).__name__}"):
             for some in batches(map(_encodable, vectors), self.batch_size):
+                if self._limit is not None:
+                    texts = [document.page_content for document in some]
+                    yield from compute(self._limit.look_at, texts)
                 ids = [str(document.id) for document in some]
                 kept = yield from call(store.add_documents, store.aadd_documents, some, ids=ids)
                 if kept and list(kept) != ids:  # some return nothing at all

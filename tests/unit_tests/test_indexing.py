@@ -927,4 +927,18 @@ def test_a_crash_leaves_the_other_documents_of_the_call_whole(
 def test_ids_in_the_vector_store_are_uuids_of_what_the_chunk_is() -> None:
     for name in ("a", "caf\u00e9", "x" * 100):
         made = uuid.UUID(schema.vector_id(name, "version", 7))
-        assert made == uuid.uuid5(schema._VECTOR_NAMESPACE, f"{name}/version/7")
+        assert made == uuid.uuid5(uuid.UUID(bytes=schema._VECTOR_NAMESPACE), f"{name}/version/7")
+
+
+@pytest.mark.parametrize("text", ["one two\nthree four\n", "\none two\nthree four\n\n"])
+def test_another_embedded_text_of_the_same_chunks_is_another_version(way: Way, text: str) -> None:
+    class Stripped(fakes.Lines):
+        def split_text(self, text: str) -> list[str]:
+            return [line.strip() for line in super().split_text(text) if line.strip()]
+
+    vectorstore, docstore = InMemoryVectorStore(fakes.BagOfWords()), SQLDocStore("sqlite://")
+    for lines in (fakes.Lines(), Stripped(), fakes.Lines()):
+        indexer = RSEIndexer(vectorstore, docstore, text_splitter=lines)
+        way.add(indexer, [Document(text, id="a")])
+        embedded = [entry["text"] for entry in vectorstore.store.values()]
+        assert sorted(embedded) == sorted(line for line in lines.split_text(text) if line.strip())

@@ -28,6 +28,8 @@ EXTRAS = [
     "pypdf",
     "rich",
     "scipy",
+    "tiktoken",
+    "tokenizers",
     "tqdm",
     "typer",
     "wordllama",
@@ -135,6 +137,7 @@ def test_core_dependencies_stay_light() -> None:
         "langchain-core",
         "langchain-text-splitters",
         "numpy",
+        "orjson",
         "pydantic",
         "sqlalchemy",
     }
