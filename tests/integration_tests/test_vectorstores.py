@@ -370,7 +370,7 @@ def test_other_metadata(case: Case, index: Index) -> None:
         assert isinstance(value, (int, str))
         filtered = case.filtered(name, value)
         (found,) = index.ask(document.page_content, search_kwargs=filtered)
-        assert (found.metadata["page"], found.metadata["by"]) == ("iv", 1)
+        assert (found.metadata["page_start"], found.metadata["by"]) == ("iv", 1)
 
 
 def test_an_empty_store(case: Case, store: VectorStore, way: Way) -> None:

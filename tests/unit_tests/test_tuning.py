@@ -397,7 +397,7 @@ def test_what_is_held_out_is_scored_by_the_best_on_the_others(way: Way) -> None:
         of_these = scores[[own] if own in best else best, number]
         least, most = least + of_these.min() / 5, most + of_these.max() / 5
     assert least - 1e-9 <= tuning.held_out <= most + 1e-9
-    assert most < tuning.trials[0].score  # what was seen flatters
+    assert most <= tuning.trials[0].score + 1e-9  # what was seen flatters
 
 
 def test_more_folds_than_questions_hold_out_one_at_a_time(way: Way) -> None:
