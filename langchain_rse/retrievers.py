@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import warnings
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from langchain_core.callbacks import (
@@ -132,6 +132,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
     """What `add_documents` embeds in front of each chunk, see `langchain_rse.headers`; None for
     nothing. Candidates and reranker have it; what comes back has not, unless
     ``include_header``."""
+    max_embedded_length: int | None = None
+    """The most that the embedding model reads of a text; `add_documents` warns of longer ones.
+    None: what is known of the model."""
+    embedded_length_function: Callable[[str], float] | None = None
+    """Measures it; None for tokens of the model where they can be counted, else characters."""
     reranker: BaseDocumentCompressor | None = None
     """Sees all candidates; its order, and its ``relevance_score`` where it gives one, replace
     theirs."""
@@ -155,6 +160,10 @@ class RSERetriever(QuerySettings, BaseRetriever):
             given = "neither" if self.vectorstore is None else "both"
             raise ValueError(f"give exactly one of vectorstore and base_retriever; got {given}")
         self._check_hybrid(self.hybrid, self.search_kwargs)
+        if self.vectorstore is not None and (
+            self.max_embedded_length is not None or self.embedded_length_function is not None
+        ):
+            self._indexer()  # checks them
         return self
 
     @classmethod
@@ -340,6 +349,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
             text_splitter=self.text_splitter,
             changing=self.changing,
             headers=self.headers,
+            max_embedded_length=self.max_embedded_length,
+            embedded_length_function=self.embedded_length_function,
         )
 
     # Reading

@@ -13,7 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_openai import OpenAIEmbeddings
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from langchain_rse import RSEIndexer, SQLDocStore
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import BagOfWords, Lines, Way, words
 
@@ -226,3 +226,15 @@ def test_a_length_function_needs_a_limit() -> None:
 def test_a_length_function_that_gives_no_number_is_an_error(way: Way) -> None:
     with pytest.raises(ValueError, match=r"length_function must return a finite number"):
         add(way, TEXTS, max_embedded_length=3, embedded_length_function=lambda _: None)
+
+
+def test_a_retriever_takes_the_limit_as_well(way: Way) -> None:
+    stores: dict[str, Any] = {
+        "vectorstore": InMemoryVectorStore(BagOfWords()),
+        "docstore": SQLDocStore("sqlite://"),
+    }
+    retriever = RSERetriever(**stores, max_embedded_length=2, embedded_length_function=words)
+    with pytest.warns(UserWarning, match="2"):
+        way.add(retriever, [Document("one two three", id="a")])
+    with pytest.raises(ValueError, match="max_embedded_length must be at least 1; got 0"):
+        RSERetriever(**stores, max_embedded_length=0)
