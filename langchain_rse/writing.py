@@ -121,8 +121,11 @@ class Prepared(ABC):
         """What the vector store gets: header and embedded text, with simple metadata."""
         for index, span in enumerate(self.spans):
             record = self._record_metadata(index, span)
-            metadata = chunk_metadata(self.metadata, record, self.version.name)
-            text = with_header(self.header_of(index), span.embedded_text)
+            metadata = {
+                name: _encodable(value) if isinstance(value, str) else value
+                for name, value in chunk_metadata(self.metadata, record, self.version.name).items()
+            }
+            text = _encodable(with_header(self.header_of(index), span.embedded_text))
             yield Document(id=metadata[CHUNK_ID], page_content=text, metadata=metadata)
 
     def header_of(self, index: int) -> str:
@@ -268,7 +271,7 @@ class Writer:
     def _add_vectors(self, vectors: Iterable[Document]) -> Steps[None]:
         store = self.vectorstore
         with during(f"adding vectors to {type(store).__name__}"):
-            for some in batches(map(_encodable, vectors), self.batch_size):
+            for some in batches(vectors, self.batch_size):
                 if self._limit is not None:
                     texts = [document.page_content for document in some]
                     yield from compute(self._limit.look_at, texts)
@@ -361,19 +364,14 @@ class Writer:
         return vectors
 
 
-def _encodable(vector: Document) -> Document:
-    """A vector's text and metadata without characters that databases or models cannot take.
+def _encodable(text: str) -> str:
+    """A text without characters that databases or models cannot take.
 
     Lone surrogates have no encoding, PostgreSQL has no NUL. The docstore keeps both.
     """
-    return Document(
-        id=vector.id,
-        page_content=UNENCODABLE.sub("\ufffd", vector.page_content),
-        metadata={
-            name: UNENCODABLE.sub("\ufffd", value) if isinstance(value, str) else value
-            for name, value in vector.metadata.items()
-        },
-    )
+    if text.isascii() and "\0" not in text:  # most are, and this is told at once
+        return text
+    return UNENCODABLE.sub("\ufffd", text)
 
 
 def split_metadata(
