@@ -33,9 +33,9 @@ from langchain_rse.docstores import as_docstore, encode_json
 from langchain_rse.embedding_limits import find_limit
 from langchain_rse.headers import DocumentHeaders, LMBasedHeaders
 from langchain_rse.headers.documents import Headings, Run
-from langchain_rse.schema import DOC_ID, Rule, Version, digest, text_digest
+from langchain_rse.schema import DOC_ID, UNENCODABLE, Rule, Version, digest, text_digest
 from langchain_rse.splitting import Span, Splitter, SplittingError, split_spans
-from langchain_rse.writing import UNENCODABLE, Changing, Prepared, Writer, split_metadata
+from langchain_rse.writing import Changing, Prepared, Writer, split_metadata
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
 

@@ -26,7 +26,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 from typing_extensions import override
 
-from langchain_rse.schema import DOC_ID, Manifest, simple_metadata
+from langchain_rse.schema import DOC_ID, UNENCODABLE, Manifest, simple_metadata
 
 __all__ = [
     "LexicalIndex",
@@ -57,8 +57,6 @@ _QUOTE, _TWO_QUOTES = "'", "''"
 _WORD = re.compile(r"[^\W_]+")
 # Runs of Chinese characters and kana, which stand without spaces.
 _UNSPACED = re.compile("([\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+)")
-# Characters that databases do not take.
-_UNUSABLE = re.compile("[\\x00\\ud800-\\udfff]")
 _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 
 
@@ -197,7 +195,7 @@ class LexicalIndex(ABC):
 
     def words(self, connection: Connection, query: str) -> list[Word]:
         """The words of a query that occur, rarest first, as far as they are looked at."""
-        terms = self._terms(connection, _UNUSABLE.sub(" ", query[:_LONGEST_QUERY]))[:_MOST_WORDS]
+        terms = self._terms(connection, UNENCODABLE.sub(" ", query[:_LONGEST_QUERY]))[:_MOST_WORDS]
         if not terms:
             return []
         chunks, frequencies = self._frequencies(connection, terms)

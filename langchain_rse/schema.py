@@ -28,6 +28,7 @@ __all__ = [
     "RELEVANCE_SCORE",
     "SPANS_PER_PAGE",
     "START_INDEX",
+    "UNENCODABLE",
     "VERSION",
     "WITHIN",
     "CandidateError",
@@ -90,6 +91,9 @@ SPANS_PER_PAGE = 512
 
 Rule = Literal["ends", "first", "last", "all", "same", "drop"]
 """What a segment carries of a field that changes along a document, see `RSEIndexer`."""
+
+UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
+"""Characters that some database or model cannot take."""
 
 _CHUNK_KEY = re.compile(r"([^/]+)/([^/]+)/([0-9]+)")
 _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10").bytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from langchain_rse.schema import (
     LAST,
     SPANS_PER_PAGE,
     START_INDEX,
+    UNENCODABLE,
     WITHIN,
     CorruptRecordError,
     Manifest,
@@ -42,15 +42,12 @@ from langchain_rse.schema import (
 )
 from langchain_rse.splitting import Span
 
-__all__ = ["UNENCODABLE", "Changing", "Prepared", "Writer", "batches", "split_metadata"]
+__all__ = ["Changing", "Prepared", "Writer", "batches", "split_metadata"]
 
 T = TypeVar("T")
 
 Changing = Mapping[str, Any]
 """Metadata that changes along a document, at one place."""
-
-UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
-"""Characters that some database or model cannot take."""
 
 
 @dataclass(frozen=True)
