@@ -231,13 +231,15 @@ class _Run:
                 )
                 yield from self._leave_out(document.all_vectors())
                 continue
+            is_known = current == document.version
             try:
-                yield from self._check_owner(document)
+                if not is_known:  # else that was checked when it was written
+                    yield from self._check_owner(document)
             except AdoptionError as error:
                 self._note(error)
                 continue
             report.documents = 1
-            report.unchanged = int(current == document.version)
+            report.unchanged = int(is_known)
             report.chunks = document.version.chunks - len(document.gaps)
             report.vectors = document.version.adopted
             self.report.add(report)
@@ -246,22 +248,32 @@ class _Run:
 
     def _check_owner(self, document: AdoptedDocument) -> Steps[None]:
         """Check that no vector stands for a chunk of another document."""
-        docstore = self._writer.docstore
-        for vectors in batches(document.all_vectors(), self._writer.batch_size):
-            keys = [adopted_key(vector) for vector in vectors]
-            with during("reading from the docstore"):
-                records = yield from call(docstore.mget, docstore.amget, keys)
-            for vector, record in zip(vectors, records, strict=True):
-                owner = record.metadata.get(DOC_ID) if record else None
-                if owner not in (None, document.doc_id):
-                    raise AdoptionError(
-                        f"vector {vector!r} of document {document.doc_id!r} is known as a chunk of "
-                        f"document {owner!r}: this docstore was made with another doc_id_key, or "
-                        "for another vector store. Use an empty docstore"
-                    )
+        for vector, record in (yield from self._known(document.all_vectors())):
+            owner = record.metadata.get(DOC_ID) if record else None
+            if owner not in (None, document.doc_id):
+                raise AdoptionError(
+                    f"vector {vector!r} of document {document.doc_id!r} is known as a chunk of "
+                    f"document {owner!r}: this docstore was made with another doc_id_key, or "
+                    "for another vector store. Use an empty docstore"
+                )
 
     def _leave_out(self, vectors: Iterable[str]) -> Steps[None]:
-        yield from self._writer.set_records(map(left_out, vectors))
+        """Let vectors stand for nothing; those of a former adoption stay what they are."""
+        known = yield from self._known(vectors)
+        yield from self._writer.set_records(
+            left_out(vector) for vector, record in known if record is None
+        )
+
+    def _known(self, vectors: Iterable[str]) -> Steps[list[tuple[str, Document | None]]]:
+        """Vectors with the docstore's records of them."""
+        docstore = self._writer.docstore
+        known: list[tuple[str, Document | None]] = []
+        for some in batches(vectors, self._writer.batch_size):
+            keys = [adopted_key(vector) for vector in some]
+            with during("reading from the docstore"):
+                records = yield from call(docstore.mget, docstore.amget, keys)
+            known += zip(some, records, strict=True)
+        return known
 
     def _note(self, error: Exception) -> None:
         if self._index.on_error == "raise":

@@ -559,6 +559,16 @@ def test_adopting_again_does_nothing_but_bring_in_what_is_new(way: Way) -> None:
     assert sum(re.fullmatch(r"\w+/\w+/\d+", key) is not None for key in keys) == 4
 
 
+def test_what_cannot_be_adopted_again_stays_as_it_was_adopted(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    index.adopt(way, BY_INDEX)
+    wrong = ExistingIndex(doc_id_key="source", chunk_index_key="source", on_error="skip")
+    assert len(index.adopt(way, wrong).problems) == 1
+    assert index.texts(way) == ["one\ntwo"]
+    assert index.adopt(way, BY_INDEX).unchanged == 1
+    assert index.texts(way) == ["one\ntwo"]
+
+
 def test_deleting_an_adopted_document_deletes_its_vectors(way: Way) -> None:
     index = Index([*numbered("one", "two", ""), *numbered("three", source="b")])
     index.adopt(way, BY_INDEX)
