@@ -2,13 +2,16 @@
 
 Run from anywhere: ``python benchmarks/headers.py --data PATH``; see benchmarks/quality.py for
 PATH. The headers are those that need no model, the document's name. Vectors are kept in the
-same cache; those that are missing are made, which takes minutes.
+same cache; those that are missing are made, which takes minutes. And what it brings that segments
+prefer to begin and end where sections do, with the same vectors.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from quality import CEILING, FILL, Folder, ask, folder_names, read_folder, table, with_interval
 from vectors import MODELS, CachedEmbeddings, MatrixStore, progress
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSEIndexer, RSERetriever
 from langchain_rse.evaluation import Report
 from langchain_rse.headers import DocumentHeaders
 
@@ -31,6 +34,13 @@ WAYS: Mapping[str, tuple[Mapping[str, Any], Sequence[int] | None]] = {
     "The budget filled (a penalty of 0)": (FILL, None),
     f"As it comes, under a ceiling of {CEILING:,} characters": ({}, (CEILING,)),
 }
+
+# Where sections begin: the headings of company filings.
+HEADINGS = re.compile(
+    r"^[ \t]*(?:part\s+[iv]+|item\s+\d+[ab]?|note\s+\d+)\b[^\n]{0,80}$",
+    re.IGNORECASE | re.MULTILINE,
+)
+BORDERS: Mapping[str, float] = {"no borders": 1.0, "border_cost=0.5": 0.5, "border_cost=0": 0.0}
 
 
 def main() -> None:
@@ -50,7 +60,12 @@ def main() -> None:
         f"python benchmarks/headers.py --data PATH --embeddings {arguments.embeddings} "
         f"--folders {' '.join(arguments.folders)}"
     )
-    text = "\n".join(write_up(folders, reports, arguments.embeddings, command))
+    bordered = [measure_borders(folder, arguments) for folder in folders]
+    lines = itertools.chain(
+        write_up(folders, reports, arguments.embeddings, command),
+        write_up_borders(folders, bordered),
+    )
+    text = "\n".join(lines)
     print(text)
     arguments.out.mkdir(parents=True, exist_ok=True)
     stem = f"headers-{arguments.embeddings}"
@@ -104,6 +119,72 @@ def measure(folder: Folder, arguments: argparse.Namespace) -> dict[str, dict[str
         }
         for way, (settings, budgets) in WAYS.items()
     }
+
+
+def measure_borders(
+    folder: Folder, arguments: argparse.Namespace
+) -> tuple[int, dict[str, dict[str, Report]]]:
+    """Index a folder with headers, its sections known; their number, and the reports."""
+    embeddings = CachedEmbeddings(
+        arguments.embeddings, arguments.cache / f"{folder.name}-{arguments.embeddings}.npz"
+    )
+    documents = []
+    for name, text in folder.sources.items():
+        starts = [match.start() for match in HEADINGS.finditer(text)]
+        for number, (start, end) in enumerate(itertools.pairwise([0, *starts, len(text)])):
+            metadata = {"doc_id": name, "source": f"{name}.txt", "section": str(number)}
+            documents.append(Document(text[start:end], metadata=metadata))
+    vectorstore = MatrixStore(embeddings, f"{folder.name}, sections", named=False)
+    docstore = InMemoryStore()
+    progress(f"{folder.name}: indexing with sections")
+    # The same chunks and vectors as above: the section is not in the header.
+    RSEIndexer(
+        vectorstore,
+        docstore,
+        text_splitter=RecursiveCharacterTextSplitter(
+            chunk_size=folder.layout.chunk_size, chunk_overlap=0
+        ),
+        document_separator="",
+        headers=DocumentHeaders(template="{title}"),
+    ).add_documents(documents)
+    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore)
+    embeddings.matrix([question.question for question in folder.questions], "questions")
+    return len(documents), {
+        way: {
+            label: ask(folder, label, retriever, budgets, **{**settings, "border_cost": cost})
+            for label, cost in BORDERS.items()
+        }
+        for way, (settings, budgets) in WAYS.items()
+    }
+
+
+def write_up_borders(
+    folders: Sequence[Folder], measured: Sequence[tuple[int, Mapping[str, Mapping[str, Report]]]]
+) -> Iterator[str]:
+    """What borders bring, line by line."""
+    counts = ", ".join(
+        f"{count:,} in {folder.name}" for folder, (count, _) in zip(folders, measured, strict=True)
+    )
+    yield from (
+        "",
+        "## Borders of sections",
+        "",
+        f'Sections begin at lines such as "Item 7." and "Note 3": {counts}. All with headers, in',
+        "which sections are not named. Differences are from no borders.",
+        "",
+    )
+    plain, *others = BORDERS
+    rows = []
+    for way, (settings, budgets) in WAYS.items():
+        for folder, (_, each) in zip(folders, measured, strict=True):
+            for place, budget in enumerate(budgets or folder.layout.budgets):
+                recall = [f"{each[way][label].mean('recall')[place]:.3f}" for label in BORDERS]
+                differences = [
+                    with_interval(each[way][label], each[way][plain], place) for label in others
+                ]
+                filled = "filled" if settings else "as it comes"
+                rows.append([f"{folder.name} {budget:,}, {filled}", *recall, *differences])
+    yield from table(["", *BORDERS, *others], rows)
 
 
 def write_up(

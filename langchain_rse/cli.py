@@ -556,6 +556,8 @@ def _show_all_chunks(chunks: Sequence[InspectedChunk]) -> None:
         table.add_column("header", ratio=1)
     table.add_column("text", ratio=2, no_wrap=True)
     for chunk in chunks:
+        if chunk.at_border:
+            table.add_section()
         row = [str(chunk.index), f"{chunk.start}-{chunk.end}", str(chunk.end - chunk.start)]
         cells = [Text(cell) for cell in row]
         if any(each.metadata for each in chunks):

@@ -74,6 +74,11 @@ class RSEConfig:
         segment_cost: What a segment costs beyond its text, in chunks of average length, at
             least 0: larger makes fewer and longer segments. Used by ``"exact"`` only, which
             weighs every chunk by its length. None: 0.15; for a reranker's absolute scores 0.7.
+        border_cost: What of ``segment_cost``, from 0 to 1, is left where a segment begins and
+            ends at the border of a section: half of it is for the beginning, half for the end.
+            Less than 1 makes segments prefer to begin and end there rather than to cross.
+            Sections are known of documents that were added with headers, see
+            `langchain_rse.headers`. Used by ``"exact"`` only.
         length_weighting: For the other solvers. ``"linear"`` weighs every chunk by its
             length over ``reference_length``; ``"published"`` does so for candidates longer
             than that only, as dsRAG does; ``"none"`` counts chunks alike.
@@ -103,6 +108,7 @@ class RSEConfig:
     neighbor_credit: float = 0.5
     neighbor_radius: int | None = None
     segment_cost: float | None = None
+    border_cost: float = 0.5
     length_weighting: LengthWeighting = "published"
     reference_length: float = 700.0
     max_length: int | None = None
@@ -241,6 +247,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "neighbor_credit": _number(least=0, most=1),
     "neighbor_radius": _whole(0, optional=True),
     "segment_cost": _number(least=0, optional=True),
+    "border_cost": _number(least=0, most=1),
     "length_weighting": _one_of(LengthWeighting),
     "reference_length": _number(above=0),
     "max_length": _whole(1, optional=True),

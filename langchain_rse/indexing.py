@@ -476,12 +476,14 @@ def _with_headings(document: _SplitDocument, headings: Headings) -> _SplitDocume
     """A document with headers; they are part of its version."""
     if not headings.document and not any(headings.chunks):
         return document
-    name = digest(document.version.name, headings.document, *headings.chunks)
+    borders = ",".join(map(str, headings.borders))
+    name = digest(document.version.name, headings.document, *headings.chunks, borders)
     return replace(
         document,
         version=document.version._replace(name=name),
         header=headings.document,
         chunk_headers=headings.chunks,
+        borders=headings.borders,
     )
 
 

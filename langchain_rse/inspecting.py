@@ -101,6 +101,7 @@ class InspectedChunk:
         end: The character after its last one.
         text: What would be returned; None if the docstore lacks it, or it is a gap.
         gap: Whether it is a gap in an adopted document: text that nobody has.
+        at_border: Whether a section is known to begin here.
         header: What stood in front of it when it was embedded; None if nothing did.
         metadata: What a segment of this chunk alone would carry, beside what holds for the
             whole document.
@@ -113,6 +114,7 @@ class InspectedChunk:
     end: int
     text: str | None
     gap: bool
+    at_border: bool
     header: str | None
     metadata: Mapping[str, Any]
     vectors: Mapping[str, str | None]
@@ -205,6 +207,7 @@ def _chunks(
                 end=end,
                 text=record.page_content if record else None,
                 gap=index not in known,
+                at_border=index in layout.borders,
                 header=header,
                 metadata={k: v for k, v in carried.items() if k not in shared},
                 vectors=vectors.get(index, {}),

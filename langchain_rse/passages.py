@@ -99,6 +99,7 @@ class Plan:
                     relevance=np.array([[by_chunk[chunk].relevance for chunk in chunks]]),
                     windows=layouts[key].windows,
                     lengths=layouts[key].lengths(),
+                    borders=layouts[key].borders,
                 )
             )
         budget = None

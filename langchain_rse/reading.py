@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from langchain_core.documents import Document
@@ -38,11 +38,13 @@ class Layout:
         windows: The windows of the current version that matter, within the document.
         pages: Pages of spans by number; each the starts of its chunks and the end of the
             last one.
+        borders: Where sections begin and end in these pages, as numbers of chunks.
     """
 
     manifest: Manifest
     windows: Sequence[Window]
     pages: dict[int, NDArray[np.int64]]
+    borders: set[int] = field(default_factory=set)
 
     @property
     def version(self) -> str:
@@ -101,8 +103,9 @@ def read_layouts(
         layout = layouts[key]
         current = layout.manifest.current if layout else None
         if layout and current and current.name == version and page < current.pages:
-            layout.pages[page], some = _spans(found[place], place, layout.manifest, page)
+            layout.pages[page], some, borders = _spans(found[place], place, layout.manifest, page)
             gaps.setdefault(key, []).extend(some)
+            layout.borders.update(borders)
     for key, some in gaps.items():
         if some and (layout := layouts[key]):
             layouts[key] = replace(layout, windows=_between(layout.windows, sorted(some)))
@@ -134,8 +137,8 @@ def _between(windows: Sequence[Window], gaps: Sequence[int]) -> list[Window]:
 
 def _spans(
     record: Document | None, place: str, manifest: Manifest, page: int
-) -> tuple[NDArray[np.int64], list[int]]:
-    """The cuts of a page of spans, and the numbers of those that are gaps."""
+) -> tuple[NDArray[np.int64], list[int], list[int]]:
+    """The cuts of a page of spans, the numbers of those that are gaps, and sections' borders."""
     chunks = manifest.current.chunks if manifest.current else 0
     expected = min(SPANS_PER_PAGE, chunks - page * SPANS_PER_PAGE) + 1
     try:
@@ -144,13 +147,16 @@ def _spans(
         cuts = np.asarray(record.metadata["cuts"], dtype=np.int64)
         if cuts.shape != (expected,) or (np.diff(cuts) <= 0).any():
             raise ValueError(f"it does not hold {expected} rising numbers")  # noqa: TRY301
-        gaps = [page * SPANS_PER_PAGE + int(gap) for gap in record.metadata.get("gaps", ())]
+        gaps, borders = (
+            [page * SPANS_PER_PAGE + int(number) for number in record.metadata.get(name, ())]
+            for name in ("gaps", "borders")
+        )
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise CorruptRecordError(
             f"the docstore's record {place!r} of document {manifest.doc_id!r} cannot be used: "
             f"{error}. Delete the document and add it again"
         ) from error
-    return cuts, gaps
+    return cuts, gaps, borders
 
 
 def read_chunks(

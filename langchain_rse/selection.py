@@ -6,7 +6,7 @@ out for the solver. Needs numpy only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -65,12 +65,14 @@ class DocumentCandidates(NamedTuple):
         relevance: Shape ``(queries, candidates)``; 0 where a chunk is none of a query's.
         windows: The windows of the document, ascending; together they hold all candidates.
         lengths: Shape ``(chunks in windows,)``; their lengths, one window after the other.
+        borders: Where sections begin and end, as numbers of chunks.
     """
 
     chunks: NDArray[np.intp]
     relevance: Floats
     windows: Sequence[Window]
     lengths: NDArray[np.int64]
+    borders: Collection[int] = ()
 
 
 class Selected(NamedTuple):
@@ -263,6 +265,8 @@ class _Layout(NamedTuple):
         relevance: With credit; shape ``(queries, chunks)``.
         is_candidate: Shape ``(chunks,)``.
         lengths: In characters; shape ``(chunks,)``.
+        at_border: Whether the chunk begins a section, and whether it ends one; shape
+            ``(chunks, 2)``. None if no section is known.
         windows: The windows.
         starts: Where they start here; shape ``(windows,)``.
         owners: Whose they are; shape ``(windows,)``.
@@ -271,6 +275,7 @@ class _Layout(NamedTuple):
     relevance: Floats
     is_candidate: NDArray[np.bool_]
     lengths: NDArray[np.int64]
+    at_border: NDArray[np.bool_] | None
     windows: Sequence[Window]
     starts: NDArray[np.intp]
     owners: NDArray[np.intp]
@@ -315,9 +320,21 @@ def _lay_out(documents: Sequence[DocumentCandidates], config: RSEConfig) -> _Lay
         relevance=np.concatenate(relevances, axis=1),
         is_candidate=np.concatenate(candidates),
         lengths=np.concatenate([document.lengths for document in documents]),
+        at_border=_at_borders(documents) if any(d.borders for d in documents) else None,
         windows=windows,
         starts=np.cumsum([0, *sizes[:-1]]),
         owners=np.repeat(np.arange(len(documents)), [len(d.windows) for d in documents]),
+    )
+
+
+def _at_borders(documents: Sequence[DocumentCandidates]) -> NDArray[np.bool_]:
+    return np.array(
+        [
+            (chunk in document.borders, chunk + 1 in document.borders)
+            for document in documents
+            for window in document.windows
+            for chunk in range(window.start, window.end)
+        ]
     )
 
 
@@ -327,6 +344,9 @@ def _select_exactly(layout: _Layout, config: RSEConfig, budget: float | None) ->
     if budget is None or config.minimum_value > 0:
         # What is left out for being worth too little makes room for what comes later.
         budget = float(layout.lengths.sum())
+    edge_costs = None
+    if layout.at_border is not None and config.border_cost < 1:
+        edge_costs = np.where(layout.at_border, config.border_cost, 1.0)
     ranking = rank_chunks(
         relevance,
         layout.lengths,
@@ -335,6 +355,7 @@ def _select_exactly(layout: _Layout, config: RSEConfig, budget: float | None) ->
         segment_cost=config.by_scores().segment_cost,
         max_length=config.max_length,
         boundaries=layout.starts.tolist(),
+        edge_costs=edge_costs,
     )
     values = ranking.weights * (layout.relevance - config.irrelevant_chunk_penalty)
     runs = ranking.steps(config.minimum_value)

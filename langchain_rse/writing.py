@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,6 +65,7 @@ class Prepared(ABC):
         rules: What segments carry of some fields; the others follow the default rules.
         header: What may stand above its segments; empty for nothing.
         chunk_headers: What is embedded in front of each chunk; none at all for nothing.
+        borders: Where sections begin and end, as numbers of chunks, ascending.
     """
 
     doc_id: str
@@ -75,6 +77,7 @@ class Prepared(ABC):
     rules: Mapping[str, Rule] = field(default_factory=dict, kw_only=True)
     header: str = field(default="", kw_only=True)
     chunk_headers: Sequence[str] = field(default=(), kw_only=True)
+    borders: Sequence[int] = field(default=(), kw_only=True)
 
     @property
     def key(self) -> str:
@@ -112,6 +115,13 @@ class Prepared(ABC):
             gaps = [number for number in range(len(some)) if first + number in self.gaps]
             if gaps:
                 metadata["gaps"] = gaps
+            # Those of the page's cuts; the last is the next page's first as well.
+            inside = slice(
+                bisect.bisect_left(self.borders, first),
+                bisect.bisect_right(self.borders, first + len(some)),
+            )
+            if self.borders[inside]:
+                metadata["borders"] = [border - first for border in self.borders[inside]]
             yield spans_key(self.key, name, page), Document(page_content="", metadata=metadata)
 
     def vectors(self) -> Iterator[Document]:

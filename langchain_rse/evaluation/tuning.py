@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -401,7 +401,7 @@ def _pieces(
         chunks = whole.manifest.current.chunks if whole.manifest.current else 0
         windows = find_windows(sorted(hit.chunk for hit in some), settings.config)
         cut = [Window(start, min(end, chunks)) for start, end in windows]
-        layout = Layout(whole.manifest, cut, whole.pages)
+        layout = replace(whole, windows=cut)
         needed[key] = restricted(layout, (hit.chunk for hit in some), settings)
     for budget in budgets:
         fixed = {"max_context_length": budget, "length_function": len, "allow_trim": False}

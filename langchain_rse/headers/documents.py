@@ -52,10 +52,12 @@ class Headings(NamedTuple):
     Attributes:
         document: What stands above its segments, if that is asked for.
         chunks: What is embedded in front of each chunk.
+        borders: Where sections begin and end, as numbers of chunks; none if there is but one.
     """
 
     document: str
     chunks: Sequence[str]
+    borders: Sequence[int] = ()
 
     @property
     def longest(self) -> str:
@@ -91,6 +93,13 @@ class Outline(NamedTuple):
     title: str
     summary: str
     sections: Sequence[Section]
+
+    @property
+    def borders(self) -> list[int]:
+        """Where sections begin and end, as numbers of chunks; none if there is but one."""
+        if len(self.sections) < 2:  # noqa: PLR2004
+            return []
+        return [*(section.start for section in self.sections), self.sections[-1].end]
 
 
 def _names(names: Any) -> Any:  # noqa: ANN401 - anything may be given
@@ -251,7 +260,7 @@ class DocumentHeaders(BaseModel):
                 section = {"section": title, "section_summary": summary}
                 chunks.append(_filled(lines, {**values, **whole, **section}))
         shared = {name: one_line(document.metadata.get(name)) for name in self.metadata}
-        return Headings(_filled(lines, {**shared, **whole}), chunks)
+        return Headings(_filled(lines, {**shared, **whole}), chunks, outline.borders)
 
 
 def _metadata_at(document: Headed, index: int) -> Mapping[str, Any]:

@@ -20,7 +20,11 @@ _FINE = 50
 
 
 def join(
-    values: Sequence[float], links: Sequence[float], touches: Sequence[bool], seg: float
+    values: Sequence[float],
+    links: Sequence[float],
+    touches: Sequence[bool],
+    opens: Sequence[float],
+    closes: Sequence[float],
 ) -> list[Run]:
     """Which chunks are the first and last of a segment, by dynamic programming.
 
@@ -28,19 +32,25 @@ def join(
     kept: how much better it would be to be out.
 
     Args:
-        values: What the chunks are worth, each above 0.
+        values: What the chunks are worth.
         links: What it costs to join each to the one before.
         touches: Whether it touches the one before.
-        seg: What a segment costs.
+        opens: What it costs to begin a segment with each.
+        closes: What it costs to end one with each.
     """
     lead = np.inf
+    ends = False
     joined, taken = [], []
-    for value, link, touch in zip(values, links, touches, strict=True):
-        join = link < seg - lead or (touch and lead == 0)
-        lead = (lead + link if join else seg) - value
+    for value, link, touch, opening, close in zip(
+        values, links, touches, opens, closes, strict=True
+    ):
+        # At a tie, one segment rather than two that touch.
+        join = link < opening - lead or (touch and ends)
+        lead = (lead + link if join else opening) - value
+        ends = lead < -close
         joined.append(join)
-        taken.append(lead < 0)
-        lead = max(lead, 0.0)
+        taken.append(ends)
+        lead = max(lead, -close)
     pairs = []
     last = len(values) - 1
     while last >= 0:
@@ -56,7 +66,10 @@ def join(
 
 
 def join_capped(
-    chunks: Sequence[tuple[int, int, int, int, int, bool]], seg: int, cost: int, cap: int
+    chunks: Sequence[tuple[int, int, int, int, int, bool]],
+    opens: Sequence[tuple[int, int]],
+    closes: Sequence[tuple[int, int]],
+    cap: int,
 ) -> list[Run]:
     """Like `join`, for segments of at most ``cap`` chunks; a sliding-window maximum.
 
@@ -64,8 +77,8 @@ def join_capped(
         chunks: For each, what it is worth, what it weighs, what it costs to join it to the
             one before, what lies between them weighs, its place, and whether it begins a
             document.
-        seg: What a segment costs.
-        cost: What a segment weighs.
+        opens: What it costs to begin a segment with each, and what that weighs.
+        closes: What it costs to end one with each, and what that weighs.
         cap: The most chunks of a segment.
     """
     places = [place for *_, place, _ in chunks]
@@ -79,7 +92,8 @@ def join_capped(
             height = (0, 0, 0)
         else:
             height = (height[0] - link, height[1] - gap, 0)
-        entry = (out[0] - seg - height[0], out[1] - cost - height[1], out[2] - 1)
+        cost, weight = opens[number]
+        entry = (out[0] - cost - height[0], out[1] - weight - height[1], out[2] - 1)
         while window and window[-1][0] < entry:
             window.pop()
         window.append((entry, number))
@@ -87,7 +101,8 @@ def join_capped(
         while place - places[window[0][1]] >= cap:
             window.popleft()
         best, first = window[0]
-        worth = (best[0] + height[0], best[1] + height[1], best[2])
+        cost, weight = closes[number]
+        worth = (best[0] + height[0] - cost, best[1] + height[1] - weight, best[2])
         choice.append(first if worth > out else None)
         out = max(out, worth)
     pairs = []

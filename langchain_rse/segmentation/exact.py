@@ -22,13 +22,14 @@ def solve_exact(
     segment_cost: float = 0.25,
     max_length: int | None = None,
     boundaries: Sequence[int] = (),
+    edge_costs: ArrayLike | None = None,
 ) -> list[Segment]:
     """Choose the segments that are worth most together, exactly.
 
-    Maximizes, over all sets of disjoint segments,
-    ``sum(w_i * (r_i - penalty) for i in segment) - segment_cost * penalty``, summed over the
-    segments. Of equal solutions, the one with less text and fewer segments is taken, so that a
-    penalty of 0 chooses all chunks of positive relevance and no other, except in gaps that
+    Maximizes, over all sets of disjoint segments that begin and end on chunks of positive
+    relevance, ``sum(w_i * (r_i - penalty) for i in segment) - segment_cost * penalty``, summed
+    over the segments. Of equal solutions, the one with less text and fewer segments is taken, so
+    that a penalty of 0 chooses all chunks of positive relevance and no other, except in gaps that
     weigh less than ``segment_cost``.
 
     Args:
@@ -40,6 +41,10 @@ def solve_exact(
         max_length: The most chunks a segment may have, at least 1; None for no limit.
             Segments may touch.
         boundaries: Indices at which a document starts; no segment crosses one.
+        edge_costs: Shape ``(chunks, 2)``, at least 0: which share of half the
+            ``segment_cost`` is paid where a segment begins with the chunk, and where it ends
+            with it; None for 1 everywhere. Less than 1 at the borders of sections makes
+            segments prefer to begin and end there.
 
     Returns:
         The segments, best first; equal ones by position.
@@ -53,7 +58,9 @@ def solve_exact(
     """
     if weights is None:
         weights = np.ones(np.shape(relevance))
-    problem = Problem(relevance, weights, "weights", segment_cost, boundaries)
+    problem = Problem(
+        relevance, weights, "weights", segment_cost, boundaries, edge_costs=edge_costs
+    )
     penalty = finite_number("penalty", penalty)
     return problem.best_first(problem.solve(penalty, _cap(max_length)), penalty)
 
@@ -67,6 +74,7 @@ def solve_budget(
     segment_cost: float = 0.25,
     max_length: int | None = None,
     boundaries: Sequence[int] = (),
+    edge_costs: ArrayLike | None = None,
 ) -> list[Segment]:
     """Choose the best segments that fit a budget of text.
 
@@ -87,6 +95,7 @@ def solve_budget(
             least 0.
         max_length: The most chunks a segment may have, at least 1; None for no limit.
         boundaries: Indices at which a document starts; no segment crosses one.
+        edge_costs: As in `solve_exact`.
 
     Returns:
         The segments, best first, with their values at ``penalty``; equal ones by position.
@@ -106,6 +115,7 @@ def solve_budget(
         segment_cost=segment_cost,
         max_length=max_length,
         boundaries=boundaries,
+        edge_costs=edge_costs,
     )
     return ranking.segments(ranking.within(budget))
 
@@ -119,6 +129,7 @@ def rank_chunks(
     segment_cost: float = 0.25,
     max_length: int | None = None,
     boundaries: Sequence[int] = (),
+    edge_costs: ArrayLike | None = None,
 ) -> Ranking:
     """The order in which `solve_budget` takes chunks as the budget grows.
 
@@ -132,7 +143,15 @@ def rank_chunks(
     Raises:
         ValueError: If an argument is out of its range or not finite.
     """
-    problem = Problem(relevance, lengths, "lengths", segment_cost, boundaries, normalize=True)
+    problem = Problem(
+        relevance,
+        lengths,
+        "lengths",
+        segment_cost,
+        boundaries,
+        edge_costs=edge_costs,
+        normalize=True,
+    )
     budget = finite_number("budget", budget)
     penalty = finite_number("penalty", penalty)
     cap = _cap(max_length)
@@ -190,7 +209,11 @@ class Ranking:
             run = waiting.add(chunk, chunk + 1)
             segment = taken.joined(*run)
             # What is worth its room makes a segment that is worth enough only better.
-            better = relevance(chunk) >= self._penalty and run == (chunk, chunk + 1) != segment
+            better = (
+                relevance(chunk) >= self._penalty
+                and run == (chunk, chunk + 1) != segment
+                and self._problem.edges_are_alike
+            )
             if better or self._problem.value_of(*segment, self._penalty) >= minimum_value:
                 waiting.remove(*run)
                 taken.add(*run)

@@ -50,6 +50,7 @@ class Problem:
         segment_cost: float,
         boundaries: Sequence[int],
         *,
+        edge_costs: ArrayLike | None = None,
         normalize: bool = False,
     ) -> None:
         self.relevance = checked_values(relevance, dimensions=(1,), name="relevance")
@@ -88,6 +89,32 @@ class Problem:
         self._apart[firsts[firsts < weight.size]] = True
         self._apart[:1] = True
         self._touches[self._apart] = False
+        self._edges = None if edge_costs is None else self._checked_edges(edge_costs)
+        # Shape (relevant chunks,): those that are cheaper to begin or end on than others may be
+        # worth taking for that alone.
+        self._cheaper: NDArray[np.bool_] | None = None
+        if self._edges is not None:
+            edges = self._edges[self._places]
+            self._cheaper = (edges < edges.max(axis=0, initial=0.0)).any(axis=1)
+
+    @property
+    def edges_are_alike(self) -> bool:
+        """Whether a segment costs the same wherever it begins and ends."""
+        return self._edges is None
+
+    def _checked_edges(self, edge_costs: ArrayLike) -> Floats:
+        if not self.relevance.size:
+            edge_costs = np.empty((0, 2))
+        edges = checked_values(edge_costs, dimensions=(2,), name="edge_costs")
+        if edges.shape != (self.relevance.size, 2):
+            raise ValueError(
+                f"edge_costs must have two numbers for each of the {self.relevance.size} chunks; "
+                f"got shape {edges.shape}"
+            )
+        least = float(edges.min(initial=0.0))
+        if least < 0:
+            raise ValueError(f"edge_costs must be at least 0; got {least}")
+        return edges
 
     def _between(self, amounts: Floats) -> Floats:
         """The sum of the amounts between each relevant chunk and the one before."""
@@ -107,21 +134,26 @@ class Problem:
         if cap is None:
             penalty = max(penalty, _HARDLY_ANY)
         values = self._worth - penalty * self._weight
-        good = np.flatnonzero(values > 0)
-        if not good.size:
+        is_good = values > 0
+        if not is_good.any():
             return []
+        worth = values[is_good].sum()
+        if self._cheaper is not None:
+            is_good |= self._cheaper
+        good = np.flatnonzero(is_good)
         # Joining a good chunk to the one before costs what lies between.
-        losses = np.maximum(-values, 0.0) - self._gap_worth
+        losses = np.where(is_good, 0.0, -values) - self._gap_worth
         losses += np.where(self._apart, np.inf, penalty * self._gap_weight)
         links = _summed(losses, good)
-        seg = penalty * self.segment_cost
+        opens, closes = self._edge_amounts(penalty * self.segment_cost, self._places[good])
         if cap is None:
             touches = self._touches[good]
             touches[1:] &= good[1:] == good[:-1] + 1
-            pairs = join(values[good].tolist(), links.tolist(), touches.tolist(), seg)
+            lists = (a.tolist() for a in (values[good], links, touches, opens, closes))
+            pairs = join(*lists)
         else:
-            gaps = _summed(np.where(values > 0, 0.0, self._weight) + self._gap_weight, good)
-            worth, weight = values[good].sum(), self._weight.sum() + self._gap_weight.sum()
+            gaps = _summed(np.where(is_good, 0.0, self._weight) + self._gap_weight, good)
+            weight = self._weight.sum() + self._gap_weight.sum()
             chunks = zip(
                 in_parts(values[good], worth),
                 in_parts(self._weight[good], weight),
@@ -131,11 +163,29 @@ class Problem:
                 (links == np.inf).tolist(),
                 strict=True,
             )
-            (seg_parts,) = in_parts(np.array([seg]), worth)
-            (cost_parts,) = in_parts(np.array([self.segment_cost]), weight)
-            pairs = join_capped(list(chunks), seg_parts, cost_parts, cap)
+            open_sizes, close_sizes = self._edge_amounts(self.segment_cost, self._places[good])
+            pairs = join_capped(
+                list(chunks),
+                list(zip(in_parts(opens, worth), in_parts(open_sizes, weight), strict=True)),
+                list(zip(in_parts(closes, worth), in_parts(close_sizes, weight), strict=True)),
+                cap,
+            )
         at = self._places[good].tolist()
         return [(at[first], at[last] + 1) for first, last in pairs]
+
+    def _edge_amounts(self, cost: float, chunks: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """What of the cost of a segment is paid where it begins and ends on each of some chunks."""
+        if self._edges is None:
+            return np.full(chunks.size, cost), np.zeros(chunks.size)
+        amounts = self._edges[chunks] * (cost / 2)
+        return amounts[:, 0], amounts[:, 1]
+
+    def _cost_of(self, start: int, end: int) -> float:
+        """What a segment costs beyond its chunks."""
+        if self._edges is None:
+            return self.segment_cost
+        sides: float = self._edges.item(start, 0) + self._edges.item(end - 1, 1)
+        return self.segment_cost * sides / 2
 
     def rank(self, budget: float, penalty: float) -> list[int]:
         """Chunks by the penalty at which they enter the solution, the highest first.
@@ -179,7 +229,8 @@ class Problem:
 
         What is worth its text and a segment of its own is in the solution, whatever else is.
         """
-        alone = self._worth / (self._weight + self.segment_cost)
+        opens, closes = self._edge_amounts(self.segment_cost, self._places)
+        alone = self._worth / (self._weight + (opens + closes))
         order = np.argsort(-alone)
         # One more, since what enters at the very threshold is not looked at.
         beyond = int(np.searchsorted(np.cumsum(self._weight[order]), budget, side="right")) + 1
@@ -205,11 +256,17 @@ class Problem:
         worths = whole_numbers(np.maximum(weight * relevance, least), digits)
         # A cost beyond this keeps segments out as well as any.
         cost = round(math.ldexp(min(self.segment_cost, 2.0**60 * self.unit), digits))
+        opens = closes = [cost] * len(chunks)
+        if self._edges is not None:
+            sides = self._edges[chunks].T.tolist()
+            opens, closes = ([round(cost * share) for share in side] for side in sides)
         entries: list[float] = []
         first = 0
         for start, end in runs:
             last = first + end - start
-            entries += entry_penalties(weights[first:last], worths[first:last], cost)
+            entries += entry_penalties(
+                weights[first:last], worths[first:last], opens[first:last], closes[first:last]
+            )
             first = last
         return list(zip(entries, chunks, strict=True))
 
@@ -219,12 +276,19 @@ class Problem:
         starts, weight_of, relevance_of = self.starts, self.weights.item, self.relevance.item
 
         def density(chunk: int) -> float:
-            sides = (chunk - 1 in taken and chunk not in starts) + (
-                chunk + 1 in taken and chunk + 1 not in starts
-            )
+            before = chunk - 1 in taken and chunk not in starts
+            after = chunk + 1 in taken and chunk + 1 not in starts
             weight = weight_of(chunk)
             worth: float = weight * relevance_of(chunk)
-            cost = weight + (1 - sides) * self.segment_cost
+            if self._edges is None:
+                cost = weight + (1 - before - after) * self.segment_cost
+            elif worth == 0 and not (before and after):
+                return 0.0  # not even where an end behind it costs less
+            else:
+                edge = self._edges.item
+                sides = -edge(chunk - 1, 1) if before else edge(chunk, 0)
+                sides += -edge(chunk + 1, 0) if after else edge(chunk, 1)
+                cost = weight + sides / 2 * self.segment_cost
             if cost > 0:
                 return worth / cost
             return np.inf if cost < 0 or worth > 0 else 0.0
@@ -270,13 +334,16 @@ class Problem:
         """Relevance and cost of a solution."""
         chunks = _chunks(runs)
         worth = float((self.weights[chunks] * self.relevance[chunks]).sum())
-        return worth, self._size(chunks) + self.segment_cost * len(runs)
+        return worth, self._size(chunks) + sum(self._cost_of(*run) for run in runs)
 
     def _size(self, chunks: Iterable[int]) -> float:
         return sum(map(self.weights.item, chunks))
 
     def runs(self, chunks: Iterable[int], cap: int | None) -> list[Run]:
-        """The runs that chunks form; those longer than the cap are cut evenly."""
+        """The runs that chunks form; those longer than the cap are cut.
+
+        They are cut evenly, or where that costs least.
+        """
         runs: list[Run] = []
         for chunk in sorted(chunks):
             if runs and runs[-1][1] == chunk and chunk not in self.starts:
@@ -289,15 +356,39 @@ class Problem:
         for start, end in runs:
             count = -(-(end - start) // cap)
             cuts = [start + (end - start) * number // count for number in range(count + 1)]
+            if self._edges is not None and count > 1:
+                cuts = self._cheapest_cuts(start, end, cap)
             pieces += list(itertools.pairwise(cuts))
         return pieces
+
+    def _cheapest_cuts(self, start: int, end: int, cap: int) -> list[int]:
+        """Where a run is best cut into pieces of at most so many chunks, its ends included."""
+        # What it takes up to each place: pieces with irrelevant ends, cost, pieces; from where.
+        best: dict[int, tuple[tuple[int, float, int], int]] = {start: ((0, 0.0, 0), start)}
+        for place in range(start + 1, end + 1):
+            best[place] = min(
+                (
+                    (
+                        bare + (self.relevance[before] <= 0) + (self.relevance[place - 1] <= 0),
+                        cost + self._cost_of(before, place),
+                        count + 1,
+                    ),
+                    before,
+                )
+                for before in range(max(start, place - cap), place)
+                for (bare, cost, count), _ in (best[before],)
+            )
+        cuts = [end]
+        while cuts[-1] != start:
+            cuts.append(best[cuts[-1]][1])
+        return cuts[::-1]
 
     def value_of(self, start: int, end: int, penalty: float) -> float:
         """What a run is worth as a segment at a penalty."""
         weight, relevance = self.weights.item, self.relevance.item
         # Faster than numpy, since most segments are short.
         worth = sum(weight(chunk) * (relevance(chunk) - penalty) for chunk in range(start, end))
-        return (worth - penalty * self.segment_cost) / self.unit
+        return (worth - penalty * self._cost_of(start, end)) / self.unit
 
     def best_first(self, runs: Iterable[Run], penalty: float) -> list[Segment]:
         """The runs as segments with their values at a penalty."""

@@ -13,30 +13,31 @@ import numpy as np
 __all__ = ["entry_penalties"]
 
 
-def entry_penalties(weights: Sequence[int], worths: Sequence[int], cost: int) -> list[float]:
+def entry_penalties(
+    weights: Sequence[int], worths: Sequence[int], opens: Sequence[int], closes: Sequence[int]
+) -> list[float]:
     """For each chunk of a run, the penalty below which it is in the solution.
 
     Args:
         weights: What the chunks weigh.
         worths: Their weighted relevance.
-        cost: What a segment weighs.
+        opens: What the beginning of a segment at each weighs, twice.
+        closes: What the end of a segment at each weighs, twice.
     """
     if len(weights) == 1:
         # Rounded as below, so that equal chunks are equal wherever they stand.
-        return [2 / (2 * (weights[0] + cost) / worths[0])]
+        return [2 / ((2 * weights[0] + opens[0] + closes[0]) / worths[0])]
     # Gates that the string passes, one below the other: height, left and right end; twice
     # as wide as they are, so as to be whole.
     x = y = 0
-    gates = [(0, -cost, -cost)]
-    for weight, worth in zip(weights, worths, strict=True):
+    gates = [(0, -opens[0], -opens[0])]
+    following = [*opens[1:], 0]
+    for weight, worth, opening, close in zip(weights, worths, following, closes, strict=True):
         x += 2 * weight
         y += worth
-        if worth > 0:
-            gates.append((y, x - cost, x + cost))
-        else:
-            _, _, right = gates.pop()
-            gates.append((y, x - cost, right))
-    gates[-1] = (y, x + cost, x + cost)
+        right = x + close if worth > 0 else gates.pop()[2]
+        gates.append((y, x - opening, right))
+    gates[-1] = (y, x + closes[-1], x + closes[-1])
     relevant = iter(_taut_string(gates))
     entry = np.inf
     entries: list[float] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,31 @@ def segments_needed(
     return needed
 
 
+def edges_paid(
+    choices: NDArray[np.bool_],
+    relevance: Sequence[float],
+    *,
+    boundaries: Sequence[int],
+    edge_costs: Sequence[tuple[float, float]] | None,
+) -> NDArray[np.float64]:
+    """How many segment costs each row pays; infinitely many where one ends on what is not relevant.
+
+    A row's segments are its runs, so there is no longest one here.
+    """
+    paid = np.zeros(len(choices))
+    for index, one in enumerate(relevance):
+        left, right = (1.0, 1.0) if edge_costs is None else edge_costs[index]
+        begins, ends = choices[:, index].copy(), choices[:, index].copy()
+        if index > 0 and index not in boundaries:
+            begins &= ~choices[:, index - 1]
+        if index + 1 < len(relevance) and index + 1 not in boundaries:
+            ends &= ~choices[:, index + 1]
+        allowed = one > 0
+        paid[begins] += left / 2 if allowed else np.inf
+        paid[ends] += right / 2 if allowed else np.inf
+    return paid
+
+
 def exact_by_brute_force(
     relevance: Sequence[float],
     *,
@@ -57,10 +82,18 @@ def exact_by_brute_force(
     segment_cost: float,
     max_length: int | None,
     boundaries: Sequence[int],
+    edge_costs: Sequence[tuple[float, float]] | None = None,
 ) -> Optimum:
-    """The best of all sets of chunks."""
+    """The best of all sets of chunks; either the longest segment or the edges may be given."""
     choices = every_choice(len(relevance))
-    needed = segments_needed(choices, max_length=max_length, boundaries=boundaries)
+    needed: NDArray[Any]
+    if edge_costs is None:
+        needed = segments_needed(choices, max_length=max_length, boundaries=boundaries)
+    else:
+        assert max_length is None
+        needed = edges_paid(choices, relevance, boundaries=boundaries, edge_costs=edge_costs)
+        allowed = np.isfinite(needed)
+        choices, needed = choices[allowed], needed[allowed]
     values = np.zeros(len(choices))
     sizes = float(segment_cost) * needed
     for index, (one, weight) in enumerate(zip(relevance, weights, strict=True)):
@@ -79,6 +112,7 @@ def exact_by_last_segments(
     segment_cost: float,
     max_length: int | None,
     boundaries: Sequence[int],
+    edge_costs: Sequence[tuple[float, float]] | None = None,
 ) -> Optimum:
     """The best choice of each beginning of the input, by trying all last segments.
 
@@ -87,11 +121,18 @@ def exact_by_last_segments(
     best = [(0.0, 0.0)]  # value, and size with its sign turned
     for end in range(1, len(relevance) + 1):
         options = [best[end - 1]]
-        value, size = -segment_cost * penalty, segment_cost
+        value = size = 0.0
         for start in range(end - 1, -1, -1):
             value += weights[start] * (relevance[start] - penalty)
             size += weights[start]
-            options.append((best[start][0] + value, best[start][1] - size))
+            edges = (1.0, 1.0)
+            if edge_costs is not None:
+                edges = edge_costs[start][0], edge_costs[end - 1][1]
+            cost = segment_cost * (edges[0] + edges[1]) / 2
+            if edge_costs is None or (relevance[start] > 0 and relevance[end - 1] > 0):
+                options.append(
+                    (best[start][0] + value - cost * penalty, best[start][1] - size - cost)
+                )
             if start in boundaries or end - start == max_length:
                 break
         best.append(max(options))
@@ -107,6 +148,7 @@ def budget_by_brute_force(
     penalty: float,
     segment_cost: float,
     boundaries: Sequence[int],
+    edge_costs: Sequence[tuple[float, float]] | None = None,
 ) -> Range | None:
     """What the smallest fitting lambda chooses, and what the next smaller one adds to it.
 
@@ -118,14 +160,15 @@ def budget_by_brute_force(
         return Range(frozenset(), frozenset())
     weights = [Fraction(length * len(relevant), sum(relevant)) for length in lengths]
     choices = every_choice(len(relevance))
-    needed = segments_needed(choices, max_length=None, boundaries=boundaries).tolist()
+    paid = edges_paid(choices, relevance, boundaries=boundaries, edge_costs=edge_costs)
+    choices, needed = choices[np.isfinite(paid)], paid[np.isfinite(paid)].tolist()
     members = [frozenset(np.flatnonzero(row).tolist()) for row in choices]
     gains = [
         sum((weights[index] * Fraction(relevance[index]) for index in chosen), Fraction(0))
         for chosen in members
     ]
     sizes = [
-        sum((weights[index] for index in chosen), Fraction(segment_cost) * count)
+        sum((weights[index] for index in chosen), Fraction(segment_cost) * Fraction(count))
         for chosen, count in zip(members, needed, strict=True)
     ]
     rate = Fraction(penalty)

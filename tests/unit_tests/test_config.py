@@ -41,7 +41,7 @@ BAD: list[tuple[str, Any, str]] = [
     *_each("irrelevant_chunk_penalty", FINITE_FROM_0, (*NOT_NUMBERS, -0.1, -5e-324, -1)),
     *(
         bad
-        for name in ("lexical_credit", "min_relevance", "neighbor_credit")
+        for name in ("lexical_credit", "min_relevance", "neighbor_credit", "border_cost")
         for bad in _each(name, SHARE, (*NOT_NUMBERS, -5e-324, -1, 1.0000001, 2))
     ),
     *_each("neighbor_radius", "a whole number of at least 0 or None", (*NOT_WHOLE, -1)),

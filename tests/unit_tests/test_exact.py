@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from langchain_rse.segmentation import Segment, solve_budget, solve_exact
 from tests.unit_tests.exact_oracles import (
+    Optimum,
     budget_by_brute_force,
     exact_by_brute_force,
     exact_by_last_segments,
@@ -42,6 +43,13 @@ def _normalized(relevance: Sequence[float], lengths: Sequence[float]) -> Any:
     return np.array(lengths) / np.mean(np.array(lengths)[np.array(relevance) > 0])
 
 
+def _cost_of(segment: Segment, settings: dict[str, Any]) -> float:
+    edges = settings["edge_costs"]
+    left, right = (1, 1) if edges is None else (edges[segment.start][0], edges[segment.end - 1][1])
+    cost: float = settings["segment_cost"] * (left + right) / 2
+    return cost
+
+
 def _check(
     found: Sequence[Segment],
     relevance: Sequence[float],
@@ -57,7 +65,7 @@ def _check(
         assert not any(segment.start < border < segment.end for border in settings["boundaries"])
         inside = range(segment.start, segment.end)
         terms = [weights[index] * (relevance[index] - penalty) for index in inside]
-        terms.append(-settings["segment_cost"] * penalty)
+        terms.append(-_cost_of(segment, settings) * penalty)
         scale = max(map(abs, terms))
         assert segment.value == pytest.approx(math.fsum(terms), rel=1e-9, abs=1e-12 * scale)
     for one, other in itertools.pairwise(sorted(found)):
@@ -81,7 +89,14 @@ def exact_problems(
         "segment_cost": draw(COSTS),
         "max_length": draw(st.none() | st.integers(1, most + 2)),
         "boundaries": draw(st.lists(st.integers(0, size), max_size=4)),
+        "edge_costs": draw(st.none() | _edges(size)),
     }
+
+
+def _edges(size: int) -> st.SearchStrategy[list[tuple[float, float]]]:
+    """What of a segment's cost is paid at the sides of each chunk, mostly the whole."""
+    share = st.sampled_from([1.0, 1.0, 0.5, 0.25, 0.0])
+    return st.lists(st.tuples(share, share), min_size=size, max_size=size)
 
 
 def _problem(relevance: list[float], **others: Any) -> dict[str, Any]:
@@ -92,8 +107,14 @@ def _problem(relevance: list[float], **others: Any) -> dict[str, Any]:
         "segment_cost": 0.25,
         "max_length": None,
         "boundaries": [],
+        "edge_costs": None,
         **others,
     }
+
+
+def _optimum(problem: dict[str, Any]) -> Optimum:
+    both = problem["max_length"] is not None and problem["edge_costs"] is not None
+    return (exact_by_last_segments if both else exact_by_brute_force)(**problem)
 
 
 # A gap that costs what a new segment costs; a segment worth nothing; runs longer than the cap.
@@ -115,9 +136,9 @@ def test_exact_finds_the_best_and_of_equals_the_smallest(problem: dict[str, Any]
     found = solve_exact(**problem)
 
     _check(found, **problem)
-    expected = exact_by_brute_force(**problem)
+    expected = _optimum(problem)
     weights = problem["weights"]
-    size = sum(weights[i] for i in _chunks(found)) + problem["segment_cost"] * len(found)
+    size = sum(weights[i] for i in _chunks(found)) + sum(_cost_of(s, problem) for s in found)
     assert (sum(segment.value for segment in found), size) == expected
 
 
@@ -127,7 +148,7 @@ def test_exact_finds_the_best_where_sums_are_rounded(problem: dict[str, Any]) ->
 
     # Rounding makes near-ties; which one is found is left open, what it is worth is not.
     _check(found, **problem)
-    expected = exact_by_brute_force(**problem)
+    expected = _optimum(problem)
     value = math.fsum(segment.value for segment in found)
     assert value == pytest.approx(expected.value, rel=1e-9, abs=1e-12)
 
@@ -163,6 +184,8 @@ def test_exact_finds_the_best_of_many_chunks(
 
 @given(exact_problems(most=9))
 def test_the_two_definitions_agree(problem: dict[str, Any]) -> None:
+    if problem["edge_costs"] is not None:
+        problem["max_length"] = None
     assert exact_by_brute_force(**problem) == exact_by_last_segments(**problem)
 
 
@@ -173,9 +196,11 @@ def test_exact_solves_documents_one_by_one(problem: dict[str, Any]) -> None:
     size = len(problem["relevance"])
     limits = sorted({0, size, *problem["boundaries"]})
     alone: list[Segment] = []
+    edges = problem["edge_costs"]
     for start, end in itertools.pairwise(limits):
         part = {
             **problem,
+            "edge_costs": edges and edges[start:end],
             "relevance": problem["relevance"][start:end],
             "weights": problem["weights"][start:end],
             "boundaries": [],
@@ -229,6 +254,76 @@ def test_exact_bridges_a_bad_chunk_where_a_new_segment_costs_more() -> None:
     assert bridged == [_close_to(1, 8, 2.1 - 0.4)]
     split = solve_exact(relevance, penalty=0.2, segment_cost=0.5)
     assert split == [_close_to(1, 4, 1.1), _close_to(5, 8, 1.0)]
+
+
+def test_exact_prefers_to_begin_and_end_where_that_costs_less() -> None:
+    # Two sections of two chunks. The first and the last chunk cost 0.1 more than they bring.
+    relevance = [0.1, 0.9, 0.8, 0.1]
+    at_borders = [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+
+    plain = solve_exact(relevance, penalty=0.2, segment_cost=2.0)
+    assert plain == [_close_to(1, 3, 1.3 - 0.4)]
+    whole = solve_exact(relevance, penalty=0.2, segment_cost=2.0, edge_costs=at_borders)
+    assert whole == [_close_to(0, 4, 1.1)]
+    cheap = solve_exact(relevance, penalty=0.2, segment_cost=0.5, edge_costs=at_borders)
+    assert cheap == [_close_to(1, 3, 1.3 - 0.1)]
+
+
+def test_exact_crosses_a_gap_between_sections_less_readily_than_one_within() -> None:
+    relevance = [0.8, 0.0, 0.8]
+    whole = [[1.0, 1.0]] * 3
+    apart = [[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]]
+
+    for edge_costs, expected in [
+        (None, [_close_to(0, 3, 1.0 - 0.24)]),
+        (whole, [_close_to(0, 3, 1.0 - 0.24)]),
+        (apart, [_close_to(0, 1, 0.6 - 0.24), _close_to(2, 3, 0.6 - 0.12)]),
+    ]:
+        found = solve_exact(relevance, penalty=0.2, segment_cost=1.2, edge_costs=edge_costs)
+        assert sorted(found) == expected
+
+
+@pytest.mark.parametrize("max_length", [None, 2])
+def test_exact_adds_nothing_irrelevant_to_reach_a_border(max_length: int | None) -> None:
+    found = solve_exact(
+        [0.9, 0.0],
+        penalty=0.2,
+        weights=[1.0, 0.01],
+        segment_cost=2.0,
+        max_length=max_length,
+        edge_costs=[[0.0, 1.0], [1.0, 0.0]],
+    )
+
+    assert found == [_close_to(0, 1, 0.7 - 0.2)]
+
+
+@given(exact_problems())
+def test_edges_that_cost_all_alike_are_the_default(problem: dict[str, Any]) -> None:
+    del problem["edge_costs"]
+    ones = [[1.0, 1.0]] * len(problem["relevance"])
+
+    assert solve_exact(**problem, edge_costs=ones) == solve_exact(**problem)
+
+
+def test_budget_fills_sections_before_it_begins_others() -> None:
+    # Alone, the last chunk brings 0.55 / 1.05. The second brings 0.52 / 1, and where it ends a
+    # section, 0.52 / 0.975.
+    relevance = [0.9, 0.52, 0.0, 0.0, 0.55]
+    at_border = [[1.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
+
+    for edge_costs, expected in [(None, [(0, 1), (4, 5)]), (at_border, [(0, 2)])]:
+        found = solve_budget(
+            relevance, [10] * 5, budget=20, segment_cost=0.05, edge_costs=edge_costs
+        )
+        assert [segment[:2] for segment in found] == expected
+
+
+def test_what_is_too_long_is_cut_at_borders() -> None:
+    at_border = [[1.0, 1.0], [1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
+
+    for edge_costs, expected in [(None, [(0, 2), (2, 4)]), (at_border, [(0, 3), (3, 4)])]:
+        found = solve_budget([0.5] * 4, [1] * 4, budget=4, max_length=3, edge_costs=edge_costs)
+        assert sorted(segment[:2] for segment in found) == expected
 
 
 def test_exact_worked_value_similarities_in_a_long_document() -> None:
@@ -315,6 +410,11 @@ WRONG_LIMITS: list[tuple[str, Any]] = [
     ("boundaries", [0.5]),
     ("boundaries", [math.nan]),
     ("boundaries", [[1]]),
+    ("edge_costs", [[1.0, 1.0], [1.0, -0.1]]),
+    ("edge_costs", [[1.0, 1.0], [math.nan, 1.0]]),
+    ("edge_costs", [[1.0, 1.0]]),
+    ("edge_costs", [1.0, 1.0]),
+    ("edge_costs", [[1.0], [1.0]]),
     ("relevance", [0.1, math.nan]),
     ("relevance", [0.1, math.inf]),
     ("relevance", [math.inf, -math.inf]),
@@ -367,6 +467,7 @@ def budget_problems(
         "segment_cost": draw(COSTS | st.floats(0.01, 3)),
         "max_length": draw(st.integers(1, most)) if capped else None,
         "boundaries": draw(st.lists(st.integers(0, size), max_size=4)),
+        "edge_costs": draw(st.none() | _edges(size)),
     }
 
 
@@ -384,6 +485,9 @@ def distinct_problems(draw: st.DrawFn) -> dict[str, Any]:
         "segment_cost": draw(st.sampled_from([0.0, 0.23, 1.7])),
         "max_length": None,
         "boundaries": draw(st.lists(st.integers(0, size), max_size=4)),
+        "edge_costs": draw(
+            st.none() | st.just(generator.choice([0.0, 0.4, 1.0, 1.0], (size, 2)).tolist())
+        ),
     }
 
 
@@ -400,6 +504,7 @@ def _exact_twin(problem: dict[str, Any], penalty: float | None = None) -> list[S
         segment_cost=problem["segment_cost"] * unit,
         max_length=problem["max_length"],
         boundaries=problem["boundaries"],
+        edge_costs=problem["edge_costs"],
     )
     return [segment._replace(value=segment.value / unit) for segment in found]
 
@@ -412,6 +517,7 @@ def _budget_problem(relevance: list[float], lengths: list[int], **others: Any) -
         "segment_cost": 0.25,
         "max_length": None,
         "boundaries": [],
+        "edge_costs": None,
         **others,
     }
 
@@ -616,8 +722,10 @@ def test_the_order_of_documents_does_not_matter(
     documents = [range(start, end) for start, end in itertools.pairwise(limits)]
     random.shuffle(documents)
     order = list(itertools.chain(*documents))
+    edges = problem["edge_costs"]
     shuffled = {
         **problem,
+        "edge_costs": edges and [edges[index] for index in order],
         "relevance": [problem["relevance"][index] for index in order],
         "lengths": [problem["lengths"][index] for index in order],
         "boundaries": list(itertools.accumulate(len(document) for document in documents)),

@@ -21,11 +21,16 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from pydantic import Field
 
-from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse import RSEConfig, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse._steps import run
+from langchain_rse.docstores import as_docstore
 from langchain_rse.evaluation import Evidence, Question, aevaluate, evaluate
 from langchain_rse.headers import DocumentHeaders, LMBasedHeaders
 from langchain_rse.headers.sectioning import windows
 from langchain_rse.headers.titles import first_heading, title_of_source
+from langchain_rse.reading import read_layouts
+from langchain_rse.schema import Manifest, document_key, manifest_key
+from langchain_rse.selection import Window
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -439,6 +444,60 @@ def test_what_a_model_says_stands_in_the_headers(way: Way) -> None:
     assert segment.page_content == f"{TITLE}\n{SUMMARY}\n\n{HERONS}"
 
 
+@pytest.mark.parametrize("told_by", ["model", "metadata", "nobody"])
+def test_segments_prefer_to_end_where_a_section_does(way: Way, told_by: str) -> None:
+    index = Index(way)
+    headers = LMBasedHeaders(llm=Author(), summary=False, sections=told_by == "model")
+    parts = [herons()]
+    if told_by == "metadata":
+        parts = [
+            Document(text, metadata={"doc_id": "herons", "section": PARTS[number // 2][0]})
+            for number, text in enumerate(HERONS.split("\n\n"))
+        ]
+    index.add(headers, *parts)
+    found = {}
+    for border_cost in (1.0, 0.0):
+        # The only candidate, the second chunk, is worth 0.8, those beside it 0.4.
+        config = RSEConfig(
+            irrelevant_chunk_penalty=0.45,
+            calibration="rank",
+            lexical_credit=0.0,
+            neighbor_radius=1,
+            segment_cost=0.4,
+            border_cost=border_cost,
+        )
+        retriever = index.retriever(headers, config=config, fetch_k=1)
+        (segment,) = way.invoke(retriever, "nests of many twigs")
+        found[border_cost] = segment.page_content
+    chunk = "They build their nests of many twigs.\n\n"
+    section = "Herons nest in trees near the lake.\n\n" + chunk
+    assert found == {1.0: chunk, 0.0: chunk if told_by == "nobody" else section}
+
+
+def test_borders_are_known_across_pages_of_spans(way: Way) -> None:
+    # Sections of 256 chunks: one ends where the first page of 512 chunks does, and the last
+    # where the document does, in a page in which only that shows that there are sections.
+    index = Index(way)
+    parts = [
+        Document(f"paragraph {number:04} of the text", metadata={"doc_id": "d", "section": section})
+        for number, section in ((n, f"part {n // 256}") for n in range(600))
+    ]
+    index.add(DocumentHeaders(), *parts)
+    store, key = as_docstore(index.docstore), document_key("d")
+    (record,) = store.mget([manifest_key(key)])
+    assert record is not None
+    version = Manifest.from_document(record, key).versions[0]
+    assert version.chunks == 600
+    for window, borders in [
+        (Window(500, 512), {0, 256, 512}),
+        (Window(590, 600), {512, 600}),
+        (Window(0, 600), {0, 256, 512, 600}),
+    ]:
+        (layout,) = run(read_layouts(store, {(key, version.name): [window]})).values()
+        assert layout is not None
+        assert layout.borders == borders
+
+
 @pytest.mark.parametrize(
     ("fields", "asked"),
     [
@@ -524,7 +583,8 @@ def test_what_changed_is_asked_anew_and_the_rest_forgotten(way: Way) -> None:
     model, index = Author(), Index(way)
     index.add(LMBasedHeaders(llm=model), herons())
     index.add(LMBasedHeaders(llm=model, title_prompt="You name them."), herons())
-    assert model.asked == ["title", "summary", "title"]
+    assert sorted(model.asked[:2]) == ["summary", "title"]  # at the same time
+    assert model.asked[2:] == ["title"]
     other = Author(name="other")
     index.add(LMBasedHeaders(llm=other), Document(f"{HERONS} More.", id="herons"))
     assert sorted(other.asked) == ["summary", "title"]

@@ -11,6 +11,7 @@ from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.headers import DocumentHeaders
 from langchain_rse.inspecting import DocumentNames, inspect_document
 from langchain_rse.schema import document_key
 from tests.unit_tests import fakes
@@ -72,6 +73,23 @@ def test_a_document_and_its_chunks(stores: Stores) -> None:
     }
     assert {id_: text for c in chunks for id_, text in c["vectors"].items()} == stored
     assert [c["gap"] for c in chunks] == [False] * 3
+
+
+def test_where_sections_begin(stores: Stores) -> None:
+    indexer = RSEIndexer(
+        stores.vectorstore, stores.docstore, text_splitter=fakes.Lines(), headers=DocumentHeaders()
+    )
+    parts = [("one\ntwo", "Numbers"), ("three", "Numbers"), ("a", "Letters")]
+    indexer.add_documents(
+        [Document(text, metadata={"source": "a", "section": section}) for text, section in parts]
+    )
+    chunks = stores.inspect("a")["chunks"]
+    assert [(chunk["text"].strip(), chunk["at_border"]) for chunk in chunks] == [
+        ("one", True),
+        ("two", False),
+        ("three", False),
+        ("a", True),
+    ]
 
 
 def test_more_than_one_page_of_spans_and_batch(stores: Stores) -> None:

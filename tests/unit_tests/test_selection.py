@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,10 +30,11 @@ def _close_to(start: int, end: int, value: float) -> Any:
 
 
 class Dense(NamedTuple):
-    """A whole document: relevance of every chunk to every query, and every chunk's length."""
+    """A whole document: relevance of every chunk to every query, every chunk's length, sections."""
 
     relevance: list[list[float]]
     lengths: list[int]
+    borders: Sequence[int] = ()
 
     @property
     def candidates(self) -> list[int]:
@@ -52,6 +54,7 @@ class Dense(NamedTuple):
             lengths=np.array(
                 [n for w in windows for n in self.lengths[w.start : w.end]], dtype=int
             ),
+            borders=self.borders,
         )
 
     def values(self, config: RSEConfig) -> list[list[float]]:
@@ -82,7 +85,8 @@ def dense_documents(
         for chunk in draw(st.sets(st.integers(0, size - 1), min_size=1, max_size=8)):
             relevance[draw(st.integers(0, queries - 1))][chunk] = draw(st.integers(1, 8)) / 8
         lengths = draw(st.lists(st.integers(shortest_chunk, 12), min_size=size, max_size=size))
-        documents.append(Dense(relevance, lengths))
+        inner = draw(st.just([]) | st.lists(st.integers(1, size - 1)) if size > 1 else st.just([]))
+        documents.append(Dense(relevance, lengths, [0, *inner, size] if inner else []))
     return documents
 
 
@@ -221,6 +225,7 @@ EXACT = st.builds(
     neighbor_credit=st.sampled_from([0.0, 0.5, 1.0]),
     neighbor_radius=st.integers(0, 3),
     segment_cost=st.sampled_from([0.0, 0.1, 1.0]),
+    border_cost=st.sampled_from([0.0, 0.5, 1.0]),
     minimum_value=st.sampled_from([-1.0, 0.0, 0.5]),
 )
 
@@ -242,6 +247,11 @@ def _exact_on_whole_documents(
     relevance = np.concatenate(credited)
     lengths = np.concatenate([document.lengths for document in documents])
     starts = np.cumsum([0, *(len(document.lengths) for document in documents)])
+    edges = [
+        (chunk in document.borders, chunk + 1 in document.borders)
+        for document in documents
+        for chunk in range(len(document.lengths))
+    ]
     placed = []
     for start, end, value in solve_exact(
         relevance,
@@ -250,6 +260,7 @@ def _exact_on_whole_documents(
         segment_cost=config.by_scores().segment_cost,
         max_length=config.max_length,
         boundaries=starts.tolist(),
+        edge_costs=np.where(edges, config.border_cost, 1.0) if any(map(any, edges)) else None,
     ):
         document = int(np.searchsorted(starts, start, side="right")) - 1
         placed.append((document, start - int(starts[document]), end - int(starts[document]), value))
@@ -279,9 +290,11 @@ def test_exact_equals_solving_whole_documents(
     )
     values = [one.segment.value for one in chosen]
     assert values == sorted(values, reverse=True)
-    cost = config.irrelevant_chunk_penalty * config.by_scores().segment_cost
-    for _, segment, of_chunks in chosen:
+    for document, segment, of_chunks in chosen:
         assert len(of_chunks) == segment.end - segment.start
+        edges = [end in documents[document].borders for end in segment[:2]]
+        share = sum(config.border_cost if at_border else 1 for at_border in edges) / 2
+        cost = config.irrelevant_chunk_penalty * config.by_scores().segment_cost * share
         assert sum(of_chunks) - cost == pytest.approx(segment.value)
 
 
