@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-__all__ = ["HOLE", "Gap", "Placement", "align", "fold"]
+__all__ = ["HOLE", "Gap", "Placement", "align", "content_from", "fold"]
 
 # What stands in a chunk for something that a tokenizer does not know.
 _HOLES = ("[UNK]", "<unk>", "\ufffd", "\u2047")
@@ -73,6 +73,12 @@ _FOLDED = _Folded()
 def fold(text: str) -> str:
     """The letters and digits of a text, without case, accents and ligatures."""
     return text.translate(_FOLDED)
+
+
+def content_from(text: str, place: int) -> int:
+    """The first letter or digit at or after a place; the length of the text if there is none."""
+    found = _CONTENT.search(text, place)
+    return found.start() if found else len(text)
 
 
 class _Piece(NamedTuple):
@@ -175,8 +181,7 @@ class _AsItIs(_Form):
     @override
     def content_from(self, place: int) -> int:
         if self._content < place:
-            found = _CONTENT.search(self.text, place)
-            self._content = found.start() if found else len(self.text)
+            self._content = content_from(self.text, place)
         return self._content
 
     @override
