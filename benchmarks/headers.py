@@ -166,7 +166,6 @@ def write_up_borders(
         f"{count:,} in {folder.name}" for folder, (count, _) in zip(folders, measured, strict=True)
     )
     yield from (
-        "",
         "## Borders of sections",
         "",
         f'Sections begin at lines such as "Item 7." and "Note 3": {counts}. All with headers, in',

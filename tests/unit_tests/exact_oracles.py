@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+_ROUNDING = 1e-13
+
 
 class Optimum(NamedTuple):
     """What the best choice is worth, and the smallest size of one that is worth as much.
@@ -153,7 +155,7 @@ def budget_by_brute_force(
     """What the smallest fitting lambda chooses, and what the next smaller one adds to it.
 
     Computed with fractions, so that ties are ties. None where chunks may be in or out
-    without any difference, so that the solution of some lambda is left open.
+    without any difference but rounding, so that the solution of some lambda is left open.
     """
     relevant = [length for one, length in zip(relevance, lengths, strict=True) if one > 0]
     if not relevant:
@@ -175,6 +177,8 @@ def budget_by_brute_force(
     while True:
         values = [gain - rate * size for gain, size in zip(gains, sizes, strict=True)]
         best = max(values)
+        if any(0 < best - value < _ROUNDING for value in values):
+            return None
         ties = [place for place, value in enumerate(values) if value == best]
         smallest = min(sizes[place] for place in ties)
         solutions = [place for place in ties if sizes[place] == smallest]
