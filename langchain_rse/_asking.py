@@ -6,21 +6,31 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from langchain_rse._steps import Steps, call, within
 
-__all__ = ["Attempt", "Failure", "UnusableAnswerError", "ask", "attempts", "json_values", "text_of"]
+__all__ = [
+    "Attempt",
+    "Failure",
+    "UnusableAnswerError",
+    "ask",
+    "attempts",
+    "read_objects",
+    "text_of",
+    "without_thoughts",
+]
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+B = TypeVar("B", bound=BaseModel)
 
 Attempt = tuple[Runnable[Any, Any], str]
 """What to ask, and its instructions."""
@@ -28,6 +38,11 @@ Attempt = tuple[Runnable[Any, Any], str]
 # Long enough to tell what is wrong; an answer that cannot be read may be quoted in full.
 _LONGEST_REASON = 500
 _OPENING = re.compile(r"[\[{]")
+_END_OF_THOUGHTS = re.compile(r"</think(?:ing)?>")
+_THOUGHTS = re.compile(rf"(?s)^.*{_END_OF_THOUGHTS.pattern}")
+# What stands in front of a value in an array.
+_WITHIN_ARRAY = re.compile(r"(?:\[|[}\]]\s*,)\s*\Z")
+_LOOKED_BACK = 100
 
 
 class UnusableAnswerError(ValueError):
@@ -128,17 +143,85 @@ def text_of(answer: object) -> object:
     return str(answer.text) if isinstance(answer, BaseMessage) else answer
 
 
-def json_values(text: str) -> Iterator[object]:
-    """The outermost JSON objects and arrays in a text, whatever stands around them."""
+def without_thoughts(text: str) -> str:
+    """What stands behind a model's thoughts, which end with ``</think>``."""
+    return _THOUGHTS.sub("", text)
+
+
+def read_objects(answer: object, form: TypeAdapter[list[B]], *, key: str, name: str) -> list[B]:
+    """The objects of one kind that an answer lists.
+
+    Args:
+        answer: A message or string that holds JSON, or what JSON stands for: a model, a dict
+            or a list. The objects may stand in a list, in an object under any name, or, if it
+            is one, alone. Of several such, the last counts: what comes before may be a draft.
+            Thoughts are no part of the answer, nor is a list that was cut off.
+        form: A list of the objects.
+        key: A field that every object has.
+        name: What an object is called, for errors.
+
+    Returns:
+        The objects, none if the list is empty.
+
+    Raises:
+        UnusableAnswerError: If there is no such list, or an object in it has another form.
+    """
+    value = text_of(answer)
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    values = _answered(value) if isinstance(value, str) else [value]
+    listed = [entries for each in values if (entries := _entries(each, key)) is not None]
+    if not listed:
+        raise UnusableAnswerError(f"the answer holds no {name}s: {value!r}")
+    try:
+        return form.validate_python(listed[-1])
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        place = ".".join(map(str, wrong["loc"]))
+        raise UnusableAnswerError(f"{name} {place} of the answer: {wrong['msg']}") from error
+
+
+def _entries(value: object, key: str) -> list[Any] | None:
+    """The list of objects that a JSON value is, or holds under any one name."""
+    if isinstance(value, dict):
+        if key in value:
+            return [value]
+        lists = [item for item in value.values() if _is_list(item)]
+        return lists[0] if len(lists) == 1 else None
+    return value if _is_list(value) else None
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
+
+def _answered(text: str) -> list[object]:
+    """The JSON objects and arrays of an answer; not those of its thoughts."""
+    found = list(_json_values(text))
+    # What an answer quotes ends no thoughts.
+    ends = [
+        tag.start()
+        for tag in _END_OF_THOUGHTS.finditer(text)
+        if not any(start < tag.start() < end for start, end, _ in found)
+    ]
+    return [value for start, _, value in found if start > max(ends, default=-1)]
+
+
+def _json_values(text: str) -> Iterator[tuple[int, int, object]]:
+    """The outermost JSON objects and arrays in a text, whatever stands around them.
+
+    Each with its place. Those in an array that cannot be read are left out.
+    """
     # Models write line breaks in strings, which strict JSON forbids.
     decoder = json.JSONDecoder(strict=False)
     position = 0
     while opening := _OPENING.search(text, position):
-        position = opening.start() + 1
+        position = start = opening.start() + 1
         try:
-            value, position = decoder.raw_decode(text, opening.start())
+            value, position = decoder.raw_decode(text, start - 1)
         except ValueError:
             continue
         except RecursionError:  # no answer is nested so deeply, and each level would be tried
             return
-        yield value
+        if not _WITHIN_ARRAY.search(text, max(0, start - _LOOKED_BACK), start - 1):
+            yield start - 1, position, value

@@ -91,14 +91,14 @@ class _Piece(NamedTuple):
             unknown tokens between it and the one nearer.
         anchor: The longest; empty if nothing survives.
         after: Fragments after it, in the same way.
-        opens: There is a hole before all of them.
+        opens: The number of unknown tokens before all of them.
         closes: There is one after them.
     """
 
     before: Sequence[tuple[str, int]]
     anchor: str
     after: Sequence[tuple[str, int]]
-    opens: bool = False
+    opens: int = 0
     closes: bool = False
 
     @property
@@ -172,7 +172,7 @@ class _Form(ABC):
 class _AsItIs(_Form):
     def __init__(self, text: str) -> None:
         self.text = text
-        self._content = -1
+        self._without = range(0)
 
     @override
     def piece(self, chunk: str) -> _Piece:
@@ -180,9 +180,9 @@ class _AsItIs(_Form):
 
     @override
     def content_from(self, place: int) -> int:
-        if self._content < place:
-            self._content = content_from(self.text, place)
-        return self._content
+        if place not in self._without:
+            self._without = range(place, content_from(self.text, place))
+        return self._without.stop
 
     @override
     def source(self, start: int, end: int, chunk: str) -> tuple[int, int]:
@@ -241,7 +241,7 @@ class _Translated(_Form):
         fragments = [part.translate(self._table) for part in _HOLE.split(chunk)]
         found = [number for number, fragment in enumerate(fragments) if fragment]
         if not found:
-            return _Piece((), "", (), opens=True, closes=True)
+            return _Piece((), "", (), opens=len(fragments) - 1, closes=True)
         longest = max(range(len(found)), key=lambda number: len(fragments[found[number]]))
         tokens = [after - before for before, after in itertools.pairwise(found)]
         words = [fragments[number] for number in found]
@@ -249,7 +249,7 @@ class _Translated(_Form):
             list(zip(words[:longest][::-1], tokens[:longest][::-1], strict=True)),
             words[longest],
             list(zip(words[longest + 1 :], tokens[longest:], strict=True)),
-            opens=not fragments[0],
+            opens=found[0],
             closes=not fragments[-1],
         )
 
@@ -377,13 +377,30 @@ def _align(form: _Form, chunks: Sequence[str]) -> Placement | int:
 
     Repeated text has several places for a chunk. The backward pass finds the last place
     that leaves room for all later chunks; within it, the forward pass takes the place that
-    continues the text, and otherwise the one that overlaps it least.
+    continues the text, and otherwise the one that overlaps it least. What is found inside of
+    what is covered already, and ahead of it as well, is taken to lie ahead, unless less of
+    the text is lost where all such chunks lie inside.
     """
-    text = form.text
     pieces = [form.piece(chunk) for chunk in chunks]
-    latest = _latest(text, pieces)
+    latest = _latest(form.text, pieces)
     if isinstance(latest, int):
         return latest
+    ahead = _forward(form, chunks, pieces, latest, ahead=True)
+    if isinstance(ahead, int) or not ahead.lost:
+        return ahead
+    inside = _forward(form, chunks, pieces, latest, ahead=False)
+    return ahead if isinstance(inside, int) or inside.lost >= ahead.lost else inside
+
+
+def _forward(
+    form: _Form,
+    chunks: Sequence[str],
+    pieces: Sequence[_Piece],
+    latest: Sequence[int],
+    *,
+    ahead: bool,
+) -> Placement | int:
+    """Place one piece after the other, each not after its last place; see `_align`."""
     places: list[tuple[int, int] | None] = []
     gaps: dict[int, Gap] = {}
     reached = before = lost = 0
@@ -393,19 +410,33 @@ def _align(form: _Form, chunks: Sequence[str]) -> Placement | int:
             places.append(None)
             after_hole = after_hole or piece.closes
             continue
-        after_hole = after_hole or piece.opens
-        place = _next(form, piece, reached, (before, last))
+        after_hole = after_hole or piece.opens > 0
+        place = _next(form, piece, reached, (before, last), ahead=ahead)
         if place is None:
             return number
-        before, end = place
-        if before > reached and not after_hole:
-            lost += _add_gap(gaps, number, form, reached, before)
+        start, end = place
+        if start > reached and not after_hole:
+            lost += _add_gap(gaps, number, form, reached, start)
         reached = max(reached, end)
-        places.append(form.source(before, end, chunks[number]))
+        places.append(form.source(start, end, chunks[number]))
+        _draw_back(places, pieces)
+        before = max(before, start - _HOLE_REACHES[0] * piece.opens)
         after_hole = piece.closes
     if not after_hole:
-        lost += _add_gap(gaps, len(pieces), form, reached, len(text))
+        lost += _add_gap(gaps, len(pieces), form, reached, len(form.text))
     return Placement(places, gaps, lost)
+
+
+def _draw_back(places: list[tuple[int, int] | None], pieces: Sequence[_Piece]) -> None:
+    """Let pieces that open with something unknown begin no later than the last one."""
+    start = places[-1][0] if places[-1] else 0
+    for number in range(len(places) - 2, -1, -1):
+        place = places[number]
+        if place is None:
+            continue
+        if place[0] <= start or not pieces[number].opens:
+            break
+        places[number] = start, place[1]
 
 
 def _latest(text: str, pieces: Sequence[_Piece]) -> list[int] | int:
@@ -413,18 +444,23 @@ def _latest(text: str, pieces: Sequence[_Piece]) -> list[int] | int:
     latest = [0] * len(pieces)
     bound = len(text)
     for number in range(len(pieces) - 1, -1, -1):
-        if pieces[number].anchor:
-            places = (_last(text, pieces[number], (0, bound), reach) for reach in _HOLE_REACHES)
-            place = next(filter(None, places), None)
-            if place is None:
-                return number
-            bound = place[0]
+        piece = pieces[number]
         latest[number] = bound
+        if piece.anchor:
+            for reach in _HOLE_REACHES:
+                # What is unknown may begin before the next piece, and what is known after it.
+                place = _last(text, piece, (0, bound + reach * piece.opens), reach)
+                if place is not None:
+                    break
+            else:
+                return number
+            latest[number] = place[0]
+            bound = min(bound, place[0])
     return latest
 
 
 def _next(
-    form: _Form, piece: _Piece, reached: int, bounds: tuple[int, int]
+    form: _Form, piece: _Piece, reached: int, bounds: tuple[int, int], *, ahead: bool
 ) -> tuple[int, int] | None:
     """Where a piece lies.
 
@@ -433,13 +469,21 @@ def _next(
         piece: The piece.
         reached: Up to where the text is covered.
         bounds: Where the piece before starts; the last place of this one.
+        ahead: Whether it rather leaves a gap than lies inside of what is covered.
     """
     text, (least, last) = form.text, bounds
-    for reach in _HOLE_REACHES if piece.is_whole else (0, *_HOLE_REACHES):
-        place = _first(text, piece, (reached, min(form.content_from(reached), last)), reach)
+    following = reached, min(form.content_from(reached), last)
+    reaches = _HOLE_REACHES if piece.is_whole else (0, *_HOLE_REACHES)
+    for reach in reaches[:-1]:
+        # With unknown words, text that goes on is likelier than text that is there twice without.
+        place = _first(text, piece, following, reach)
+        if place is not None:
+            return place
+    for reach in reaches:
+        place = _first(text, piece, following, reach) if reach == reaches[-1] else None
         if place is None:
             place = _last(text, piece, (least, min(reached - 1, last)), reach)
-            if place is None or place[1] <= reached <= last:
+            if place is None or (ahead and place[1] <= reached <= last):
                 place = _first(text, piece, (reached, last), reach) or place
         if place is not None:
             return place

@@ -26,6 +26,7 @@ from langchain_rse.adopting.opening import open_store
 from langchain_rse.docstores import SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import Evidence, Question, Tuning, evaluate, load_questions, tune
+from langchain_rse.headers import DocumentHeaders
 from langchain_rse.indexing import RSEIndexer
 from langchain_rse.inspecting import DocumentNames, InspectedChunk, Inspection, inspect_document
 from langchain_rse.retrievers import RSERetriever
@@ -57,6 +58,7 @@ _SEGMENTS = 2
 _LINES_SHOWN = 3
 _GAPS_SHOWN = 10
 _CHARACTERS_SHOWN = 200
+_SETTINGS = "settings.json"
 _BUDGETS = (4_000, 8_000, 16_000)
 
 KnowledgeBase = Annotated[
@@ -109,8 +111,21 @@ def index(
         ),
     ],
     kb: KnowledgeBase,
+    *,
+    headers: Annotated[
+        bool | None,
+        typer.Option(
+            "--headers/--no-headers",
+            help="Embed the document's title, which is the name of its file, in front of each "
+            "chunk. The knowledge base keeps to it; what is in it already changes when it is "
+            "indexed again. Default: as before, at first without.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Add files to a knowledge base; those that have changed are replaced."""
+    if headers is not None:
+        _remember(kb, headers=headers)
     retriever, _, embeddings = _open(kb)
     reader = _Reader()
     ids = _add(retriever, reader.read(paths))
@@ -133,12 +148,20 @@ def query(
         int, typer.Option(min=0, help="At most this many characters in all.")
     ] = 16_000,
     *,
+    include_header: Annotated[
+        bool,
+        typer.Option(
+            "--include-header", help="Put the document's header above each segment, if it has one."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ask a knowledge base."""
     _require(kb)
     retriever = _open(kb).retriever
-    segments = retriever.invoke(question, k=k, max_context_length=max_context_length)
+    segments = retriever.invoke(
+        question, k=k, max_context_length=max_context_length, include_header=include_header
+    )
     if as_json:
         fields = [
             {"id": s.id, "page_content": s.page_content, "metadata": s.metadata} for s in segments
@@ -387,8 +410,31 @@ def _open(kb: Path) -> _Opened:
         ),
     )
     docstore = SQLDocStore(f"sqlite:///{(kb / 'chunks.db').as_posix()}")
-    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore)
+    headers = DocumentHeaders() if _has_headers(kb) else None
+    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore, headers=headers)
     return _Opened(retriever, vectorstore, embeddings)
+
+
+def _remember(kb: Path, *, headers: bool) -> None:
+    """Take down how a knowledge base is indexed."""
+    kb.mkdir(parents=True, exist_ok=True)
+    (kb / _SETTINGS).write_text(json.dumps({"headers": headers}), encoding="utf-8")
+
+
+def _has_headers(kb: Path) -> bool:
+    """Whether chunks are embedded with headers."""
+    file = kb / _SETTINGS
+    if not file.exists():
+        return False
+    try:
+        return bool(json.loads(file.read_bytes())["headers"])
+    except (ValueError, LookupError, TypeError) as error:
+        errors.print(
+            f"{file} cannot be read. Write it anew: {_command()} index PATH... --kb {kb} with "
+            "--headers or --no-headers, as before",
+            soft_wrap=True,
+        )
+        raise typer.Exit(2) from error
 
 
 def _add(retriever: RSERetriever, documents: Sequence[Document] | Iterator[Document]) -> list[str]:
@@ -498,8 +544,11 @@ def _show_segment(segment: Document, *, full: bool) -> None:
         f"{pages} · score {metadata['relevance_score']:.2f}"
     )
     parts: list[RenderableType] = []
-    place = 0
-    for chunk in metadata["rse"]["chunks"]:
+    chunks = metadata["rse"]["chunks"]
+    place = len(segment.page_content) - sum(chunk["length"] for chunk in chunks)
+    if place:
+        parts.append(Text(segment.page_content[:place].rstrip(), style="italic"))
+    for chunk in chunks:
         what = "filled in" if chunk.get("filled") else f"rank {chunk['rank'] + 1}"
         parts.append(Rule(Text(f"chunk {chunk['index']} · {what}", style="dim"), style="dim"))
         text = segment.page_content[place : place + chunk["length"]]

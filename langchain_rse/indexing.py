@@ -11,6 +11,7 @@ from collections.abc import (
     AsyncIterable,
     AsyncIterator,
     Callable,
+    Collection,
     Iterable,
     Iterator,
     Mapping,
@@ -32,9 +33,18 @@ from langchain_rse.along import check_rules, out_of_order, rules_to_store, with_
 from langchain_rse.docstores import as_docstore, encode_json
 from langchain_rse.embedding_limits import find_limit
 from langchain_rse.headers import DocumentHeaders, LMBasedHeaders
-from langchain_rse.headers.documents import Headings, Run
-from langchain_rse.schema import DOC_ID, UNENCODABLE, Rule, Version, digest, text_digest
+from langchain_rse.headers.documents import Fit, Headings, Run
+from langchain_rse.schema import (
+    DOC_ID,
+    UNENCODABLE,
+    Rule,
+    Version,
+    digest,
+    text_digest,
+    with_header,
+)
 from langchain_rse.splitting import Span, Splitter, SplittingError, split_spans
+from langchain_rse.tokens import TokenSplitter
 from langchain_rse.writing import Changing, Prepared, Writer, split_metadata
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
@@ -82,7 +92,9 @@ class RSEIndexer:
             the text (``docs/splitters.md`` has a table); `default_text_splitter` if None.
         batch_size: Chunks in one call of a store or of the embedding model, at least 1.
         headers: What is embedded in front of each chunk, see `langchain_rse.headers`; None for
-            nothing.
+            nothing. A `langchain_rse.tokens.TokenSplitter` leaves room for them: where a chunk and
+            its header have more tokens than it allows, the document is split into smaller chunks.
+            Headers that would take more than half of a chunk are cut to that, with a warning.
         document_separator: What stands between the parts of one document, such as the
             pages of a PDF.
         changing: For fields of metadata that change along a document, such as ``page``, what a
@@ -275,6 +287,7 @@ class RSEIndexer:
             progress_bar(None, unit="answers", title="Headers", show=asks) as answered,
         ):
             heading = None if headers is None else headers.start(self.docstore, answered)
+            cut: set[str] = set()
             while (source := (yield from feed.next())) is not None:
                 if source.doc_id in seen:
                     if source.id_from_text:
@@ -292,7 +305,7 @@ class RSEIndexer:
                 else:
                     # Only a new id shows that the parts before it are complete.
                     if characters >= _CHARACTERS_AHEAD or len(ahead) >= _DOCUMENTS_AHEAD:
-                        yield from self._add_batch(ahead, heading)
+                        yield from self._add_batch(ahead, heading, cut)
                         disordered += self._disordered(ahead)
                         advance(sum(len(source.parts) for source in ahead))
                         ahead, characters = [], 0
@@ -300,12 +313,13 @@ class RSEIndexer:
                     ahead.append(source)
                 characters += len(source.parts[0].page_content)
             if ahead:
-                yield from self._add_batch(ahead, heading)
+                yield from self._add_batch(ahead, heading, cut)
                 disordered += self._disordered(ahead)
                 advance(sum(len(source.parts) for source in ahead))
         if heading:
             heading.finish()
         _warn_of_disorder(disordered)
+        _warn_of_cut_headers(cut)
         if self._limit is not None:
             self._limit.warn(stacklevel=4)
         if repeated:
@@ -323,14 +337,49 @@ class RSEIndexer:
             if found:
                 yield f"document {source.doc_id!r}: {', '.join(found)}"
 
-    def _add_batch(self, sources: Sequence[_Source], heading: Run | None) -> Steps[None]:
+    def _add_batch(
+        self, sources: Sequence[_Source], heading: Run | None, cut: set[str]
+    ) -> Steps[None]:
         prepared = yield from compute(lambda: [self._prepare(source) for source in sources])
         if heading:
-            headings = yield from heading.headings(prepared)
-            prepared = list(map(_with_headings, prepared, headings))
+            headed = yield from heading.headings(prepared, self._fit(sources, cut))
+            prepared = list(itertools.starmap(_with_headings, headed))
         yield from self._writer.write(prepared)
 
-    def _prepare(self, source: _Source) -> _SplitDocument:
+    def _fit(self, sources: Sequence[_Source], cut: set[str]) -> Fit[_SplitDocument]:
+        """Makes chunks so small that they fit in with their headers, where tokens are counted.
+
+        Args:
+            sources: The documents.
+            cut: Gets the ids of those of which a header was cut.
+        """
+        splitter = self.text_splitter
+        if not isinstance(splitter, TokenSplitter):
+            return lambda document, headings: (document, headings)
+        by_id = {source.doc_id: source for source in sources}
+        reserves: dict[str, int] = {}
+
+        def fit(
+            document: _SplitDocument, headings: Headings
+        ) -> tuple[_SplitDocument, Headings | None]:
+            doc_id, text = document.doc_id, document.text
+            most = splitter.most_of_header(text)
+            shortened = {header: splitter.shortened(header, most) for header in headings.chunks}
+            chunks = [shortened[header] for header in headings.chunks]
+            lacking = splitter.lacking(text, zip(chunks, document.spans, strict=True))
+            if not lacking:
+                if any(header != kept for header, kept in shortened.items()):
+                    cut.add(doc_id)
+                return document, headings._replace(chunks=chunks)
+            longest = max(splitter.count(with_header(header, "")) for header in set(chunks))
+            # Tokens may be others where header and chunk meet: then one more round, or two.
+            reserves[doc_id] = max(longest, reserves.get(doc_id, 0) + lacking)
+            smaller = splitter.with_reserve(reserves[doc_id])
+            return self._prepare(by_id[doc_id], smaller), None
+
+        return fit
+
+    def _prepare(self, source: _Source, splitter: Splitter | None = None) -> _SplitDocument:
         parts = source.parts
         text = self.document_separator.join(part.page_content for part in parts)
         metadata = f"metadata of document {source.doc_id!r}"
@@ -340,7 +389,7 @@ class RSEIndexer:
         if text and not text.isspace():
             try:
                 with during(f"splitting document {source.doc_id!r}"):
-                    spans = split_spans(text, self.text_splitter)
+                    spans = split_spans(text, splitter or self.text_splitter)
             except SplittingError as error:
                 raise SplittingError(f"document {source.doc_id!r}: {error}") from error
         else:
@@ -468,6 +517,20 @@ def _warn_of_disorder(disordered: Sequence[str]) -> None:
         + ". They were joined as they came, and segments reach across such places. Add each part "
         "once and in order, as a loader gives them, not split before; if they are of different "
         "files, give each file an id of its own (ids= or metadata['doc_id'])",
+        stacklevel=3,
+    )
+
+
+def _warn_of_cut_headers(cut: Collection[str]) -> None:
+    """Warn of headers that left too little room for text, given the ids of their documents."""
+    if not cut:
+        return
+    named = ", ".join(map(repr, sorted(cut)[:_NAMED]))
+    warnings.warn(
+        f"headers of {len(cut)} document(s) ({named}{', ...' if len(cut) > _NAMED else ''}) have "
+        "more than half of the tokens that a chunk may have, and were cut to that. Name less in "
+        "the template of the headers, or raise tokens_per_chunk of the splitter, if the embedding "
+        "model reads more",
         stacklevel=3,
     )
 

@@ -7,10 +7,11 @@ count without the special tokens that the model adds. `TokenSplitter` cuts the t
 from __future__ import annotations
 
 import bisect
+import copy
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
@@ -18,6 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from langchain_text_splitters import TextSplitter
 from typing_extensions import Self, override
 
+from langchain_rse.schema import UNENCODABLE, with_header
 from langchain_rse.splitting import Span, SplittingError
 
 __all__ = ["TokenEncoder", "TokenSplitter"]
@@ -32,7 +34,6 @@ _SENTENCE_END = re.compile(r"[.!?…。｡！？؟۔।][\"'”’»)\]]*\Z")  #
 _SENTENCE_END_LENGTH = 4
 # Characters of white space that are looked at on the other side of a bound.
 _WIDEST_BREAK = 8
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 # How good a place is to cut, worst first.
 _WORD, _LINE, _SENTENCE, _PARAGRAPH = range(1, 5)
@@ -68,7 +69,8 @@ class TokenSplitter(TextSplitter):
     than a chunk. Characters, with their accents, are never cut. Every chunk is counted as it
     will be embedded, on its own: with what it overlaps, and the tokens that the model adds.
 
-    Give it to an `RSEIndexer` or `RSERetriever` as ``text_splitter``. Made with
+    Give it to an `RSEIndexer` or `RSERetriever` as ``text_splitter``. With ``headers``, the
+    chunks of a document are so much shorter that each fits in with its header. Made with
     `from_huggingface_tokenizer`, `from_tiktoken` or `from_tiktoken_encoder`.
 
     Time is linear in the text, and so is memory, for the chunks only.
@@ -79,9 +81,10 @@ class TokenSplitter(TextSplitter):
             included: what the model reads at once. At least 1.
         chunk_overlap: The most tokens of the text in front of a chunk that are embedded with
             it, at least 0. The chunk's own span does not have them.
-        reserve: Tokens to leave free for what is put in front of the embedded text, such as a
-            header (`count` counts them) or a model's prompt; or a function that is called with
-            each text and returns their number.
+        reserve: Tokens to leave free for what others put in front of the embedded text, such as
+            a model's prompt (`count` counts them); or a function that is called with each text
+            and returns their number. The ``headers`` of an `RSEIndexer` or `RSERetriever` need
+            none.
         whole_words: Whether to cut at good places; if False, each chunk has as many tokens as
             it may have.
 
@@ -239,8 +242,8 @@ class TokenSplitter(TextSplitter):
         """Split a text into spans that tile it.
 
         Args:
-            text: The text, any Unicode. An empty one has no spans. Lone surrogates count as
-                U+FFFD does.
+            text: The text, any Unicode. An empty one has no spans. NUL and lone surrogates
+                count as U+FFFD does, which is embedded in their place.
 
         Returns:
             The spans; the embedded text of each is the exact slice, from up to
@@ -250,11 +253,10 @@ class TokenSplitter(TextSplitter):
             SplittingError: If a single character has more tokens than a chunk may have.
             ValueError: If ``reserve`` is a function and leaves no room for this text.
         """
-        reserve = self.reserve(text) if callable(self.reserve) else self.reserve
         cutter = _Cutter(
             text=_encodable(text),
             encoder=self.encoder,
-            room=self._room(reserve),
+            room=self._room(self._reserve_for(text)),
             chunk_overlap=self.chunk_overlap,
             whole_words=self.whole_words,
         )
@@ -265,6 +267,54 @@ class TokenSplitter(TextSplitter):
             spans.append(Span(end, chunk.end, text[chunk.embedded_start : chunk.end]))
             end, overlap_start = chunk.end, chunk.overlap_start
         return spans
+
+    def with_reserve(self, tokens: int) -> Self:
+        """A splitter like this one that leaves so many more tokens free."""
+        other = copy.copy(self)
+        other.reserve = lambda text: self._reserve_for(text) + tokens
+        return other
+
+    def most_of_header(self, text: str) -> int:
+        """The most tokens of a header for this text: half of what its chunks have of their own."""
+        return (self._room(self._reserve_for(text)) - self.chunk_overlap) // 2
+
+    def shortened(self, header: str, most: int) -> str:
+        """The beginning of a header that has at most so many tokens; nothing if none has.
+
+        Args:
+            header: The header.
+            most: The most tokens, with the empty line that separates it from the chunk.
+        """
+        shorter = header
+        for room in range(most, 0, -1):
+            if self.count(with_header(shorter, "")) <= most:
+                return shorter
+            cutter = _Cutter(_encodable(header), self.encoder, room, 0, whole_words=True)
+            try:
+                shorter = header[: cutter.next(0, 0).end].rstrip()
+            except SplittingError:  # a character has more tokens
+                break
+        return ""
+
+    def lacking(self, text: str, embedded: Iterable[tuple[str, Span]]) -> int:
+        """How many tokens too long a chunk of a text is with its header, the first that is.
+
+        Args:
+            text: The text.
+            embedded: Its chunks with their headers.
+
+        Returns:
+            The number of tokens, 0 if no chunk is too long.
+        """
+        room = self._room(self._reserve_for(text))
+        for header, span in embedded:
+            excess = self.count(with_header(header, span.embedded_text)) - room
+            if excess > 0:
+                return excess
+        return 0
+
+    def _reserve_for(self, text: str) -> int:
+        return self.reserve(text) if callable(self.reserve) else self.reserve
 
     def _room(self, reserve: object) -> int:
         """How many tokens of the text a chunk may have, overlap included."""
@@ -420,8 +470,8 @@ class _Cutter:
 
 
 def _encodable(text: str) -> str:
-    """The text without lone surrogates, which no tokenizer takes, of the same length."""
-    return _SURROGATE.sub("\ufffd", text)
+    """The text as it will be embedded, without what no tokenizer takes; of the same length."""
+    return UNENCODABLE.sub("\ufffd", text)
 
 
 @dataclass

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter
 
-from langchain_rse._asking import UnusableAnswerError, json_values, text_of
+from langchain_rse._asking import UnusableAnswerError, read_objects, text_of, without_thoughts
 from langchain_rse.headers.titles import one_line
 
 __all__ = ["Sections", "read_line", "read_sections"]
@@ -17,7 +16,6 @@ __all__ = ["Sections", "read_line", "read_sections"]
 LONGEST_TITLE = 200
 LONGEST_SENTENCE = 500
 
-_THOUGHTS = re.compile(r"(?s)^.*</think(?:ing)?>")
 _LABEL = re.compile(r"^(?:document |section )?(?:title|summary)\s*:\s*", re.IGNORECASE)
 _AROUND = "\"'`*#_\u201c\u201d\u2018\u2019 \t"
 _REFUSAL = re.compile(
@@ -53,7 +51,7 @@ def read_line(answer: object, longest: int) -> str:
     text = text_of(answer)
     if not isinstance(text, str):
         raise UnusableAnswerError(f"the answer is no text: {answer!r}")
-    lines = [line.strip() for line in _THOUGHTS.sub("", text).splitlines() if line.strip()]
+    lines = [line.strip() for line in without_thoughts(text).splitlines() if line.strip()]
     if len(lines) != 1:
         kind = f"has {len(lines)} lines instead of one" if lines else "is empty"
         raise UnusableAnswerError(f"the answer {kind}: {text!r}")
@@ -77,19 +75,7 @@ def read_sections(answer: object, first: int, last: int) -> list[tuple[int, str]
         UnusableAnswerError: If there are none, a title is no heading, or a section begins
             outside of the lines.
     """
-    value = text_of(answer)
-    if isinstance(value, BaseModel):
-        value = value.model_dump()
-    found = json_values(_THOUGHTS.sub("", value)) if isinstance(value, str) else [value]
-    listed = [entries for each in found if (entries := _entries(each)) is not None]
-    if not listed:
-        raise UnusableAnswerError(f"the answer holds no sections: {answer!r}")
-    try:
-        starts = _LIST.validate_python(listed[-1])  # what comes before may be a draft
-    except ValidationError as error:
-        wrong = error.errors(include_url=False)[0]
-        place = ".".join(map(str, wrong["loc"]))
-        raise UnusableAnswerError(f"section {place} of the answer: {wrong['msg']}") from error
+    starts = read_objects(answer, _LIST, key="first_line", name="section")
     return tiled([(start.first_line, start.title) for start in starts], first, last)
 
 
@@ -108,15 +94,3 @@ def tiled(starts: Sequence[tuple[int, str]], first: int, last: int) -> list[tupl
         titles.setdefault(line, read_line(title, LONGEST_TITLE))
     (_, title), *others = titles.items()
     return [(first, title), *others]
-
-
-def _entries(value: Any) -> list[Any] | None:  # noqa: ANN401 - of any JSON
-    """The list of sections that a JSON value is, or holds under any one name."""
-    if isinstance(value, dict):
-        if "first_line" in value:
-            return [value]
-        lists = [item for item in value.values() if isinstance(item, list)]
-        value = lists[0] if len(lists) == 1 else None
-    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-        return value
-    return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
@@ -16,7 +16,7 @@ from langchain_rse._templates import Piece, fill, parse
 from langchain_rse.headers.titles import first_heading, one_line, title_of_source
 from langchain_rse.splitting import Span
 
-__all__ = ["DocumentHeaders", "Headed", "Headings", "Outline", "Run", "Section"]
+__all__ = ["DocumentHeaders", "Fit", "Headed", "Headings", "Outline", "Run", "Section"]
 
 
 class Headed(Protocol):
@@ -59,10 +59,12 @@ class Headings(NamedTuple):
     chunks: Sequence[str]
     borders: Sequence[int] = ()
 
-    @property
-    def longest(self) -> str:
-        """The longest header of a chunk, in characters: what an embedding limit has to hold."""
-        return max(self.chunks, key=len, default="")
+
+H = TypeVar("H", bound=Headed)
+
+Fit = Callable[[H, Headings], tuple[H, Headings | None]]
+"""From a document and its headers to both as they may stay; or to the document in smaller chunks
+and None, where they do not fit in together."""
 
 
 class Section(NamedTuple):
@@ -304,14 +306,18 @@ class Run:
     def __init__(self, headers: DocumentHeaders) -> None:
         self._headers = headers
 
-    def headings(self, documents: Sequence[Headed]) -> Steps[list[Headings]]:
-        """The headers of some of the documents."""
-        return compute(
-            lambda: [
-                self._headers.rendered(document, self._headers.outline(document))
-                for document in documents
-            ]
-        )
+    def headings(self, documents: Sequence[H], fit: Fit[H]) -> Steps[list[tuple[H, Headings]]]:
+        """Some of the documents with their headers, made again as long as they do not fit."""
+        headers = self._headers
+
+        def headed(document: H) -> tuple[H, Headings]:
+            while True:
+                headings = headers.rendered(document, headers.outline(document))
+                document, fitting = fit(document, headings)
+                if fitting is not None:
+                    return document, fitting
+
+        return compute(lambda: list(map(headed, documents)))
 
     def finish(self) -> None:
         """Say what went wrong."""

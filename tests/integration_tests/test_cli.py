@@ -117,6 +117,56 @@ def test_index_and_query_files(run: Run, tmp_path: Path) -> None:
     assert segment["page_content"] == "Lions sleep too."
 
 
+def test_a_knowledge_base_keeps_to_its_headers(run: Run, tmp_path: Path) -> None:
+    for name, text in {
+        "grey_heron": "It nests in trees.",
+        "barn owl": "It nests in barns.",
+    }.items():
+        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
+    heron, owl = tmp_path / "grey_heron.txt", tmp_path / "barn owl.txt"
+
+    def embedded(name: str) -> str:
+        shown = run("inspect", name, "--kb", "kb", "--json")
+        assert shown.returncode == 0, shown.stderr
+        (chunk,) = json.loads(shown.stdout)["chunks"]
+        (vector,) = chunk["vectors"].values()
+        return str(vector)
+
+    result = run("index", heron, "--kb", "kb", "--headers")
+    assert result.returncode == 0, result.stderr
+    assert "embedded 1 new chunks" in run("index", owl, "--kb", "kb").stdout
+    assert embedded("grey_heron.txt") == "grey heron\n\nIt nests in trees."
+    assert embedded("barn owl.txt") == "barn owl\n\nIt nests in barns."
+    assert "embedded 0 new chunks" in run("index", heron, owl, "--kb", "kb").stdout
+    assert "grey heron" in run("inspect", "grey_heron.txt", "--kb", "kb").stdout
+
+    asked = ("query", "heron", "--kb", "kb", "--k", 1)
+    (segment,) = json.loads(run(*asked, "--json").stdout)
+    assert segment["page_content"] == "It nests in trees."
+    (segment,) = json.loads(run(*asked, "--json", "--include-header").stdout)
+    assert segment["page_content"] == "grey heron\n\nIt nests in trees."
+    shown = run(*asked, "--include-header").stdout
+    lines = [line.strip("│ \n") for line in shown.splitlines()]
+    assert lines.index("grey heron") < lines.index("It nests in trees.")
+
+    # Only what is indexed again changes.
+    assert "embedded 1 new chunks" in run("index", owl, "--kb", "kb", "--no-headers").stdout
+    assert embedded("barn owl.txt") == "It nests in barns."
+    assert embedded("grey_heron.txt") == "grey heron\n\nIt nests in trees."
+    assert "embedded 1 new chunks" in run("index", heron, "--kb", "kb").stdout
+
+
+def test_settings_that_cannot_be_read_are_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "cats.txt").write_text("Cats sleep.", encoding="utf-8")
+    (tmp_path / "kb").mkdir()
+    (tmp_path / "kb" / "settings.json").write_text("[", encoding="utf-8")
+    result = run("index", "cats.txt", "--kb", "kb")
+    assert result.returncode == 2
+    assert "settings.json cannot be read. Write it anew" in result.stderr
+    result = run("index", "cats.txt", "--kb", "kb", "--no-headers")
+    assert result.returncode == 0, result.stderr
+
+
 def test_unreadable_files_are_named_and_the_rest_is_indexed(run: Run, tmp_path: Path) -> None:
     (tmp_path / "good.txt").write_text("Cats sleep.", encoding="utf-8")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")

@@ -11,9 +11,11 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSEIndexer, SQLDocStore
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.candidates import Found, recognize
+from langchain_rse.headers import DocumentHeaders
 from tests.unit_tests import fakes
 
 Way = fakes.Way
@@ -107,6 +109,26 @@ class LexicalSuite:
     def test_the_name_of_a_document_counts(self, way: Way, store: SQLDocStore, doc_id: str) -> None:
         way.add(indexer(store), [document("other", "revenue"), document(doc_id, "revenue")])
         assert places(search(way, store, "revenue of Acme in 2023"))[0] == (doc_id, 0)
+
+    def test_words_of_a_header_find_its_chunks(self, way: Way, store: SQLDocStore) -> None:
+        retriever = RSERetriever(
+            vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+            docstore=store,
+            text_splitter=fakes.Lines(),
+            headers=DocumentHeaders(),
+            hybrid=1.0,  # by words alone
+            config=fakes.PLAIN,
+        )
+        parts = [
+            document("a", "one two", title="Herons", section="Nests"),
+            document("a", "three four", title="Herons", section="Zebrafinch"),
+        ]
+        way.add(retriever, [*parts, document("b", "five", title="Owls")])
+        ((chunk, _),) = search(way, store, "zebrafinch")
+        assert chunk.page_content == "Herons\nZebrafinch\n\nthree four"  # as a reranker sees it
+        (segment,) = way.invoke(retriever, "zebrafinch")
+        assert segment.page_content == "three four"
+        assert segment.metadata["doc_id"] == "a"
 
     def test_rare_words_count_more(self, way: Way, store: SQLDocStore) -> None:
         common = [f"common words number{n}" for n in range(30)]

@@ -279,7 +279,7 @@ _UNUSABLE = [
     (json.dumps([YES, {"is_relevant": True}]), "judgment 1.explanation of the answer: Field"),
     (json.dumps([{**YES, "is_relevant": "maybe"}, NO]), "judgment 0.is_relevant of the answer"),
     (json.dumps([True, False]), "holds no judgments"),
-    (json.dumps([YES, NO])[:-10], "judgments, not 2"),
+    (json.dumps([YES, NO])[:-10], "holds no judgments"),
     ("[" * 100_000, "holds no judgments"),
 ]
 

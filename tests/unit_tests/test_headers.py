@@ -811,6 +811,8 @@ FIRST = '{"title": "A", "first_line": 0}'
         ('[{"title": "A\\nB", "first_line": 0}]', None),
         ('[{"title": "A"}]', None),
         ("[]", None),
+        (f"[{FIRST}, {FIRST}", None),
+        (f"<think>[{FIRST}]</think>None.", None),
         ('["A"]', None),
         ("{", None),
         ("There are two sections.", None),

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryByteStore
@@ -93,6 +93,11 @@ def sentence_transformers(bert: Any) -> Any:
         )
 
 
+_COSTS = "It cost $1,234.50 in fiscal 2018, i.e. 3.5% more; costs rose 12%. "
+
+
+# Words that are not known, between sentences that are there several times.
+@example(text=f"{_COSTS * 2}שלום עולם! مرحبا بالعالم. {_COSTS * 2}", size=47, share=0)
 @given(text=TEXTS, size=st.integers(8, 64), share=st.sampled_from([0, 0.125, 0.5]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_splitter_by_the_tokens_of_an_embedding_model(
@@ -238,6 +243,25 @@ def test_the_experimental_splitter_for_markdown() -> None:
         "Intro.", "# Guide", "## Setup", "```python", "## Use", "# Last",
     ]  # fmt: skip
     assert spans[3].metadata == {"part": "Guide", "section": "Setup", "Code": "python"}
+
+
+def test_a_code_fence_that_is_not_closed() -> None:
+    """The experimental splitter drops all that follows: text of some length is not let go."""
+    splitter = ExperimentalMarkdownSyntaxTextSplitter(HEADINGS)
+    short = "# Guide\n\nNone.\n\n```python\nx = 1\n"
+    assert [short[span.start : span.end] for span in split_spans(short, splitter)] == [short]
+
+    with pytest.raises(
+        SplittingError, match=r"left 1\d\d letters and digits .* after the 1 it ret"
+    ):
+        split_spans(short + "one two\n" * 20, splitter)
+
+    closed = f"{short}{'one two' * 20}\n```\n"
+    spans = split_spans(closed, splitter)
+    assert [closed[span.start : span.end] for span in spans] == [
+        "# Guide\n\nNone.\n\n",
+        closed[closed.index("```") :],
+    ]
 
 
 @given(
