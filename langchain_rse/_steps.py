@@ -110,6 +110,7 @@ def run(steps: Steps[T]) -> T:
             except BaseException as error:  # noqa: BLE001 - the generator decides
                 pending = steps.throw(error)
             else:
+                del pending  # its arguments are not needed any more, and may be large
                 pending = steps.send(result)
     except StopIteration as stop:
         value: T = stop.value
@@ -126,6 +127,7 @@ async def arun(steps: Steps[T]) -> T:
             except BaseException as error:  # noqa: BLE001 - the generator decides
                 pending = steps.throw(error)
             else:
+                del pending
                 pending = steps.send(result)
     except StopIteration as stop:
         value: T = stop.value

@@ -45,7 +45,7 @@ from langchain_rse.schema import (
 )
 from langchain_rse.splitting import Span, Splitter, SplittingError, split_spans
 from langchain_rse.tokens import TokenSplitter
-from langchain_rse.writing import Changing, Prepared, Writer, split_metadata
+from langchain_rse.writing import Changing, Prepared, Spans, Writer, split_metadata
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
 
@@ -421,7 +421,7 @@ class RSEIndexer:
             doc_id=source.doc_id,
             version=Version(name, len(spans)),
             length=len(text),
-            spans=spans,
+            spans=Spans.of(spans),
             metadata=shared,
             text=text,
             part_starts=part_starts,
@@ -467,22 +467,21 @@ class _SplitDocument(Prepared):
 
     @override
     def text_of(self, index: int) -> str:
-        span = self.spans[index]
-        return self.text[span.start : span.end]
+        return self.text[self.spans.starts[index] : self.spans.ends[index]]
 
     @override
     def changing(self, index: int) -> tuple[Changing, Changing] | None:
-        if not (self.part_metadata or self.spans[index].metadata):
+        if not (self.part_metadata or self.spans.metadata[index]):
             return None
         first, last = self._parts_of(index)
         return self._metadata_of(first, index), self._metadata_of(last, index)
 
     @override
     def within(self, index: int) -> Sequence[tuple[int, Changing]]:
-        if not (self.part_metadata or self.spans[index].metadata):
+        if not (self.part_metadata or self.spans.metadata[index]):
             return ()
         first, last = self._parts_of(index)
-        start = self.spans[index].start
+        start = self.spans.starts[index]
         return [
             (self.part_starts[part] - start, self._metadata_of(part, index))
             for part in range(first + 1, last + 1)
@@ -491,7 +490,7 @@ class _SplitDocument(Prepared):
     def _parts_of(self, index: int) -> tuple[int, int]:
         """The parts in which a span has its first and last character but white space."""
         text = self.text_of(index)
-        start = self.spans[index].start
+        start = self.spans.starts[index]
         first = start + len(text) - len(text.lstrip() or text)
         last = start + len(text.rstrip() or text) - 1
         return self._part_at(first), self._part_at(last)
@@ -499,7 +498,7 @@ class _SplitDocument(Prepared):
     def _metadata_of(self, part: int, index: int) -> Changing:
         """What holds in a part, as far as a span reaches into it."""
         of_part = self.part_metadata[part] if self.part_metadata else {}
-        return {**of_part, **self.spans[index].metadata}
+        return {**of_part, **self.spans.metadata[index]}
 
     def _part_at(self, place: int) -> int:
         return bisect.bisect_right(self.part_starts, place) - 1

@@ -46,6 +46,7 @@ __all__ = [
     "document_key",
     "judgment_of",
     "manifest_key",
+    "new_document",
     "simple_metadata",
     "spans_key",
     "text_digest",
@@ -211,6 +212,16 @@ def vector_id(key: str, version: str, index: int) -> str:
     digits = hashlib.sha1(name, usedforsecurity=False).hexdigest()
     variant = "89ab"[int(digits[16], 16) % 4]
     return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
+
+
+def new_document(page_content: str, metadata: dict[str, Any], **more: str) -> Document:
+    """A Document, as its constructor makes it."""
+    # What the constructors of Document and its bases come down to, in less than half the time:
+    # documents are indexed chunk by chunk.
+    document = Document.__new__(Document)
+    fields = {"page_content": page_content, "metadata": metadata, **more}
+    Document.__pydantic_validator__.validate_python(fields, self_instance=document)
+    return document
 
 
 def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,12 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
+from typing_extensions import override
 
 from langchain_rse._steps import Steps, call, compute, during
 from langchain_rse.docstores import encode_json
@@ -27,6 +28,7 @@ from langchain_rse.schema import (
     SPANS_PER_PAGE,
     START_INDEX,
     UNENCODABLE,
+    VERSION,
     WITHIN,
     CorruptRecordError,
     Manifest,
@@ -35,20 +37,69 @@ from langchain_rse.schema import (
     adopted_key,
     answers_key,
     chunk_key,
-    chunk_metadata,
     document_key,
     manifest_key,
+    new_document,
+    simple_metadata,
     spans_key,
+    vector_id,
     with_header,
 )
 from langchain_rse.splitting import Span
 
-__all__ = ["Changing", "Prepared", "Writer", "batches", "split_metadata"]
+__all__ = ["Changing", "Prepared", "Spans", "Writer", "batches", "split_metadata"]
 
 T = TypeVar("T")
 
 Changing = Mapping[str, Any]
 """Metadata that changes along a document, at one place."""
+
+
+@dataclass(frozen=True)
+class Spans(Sequence[Span]):
+    """Spans, column by column.
+
+    Documents are read ahead, so that their spans are most of what the garbage collector would
+    have to look at: it does so with named tuples, but not with tuples of numbers and strings.
+
+    Attributes:
+        starts: Their first characters.
+        ends: The characters after the last.
+        embedded_texts: What is embedded for them.
+        metadata: What the splitter says of them.
+    """
+
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    embedded_texts: tuple[str, ...]
+    metadata: tuple[Mapping[str, Any], ...]
+
+    @classmethod
+    def of(cls, spans: Sequence[Span]) -> Spans:
+        """The columns of spans."""
+        return cls(*zip(*spans, strict=True)) if spans else cls((), (), (), ())
+
+    @override
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Span: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Span]: ...
+
+    @override
+    def __getitem__(self, index: int | slice) -> Span | list[Span]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        return Span(
+            self.starts[index], self.ends[index], self.embedded_texts[index], self.metadata[index]
+        )
+
+    @override
+    def __iter__(self) -> Iterator[Span]:
+        return map(Span, self.starts, self.ends, self.embedded_texts, self.metadata)
 
 
 @dataclass(frozen=True)
@@ -71,7 +122,7 @@ class Prepared(ABC):
     doc_id: str
     version: Version
     length: int
-    spans: Sequence[Span]
+    spans: Spans
     metadata: Mapping[str, Any]
     gaps: frozenset[int] = field(default=frozenset(), kw_only=True)
     rules: Mapping[str, Rule] = field(default_factory=dict, kw_only=True)
@@ -98,54 +149,56 @@ class Prepared(ABC):
 
     def records(self) -> Iterator[tuple[str, Document]]:
         """The docstore's records: chunks, then pages of spans."""
-        name = self.version.name
-        for index, span in enumerate(self.spans):
+        key, name = self.key, self.version.name
+        for index in range(len(self.spans)):
             if index not in self.gaps:
-                yield (
-                    chunk_key(self.key, name, index),
-                    Document(
-                        page_content=self.text_of(index),
-                        metadata=self._record_metadata(index, span),
-                    ),
-                )
+                metadata = self._record_metadata(index)
+                yield chunk_key(key, name, index), new_document(self.text_of(index), metadata)
         for page in range(self.version.pages):
             first = page * SPANS_PER_PAGE
-            some = self.spans[first : first + SPANS_PER_PAGE]
-            metadata = {"cuts": [*(span.start for span in some), some[-1].end]}
-            gaps = [number for number in range(len(some)) if first + number in self.gaps]
+            inside = slice(first, first + SPANS_PER_PAGE)
+            starts = self.spans.starts[inside]
+            metadata = {"cuts": [*starts, self.spans.ends[inside][-1]]}
+            gaps = [number for number in range(len(starts)) if first + number in self.gaps]
             if gaps:
                 metadata["gaps"] = gaps
             # Those of the page's cuts; the last is the next page's first as well.
-            inside = slice(
-                bisect.bisect_left(self.borders, first),
-                bisect.bisect_right(self.borders, first + len(some)),
-            )
-            if self.borders[inside]:
-                metadata["borders"] = [border - first for border in self.borders[inside]]
+            borders = self.borders[
+                bisect.bisect_left(self.borders, first) : bisect.bisect_right(
+                    self.borders, first + len(starts)
+                )
+            ]
+            if borders:
+                metadata["borders"] = [border - first for border in borders]
             yield spans_key(self.key, name, page), Document(page_content="", metadata=metadata)
 
     def vectors(self) -> Iterator[Document]:
         """What the vector store gets: header and embedded text, with simple metadata."""
-        for index, span in enumerate(self.spans):
-            record = self._record_metadata(index, span)
-            metadata = {
-                name: _encodable(value) if isinstance(value, str) else value
-                for name, value in chunk_metadata(self.metadata, record, self.version.name).items()
-            }
-            text = _encodable(with_header(self.header_of(index), span.embedded_text))
-            yield Document(id=metadata[CHUNK_ID], page_content=text, metadata=metadata)
+        key, name = self.key, self.version.name
+        shared = _simple_and_encodable(self.metadata)
+        for index, embedded_text in enumerate(self.spans.embedded_texts):
+            simple = shared
+            if (changing := self.changing(index)) is not None:
+                simple = _simple_and_encodable({**self.metadata, **changing[0]})
+            vector = vector_id(key, name, index)
+            metadata = {**simple, **self._place_of(index), CHUNK_ID: vector, VERSION: name}
+            text = _encodable(with_header(self.header_of(index), embedded_text))
+            yield new_document(text, metadata, id=vector)
 
     def header_of(self, index: int) -> str:
         """What is embedded in front of a chunk; empty for nothing."""
         return self.chunk_headers[index] if self.chunk_headers else ""
 
-    def _record_metadata(self, index: int, span: Span) -> dict[str, Any]:
-        metadata: dict[str, Any] = {
+    def _place_of(self, index: int) -> dict[str, Any]:
+        return {
             DOC_ID: self.doc_id,
             CHUNK_INDEX: index,
-            START_INDEX: span.start,
-            END_INDEX: span.end,
+            START_INDEX: self.spans.starts[index],
+            END_INDEX: self.spans.ends[index],
         }
+
+    def _record_metadata(self, index: int) -> dict[str, Any]:
+        metadata = self._place_of(index)
         if (changing := self.changing(index)) is not None:
             metadata[FIRST], metadata[LAST] = changing
         if within := self.within(index):
@@ -272,23 +325,31 @@ class Writer:
     def set_records(self, records: Iterable[tuple[str, Document]]) -> Steps[None]:
         """Write records to the docstore."""
         with during("writing to the docstore"):
-            for some in batches(records, self.batch_size):
-                yield from call(self.docstore.mset, self.docstore.amset, some)
+            # Nothing here keeps a batch: else it were there until the next one is made, and the
+            # garbage collector looked at twice as much.
+            for writing in map(self._set_batch, batches(records, self.batch_size)):
+                yield from writing
+
+    def _set_batch(self, records: list[tuple[str, Document]]) -> Steps[None]:
+        return call(self.docstore.mset, self.docstore.amset, records)
 
     def _add_vectors(self, vectors: Iterable[Document]) -> Steps[None]:
+        with during(f"adding vectors to {type(self.vectorstore).__name__}"):
+            for adding in map(self._add_batch, batches(vectors, self.batch_size)):
+                yield from adding
+
+    def _add_batch(self, vectors: list[Document]) -> Steps[None]:
         store = self.vectorstore
-        with during(f"adding vectors to {type(store).__name__}"):
-            for some in batches(vectors, self.batch_size):
-                if self._limit is not None:
-                    texts = [document.page_content for document in some]
-                    yield from compute(self._limit.look_at, texts)
-                ids = [str(document.id) for document in some]
-                kept = yield from call(store.add_documents, store.aadd_documents, some, ids=ids)
-                if kept and list(kept) != ids:  # some return nothing at all
-                    raise ValueError(
-                        f"{type(store).__name__} did not keep the ids it was given, so its vectors "
-                        "could never be replaced or deleted; use a store that does"
-                    )
+        if self._limit is not None:
+            texts = [document.page_content for document in vectors]
+            yield from compute(self._limit.look_at, texts)
+        ids = [str(document.id) for document in vectors]
+        kept = yield from call(store.add_documents, store.aadd_documents, vectors, ids=ids)
+        if kept and list(kept) != ids:  # some return nothing at all
+            raise ValueError(
+                f"{type(store).__name__} did not keep the ids it was given, so its vectors "
+                "could never be replaced or deleted; use a store that does"
+            )
 
     def _delete_vectors(self, vectors: Iterable[str], *, to_add: bool = False) -> Steps[None]:
         """Delete those of the vectors that are there: after a crash, it may be some of them.
@@ -376,9 +437,21 @@ def _encodable(text: str) -> str:
 
     Lone surrogates have no encoding, PostgreSQL has no NUL. The docstore keeps both.
     """
-    if text.isascii() and "\0" not in text:  # most are, and this is told at once
-        return text
+    # Few have such characters, and looking for them one by one takes ten times as long.
+    try:
+        if b"\0" not in text.encode():
+            return text
+    except UnicodeEncodeError:
+        pass
     return UNENCODABLE.sub("\ufffd", text)
+
+
+def _simple_and_encodable(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that every vector store takes, as it takes them."""
+    return {
+        name: _encodable(value) if isinstance(value, str) else value
+        for name, value in simple_metadata(metadata).items()
+    }
 
 
 def split_metadata(
@@ -411,5 +484,4 @@ def split_metadata(
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """Lists of so many items; the last may be shorter."""
     iterator = iter(items)
-    while batch := list(itertools.islice(iterator, size)):
-        yield batch
+    return iter(lambda: list(itertools.islice(iterator, size)), [])

@@ -29,7 +29,7 @@ from langchain_rse.schema import (
     vectors_key,
 )
 from langchain_rse.splitting import Span
-from langchain_rse.writing import Changing, Prepared, batches, split_metadata
+from langchain_rse.writing import Changing, Prepared, Spans, batches, split_metadata
 
 __all__ = ["AdoptedDocument", "Assembly", "left_out"]
 
@@ -163,7 +163,7 @@ class Assembly:
             doc_id=self.doc_id,
             version=Version(name, len(parts), adopted=count),
             length=bounds[-1],
-            spans=[Span(a, b, "") for a, b in itertools.pairwise(bounds)],
+            spans=Spans.of([Span(a, b, "") for a, b in itertools.pairwise(bounds)]),
             metadata=shared,
             gaps=frozenset(gaps),
             texts=texts,

@@ -343,8 +343,8 @@ class LexicalSuite:
         way.add(indexer(store), [document("a", "zulu")])
         [key] = [key for key in store.yield_keys() if key.endswith("/0") and "spans" not in key]
         rows: list[Any] = [
-            {"key": key, "value": '{"page_content": "changed"}'},
-            {"key": None, "value": "x"},
+            (key, '{"page_content": "changed"}'),
+            (None, "x"),
         ]
         with pytest.raises(sa.exc.SQLAlchemyError):
             store._run(store._set, rows, write=True)
@@ -355,7 +355,7 @@ class LexicalSuite:
         index = indexer(store)
         way.add(index, [document("a", "zulu")])
         [key] = [key for key in store.yield_keys() if key.endswith("/0") and "spans" not in key]
-        store._run(store._set, [{"key": key, "value": "not JSON"}], write=True)
+        store._run(store._set, [(key, "not JSON")], write=True)
         assert search(way, store, "zulu") == []
         way.delete(index, ["a"])
         way.add(index, [document("a", "zulu")])

@@ -372,7 +372,7 @@ def test_errors_say_during_which_step(way: Way) -> None:
     assert isinstance(store, SQLDocStore)
     store._run(
         store._set,
-        [{"key": key, "value": "no JSON"} for key in store.yield_keys(prefix="manifest/")],
+        [(key, "no JSON") for key in store.yield_keys(prefix="manifest/")],
         write=True,
     )
     with pytest.raises(ValueError, match="manifest/") as caught:
