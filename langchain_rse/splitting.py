@@ -31,6 +31,7 @@ _DROPPED = 100
 _DROPPED_SHARE = 0.1
 # With this, splitters for Markdown and HTML join the parts of a section.
 _SEAM = "  \n"
+_MARKDOWN_HEADING = re.compile(r"(?m)^[ \t]*#{1,6}[ \t].*$")
 # What a line of a heading may begin with, of HTML.
 _TAGS_AT_END = re.compile(r"(?:<[A-Za-z][^<>]*>\s*)+\Z")
 
@@ -296,11 +297,16 @@ def _check_dropped(
 ) -> None:
     """Refuse a splitter that leaves out text that it does not put into metadata either."""
     dropped = 0
+    moves_headings = any(chunk.metadata for chunk in chunks)
     for number, gap in placement.gaps.items():
         content = fold(gap.content)
-        if number < len(chunks):
-            for heading in _headings(chunks[number]):
-                content = content.replace(heading, "", 1)
+        headings = _headings(chunks[number]) if number < len(chunks) else []
+        if moves_headings:
+            # Those that nothing stands under, so that no chunk has them in its metadata.
+            line = text.rfind("\n", 0, gap.start) + 1
+            headings += map(fold, _MARKDOWN_HEADING.findall(text, line, gap.end))
+        for heading in headings:
+            content = content.replace(heading, "", 1)
         dropped += len(content)
         if len(content) > _DROPPED:
             before = f"before chunk {chunks[number].number} of" if number < len(chunks) else "after"

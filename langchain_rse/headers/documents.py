@@ -52,7 +52,8 @@ class Headings(NamedTuple):
     Attributes:
         document: What stands above its segments, if that is asked for.
         chunks: What is embedded in front of each chunk.
-        borders: Where sections begin and end, as numbers of chunks; none if there is but one.
+        borders: Where sections begin and end, as numbers of chunks; none if there is but one,
+            or if each chunk is one.
     """
 
     document: str
@@ -98,10 +99,14 @@ class Outline(NamedTuple):
 
     @property
     def borders(self) -> list[int]:
-        """Where sections begin and end, as numbers of chunks; none if there is but one."""
-        if len(self.sections) < 2:  # noqa: PLR2004
+        """Where sections begin and end, as numbers of chunks.
+
+        None if there is but one section, or if each chunk is one: that tells no place from others.
+        """
+        chunks = self.sections[-1].end if self.sections else 0
+        if not 1 < len(self.sections) < chunks:
             return []
-        return [*(section.start for section in self.sections), self.sections[-1].end]
+        return [*(section.start for section in self.sections), chunks]
 
 
 def _names(names: Any) -> Any:  # noqa: ANN401 - anything may be given

@@ -90,6 +90,14 @@ def test_where_sections_begin(stores: Stores) -> None:
         ("three", False),
         ("a", True),
     ]
+    # Where each chunk is a section, that says nothing.
+    indexer.add_documents(
+        [
+            Document(text, metadata={"source": "b", "section": section})
+            for text, section in parts[1:]
+        ]
+    )
+    assert [chunk["at_border"] for chunk in stores.inspect("b")["chunks"]] == [False, False]
 
 
 def test_more_than_one_page_of_spans_and_batch(stores: Stores) -> None:

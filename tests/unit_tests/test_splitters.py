@@ -280,6 +280,21 @@ def test_markdown_full_of_repeats_is_tiled(lines: list[str], strip_headers: bool
     _assert_tiled(text, _split(text, splitter))
 
 
+def test_headings_with_nothing_under_them_are_no_lost_text() -> None:
+    # As in a list of options; more than 100 letters in one place and in all.
+    options = "".join(f"### `--option-number-{number}`\n\n" for number in range(20))
+    text = f"# Options\n\nThere are some.\n\n{options}## More\n\nAnd so on.\n\n{options}"
+    levels = [("#", "Header 1"), ("##", "Header 2"), ("###", "Header 3")]
+
+    spans = split_spans(text, MarkdownHeaderTextSplitter(levels))
+
+    assert "".join(text[span.start : span.end] for span in spans) == text
+    assert [dict(span.metadata) for span in spans] == [
+        {"Header 1": "Options"},
+        {"Header 1": "Options", "Header 2": "More"},
+    ]
+
+
 def test_the_headings_of_a_segment_are_in_its_metadata(way: fakes.Way) -> None:
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
