@@ -410,10 +410,12 @@ class RSEIndexer:
             spans = [span._replace(metadata=here) for span, here in zip(spans, said, strict=True)]
             shared, changing = _apart(shared, changing or [{} for _ in parts], said)
         rules = rules_to_store(self.changing, itertools.chain(shared, *changing, *said))
+        read = text_digest(text)
+        described = list(_describe(text, spans))
         name = digest(
             _FORMAT,
-            text_digest(text),
-            *_describe(text, spans),
+            read.name,
+            *described,
             encode_json([shared, changing, part_starts, *([rules] if rules else [])], metadata),
             *([encode_json(said, metadata)] if said else []),
         )
@@ -427,11 +429,16 @@ class RSEIndexer:
             part_starts=part_starts,
             part_metadata=changing,
             rules=rules,
+            encodable=read.encodable and len(described) == 1,
         )
 
 
 def _describe(text: str, spans: Sequence[Span]) -> Iterator[str]:
-    """Strings that tell spans of a text from all others; embedded text that is in it, by place."""
+    """Strings that tell spans of a text from all others.
+
+    The first has the places of spans, and of embedded text that is in the text there; each
+    that is not is a string of its own.
+    """
     inside = [text.startswith(span.embedded_text, span.start) for span in spans]
     yield ",".join(
         f"{span.start}:{len(span.embedded_text)}" if is_inside else str(span.start)

@@ -97,6 +97,7 @@ UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 """Characters that some database or model cannot take."""
 
 _CHUNK_KEY = re.compile(r"([^/]+)/([^/]+)/([0-9]+)")
+_VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10").bytes
 
 
@@ -127,12 +128,31 @@ def digest(*parts: str) -> str:
     return state.hexdigest()
 
 
-def text_digest(text: str) -> str:
+class TextDigest(NamedTuple):
+    """What is known of a text when all of it was read.
+
+    Attributes:
+        name: Its digest.
+        encodable: Whether it has none of the characters that some store cannot take.
+    """
+
+    name: str
+    encodable: bool
+
+
+def text_digest(text: str) -> TextDigest:
     """A digest of one string, however long, that needs no second copy of it."""
     state = hashlib.blake2b(digest_size=16)
+    encodable = "\0" not in text
     for start in range(0, len(text), _BLOCK):
-        state.update(text[start : start + _BLOCK].encode("utf-8", "surrogatepass"))
-    return state.hexdigest()
+        block = text[start : start + _BLOCK]
+        try:
+            encoded = block.encode()
+        except UnicodeEncodeError:
+            encodable = False
+            encoded = block.encode("utf-8", "surrogatepass")
+        state.update(encoded)
+    return TextDigest(state.hexdigest(), encodable)
 
 
 @functools.lru_cache(maxsize=4096)  # a query asks for the same few again and again
@@ -208,10 +228,18 @@ def vector_of(document: Document) -> str | None:
 def vector_id(key: str, version: str, index: int) -> str:
     """The id of a chunk in the vector store: a UUID, the one form that all of them accept."""
     # What uuid.uuid5 gives, in a third of the time: each chunk and each candidate needs one.
-    name = _VECTOR_NAMESPACE + chunk_key(key, version, index).encode()
-    digits = hashlib.sha1(name, usedforsecurity=False).hexdigest()
-    variant = "89ab"[int(digits[16], 16) % 4]
+    state = _state_of(key, version).copy()
+    state.update(b"%d" % index)
+    digits = state.hexdigest()
+    variant = _VARIANTS[digits[16]]
     return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
+
+
+@functools.lru_cache(maxsize=256)
+def _state_of(key: str, version: str) -> hashlib._Hash:
+    """What the ids of all chunks of a version begin with, digested; not to be changed."""
+    name = _VECTOR_NAMESPACE + chunk_key(key, version, 0)[:-1].encode()
+    return hashlib.sha1(name, usedforsecurity=False)
 
 
 def new_document(page_content: str, metadata: dict[str, Any], **more: str) -> Document:

@@ -117,6 +117,7 @@ class Prepared(ABC):
         header: What may stand above its segments; empty for nothing.
         chunk_headers: What is embedded in front of each chunk; none at all for nothing.
         borders: Where sections begin and end, as numbers of chunks, ascending.
+        encodable: Whether stores are known to take all characters of the embedded texts.
     """
 
     doc_id: str
@@ -129,6 +130,7 @@ class Prepared(ABC):
     header: str = field(default="", kw_only=True)
     chunk_headers: Sequence[str] = field(default=(), kw_only=True)
     borders: Sequence[int] = field(default=(), kw_only=True)
+    encodable: bool = field(default=False, kw_only=True)
 
     @property
     def key(self) -> str:
@@ -150,9 +152,9 @@ class Prepared(ABC):
     def records(self) -> Iterator[tuple[str, Document]]:
         """The docstore's records: chunks, then pages of spans."""
         key, name = self.key, self.version.name
-        for index in range(len(self.spans)):
+        for index, metadata in enumerate(self._places()):
             if index not in self.gaps:
-                metadata = self._record_metadata(index)
+                self._add_what_changes(metadata, index)
                 yield chunk_key(key, name, index), new_document(self.text_of(index), metadata)
         for page in range(self.version.pages):
             first = page * SPANS_PER_PAGE
@@ -176,36 +178,35 @@ class Prepared(ABC):
         """What the vector store gets: header and embedded text, with simple metadata."""
         key, name = self.key, self.version.name
         shared = _simple_and_encodable(self.metadata)
-        for index, embedded_text in enumerate(self.spans.embedded_texts):
+        texts = zip(self._places(), self.spans.embedded_texts, strict=True)
+        for index, (place, text) in enumerate(texts):
             simple = shared
             if (changing := self.changing(index)) is not None:
                 simple = _simple_and_encodable({**self.metadata, **changing[0]})
             vector = vector_id(key, name, index)
-            metadata = {**simple, **self._place_of(index), CHUNK_ID: vector, VERSION: name}
-            text = _encodable(with_header(self.header_of(index), embedded_text))
+            metadata = {**simple, **place, CHUNK_ID: vector, VERSION: name}
+            if self.chunk_headers or not self.encodable:
+                text = _encodable(with_header(self.header_of(index), text))  # noqa: PLW2901
             yield new_document(text, metadata, id=vector)
 
     def header_of(self, index: int) -> str:
         """What is embedded in front of a chunk; empty for nothing."""
         return self.chunk_headers[index] if self.chunk_headers else ""
 
-    def _place_of(self, index: int) -> dict[str, Any]:
-        return {
-            DOC_ID: self.doc_id,
-            CHUNK_INDEX: index,
-            START_INDEX: self.spans.starts[index],
-            END_INDEX: self.spans.ends[index],
-        }
+    def _places(self) -> Iterator[dict[str, Any]]:
+        """Where the chunks lie, as metadata."""
+        doc_id = self.doc_id
+        places = zip(self.spans.starts, self.spans.ends, strict=True)
+        for index, (start, end) in enumerate(places):
+            yield {DOC_ID: doc_id, CHUNK_INDEX: index, START_INDEX: start, END_INDEX: end}
 
-    def _record_metadata(self, index: int) -> dict[str, Any]:
-        metadata = self._place_of(index)
+    def _add_what_changes(self, metadata: dict[str, Any], index: int) -> None:
         if (changing := self.changing(index)) is not None:
             metadata[FIRST], metadata[LAST] = changing
         if within := self.within(index):
             metadata[WITHIN] = [[place, changed] for place, changed in within]
         if header := self.header_of(index):
             metadata[HEADER] = header
-        return metadata
 
 
 class Writer:

@@ -25,7 +25,16 @@ def test_ids_of_vectors_are_uuids_of_the_names_of_chunks(index: int) -> None:
 def test_a_text_is_digested_as_a_whole(length: int) -> None:
     text = "\ud83d\ude00漢a"[: length % 4] + "a\ud800" * (length // 2)
     whole = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
-    assert text_digest(text) == whole.hexdigest()
+    assert text_digest(text).name == whole.hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("text", "encodable"),
+    [("", True), ("漢 \ud7ff\ue000", True), ("a\0", False), ("a\ud800", False), ("\udfff", False)],
+)
+def test_it_is_known_of_a_text_whether_stores_take_it(text: str, encodable: bool) -> None:  # noqa: FBT001
+    for before in ("", "a" * 1_000_000):
+        assert text_digest(before + text).encodable is encodable
 
 
 @pytest.mark.parametrize("more", [{}, {"id": "7"}])
