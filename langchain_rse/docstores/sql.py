@@ -1,29 +1,18 @@
-"""Docstores: where the text of chunks stands, keyed by strings.
-
-`SQLDocStore` keeps Documents in a table of any SQL database. `JSONDocStore` makes a
-docstore of any LangChain byte store. Both write the same JSON.
-"""
+"""SQLDocStore: a docstore in a table of a SQL database."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime as dt
-import decimal
 import functools
-import json
-import math
 import re
 import threading
 import time
-import uuid
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePath
-from typing import Any, NamedTuple, TypeVar, cast, get_args, get_origin
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
 
-import numpy as np
-import orjson
 import sqlalchemy as sa
 from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
@@ -33,282 +22,21 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool, StaticPool
 from sqlalchemy.schema import CreateTable
 
+from langchain_rse.docstores.encoding import corrupt, decode_document, encode_document
 from langchain_rse.lexical import LexicalIndex, Match, check_filter, fits, index_for, may_fit
 from langchain_rse.schema import (
     HEADER,
     ChunkPlace,
-    CorruptRecordError,
     Manifest,
     chunk_metadata,
     manifest_key,
     with_header,
 )
 
-__all__ = ["JSONDocStore", "SQLDocStore", "as_docstore", "decode_document", "encode_document"]
+__all__ = ["SQLDocStore"]
 
 A = TypeVar("A")
 T = TypeVar("T")
-
-# ---------------------------------------------------------------------------------------
-# JSON. Values that JSON lacks are written as {"__rse__": [kind, value]}.
-
-_TAG = "__rse__"
-_ENCODERS: list[tuple[type, str, Callable[[Any], Any]]] = [
-    # datetime before date: it is a subclass.
-    (dt.datetime, "datetime", dt.datetime.isoformat),
-    (dt.date, "date", dt.date.isoformat),
-    (dt.time, "time", dt.time.isoformat),
-    (decimal.Decimal, "decimal", str),
-    (uuid.UUID, "uuid", str),
-    (bytes, "bytes", bytes.hex),
-]
-_DECODERS: dict[str, Callable[[Any], Any]] = {
-    "datetime": dt.datetime.fromisoformat,
-    "date": dt.date.fromisoformat,
-    "time": dt.time.fromisoformat,
-    "decimal": decimal.Decimal,
-    "uuid": uuid.UUID,
-    "bytes": bytes.fromhex,
-    "tuple": tuple,
-    "dict": dict,
-    "float": float,
-    "path": Path,
-}
-
-_PLAIN_NAMES = frozenset({str})
-_PLAIN_VALUES = frozenset({str, int, bool, type(None)})
-
-
-def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912 - a case a type
-    if _is_plain(value):
-        return value
-    if isinstance(value, np.generic):
-        plain = value.item()
-        # Of times finer than a microsecond, numpy gives a bare number: that is no date.
-        if not (isinstance(value, (np.datetime64, np.timedelta64)) and isinstance(plain, int)):
-            value = plain
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return str.__str__(value)  # of an enum, what it holds
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {_TAG: ["float", str(float(value))]}
-    if type(value) is tuple:
-        return {_TAG: ["tuple", [_to_json(v, f"{place}[{i}]") for i, v in enumerate(value)]]}
-    if isinstance(value, list):
-        return [_to_json(v, f"{place}[{i}]") for i, v in enumerate(value)]
-    if isinstance(value, dict):
-        for name in value:
-            if not isinstance(name, str):
-                raise TypeError(_refusal(f"the key {name!r} in {place}", name))
-        fields = {str.__str__(name): _to_json(v, f"{place}[{name!r}]") for name, v in value.items()}
-        return {_TAG: ["dict", list(fields.items())]} if _TAG in fields else fields
-    if isinstance(value, PurePath):
-        return {_TAG: ["path", str(value)]}
-    for kind, name, encode in _ENCODERS:
-        if type(value) is kind:
-            return {_TAG: [name, encode(value)]}
-    raise TypeError(_refusal(place, value))
-
-
-def _is_plain(value: object) -> bool:
-    """Whether it is a flat dict or list that is JSON as it stands: what records mostly hold."""
-    if type(value) is dict:
-        return (
-            _PLAIN_NAMES.issuperset(map(type, value))
-            and _PLAIN_VALUES.issuperset(map(type, value.values()))
-            and _TAG not in value
-        )
-    return type(value) is list and _PLAIN_VALUES.issuperset(map(type, value))
-
-
-def _refusal(place: str, value: object) -> str:
-    return (
-        f"{place} is of type {type(value).__name__} and cannot be kept in a docstore; "
-        "use strings, numbers, booleans, None, dates, times, Decimal, UUID, paths, bytes, or "
-        "lists, tuples and dicts (with string keys) of them"
-    )
-
-
-def _from_json(fields: dict[str, Any]) -> Any:  # noqa: ANN401
-    if fields.keys() == {_TAG}:
-        kind, value = fields[_TAG]
-        return _DECODERS[kind](value)
-    return fields
-
-
-def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
-    """Write a value as JSON that reads back as it was, dates and tuples included.
-
-    Raises:
-        TypeError: If the value has no such form; ``place`` says where it stands.
-    """
-    return _write_json(_to_json(value, place))
-
-
-def _write_json(prepared: Any) -> str:  # noqa: ANN401
-    try:
-        return orjson.dumps(prepared).decode()
-    except TypeError:
-        # Lone surrogates: databases take them escaped only. Integers of more than 64 bits.
-        return json.dumps(prepared, separators=(",", ":"))
-
-
-def encode_document(document: Document) -> str:
-    """Write a Document as JSON that `decode_document` reads back as it was.
-
-    Dates, times, tuples, Decimal, UUID, paths and bytes survive; numpy numbers become Python's.
-
-    Raises:
-        TypeError: If the metadata has a value of another type; the message names it.
-    """
-    fields: dict[str, Any] = {"page_content": document.page_content}
-    if document.metadata:
-        fields["metadata"] = _to_json(document.metadata, "document['metadata']")
-    if document.id is not None:
-        fields["id"] = document.id
-    return _write_json(fields)
-
-
-def decode_document(text: str | bytes, key: str) -> Document:
-    """Read what `encode_document` wrote.
-
-    Raises:
-        CorruptRecordError: If the text is something else; the message names the key.
-    """
-    try:
-        if isinstance(text, bytes):
-            text = text.decode()
-        # A hook is called for every object: only where there is something for it. (orjson reads
-        # integers of more than 64 bits as floats.)
-        fields = json.loads(text, object_hook=_from_json if _TAG in text else None)
-        return Document(
-            page_content=fields["page_content"],
-            metadata=fields.get("metadata", {}),
-            id=fields.get("id"),
-        )
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
-        raise _corrupt(key, error) from error
-
-
-def _corrupt(key: str, error: Exception) -> CorruptRecordError:
-    return CorruptRecordError(
-        f"the docstore's record {key!r} cannot be read ({error!r}); delete this key and add its "
-        "document again"
-    )
-
-
-# ---------------------------------------------------------------------------------------
-# Byte stores
-
-
-class JSONDocStore(BaseStore[str, Document]):
-    """Makes a docstore of a byte store such as ``LocalFileStore`` or ``RedisStore``.
-
-    `langchain_rse.RSERetriever` wraps byte stores by itself; this is for direct use.
-
-    Args:
-        store: The byte store. It keeps UTF-8 JSON.
-    """
-
-    def __init__(self, store: BaseStore[str, bytes]) -> None:
-        self.store = store
-
-    def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        """Get the Documents of the keys, None where there is none."""
-        return self._decoded(keys, self.store.mget(keys))
-
-    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
-        """Get the Documents of the keys, None where there is none."""
-        return self._decoded(keys, await self.store.amget(keys))
-
-    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        """Write Documents; those that are there are replaced."""
-        self.store.mset(self._encoded(key_value_pairs))
-
-    async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        """Write Documents; those that are there are replaced."""
-        await self.store.amset(self._encoded(key_value_pairs))
-
-    def mdelete(self, keys: Sequence[str]) -> None:
-        """Delete the keys that are there."""
-        self.store.mdelete(keys)
-
-    async def amdelete(self, keys: Sequence[str]) -> None:
-        """Delete the keys that are there."""
-        await self.store.amdelete(keys)
-
-    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        """Yield the keys that begin with the prefix."""
-        # Not every store takes a prefix for the beginning of a key: to some it is a folder.
-        for key in self.store.yield_keys():
-            if key.startswith(prefix or ""):
-                yield key
-
-    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
-        """Yield the keys that begin with the prefix."""
-        async for key in self.store.ayield_keys():
-            if key.startswith(prefix or ""):
-                yield key
-
-    @staticmethod
-    def _encoded(pairs: Sequence[tuple[str, Document]]) -> list[tuple[str, bytes]]:
-        return [(key, encode_document(document).encode()) for key, document in pairs]
-
-    @staticmethod
-    def _decoded(keys: Sequence[str], values: Sequence[bytes | None]) -> list[Document | None]:
-        return [
-            None if value is None else decode_document(value, key)
-            for key, value in zip(keys, values, strict=True)
-        ]
-
-
-def as_docstore(
-    store: BaseStore[str, Document] | BaseStore[str, bytes],
-) -> BaseStore[str, Document]:
-    """Return a store of Documents; a byte store is wrapped in a `JSONDocStore`.
-
-    Raises:
-        TypeError: If it is no LangChain ``BaseStore``.
-    """
-    if not isinstance(store, BaseStore):
-        raise TypeError(
-            "docstore must be a LangChain BaseStore, for example "
-            f"SQLDocStore('sqlite:///chunks.db'); got {type(store).__name__}"
-        )
-    if _value_type(type(store)) is bytes:
-        return JSONDocStore(cast("BaseStore[str, bytes]", store))
-    return cast("BaseStore[str, Document]", store)
-
-
-def _value_type(cls: type) -> object:
-    """The type of the values that a subclass of ``BaseStore[str, V]`` declares, if it does."""
-    for base in getattr(cls, "__orig_bases__", ()):
-        origin, arguments = get_origin(base), get_args(base)
-        if isinstance(origin, type) and issubclass(origin, BaseStore):
-            # ``BaseStore[str, bytes]`` and ``InMemoryBaseStore[bytes]`` alike name it last.
-            found = arguments[-1] if arguments else None
-            if not isinstance(found, TypeVar):
-                return found
-    for base in cls.__bases__:
-        if issubclass(base, BaseStore) and base is not BaseStore:
-            found = _value_type(base)
-            if found is not None:
-                return found
-    return None
-
-
-# ---------------------------------------------------------------------------------------
-# SQL
 
 _KEYS_PER_STATEMENT = 500
 _ROWS_PER_STATEMENT = 1000
@@ -644,7 +372,7 @@ class SQLDocStore(BaseStore[str, Document]):
             try:
                 values.update(self._rows_of(connection, [key]))
             except OperationalError as error:
-                raise _corrupt(key, error) from error
+                raise corrupt(key, error) from error
         return values
 
     def _set(self, connection: Connection, rows: Sequence[tuple[str, str]]) -> None:
