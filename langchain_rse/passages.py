@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import logging
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +41,8 @@ __all__ = [
     "present",
     "to_document",
 ]
+
+logger = logging.getLogger(__name__)
 
 # Candidates by which a budget in other units than characters is converted at first.
 _SAMPLE = 10
@@ -157,6 +161,8 @@ class Plan:
             used = sum(self._measure(text_of(selected)) for selected in chosen)
             self._trim(choices, count, chunks, self._limit - used)
             choices.sort(key=lambda choice: -choice.segment.value)
+        if not choices and self._limit and self._selection.steps:
+            _say_that_nothing_fits(self._limit)
         return choices
 
     def _choice(self, selected: Selected) -> Choice:
@@ -227,6 +233,16 @@ class Plan:
             return
         trimmed = self._choice(Selected(document, Segment(first, last, worth), values))
         choices.append(trimmed._replace(skipped=skipped, dropped=dropped))
+
+
+@functools.lru_cache(maxsize=32)  # once for each limit: there may be thousands of queries
+def _say_that_nothing_fits(limit: float) -> None:
+    logger.warning(
+        "nothing was returned for a query, since what is worth most is longer than "
+        "max_context_length=%g: allow_trim=True returns as much of it as there is room for; or "
+        "make chunks smaller, or give more room. (This is said once.)",
+        limit,
+    )
 
 
 def check_known(hits: Iterable[Hit], layouts: Container[str]) -> None:

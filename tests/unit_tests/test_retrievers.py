@@ -29,6 +29,7 @@ from langchain_rse import (
     RSEIndexer,
     RSERetriever,
     SQLDocStore,
+    passages,
 )
 from langchain_rse._steps import arun, run
 from langchain_rse.schema import chunk_key, document_key, manifest_key
@@ -498,6 +499,19 @@ def test_no_budget_and_the_default_one(way: Way) -> None:
     assert total(way.invoke(retriever, QUERY, max_context_length=None)) == 2 * len(long)
     assert way.invoke(retriever, QUERY, max_context_length=0) == []
     assert way.invoke(retriever, QUERY, max_context_length=997) == []
+
+
+def test_it_is_said_where_nothing_fits(way: Way, caplog: pytest.LogCaptureFixture) -> None:
+    passages._say_that_nothing_fits.cache_clear()
+    retriever = make(TEXTS, max_context_length=2)
+    for _ in range(2):
+        assert way.invoke(retriever, QUERY) == []
+    (said,) = caplog.messages  # once
+    assert "max_context_length=2: allow_trim=True returns" in said
+    assert total(way.invoke(retriever, QUERY, allow_trim=True)) == 2
+    assert way.invoke(retriever, QUERY, max_context_length=0) == []
+    assert way.invoke(retriever, "   ", max_context_length=1) == []
+    assert len(caplog.messages) == 1
 
 
 def test_the_budget_per_call_and_by_config(way: Way) -> None:
