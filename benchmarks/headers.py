@@ -85,11 +85,20 @@ def main() -> None:
     )
 
 
+def cached_embeddings(folder: Folder, arguments: argparse.Namespace) -> CachedEmbeddings:
+    """The embeddings of a folder, with the vectors that are kept."""
+    file = arguments.cache / f"{folder.name}-{arguments.embeddings}.npz"
+    return CachedEmbeddings(arguments.embeddings, file)
+
+
+def splitter_of(folder: Folder) -> RecursiveCharacterTextSplitter:
+    """What cuts a folder's documents into chunks."""
+    return RecursiveCharacterTextSplitter(chunk_size=folder.layout.chunk_size, chunk_overlap=0)
+
+
 def measure(folder: Folder, arguments: argparse.Namespace) -> dict[str, dict[str, Report]]:
     """Index a folder with headers and without; the reports by what is asked for and label."""
-    embeddings = CachedEmbeddings(
-        arguments.embeddings, arguments.cache / f"{folder.name}-{arguments.embeddings}.npz"
-    )
+    embeddings = cached_embeddings(folder, arguments)
     # The file's name, which is what the questions call the document.
     documents = [
         Document(page_content=text, metadata={"doc_id": name, "source": f"{name}.txt"})
@@ -105,9 +114,7 @@ def measure(folder: Folder, arguments: argparse.Namespace) -> dict[str, dict[str
         retrievers[label] = RSERetriever(
             vectorstore=MatrixStore(embeddings, f"{folder.name}, {label}", named=named),
             docstore=InMemoryStore(),
-            text_splitter=RecursiveCharacterTextSplitter(
-                chunk_size=folder.layout.chunk_size, chunk_overlap=0
-            ),
+            text_splitter=splitter_of(folder),
             headers=headers,
         )
         retrievers[label].add_documents(documents)
@@ -125,9 +132,7 @@ def measure_borders(
     folder: Folder, arguments: argparse.Namespace
 ) -> tuple[int, dict[str, dict[str, Report]]]:
     """Index a folder with headers, its sections known; their number, and the reports."""
-    embeddings = CachedEmbeddings(
-        arguments.embeddings, arguments.cache / f"{folder.name}-{arguments.embeddings}.npz"
-    )
+    embeddings = cached_embeddings(folder, arguments)
     documents = []
     for name, text in folder.sources.items():
         starts = [match.start() for match in HEADINGS.finditer(text)]
@@ -141,9 +146,7 @@ def measure_borders(
     RSEIndexer(
         vectorstore,
         docstore,
-        text_splitter=RecursiveCharacterTextSplitter(
-            chunk_size=folder.layout.chunk_size, chunk_overlap=0
-        ),
+        text_splitter=splitter_of(folder),
         document_separator="",
         headers=DocumentHeaders(template="{title}"),
     ).add_documents(documents)

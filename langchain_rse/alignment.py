@@ -474,19 +474,18 @@ def _next(
     text, (least, last) = form.text, bounds
     following = reached, min(form.content_from(reached), last)
     reaches = _HOLE_REACHES if piece.is_whole else (0, *_HOLE_REACHES)
-    for reach in reaches[:-1]:
+    for some in (reaches[:-1], reaches[-1:]):
         # With unknown words, text that goes on is likelier than text that is there twice without.
-        place = _first(text, piece, following, reach)
-        if place is not None:
-            return place
-    for reach in reaches:
-        place = _first(text, piece, following, reach) if reach == reaches[-1] else None
-        if place is None:
+        for reach in some:
+            place = _first(text, piece, following, reach)
+            if place is not None:
+                return place
+        for reach in some:
             place = _last(text, piece, (least, min(reached - 1, last)), reach)
             if place is None or (ahead and place[1] <= reached <= last):
                 place = _first(text, piece, (reached, last), reach) or place
-        if place is not None:
-            return place
+            if place is not None:
+                return place
     return None
 
 

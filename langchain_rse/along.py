@@ -16,6 +16,7 @@ from typing import Any, get_args
 
 from langchain_core.documents import Document
 
+from langchain_rse._wording import enumerated
 from langchain_rse.docstores import encode_json
 from langchain_rse.schema import FIRST, LAST, WITHIN, CorruptRecordError, Rule
 
@@ -196,23 +197,18 @@ def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) 
         found = [int(value) for value in values if value is not None]
         falls = [f"{b} comes after {a}" for a, b in itertools.pairwise(found) if b < a]
         if falls:
-            problems.append(f"{name} {_enumerated(falls)}")
+            problems.append(f"{name} {enumerated(falls, _NAMED)}")
         twice = [str(number) for number, times in Counter(found).items() if times > 1]
         if twice:
-            problems.append(f"{name} {_enumerated(twice)} comes more than once")
+            problems.append(f"{name} {enumerated(twice, _NAMED)} comes more than once")
         between = (range(a + 1, b) for a, b in itertools.pairwise(sorted(set(found))))
         gaps = [
             str(gap[0]) if len(gap) == 1 else f"{gap[0]} to {gap[-1]}" for gap in between if gap
         ]
         if gaps:
-            problems.append(f"{name} {_enumerated(gaps)} is missing")
+            problems.append(f"{name} {enumerated(gaps, _NAMED)} is missing")
     return problems
 
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def _enumerated(items: Sequence[str]) -> str:
-    more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
-    return ", ".join(items[:_NAMED]) + more

@@ -27,6 +27,7 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 
 from langchain_rse.fitting import Measure
+from langchain_rse.tokens import untruncated
 
 __all__ = ["EmbeddingLimit", "find_limit"]
 
@@ -160,15 +161,10 @@ class _TokenizerCounter:
     def of(cls, tokenizer: Any) -> _TokenizerCounter | None:  # noqa: ANN401
         """One that does not truncate; None if it is no tokenizer of the package tokenizers."""
         try:
-            from tokenizers import Tokenizer  # noqa: PLC0415
+            copied = untruncated(tokenizer)
         except ImportError:
             return None
-        if not isinstance(tokenizer, Tokenizer):
-            return None
-        copy = Tokenizer.from_str(tokenizer.to_str())
-        copy.no_truncation()
-        copy.no_padding()
-        return cls(copy)
+        return None if copied is None else cls(copied)
 
     def __call__(self, text: str) -> int:
         encodable = text.encode("utf-8", "replace").decode()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from langchain_core.documents import Document
 
+from langchain_rse._wording import enumerated
 from langchain_rse.along import changes_in, metadata_of_segment
 from langchain_rse.candidates import Hit, grouped
 from langchain_rse.fitting import Measure, Reach, characters, cut
@@ -36,7 +37,6 @@ __all__ = [
     "Chunks",
     "Plan",
     "check_known",
-    "enumerated",
     "in_document_order",
     "present",
     "to_document",
@@ -254,8 +254,8 @@ def check_known(hits: Iterable[Hit], layouts: Container[str]) -> None:
     lost = dict.fromkeys(hit.doc_id for hit in hits if hit.key not in layouts)
     if lost:
         raise MissingRecordError(
-            f"the docstore does not know the document(s) {enumerated(lost)}, of which the "
-            "vector store has chunks. Are the two stores a pair? If the docstore lost them, "
+            f"the docstore does not know the document(s) {enumerated(map(repr, lost))}, of which "
+            "the vector store has chunks. Are the two stores a pair? If the docstore lost them, "
             "delete the documents' vectors and add them again, or set on_missing='split' to "
             "pass over them"
         )
@@ -272,7 +272,7 @@ def present(
     layout = layouts[choice.key]
     if on_missing == "raise":
         raise MissingRecordError(
-            f"the docstore lacks chunk(s) {enumerated(missing)} of document "
+            f"the docstore lacks chunk(s) {enumerated(map(repr, missing))} of document "
             f"{layout.manifest.doc_id!r} (key "
             f"{chunk_key(choice.key, layout.version, missing[0])!r}). Delete the document and add "
             "it again, or set on_missing='split' to go without them"
@@ -392,10 +392,3 @@ def _describe(index: int, record: Document, hit: Hit | None) -> dict[str, Any]:
     if hit.lexical_rank is not None:
         found |= {"lexical_rank": hit.lexical_rank, "lexical_score": hit.lexical_score}
     return {**found, **hit.judgment}
-
-
-def enumerated(items: Iterable[object], most: int = 5) -> str:
-    """The first few of some items, for an error message."""
-    names = [repr(item) for item in items]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -23,6 +23,7 @@ __all__ = [
     "HEADER",
     "IS_RELEVANT",
     "LAST",
+    "PLACE",
     "RELEVANCE_EXPLANATION",
     "RELEVANCE_FAILURE",
     "RELEVANCE_SCORE",
@@ -44,6 +45,7 @@ __all__ = [
     "chunk_metadata",
     "digest",
     "document_key",
+    "encodable",
     "judgment_of",
     "manifest_key",
     "new_document",
@@ -95,6 +97,9 @@ Rule = Literal["ends", "first", "last", "all", "same", "drop"]
 
 UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 """Characters that some database or model cannot take."""
+
+PLACE = (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX)
+"""What says where a chunk lies, in its metadata and in that of its record."""
 
 _CHUNK_KEY = re.compile(r"([^/]+)/([^/]+)/([0-9]+)")
 _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
@@ -211,6 +216,20 @@ def answers_key(key: str) -> str:
     return f"answers/{key}"
 
 
+def encodable(text: str) -> str:
+    """A text without characters that databases or models cannot take, of the same length.
+
+    Lone surrogates have no encoding, PostgreSQL has no NUL. The docstore keeps both.
+    """
+    # Few have such characters, and looking for them one by one takes ten times as long.
+    try:
+        if b"\0" not in text.encode():
+            return text
+    except UnicodeEncodeError:
+        pass
+    return UNENCODABLE.sub("\ufffd", text)
+
+
 def with_header(header: str, text: str) -> str:
     """A text with its header in front, and an empty line between; the text alone without one."""
     return f"{header}\n\n{text}" if header else text
@@ -268,24 +287,20 @@ def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chunk_metadata(
-    shared: Mapping[str, Any], record: Mapping[str, Any], version: str
+    simple: Mapping[str, Any], place: Mapping[str, Any], version: str
 ) -> dict[str, Any]:
-    """The metadata of a chunk as it stands in the vector store, from the docstore's record.
-
-    What a damaged record lacks, they lack: who needs it says so.
+    """The metadata of a chunk as it stands in the vector store.
 
     Args:
-        shared: What holds for the whole document.
-        record: Metadata of the chunk's record.
+        simple: What holds where it begins, as `simple_metadata` gives it.
+        place: Where it lies, by the names of `PLACE`. What a damaged record lacks, the metadata
+            lack: who needs it says so.
         version: Name of the version it belongs to.
     """
-    metadata = simple_metadata({**shared, **record.get(FIRST, {})})
-    for name in (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX):
-        if name in record:
-            metadata[name] = record[name]
-    if DOC_ID in record and CHUNK_INDEX in record:
-        key = document_key(record[DOC_ID])
-        metadata[CHUNK_ID] = vector_id(key, version, record[CHUNK_INDEX])
+    metadata = {**simple, **place}
+    if DOC_ID in place and CHUNK_INDEX in place:
+        key = document_key(place[DOC_ID])
+        metadata[CHUNK_ID] = vector_id(key, version, place[CHUNK_INDEX])
     metadata[VERSION] = version
     return metadata
 

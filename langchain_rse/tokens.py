@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 from langchain_text_splitters import TextSplitter
-from typing_extensions import Self, override
+from typing_extensions import Self, TypedDict, Unpack, override
 
-from langchain_rse.schema import UNENCODABLE, with_header
+from langchain_rse.schema import encodable, with_header
 from langchain_rse.splitting import Span, SplittingError
 
-__all__ = ["TokenEncoder", "TokenSplitter"]
+__all__ = ["TokenEncoder", "TokenSplitter", "untruncated"]
 
 Reserve = int | Callable[[str], int]
 
@@ -59,6 +59,13 @@ class TokenEncoder(Protocol):
         A token that starts inside of a character starts where the character does.
         """
         ...
+
+
+class _Settings(TypedDict, total=False):
+    tokens_per_chunk: int
+    chunk_overlap: int
+    reserve: Reserve
+    whole_words: bool
 
 
 class TokenSplitter(TextSplitter):
@@ -129,11 +136,7 @@ class TokenSplitter(TextSplitter):
     def from_huggingface_tokenizer(  # type: ignore[override]  # LangChain's is not generic
         cls,
         tokenizer: Any,
-        *,
-        tokens_per_chunk: int = 256,
-        chunk_overlap: int = 0,
-        reserve: Reserve = 0,
-        whole_words: bool = True,
+        **settings: Unpack[_Settings],
     ) -> Self:
         """Split by the tokens of a Hugging Face tokenizer.
 
@@ -141,53 +144,33 @@ class TokenSplitter(TextSplitter):
             tokenizer: A ``tokenizers.Tokenizer``, or a fast tokenizer of transformers, such as
                 ``AutoTokenizer.from_pretrained("BAAI/bge-base-en-v1.5")``. It is copied; the
                 truncation and padding that it may be set to do not matter.
-            tokens_per_chunk: See the class.
-            chunk_overlap: See the class.
-            reserve: See the class.
-            whole_words: See the class.
+            settings: ``tokens_per_chunk``, ``chunk_overlap``, ``reserve``, ``whole_words``; see
+                the class.
 
         Raises:
             TypeError: If it is another object; slow tokenizers do not know places.
             ImportError: If the package tokenizers is not installed.
         """
-        return cls(
-            _HuggingFaceEncoder.of(tokenizer),
-            tokens_per_chunk=tokens_per_chunk,
-            chunk_overlap=chunk_overlap,
-            reserve=reserve,
-            whole_words=whole_words,
-        )
+        return cls(_HuggingFaceEncoder.of(tokenizer), **settings)
 
     @classmethod
     def from_tiktoken(
         cls,
         encoding: Any,  # noqa: ANN401 - tiktoken.Encoding, which need not be installed
-        *,
-        tokens_per_chunk: int = 256,
-        chunk_overlap: int = 0,
-        reserve: Reserve = 0,
-        whole_words: bool = True,
+        **settings: Unpack[_Settings],
     ) -> Self:
         """Split by the tokens of a tiktoken encoding; special tokens in the text are text.
 
         Args:
             encoding: A ``tiktoken.Encoding``, or the name of one, such as ``"cl100k_base"``.
-            tokens_per_chunk: See the class.
-            chunk_overlap: See the class.
-            reserve: See the class.
-            whole_words: See the class.
+            settings: ``tokens_per_chunk``, ``chunk_overlap``, ``reserve``, ``whole_words``; see
+                the class.
 
         Raises:
             TypeError: If it is another object.
             ImportError: If the package tiktoken is not installed.
         """
-        return cls(
-            _TiktokenEncoder.of(encoding),
-            tokens_per_chunk=tokens_per_chunk,
-            chunk_overlap=chunk_overlap,
-            reserve=reserve,
-            whole_words=whole_words,
-        )
+        return cls(_TiktokenEncoder.of(encoding), **settings)
 
     @classmethod
     @override
@@ -227,7 +210,7 @@ class TokenSplitter(TextSplitter):
 
     def count(self, text: str) -> int:
         """The number of tokens of a text, without the special tokens that the model adds."""
-        return len(self.encoder.starts(_encodable(text)))
+        return len(self.encoder.starts(encodable(text)))
 
     @override
     def split_text(self, text: str) -> list[str]:
@@ -254,7 +237,7 @@ class TokenSplitter(TextSplitter):
             ValueError: If ``reserve`` is a function and leaves no room for this text.
         """
         cutter = _Cutter(
-            text=_encodable(text),
+            text=encodable(text),
             encoder=self.encoder,
             room=self._room(self._reserve_for(text)),
             chunk_overlap=self.chunk_overlap,
@@ -289,7 +272,7 @@ class TokenSplitter(TextSplitter):
         for room in range(most, 0, -1):
             if self.count(with_header(shorter, "")) <= most:
                 return shorter
-            cutter = _Cutter(_encodable(header), self.encoder, room, 0, whole_words=True)
+            cutter = _Cutter(encodable(header), self.encoder, room, 0, whole_words=True)
             try:
                 shorter = header[: cutter.next(0, 0).end].rstrip()
             except SplittingError:  # a character has more tokens
@@ -469,9 +452,23 @@ class _Cutter:
         return end if space is None else self._place(space, end, begin, own)
 
 
-def _encodable(text: str) -> str:
-    """The text as it will be embedded, without what no tokenizer takes; of the same length."""
-    return UNENCODABLE.sub("\ufffd", text)
+def untruncated(tokenizer: Any) -> Any | None:  # noqa: ANN401 - tokenizers need not be installed
+    """A copy of a tokenizer that neither truncates nor pads.
+
+    Returns:
+        The copy; None if it is no tokenizer of the package tokenizers.
+
+    Raises:
+        ImportError: If the package is not installed.
+    """
+    from tokenizers import Tokenizer  # noqa: PLC0415
+
+    if not isinstance(tokenizer, Tokenizer):
+        return None
+    copied = Tokenizer.from_str(tokenizer.to_str())
+    copied.no_truncation()
+    copied.no_padding()
+    return copied
 
 
 @dataclass
@@ -485,23 +482,19 @@ class _HuggingFaceEncoder:
     def of(cls, tokenizer: Any) -> _HuggingFaceEncoder:  # noqa: ANN401
         """A copy of a tokenizer that neither truncates nor pads."""
         try:
-            from tokenizers import Tokenizer  # noqa: PLC0415
+            copied = untruncated(getattr(tokenizer, "backend_tokenizer", tokenizer))
         except ImportError as error:
             raise ImportError(
                 "a Hugging Face tokenizer needs the package tokenizers: "
                 "pip install 'langchain-rse[tokens]'"
             ) from error
-        backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-        if not isinstance(backend, Tokenizer):
+        if copied is None:
             raise TypeError(
                 "tokenizer must be a tokenizers.Tokenizer or a fast tokenizer of transformers "
                 "(AutoTokenizer.from_pretrained gives one, for most models); got "
                 f"{type(tokenizer).__name__}"
             )
-        copy = Tokenizer.from_str(backend.to_str())
-        copy.no_truncation()
-        copy.no_padding()
-        return cls(copy, copy.num_special_tokens_to_add(is_pair=False))
+        return cls(copied, copied.num_special_tokens_to_add(is_pair=False))
 
     def starts(self, text: str) -> list[int]:
         """Where tokens start."""

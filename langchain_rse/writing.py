@@ -27,8 +27,6 @@ from langchain_rse.schema import (
     LAST,
     SPANS_PER_PAGE,
     START_INDEX,
-    UNENCODABLE,
-    VERSION,
     WITHIN,
     CorruptRecordError,
     Manifest,
@@ -37,12 +35,13 @@ from langchain_rse.schema import (
     adopted_key,
     answers_key,
     chunk_key,
+    chunk_metadata,
     document_key,
+    encodable,
     manifest_key,
     new_document,
     simple_metadata,
     spans_key,
-    vector_id,
     with_header,
 )
 from langchain_rse.splitting import Span
@@ -176,18 +175,17 @@ class Prepared(ABC):
 
     def vectors(self) -> Iterator[Document]:
         """What the vector store gets: header and embedded text, with simple metadata."""
-        key, name = self.key, self.version.name
+        name = self.version.name
         shared = _simple_and_encodable(self.metadata)
         texts = zip(self._places(), self.spans.embedded_texts, strict=True)
         for index, (place, text) in enumerate(texts):
             simple = shared
             if (changing := self.changing(index)) is not None:
                 simple = _simple_and_encodable({**self.metadata, **changing[0]})
-            vector = vector_id(key, name, index)
-            metadata = {**simple, **place, CHUNK_ID: vector, VERSION: name}
+            metadata = chunk_metadata(simple, place, name)
             if self.chunk_headers or not self.encodable:
-                text = _encodable(with_header(self.header_of(index), text))  # noqa: PLW2901
-            yield new_document(text, metadata, id=vector)
+                text = encodable(with_header(self.header_of(index), text))  # noqa: PLW2901
+            yield new_document(text, metadata, id=metadata[CHUNK_ID])
 
     def header_of(self, index: int) -> str:
         """What is embedded in front of a chunk; empty for nothing."""
@@ -433,24 +431,10 @@ class Writer:
         return vectors
 
 
-def _encodable(text: str) -> str:
-    """A text without characters that databases or models cannot take.
-
-    Lone surrogates have no encoding, PostgreSQL has no NUL. The docstore keeps both.
-    """
-    # Few have such characters, and looking for them one by one takes ten times as long.
-    try:
-        if b"\0" not in text.encode():
-            return text
-    except UnicodeEncodeError:
-        pass
-    return UNENCODABLE.sub("\ufffd", text)
-
-
 def _simple_and_encodable(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The values that every vector store takes, as it takes them."""
     return {
-        name: _encodable(value) if isinstance(value, str) else value
+        name: encodable(value) if isinstance(value, str) else value
         for name, value in simple_metadata(metadata).items()
     }
 

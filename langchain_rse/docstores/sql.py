@@ -25,11 +25,14 @@ from sqlalchemy.schema import CreateTable
 from langchain_rse.docstores.encoding import corrupt, decode_document, encode_document
 from langchain_rse.lexical import LexicalIndex, Match, check_filter, fits, index_for, may_fit
 from langchain_rse.schema import (
+    FIRST,
     HEADER,
+    PLACE,
     ChunkPlace,
     Manifest,
     chunk_metadata,
     manifest_key,
+    simple_metadata,
     with_header,
 )
 
@@ -493,9 +496,12 @@ class SQLDocStore(BaseStore[str, Document]):
             judged[match.key] = None
             if current is not None and place is not None and current.version == place.version:
                 chunk = decode_document(match.value, match.key)
-                metadata = chunk_metadata(current.metadata, chunk.metadata, current.version)
+                record = chunk.metadata
+                simple = simple_metadata({**current.metadata, **record.get(FIRST, {})})
+                lies = {name: record[name] for name in PLACE if name in record}
+                metadata = chunk_metadata(simple, lies, current.version)
                 if fits(metadata, condition):
-                    text = with_header(chunk.metadata.get(HEADER, ""), chunk.page_content)
+                    text = with_header(record.get(HEADER, ""), chunk.page_content)
                     judged[match.key] = Document(page_content=text, metadata=metadata)
         return judged
 
