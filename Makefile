@@ -1,11 +1,15 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit_tests integration_tests lint format benchmark clean
+.PHONY: help demo test unit_tests integration_tests quick lint format benchmark clean
 
-# Every target makes the virtual environment it needs with the Python at hand.
+# Every target creates the virtual environment that it needs.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Further arguments for the tests or the demo, and the number of processes that run tests.
 ARGS ?=
+WORKERS ?= auto
+PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+NO_SOCKETS := --disable-socket --allow-unix-socket
 
 help:  ## Show this help.
 	@awk -F ':.*## ' '/^[a-z_]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,22 +27,25 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group test --group lint
 	@touch $@ $(VENV)/.demo
 
-# dsRAG is measured against, and needs nothing but numpy for that; what it declares is left out.
+# Without dsRAG's dependencies: the functions that are measured need numpy only.
 $(VENV)/.benchmark: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --group benchmark
 	$(BIN)/python -m pip install --quiet --no-deps 'dsrag==0.5.6'
 	@touch $@
 
-demo: $(VENV)/.demo  ## Ask three questions of the Python reference: chunks beside segments.
+demo: $(VENV)/.demo  ## Ask three questions about the Python reference: chunks beside segments.
 	$(BIN)/langchain-rse demo $(ARGS)
 
 test: unit_tests integration_tests  ## Run all tests.
 
 unit_tests: $(VENV)/.test  ## Run the tests that open no socket.
-	$(BIN)/python -m pytest --disable-socket --allow-unix-socket tests/unit_tests $(ARGS)
+	$(PYTEST) $(NO_SOCKETS) tests/unit_tests $(ARGS)
 
 integration_tests: $(VENV)/.test  ## Run the tests with real stores, and the notebooks.
-	$(BIN)/python -m pytest tests/integration_tests $(ARGS)
+	$(PYTEST) tests/integration_tests $(ARGS)
+
+quick: $(VENV)/.test  ## Run the unit tests that are not marked slow.
+	$(PYTEST) $(NO_SOCKETS) -m 'not slow' tests/unit_tests $(ARGS)
 
 lint: $(VENV)/.test  ## Check style and types.
 	$(BIN)/ruff check .
@@ -54,10 +61,11 @@ ifdef DATA
 	$(BIN)/python benchmarks/quality.py --data '$(DATA)' $(ARGS)
 	$(BIN)/python benchmarks/reranked.py --data '$(DATA)'
 else
+	$(BIN)/python benchmarks/importing.py
 	$(BIN)/python benchmarks/segmentation.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/indexing.py
 endif
 
-clean:  ## Remove the virtual environment and what the tools left.
+clean:  ## Remove the virtual environment and the tools' caches.
 	rm -rf $(VENV) demo-kb .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_classic.retrievers import EnsembleRetriever, ParentDocumentRetriever
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.stores import BaseStore, InMemoryStore
+from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from typing_extensions import override
+from vectors import MatrixStore
 
 from langchain_rse import RSERetriever, SQLDocStore
-from langchain_rse.schema import (
-    CHUNK_ID,
-    CHUNK_INDEX,
-    DOC_ID,
-    END_INDEX,
-    START_INDEX,
-    VERSION,
-    chunk_key,
-    document_key,
-)
 
 try:
     from dsrag import rse as dsrag
@@ -44,12 +35,13 @@ WITHOUT_LIMIT = 10_000
 class NeighborRetriever(BaseRetriever):
     """Each hit with the chunks around it, in order of rank.
 
-    Chunks that came with a better hit are left out; what is left of a hit and its
-    neighbors is one Document for each run of chunks.
+    Chunks that came with a better hit are left out; each range of chunks that is left of a hit and
+    its neighbors is one Document.
     """
 
-    vectorstore: VectorStore
-    docstore: BaseStore[str, Document]
+    store: MatrixStore
+    sources: Mapping[str, str]
+    """The documents' texts by id."""
     around: int
     """Chunks before *and* after each hit."""
 
@@ -57,36 +49,38 @@ class NeighborRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        seen: set[str] = set()
-        return [
-            joined(run)
-            for hit in self.vectorstore.similarity_search(query, k=CANDIDATES)
-            for run in self._unseen(hit, seen)
-        ]
-
-    def _unseen(self, hit: Document, seen: set[str]) -> Iterator[list[Document]]:
-        name, index = document_key(hit.metadata[DOC_ID]), hit.metadata[CHUNK_INDEX]
-        keys = [
-            chunk_key(name, hit.metadata[VERSION], place)
-            for place in range(max(index - self.around, 0), index + self.around + 1)
-        ]
-        run: list[Document] = []
-        for key, chunk in zip(keys, self.docstore.mget(keys), strict=True):
-            if chunk is not None and key not in seen:
-                run.append(chunk)
-                seen.add(key)
-            elif run:
-                yield run
-                run = []
-        if run:
-            yield run
+        seen: set[tuple[str, int]] = set()
+        found: list[Document] = []
+        for hit in self.store.similarity_search(query, k=CANDIDATES):
+            doc_id, index = hit.metadata["doc_id"], hit.metadata["chunk_index"]
+            chunks = range(max(index - self.around, 0), index + self.around + 1)
+            unseen = [
+                chunk
+                for chunk in chunks
+                if (doc_id, chunk) in self.store.spans and (doc_id, chunk) not in seen
+            ]
+            seen |= {(doc_id, chunk) for chunk in unseen}
+            found += [
+                slice_of(self.sources, self.store, doc_id, chunks) for chunks in ranges(unseen)
+            ]
+        return found
 
 
-def joined(chunks: Sequence[Document]) -> Document:
-    """Neighboring chunks as one Document."""
+def ranges(numbers: Sequence[int]) -> Iterator[range]:
+    """Ascending numbers as ranges."""
+    for _, group in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        members = [number for _, number in group]
+        yield range(members[0], members[-1] + 1)
+
+
+def slice_of(
+    sources: Mapping[str, str], store: MatrixStore, doc_id: str, chunks: range
+) -> Document:
+    """The text of a range of a document's chunks, as it stands in the source."""
+    start, end = store.spans[doc_id, chunks[0]][0], store.spans[doc_id, chunks[-1]][1]
     return Document(
-        page_content="".join(chunk.page_content for chunk in chunks),
-        metadata={name: chunks[0].metadata[name] for name in (DOC_ID, START_INDEX)},
+        page_content=sources[doc_id][start:end],
+        metadata={"doc_id": doc_id, "start_index": start},
     )
 
 
@@ -125,7 +119,7 @@ def make_ensemble(
 ) -> EnsembleRetriever:
     """LangChain's reciprocal rank fusion of both rankings; ``share`` is the weight of words."""
     return EnsembleRetriever(
-        retrievers=[by_vectors, by_words], weights=[1 - share, share], id_key=CHUNK_ID
+        retrievers=[by_vectors, by_words], weights=[1 - share, share], id_key="chunk_id"
     )
 
 
@@ -189,7 +183,7 @@ class FilledRetriever(BaseRetriever):
             found, length = self._ask(query, lowered)
             if length >= self.budget:
                 return found, lowered
-            # What is missing needs at least so many chunks more.
+            # At least this many more chunks are needed.
             limit += -(-(self.budget - length) // self.chunk_size)
         return None
 
@@ -203,6 +197,8 @@ class DsragRetriever(FilledRetriever):
 
     preset: str
     """A name in ``dsrag.rse.RSE_PARAMS_PRESETS``."""
+    store: MatrixStore
+    sources: Mapping[str, str]
 
     @override
     def fill(self, query: str) -> tuple[list[Document], dict[str, Any]]:
@@ -234,32 +230,24 @@ class DsragRetriever(FilledRetriever):
             parameters["overall_max_length"],
             parameters["minimum_value"],
         )
-        versions = {hit["metadata"]["doc_id"]: hit["metadata"]["version"] for hit in ranked}
         documents = []
         for start, end in segments:
             name = chosen[bisect.bisect_right(ends, start)]
-            places = range(start - starts[name], end - starts[name])
-            documents.append(self._read(name, versions[name], places))
+            chunks = range(start - starts[name], end - starts[name])
+            documents.append(slice_of(self.sources, self.store, name, chunks))
         return documents, settings
 
     def _ranked(self, query: str) -> list[dict[str, Any]]:
         """The candidates as dsRAG wants them."""
-        store = self.retriever.vectorstore
-        hits = [] if store is None else store.similarity_search_with_score(query, k=CANDIDATES)
         return [
             {
                 "similarity": score,
                 "metadata": {
-                    "doc_id": hit.metadata[DOC_ID],
-                    "chunk_index": hit.metadata[CHUNK_INDEX],
-                    "version": hit.metadata[VERSION],
-                    # Of the text, only its length is asked.
-                    "chunk_text": " " * (hit.metadata[END_INDEX] - hit.metadata[START_INDEX]),
+                    "doc_id": hit.metadata["doc_id"],
+                    "chunk_index": hit.metadata["chunk_index"],
+                    # Of the text, only its length is used.
+                    "chunk_text": " " * (hit.metadata["end_index"] - hit.metadata["start_index"]),
                 },
             }
-            for hit, score in hits
+            for hit, score in self.store.similarity_search_with_score(query, k=CANDIDATES)
         ]
-
-    def _read(self, doc_id: str, version: str, places: range) -> Document:
-        keys = [chunk_key(document_key(doc_id), version, place) for place in places]
-        return joined([chunk for chunk in self.retriever.docstore.mget(keys) if chunk is not None])

@@ -9,42 +9,27 @@ Beta(6, 1.2), low ones from Beta(0.4, 8).
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from alternatives import FilledRetriever
+from folders import Folder, make_parser, read_folder, write_page
 from langchain_core.callbacks import CallbackManagerForRetrieverRun, Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_text_splitters import RecursiveCharacterTextSplitter
 from numpy.typing import NDArray
-from quality import (
-    FILL,
-    HERE,
-    OURS,
-    RESAMPLES,
-    SEED,
-    TOP_K,
-    Folder,
-    ask,
-    ask_each,
-    read_folder,
-    table,
-)
+from pages import OURS, RESAMPLES, SEED, TOP_K, table
+from quality import FILL, ask, ask_each
 from typing_extensions import override
 from vectors import progress
 
 from langchain_rse import PRESETS, RSEConfig, RSERetriever
 from langchain_rse.evaluation import Question
-from langchain_rse.schema import DOC_ID, END_INDEX, RELEVANCE_SCORE, START_INDEX
 
 SEEDS = 10
 FOLDER = "filings"
@@ -78,7 +63,7 @@ class Simulated(BaseDocumentCompressor):
             Document(
                 id=document.id,
                 page_content=document.page_content,
-                metadata={**document.metadata, RELEVANCE_SCORE: scores[str(document.id)]},
+                metadata={**document.metadata, "relevance_score": scores[str(document.id)]},
             )
             for document in best
         ]
@@ -102,11 +87,8 @@ class OwnDocument(BaseRetriever):
 
 def main() -> None:
     """Measure, print, and write what was printed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder with the sub-folders")
+    parser = make_parser(__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"default {SEEDS}")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for results")
-    parser.set_defaults(chunk_size=None, budgets=None, names=None)
     arguments = parser.parse_args()
     if not (arguments.data / FOLDER / "questions.jsonl").exists():
         sys.exit(f"{arguments.data} has no {FOLDER}/questions.jsonl")
@@ -115,16 +97,15 @@ def main() -> None:
     command = "python benchmarks/reranked.py --data PATH"
     if arguments.seeds != SEEDS:
         command += f" --seeds {arguments.seeds}"
-    text = "\n".join(write_up(folder, recalls, command))
-    print(text)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "reranked.md").write_text(text + "\n", encoding="utf-8")
-    figures = {
-        label: np.round(some.mean(axis=1), 6).tolist()  # seeds, budgets
-        for label, some in recalls.items()
-    }
-    (arguments.out / "reranked.json").write_text(
-        json.dumps({"command": command, "recall": figures}, indent=1) + "\n", encoding="utf-8"
+    write_page(
+        arguments,
+        "reranked",
+        write_up(folder, recalls, command),
+        command=command,
+        recall={
+            label: np.round(some.mean(axis=1), 6).tolist()  # seeds, budgets
+            for label, some in recalls.items()
+        },
     )
 
 
@@ -132,23 +113,13 @@ def measure(folder: Folder, seeds: int) -> dict[str, Floats]:
     """Evidence recall by method, each of shape ``(seeds, questions, budgets)``."""
     # Its vectors are never asked.
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=1))
-    size = folder.layout.chunk_size
-    index = RSERetriever(
-        vectorstore=store,
-        docstore=InMemoryStore(),
-        text_splitter=RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=0),
-    )
-    index.add_documents(
-        [
-            Document(page_content=text, metadata={DOC_ID: name})
-            for name, text in folder.sources.items()
-        ]
-    )
+    index = RSERetriever(vectorstore=store, docstore=InMemoryStore(), text_splitter=folder.splitter)
+    index.add_documents(folder.documents)
     by_document: dict[str, list[Document]] = {}
     for chunk in store.get_by_ids(list(store.store)):
-        by_document.setdefault(chunk.metadata[DOC_ID], []).append(chunk)
+        by_document.setdefault(chunk.metadata["doc_id"], []).append(chunk)
     for chunks in by_document.values():
-        chunks.sort(key=lambda chunk: int(chunk.metadata[START_INDEX]))
+        chunks.sort(key=lambda chunk: int(chunk.metadata["start_index"]))
     own = {
         question.question: by_document[question.evidence[0].doc_id] for question in folder.questions
     }
@@ -187,11 +158,11 @@ def draw_scores(
 
 def evidence_share(question: Question, chunk: Document) -> float:
     """How much of a chunk is evidence."""
-    start, end = int(chunk.metadata[START_INDEX]), int(chunk.metadata[END_INDEX])
+    start, end = int(chunk.metadata["start_index"]), int(chunk.metadata["end_index"])
     shared = sum(
         max(0, min(end, part.end) - max(start, part.start))
         for part in question.evidence
-        if part.doc_id == chunk.metadata[DOC_ID]
+        if part.doc_id == chunk.metadata["doc_id"]
     )
     return shared / (end - start)
 
@@ -218,12 +189,11 @@ def ask_all(
     ours = reranked(RSEConfig())
     greedy = reranked(PRESETS[GREEDY], max_context_length=None)
     size = folder.layout.chunk_size
-    similarities = RSEConfig().by_scores()._asdict()
     reports = {
         OURS: ask(folder, OURS, ours, **FILL),
         f"{OURS}, {BEST}": ask(folder, BEST, reranked(RSEConfig(), top_n=200), **FILL),
         f"{OURS}, {AS_SIMILARITIES}": ask(
-            folder, AS_SIMILARITIES, ours, **{**FILL, **similarities}
+            folder, AS_SIMILARITIES, reranked(RSEConfig().for_scores(absolute=False)), **FILL
         ),
         TOP_K: ask(folder, TOP_K, OwnDocument(chunks=own, reranker=Simulated(drawn=drawn))),
         GREEDY: ask_each(

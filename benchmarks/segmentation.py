@@ -1,12 +1,14 @@
 """The solvers beside brute force and dsRAG's own function, and on growing documents.
 
 Run from anywhere: ``python benchmarks/segmentation.py``. Needs dsRAG for one column:
-``pip install --no-deps dsrag==0.5.6``. Exits with 1 if the segments differ.
+``pip install --no-deps dsrag==0.5.6``. Exits with 1 if the segments differ. With
+``--against PATH``, the solvers beside those of another checkout of this repository instead.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import sys
 import time
@@ -15,15 +17,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from checkouts import COMPARED_HEADER, OTHER, ROOT, THIS, checkouts, compared, in_turns, serve
 from numpy.typing import NDArray
 
 from langchain_rse import PRESETS, RSEConfig
-from langchain_rse.scoring import neighbor_credit
-from langchain_rse.segmentation import solve_budget, solve_greedy
-from langchain_rse.selection import DocumentCandidates, find_windows, select_segments
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from tests.unit_tests.oracles import greedy_by_brute_force
+try:
+    from langchain_rse.engine import neighbor_credit, solve_budget, solve_greedy
+except ImportError:  # of a checkout from before the engine
+    from langchain_rse.scoring import neighbor_credit  # type: ignore[import-not-found,no-redef]
+    from langchain_rse.segmentation import (  # type: ignore[import-not-found,no-redef]
+        solve_budget,
+        solve_greedy,
+    )
 
 try:
     from dsrag.rse import get_best_segments
@@ -34,10 +40,9 @@ INSTALL_DSRAG = "pip install --no-deps dsrag==0.5.6"
 SHAPES = ((1, 500), (10, 500), (100, 500), (10, 10_000))
 LENGTHS = (500, 2_000, 10_000, 50_000)
 PRESET_NAMES = ("dsrag-balanced", "dsrag-find_all")
-# The exact solver gets the same candidates with credit for neighbors, chunks of this many
-# characters, and the retriever's default budget.
-EXACT = PRESETS["balanced"]
-EXACT_BY_SCORES = EXACT.by_scores()
+# The exact solver gets the same candidates as the retriever's defaults for similarities make them:
+# with neighbor credit, chunks of this many characters, and the default budget.
+CREDIT, RADIUS, SEGMENT_COST = 0.5, 2, 0.15
 CHUNK = 700
 BUDGET = 16_000
 CANDIDATES = 200
@@ -50,21 +55,19 @@ MOST_FOR_ORACLE = 500
 
 
 class Case(NamedTuple):
-    """The candidates of one query, laid out in all the forms that the solvers take.
+    """The candidates of one query, in the forms that the solvers take.
 
     Attributes:
         config: The parameters.
-        values: One value a chunk, the documents one after the other.
-        relevance: The relevance of each chunk, with credit for neighbors.
+        values: The value of each chunk, the documents one after the other.
+        relevance: The relevance of each chunk, with neighbor credit.
         starts: Where the documents start.
-        documents: The same candidates as the retriever hands them over.
     """
 
     config: RSEConfig
     values: NDArray[np.float64]
     relevance: NDArray[np.float64]
     starts: list[int]
-    documents: list[DocumentCandidates]
 
 
 class Measured(NamedTuple):
@@ -79,18 +82,69 @@ Solver = Callable[[], Sequence[tuple[int, int, float]]]
 
 
 def main() -> int:
-    """Print both tables."""
+    """Print both tables, or the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--against", type=Path, metavar="PATH", help="another checkout")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    agree = compare(arguments.rounds, arguments.seed)
-    print()
-    constant = grow(arguments.rounds, arguments.seed)
-    if not (agree and constant):
+    if arguments.serve:
+        serve(functools.partial(answer, arguments.seed))
+        return 0
+    if arguments.against:
+        agree = compare_checkouts(arguments.against, arguments.rounds, arguments.seed)
+    else:
+        agree = compare(arguments.rounds, arguments.seed)
+        print()
+        agree &= grow(arguments.rounds, arguments.seed)
+    if not agree:
         print("\nDIFFERENT SEGMENTS, see the column 'same'", file=sys.stderr)
         return 1
     return 0
+
+
+def compare_checkouts(other: Path, rounds: int, seed: int) -> bool:
+    """Print both checkouts' solvers side by side; return whether they agree everywhere."""
+    print(f"Solvers of this checkout and of {other}, in turns; medians of {rounds}")
+    print(f"{'preset':15} {'documents x chunks':>18} {'solver':>6}  same {COMPARED_HEADER}")
+    agree = True
+    with checkouts(__file__, other, ["--seed", str(seed)]) as ask:
+        for name in PRESET_NAMES:
+            for shape in SHAPES:
+                for solver in ("greedy", "exact"):
+                    # The first round is left out: it makes the case.
+                    answers = in_turns(ask, [[name, *shape, solver]] * (rounds + 1))[1:]
+                    found = {side: answers[0][side]["segments"] for side in (THIS, OTHER)}
+                    alike = found[THIS] == found[OTHER]
+                    agree &= alike
+                    seconds = {side: [each[side]["seconds"] for each in answers] for side in found}
+                    print(
+                        f"{name:15} {f'{shape[0]} x {shape[1]:,}':>18} {solver:>6}  "
+                        f"{'yes ' if alike else 'NO  '} {compared(seconds)}",
+                        flush=True,
+                    )
+    return agree
+
+
+def answer(seed: int, request: list[Any]) -> dict[str, Any]:
+    """Run one of this checkout's solvers once."""
+    name, documents, chunks, solver = request
+    case = cached_case(name, documents, chunks, seed)
+    solve = {"greedy": greedy, "exact": exact}[solver](case)
+    started = time.perf_counter()
+    found = solve()
+    seconds = time.perf_counter() - started
+    return {
+        "seconds": seconds,
+        "segments": sorted((int(start), int(end)) for start, end, _ in found),
+    }
+
+
+@functools.cache
+def cached_case(name: str, documents: int, chunks: int, seed: int) -> Case:
+    """The case of a request."""
+    return make_case(PRESETS[name], documents, chunks, chunks, seed)
 
 
 def make_case(config: RSEConfig, documents: int, chunks: int, spread: int, seed: int) -> Case:
@@ -110,30 +164,16 @@ def make_case(config: RSEConfig, documents: int, chunks: int, spread: int, seed:
     ranks = np.empty(CANDIDATES)
     ranks[order] = np.arange(CANDIDATES)
     score = np.interp(similarity, (similarity.min(), similarity.max()), (0.0, 1.0))
-    relevance = np.exp(-ranks / config.by_scores().decay_rate) * score
+    relevance = np.exp(-ranks / (config.decay_rate or np.inf)) * score
 
     table = np.zeros((documents, chunks))
     table[owners, places] = relevance
-    values = table.ravel() - config.irrelevant_chunk_penalty
-    credited = neighbor_credit(
-        table, credit=EXACT.neighbor_credit, radius=EXACT_BY_SCORES.neighbor_radius
-    ).ravel()
-    sparse = []
-    for number in range(documents):
-        mine = np.flatnonzero(owners == number)
-        mine = mine[np.argsort(places[mine])]
-        windows = find_windows(places[mine].tolist(), config)
-        sparse.append(
-            DocumentCandidates(
-                chunks=places[mine],
-                relevance=relevance[None, mine],
-                windows=windows,
-                # Not longer than the reference: every chunk weighs 1.
-                lengths=np.full(sum(end - start for start, end in windows), CHUNK),
-            )
-        )
-    starts = [number * chunks for number in range(documents)]
-    return Case(config, values, credited, starts, sparse)
+    return Case(
+        config,
+        values=table.ravel() - config.irrelevant_chunk_penalty,
+        relevance=neighbor_credit(table, credit=CREDIT, radius=RADIUS).ravel(),
+        starts=[number * chunks for number in range(documents)],
+    )
 
 
 def greedy(case: Case) -> Solver:
@@ -148,7 +188,7 @@ def exact(case: Case) -> Solver:
         case.relevance,
         lengths,
         budget=BUDGET,
-        segment_cost=EXACT_BY_SCORES.segment_cost,
+        segment_cost=SEGMENT_COST,
         boundaries=case.starts,
     )
 
@@ -160,9 +200,12 @@ def brute_force(case: Case) -> Solver:
 
 
 def oracle(case: Case) -> Solver | None:
-    """What the tests hold against `solve_greedy`; it looks at all pairs of start and end."""
+    """The definition that the tests compare with `solve_greedy`: all pairs of start and end."""
     if len(case.values) > MOST_FOR_ORACLE:
         return None
+    sys.path.insert(0, str(ROOT))
+    from tests.unit_tests.engine.oracles import greedy_by_brute_force  # noqa: PLC0415
+
     return lambda: greedy_by_brute_force(case.values, boundaries=case.starts, **limits(case.config))
 
 
@@ -195,22 +238,6 @@ def search_all(
         chosen.append(best)
         taken[best[0] : best[1]] = [True] * (best[1] - best[0])
         room -= best[1] - best[0]
-
-
-def selection(case: Case) -> Solver:
-    """`select_segments`, as the retriever calls it, in the places of the array."""
-    chunks = len(case.values) // len(case.documents)
-
-    def run() -> list[tuple[int, int, float]]:
-        budget = BUDGET if case.config.solver == "exact" else None
-        found = select_segments(case.documents, case.config, budget=budget)
-        fits = BUDGET // CHUNK if budget else len(found.steps)
-        return [
-            (start + document * chunks, end + document * chunks, value)
-            for document, (start, end, value), _ in found.segments(fits)
-        ]
-
-    return run
 
 
 def dsrag(case: Case) -> Solver | None:
@@ -323,47 +350,44 @@ def grow(rounds: int, seed: int) -> bool:
         f"first {LENGTHS[0]} chunks; median ms a query"
     )
     print(
-        f"{'preset':15} {'chunks/document':>15} {'solver':>12} {'of it 1 look':>12} "
-        f"{'select_segments':>15} {'segments':>8}  same"
+        f"{'preset':15} {'chunks/document':>15} {'solve_greedy':>12} {'solve_budget':>12} "
+        f"{'1 look':>8} {'segments':>8}  same"
     )
     agree = True
     for name in PRESET_NAMES:
-        first: list[tuple[int, int]] | None = None
+        first: list[list[tuple[int, int]]] | None = None
         for chunks in LENGTHS:
             case = make_case(PRESETS[name], documents, chunks, LENGTHS[0], seed)
             results = measure(
-                {
-                    "dense": exact(case) if name == "balanced" else greedy(case),
-                    "sparse": selection(case),
-                    "look": look(case),
-                },
-                rounds,
+                {"greedy": greedy(case), "exact": exact(case), "look": look(case)}, rounds
             )
-            dense, sparse = results["dense"], results["sparse"]
-            # The same segments as in the shortest documents, too.
-            placed = [
-                (start % chunks + start // chunks * LENGTHS[0], end - start)
-                for start, end in dense.segments
+            # Positions as in the shortest documents, to compare.
+            positions = [
+                [
+                    (start % chunks + start // chunks * LENGTHS[0], end - start)
+                    for start, end in results[solver].segments
+                ]
+                for solver in ("greedy", "exact")
             ]
-            first = first or placed
-            alike = same([dense, sparse]) and placed == first
+            first = first or positions
+            alike = positions == first
             agree &= alike
             print(
-                f"{name:15} {chunks:>15,} {milliseconds(dense):>12} "
-                f"{milliseconds(results['look']):>12} {milliseconds(sparse):>15} "
-                f"{len(dense.segments):>8}  {'yes' if alike else 'NO'}",
+                f"{name:15} {chunks:>15,} {milliseconds(results['greedy']):>12} "
+                f"{milliseconds(results['exact']):>12} {milliseconds(results['look']):>8} "
+                f"{len(results['greedy'].segments):>8}  {'yes' if alike else 'NO'}",
                 flush=True,
             )
     print(
-        "The solver (solve_budget for 'balanced', else solve_greedy) is given an array with every "
-        "chunk,\nat which it looks once or a few times ('of it 1 look': a sum and a comparison by "
-        "numpy,\nalone); select_segments gets the candidates only."
+        "The solvers get an array with every chunk. 1 look is a sum and a comparison of that array "
+        "by numpy.\nThe retriever lays out only the chunks around candidates, however long the "
+        "documents are."
     )
     return agree
 
 
 def look(case: Case) -> Solver:
-    """The passes over all chunks that `solve_greedy` cannot do without."""
+    """The least that a solver has to do with an array of all chunks."""
 
     def run() -> list[tuple[int, int, float]]:
         case.values.sum()

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from typing_extensions import Self, override
 
 from langchain_rse.embeddings import WordLlamaEmbeddings
-from langchain_rse.schema import DOC_ID
 
 Vectors = NDArray[np.float32]
 
@@ -191,7 +190,7 @@ class MatrixStore(VectorStore):
     Args:
         embeddings: The model.
         title: What the texts are, to show while they are embedded.
-        named: Whether to embed each text with its document's name in front.
+        named: True to embed each text with its document's name in front.
     """
 
     def __init__(self, embeddings: CachedEmbeddings, title: str, *, named: bool) -> None:
@@ -210,6 +209,17 @@ class MatrixStore(VectorStore):
     def another(self, title: str) -> MatrixStore:
         """An empty store with the same model."""
         return MatrixStore(self._embeddings, title, named=self._named)
+
+    @cached_property
+    def spans(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """Where each chunk begins and ends in its document, by the document's id and its number."""
+        return {
+            (chunk.metadata["doc_id"], chunk.metadata["chunk_index"]): (
+                chunk.metadata["start_index"],
+                chunk.metadata["end_index"],
+            )
+            for chunk in self._documents
+        }
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -263,7 +273,7 @@ class MatrixStore(VectorStore):
     def _embedded(self, document: Document) -> str:
         if not self._named:
             return document.page_content
-        return f"{document.metadata[DOC_ID].replace('_', ' ')}\n\n{document.page_content}"
+        return f"{document.metadata['doc_id'].replace('_', ' ')}\n\n{document.page_content}"
 
     @classmethod
     @override

@@ -7,9 +7,9 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; say what to install if its packages are missing."""
+    """Run the command line, or exit with a message that says what to install."""
     try:
-        from langchain_rse.cli import app  # noqa: PLC0415
+        from langchain_rse.cli.app import app  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("langchain_rse"):
             raise
@@ -18,7 +18,7 @@ def main() -> None:
             "pip install 'langchain-rse[cli]'"
         )
     for stream in (sys.stdout, sys.stderr):
-        # Texts may have what the terminal's encoding, or any, has not: lone surrogates.
+        # Texts may contain characters that the terminal's encoding lacks.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     app()

@@ -1,22 +1,26 @@
-"""Progress bars, where tqdm is installed."""
+"""Progress bars; need tqdm."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Advance", "progress_bar"]
-
 Advance = Callable[[int], object]
-"""Moves a progress bar on."""
+"""Advances a progress bar by a number of items."""
 
 
 @contextmanager
 def progress_bar(total: int | None, *, unit: str, title: str, show: bool) -> Iterator[Advance]:
-    """A progress bar, if wanted.
+    """Show a progress bar; yield the function that advances it.
+
+    Args:
+        total: Number of items; None if unknown.
+        unit: What the items are, in the plural.
+        title: Text in front of the bar.
+        show: False for no bar.
 
     Raises:
-        ImportError: If it is wanted and tqdm is not installed.
+        ImportError: If ``show`` is True and tqdm is not installed.
     """
     if not show:
         yield lambda _: None

@@ -1,50 +1,46 @@
-"""Format strings that are filled in as plain text: names stand for values and nothing else."""
+"""Format strings whose names stand for values as they are, such as fields of metadata."""
 
 from __future__ import annotations
 
-import re
-import string
-from collections.abc import Iterable, Mapping, Sequence
-
-__all__ = ["Piece", "fill", "parse"]
-
-Piece = tuple[str, str | None]
-"""Text, and the name of what follows it."""
+from collections.abc import Mapping, Sequence
+from string import Formatter
 
 
-def parse(template: str, wanted: str, reserved: Sequence[str] = ()) -> list[Piece]:
-    """The pieces of a format string.
+def check_template(
+    field: str, template: str, known: Sequence[str], metadata: Sequence[str] | None
+) -> None:
+    """Raise ValueError if a template is no format string, has no names, or unknown ones.
 
-    Args:
-        template: The format string; literal braces are doubled.
-        wanted: Begins the error: what the template must be.
-        reserved: Names with which no other may begin, as in ``metadata[source]``. Others may
-            have dots and brackets in them: they are names of metadata fields.
-
-    Raises:
-        ValueError: If it is no format string, or has anything but names in braces.
+    Known are those in ``known`` and the metadata fields in ``metadata``; None for any field.
     """
-    try:
-        parsed = list(string.Formatter().parse(template))
-    except ValueError as error:
-        raise ValueError(f"{wanted}; got {template!r}: {error}") from error
-    inside = re.compile(rf"({'|'.join(map(re.escape, reserved))})[.\[]") if reserved else None
-    for _, name, spec, conversion in parsed:
+    names = names_in(template)
+    if not names:
+        raise ValueError(
+            f"{field} must contain names, such as {{{known[0]}}}; got {template!r}, which is the "
+            "same for every document"
+        )
+    allowed = [*known, *(names if metadata is None else metadata)]
+    unknown = [name for name in names if name not in allowed]
+    if unknown:
+        raise ValueError(
+            f"{field} may name {', '.join(map(repr, allowed))}; got {template!r}. Add metadata "
+            f"fields to metadata, as in metadata={unknown!r}"
+        )
+
+
+def names_in(template: str) -> list[str]:
+    """The names in a format string; ValueError if it is none, or has more than names in braces."""
+    names = []
+    for _, name, spec, conversion in Formatter().parse(template):
         if name is None:
             continue
-        is_name = bool(name) and name == name.strip() and not name.isdigit()
-        if spec or conversion or not is_name or (inside and inside.match(name)):
-            raise ValueError(
-                f"{wanted}; got {template!r}, in which what stands for {name!r} is not just a name"
-            )
-    return [(text, name) for text, name, _, _ in parsed]
+        if not name or name.isdigit() or spec or conversion:
+            raise ValueError(f"only names may stand in braces, such as {{title}}; got {template!r}")
+        names.append(name)
+    return names
 
 
-def fill(pieces: Iterable[Piece], values: Mapping[str, object]) -> str:
-    """The text of a template; nothing stands for names without a value.
-
-    Put together by hand: ``str.format`` would take a dot in a name for an attribute.
-    """
-    return "".join(
-        text if name is None else f"{text}{values.get(name, '')}" for text, name in pieces
-    )
+def fill(template: str, values: Mapping[str, object]) -> str:
+    """The format string with its names replaced by their values, or by nothing if there is none."""
+    parts = Formatter().parse(template)
+    return "".join(f"{text}{values.get(name or '', '')}" for text, name, _, _ in parts)

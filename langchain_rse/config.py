@@ -1,137 +1,138 @@
-"""RSEConfig, the parameters of the selection, and the presets."""
+"""RSEConfig, the presets, and the settings of a query. Pydantic checks them all."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import operator
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal
 
-from langchain_rse.scoring import Calibration, check_calibration, is_absolute
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from typing_extensions import Self
 
-__all__ = ["PRESETS", "ByScores", "RSEConfig"]
+from langchain_rse.engine import Calibration, check_calibration
 
-Solver = Literal["exact", "greedy", "best"]
-RankFusion = Literal["decay", "mean"]
-LengthWeighting = Literal["none", "linear", "published"]
+__all__ = ["PRESETS", "LengthFunction", "QuerySettings", "RSEConfig", "resolve_settings"]
 
-
-class ByScores(NamedTuple):
-    """Fields of `RSEConfig` whose best values depend on what the scores are."""
-
-    decay_rate: float
-    contrast: float
-    neighbor_radius: int
-    segment_cost: float
+LengthFunction = Callable[[str], float]
+"""From a text to its length: ``len`` counts characters."""
 
 
-# Similarities: the rank has to tell the few relevant chunks from the many similar ones.
-_OF_SIMILARITIES = ByScores(decay_rate=20.0, contrast=1.0, neighbor_radius=2, segment_cost=0.15)
-# A reranker's own scores: they tell by themselves, but err for single chunks, so that clusters
-# have to win over those that stand alone.
-_OF_RERANKERS = ByScores(decay_rate=100.0, contrast=3.0, neighbor_radius=3, segment_cost=0.7)
+def _check_calibration(calibration: Any) -> Calibration:  # noqa: ANN401 - anything may be given
+    return calibration if calibration == "auto" else check_calibration(calibration)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RSEConfig:
-    """How candidates become segments. The defaults are the preset ``balanced``.
+def _check_search_kwargs(search_kwargs: dict[str, Any]) -> dict[str, Any]:
+    if "k" in search_kwargs:
+        raise ValueError(
+            "search_kwargs must not contain 'k': fetch_k is the number of candidates, k the "
+            "number of segments"
+        )
+    return search_kwargs
 
-    Four fields are None by default, which means: by what the scores are. Scores of a reranker
-    with an absolute calibration (one known by name, ``"sigmoid"``, ``"beta(a, b)"``,
-    ``"identity"`` or a function) get one set of values, all others another; see `for_scores`.
 
-    Attributes:
-        solver: ``"exact"`` chooses the segments that are worth most together, within a
-            budget of text where there is one; ``"greedy"`` takes the most valuable segment
-            again and again (dsRAG); ``"best"`` takes the one best segment of each document.
-        irrelevant_chunk_penalty: What a chunk without relevance costs, at least 0: the
-            relevance from which text is worth its room. Smaller returns more; 0 fills the
-            budget as long as anything is relevant. For the greedy solver, 0.1 makes segments
-            of about 10 to 20 chunks, 0.2 about 4 to 10, 0.3 about 2 to 6 (dsRAG's figures).
-        calibration: How scores become relevances; see `langchain_rse.scoring.calibrate`.
-        rank_fusion: ``"decay"``: relevance fades exponentially with the rank;
-            ``"mean"``: relevance and relative rank are averaged.
-        decay_rate: The rank at which 1/e of the relevance is left, above 0. Used by
-            ``"decay"`` only. None: 20; for a reranker's absolute scores 100.
-        contrast: How far relevances, once fused with the rank, are driven apart around 0.4,
-            above 0; 1 leaves them as they are; see `langchain_rse.scoring.sharpen`. None: 1;
-            for a reranker's absolute scores 3.
-        lexical_credit: How much, from 0 to 1, the words of the query in a candidate's text
-            count beside its score. The best match by words counts as a relevance of this;
-            both are combined as if either were enough, ``1 - (1 - r)(1 - words)``; see
-            `langchain_rse.scoring.lexical_scores`. Not used where a reranker, which reads
-            the texts itself, gave the order.
-        min_relevance: Candidates whose calibrated relevance is below this, from 0 to 1,
-            count as not found. Says something with absolute scores, such as a reranker's;
-            with ``"minmax"``, the best candidate's relevance is always 1.
-        neighbor_credit: Share, from 0 to 1, of a chunk's relevance that counts for the chunk
-            next to it, its square for the one after, and so on; see
-            `langchain_rse.scoring.neighbor_credit`.
-        neighbor_radius: How many chunks away the credit ends, at least 0. None: 2; for a
-            reranker's absolute scores 3.
-        segment_cost: What a segment costs beyond its text, in chunks of average length, at
-            least 0: larger makes fewer and longer segments. Used by ``"exact"`` only, which
-            weighs every chunk by its length. None: 0.15; for a reranker's absolute scores 0.7.
-        border_cost: What of ``segment_cost``, from 0 to 1, is left where a segment begins and
-            ends at the border of a section: half of it is for the beginning, half for the end.
-            Less than 1 makes segments prefer to begin and end there rather than to cross.
-            Sections are known of documents that were added with headers, see
-            `langchain_rse.headers`. Used by ``"exact"`` only.
-        length_weighting: For the other solvers. ``"linear"`` weighs every chunk by its
-            length over ``reference_length``; ``"published"`` does so for candidates longer
-            than that only, as dsRAG does; ``"none"`` counts chunks alike.
-        reference_length: The length, in characters, that weighs 1 there; above 0.
-        max_length: The most chunks a segment may have, at least 1; None for no limit.
-        overall_max_length: The most chunks all segments of a query may have together,
-            at least 1. Used by the solver ``"greedy"`` only.
-        overall_max_length_extension: Chunks added to ``overall_max_length`` for each
-            query beyond the first where several queries are solved together, at least 0.
-        minimum_value: The least a segment must be worth.
-        top_k_for_document_selection: Only documents with a chunk among this many best
-            candidates are considered, at least 1; None considers all.
+_Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+_Share = Annotated[_Number, Field(ge=0, le=1)]
+_Positive = Annotated[_Number, Field(gt=0)]
+_NotNegative = Annotated[_Number, Field(ge=0)]
+_Count = Annotated[int, Field(strict=True, ge=1)]
+_CountOrZero = Annotated[int, Field(strict=True, ge=0)]
+_Calibration = Annotated[Any, AfterValidator(_check_calibration)]
+_Solver = Literal["exact", "greedy", "best"]
+_RankFusion = Literal["decay", "mean"]
+_LengthWeighting = Literal["none", "published"]
+
+# The defaults of the fields that depend on what the scores are. The order of similarities says
+# more than their size; a reranker's scores are absolute, but err for single chunks.
+_FOR_SIMILARITIES: Mapping[str, float] = MappingProxyType(
+    {"decay_rate": 20.0, "contrast": 1.0, "neighbor_radius": 2, "segment_cost": 0.15}
+)
+_FOR_ABSOLUTE_SCORES: Mapping[str, float] = MappingProxyType(
+    {"decay_rate": 100.0, "contrast": 3.0, "neighbor_radius": 3, "segment_cost": 0.7}
+)
+
+
+class RSEConfig(BaseModel):
+    """How candidates become segments. The defaults are those of the preset ``balanced``.
+
+    ``decay_rate``, ``contrast``, ``neighbor_radius`` and ``segment_cost`` are None by default:
+    their value then depends on the scores. A reranker's scores with an absolute calibration (a
+    reranker known by name, ``"sigmoid"``, ``"beta(a, b)"``, ``"identity"`` or a function) get
+    the second of the two values given below, all other scores the first.
 
     Raises:
-        ValueError: If a field is out of its range; the message names the field, the
-            value and what is allowed.
+        ValueError: If a field is out of its range. The message names the field, the value and
+            what is allowed.
     """
 
-    solver: Solver = "exact"
-    irrelevant_chunk_penalty: float = 0.4
-    calibration: Calibration = "auto"
-    rank_fusion: RankFusion = "decay"
-    decay_rate: float | None = None
-    contrast: float | None = None
-    lexical_credit: float = 0.7
-    min_relevance: float = 0.0
-    neighbor_credit: float = 0.5
-    neighbor_radius: int | None = None
-    segment_cost: float | None = None
-    border_cost: float = 0.5
-    length_weighting: LengthWeighting = "published"
-    reference_length: float = 700.0
-    max_length: int | None = None
-    overall_max_length: int = 30
-    overall_max_length_extension: int = 5
-    minimum_value: float = 0.0
-    top_k_for_document_selection: int | None = 20
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
-            object.__setattr__(self, name, check(name, getattr(self, name)))
-        if self.max_length is None and self.solver != "exact":
+    solver: _Solver = "exact"
+    """``"exact"`` chooses the segments that have the highest total value within the budget;
+    ``"greedy"`` takes the most valuable segment again and again (dsRAG); ``"best"`` takes the one
+    best segment of each document."""
+    irrelevant_chunk_penalty: _Share = 0.4
+    """The relevance, from 0 to 1, from which text is worth its room: what a chunk without relevance
+    costs. Smaller returns more text; 0 fills the budget as long as anything is relevant."""
+    calibration: _Calibration = "auto"
+    """How scores become relevances in [0, 1]: ``"auto"`` (a reranker known by name gets its own
+    calibration, other scores ``"minmax"``), or one of those of `langchain_rse.engine.calibrate`."""
+    rank_fusion: _RankFusion = "decay"
+    """``"decay"``: relevance falls exponentially with the rank; ``"mean"``: relevance and relative
+    rank are averaged."""
+    decay_rate: _Positive | None = None
+    """The rank at which 1/e of the relevance is left, with ``rank_fusion="decay"``. None: 20, or
+    100 for a reranker's absolute scores."""
+    contrast: _Positive | None = None
+    """Raises the odds of a relevance against 0.4 to this power, after rank fusion; see
+    `langchain_rse.engine.sharpen`. None: 1 (no change), or 3 for a reranker's absolute scores."""
+    lexical_credit: _Share = 0.7
+    """The relevance, from 0 to 1, that the best match by the words of the query counts as (BM25
+    among the candidates); combined with the relevance r from scores as ``1 - (1 - r)(1 - words)``.
+    Not used with a reranker, which reads the texts itself."""
+    min_relevance: _Share = 0.0
+    """Candidates with a calibrated relevance below this count as not found. Useful with absolute
+    scores; with ``"minmax"`` the best candidate's relevance is always 1."""
+    neighbor_credit: _Share = 0.5
+    """Share of a chunk's relevance that counts for the chunks beside it, its square for the next
+    ones, and so on; see `langchain_rse.engine.neighbor_credit`."""
+    neighbor_radius: _CountOrZero | None = None
+    """How many chunks away the credit ends. None: 2, or 3 for a reranker's absolute scores."""
+    segment_cost: _NotNegative | None = None
+    """What a segment costs in addition to its text, in chunks of average length: larger makes fewer
+    and longer segments. Used by ``"exact"`` only. None: 0.15, or 0.7 for a reranker's absolute
+    scores."""
+    length_weighting: _LengthWeighting = "published"
+    """For the solvers ``"greedy"`` and ``"best"``: ``"published"`` weighs candidates longer than
+    ``reference_length`` by their length over it, as dsRAG does; ``"none"`` weighs all alike."""
+    reference_length: _Positive = 700.0
+    """The length, in characters, that weighs 1 there."""
+    max_length: _Count | None = None
+    """The most chunks a segment may have. The solvers ``"greedy"`` and ``"best"`` need it; with
+    ``"exact"`` it must be None."""
+    overall_max_length: _Count = 30
+    """The most chunks that all segments of a query may have together. Used by ``"greedy"`` only."""
+    minimum_value: _Number = 0.0
+    """The least value a segment must have."""
+    top_k_for_document_selection: _Count | None = 20
+    """Only documents with a chunk among this many best candidates are considered; None: all."""
+
+    @model_validator(mode="after")
+    def _check_max_length(self) -> Self:
+        if (self.max_length is None) != (self.solver == "exact"):
+            wanted = "None" if self.solver == "exact" else "a number of chunks"
             raise ValueError(
-                f"max_length must be a whole number of at least 1 with solver={self.solver!r}; "
-                "got None, which only 'exact' takes"
+                f"max_length must be {wanted} with solver={self.solver!r}; got "
+                f"{self.max_length!r}. The solvers 'greedy' and 'best' need it, 'exact' does not "
+                "take it"
             )
+        return self
 
     @classmethod
-    def of(cls, config: RSEConfig | str) -> RSEConfig:
+    def of(cls, config: Any) -> RSEConfig:  # noqa: ANN401 - checked here
         """Return the config, or the preset of that name.
 
         Raises:
-            ValueError: If there is no preset of that name.
+            ValueError: If it is neither.
         """
         if isinstance(config, cls):
             return config
@@ -142,122 +143,26 @@ class RSEConfig:
             f"got {config!r}"
         )
 
-    def by_scores(self, reranker: str | None = None) -> ByScores:
-        """The fields that may be None, as they are or by what the scores are.
-
-        Args:
-            reranker: Class name of the reranker that gives the scores, if one does.
-        """
-        absolute = is_absolute(self.calibration, reranker)
-        default = _OF_RERANKERS if absolute else _OF_SIMILARITIES
-        own = {name: getattr(self, name) for name in ByScores._fields}
-        return default._replace(**{name: value for name, value in own.items() if value is not None})
-
-    def for_scores(self, reranker: str | None = None) -> RSEConfig:
-        """Return a copy in which no field says None for "by what the scores are".
-
-        Args:
-            reranker: Class name of the reranker that gives the scores, if one does.
-        """
-        return self.replace(**self.by_scores(reranker)._asdict())
-
-    def replace(self, **changes: Any) -> RSEConfig:  # noqa: ANN401 - any field
-        """Return a copy in which some fields are different, checked like a new config.
+    def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - any field
+        """Return a copy with some fields changed, checked like a new config.
 
         Raises:
-            ValueError: If a field is out of its range.
-            TypeError: If there is no such field.
+            ValueError: If a field is unknown or out of its range.
         """
-        return dataclasses.replace(self, **changes)
+        return type(self)(**{**dict(self), **changes})
+
+    def for_scores(self, *, absolute: bool) -> Self:
+        """Return a copy in which the fields that depend on the scores have their values.
+
+        Args:
+            absolute: True for a reranker's scores with an absolute calibration.
+        """
+        defaults = _FOR_ABSOLUTE_SCORES if absolute else _FOR_SIMILARITIES
+        return self.model_copy(
+            update={name: value for name, value in defaults.items() if getattr(self, name) is None}
+        )
 
 
-def _one_of(choices: object) -> Callable[[str, Any], Any]:
-    allowed = get_args(choices)
-
-    def check(name: str, value: Any) -> Any:  # noqa: ANN401
-        if value not in allowed:
-            raise ValueError(
-                f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}"
-            )
-        return value
-
-    return check
-
-
-def _number(
-    *,
-    least: float | None = None,
-    above: float | None = None,
-    most: float | None = None,
-    optional: bool = False,
-) -> Callable[[str, Any], float | None]:
-    bound = f" of at least {least:g}" if least is not None else ""
-    bound = f" above {above:g}" if above is not None else bound
-    bound = f" from {least:g} to {most:g}" if least is not None and most is not None else bound
-
-    bound += " or None" if optional else ""
-
-    def check(name: str, value: Any) -> float | None:  # noqa: ANN401
-        if value is None and optional:
-            return None
-        try:
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if (
-            not math.isfinite(number)
-            or isinstance(value, (bool, str, bytes, bytearray))
-            or (least is not None and number < least)
-            or (above is not None and number <= above)
-            or (most is not None and number > most)
-        ):
-            raise ValueError(f"{name} must be a finite number{bound}; got {value!r}")
-        return number
-
-    return check
-
-
-def _whole(least: int, *, optional: bool = False) -> Callable[[str, Any], int | None]:
-    def check(name: str, value: Any) -> int | None:  # noqa: ANN401
-        if value is None and optional:
-            return None
-        try:
-            number = operator.index(value)
-        except TypeError:
-            number = least - 1
-        if number < least or isinstance(value, bool):
-            also = " or None" if optional else ""
-            raise ValueError(
-                f"{name} must be a whole number of at least {least}{also}; got {value!r}"
-            )
-        return number
-
-    return check
-
-
-_CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "solver": _one_of(Solver),
-    "irrelevant_chunk_penalty": _number(least=0),
-    "calibration": lambda _, value: check_calibration(value),
-    "rank_fusion": _one_of(RankFusion),
-    "decay_rate": _number(above=0, optional=True),
-    "contrast": _number(above=0, optional=True),
-    "lexical_credit": _number(least=0, most=1),
-    "min_relevance": _number(least=0, most=1),
-    "neighbor_credit": _number(least=0, most=1),
-    "neighbor_radius": _whole(0, optional=True),
-    "segment_cost": _number(least=0, optional=True),
-    "border_cost": _number(least=0, most=1),
-    "length_weighting": _one_of(LengthWeighting),
-    "reference_length": _number(above=0),
-    "max_length": _whole(1, optional=True),
-    "overall_max_length": _whole(1),
-    "overall_max_length_extension": _whole(0),
-    "minimum_value": _number(),
-    "top_k_for_document_selection": _whole(1, optional=True),
-}
-
-# What the published forms have in common, and dsRAG's balanced preset.
 _PUBLISHED = RSEConfig(
     solver="greedy",
     irrelevant_chunk_penalty=0.18,
@@ -274,25 +179,22 @@ _PUBLISHED = RSEConfig(
 
 PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
     {
-        # The solver is exact, and the budget limits all three; they differ in what text has
-        # to be worth.
         "balanced": RSEConfig(),
         "precision": RSEConfig(irrelevant_chunk_penalty=0.55),
         "find_all": RSEConfig(
             irrelevant_chunk_penalty=0.2, decay_rate=40.0, top_k_for_document_selection=200
         ),
-        # The three of dsrag.rse.RSE_PARAMS_PRESETS.
+        # dsrag.rse.RSE_PARAMS_PRESETS
         "dsrag-balanced": _PUBLISHED,
         "dsrag-precision": _PUBLISHED.replace(minimum_value=0.7, irrelevant_chunk_penalty=0.2),
         "dsrag-find_all": _PUBLISHED.replace(
             max_length=40,
             overall_max_length=200,
-            overall_max_length_extension=0,
             minimum_value=0.4,
             decay_rate=200,
             top_k_for_document_selection=200,
         ),
-        # The published walk-through: one document, chunks counted alike.
+        # The published walk-through: one document, all chunks weigh the same.
         "walkthrough": _PUBLISHED.replace(
             max_length=20,
             minimum_value=0.7,
@@ -300,7 +202,7 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
             length_weighting="none",
             top_k_for_document_selection=1,
         ),
-        # One best segment a document, by the maximum subarray.
+        # The one best segment of each document, by the maximum subarray.
         "kadane": _PUBLISHED.replace(
             solver="best",
             irrelevant_chunk_penalty=0.3,
@@ -312,3 +214,113 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
     }
 )
 """The presets by name; ``balanced`` is the default."""
+
+
+class QuerySettings(BaseModel):
+    """The settings of a query: fields of the retriever that a call can set as well.
+
+    Each field of `RSEConfig` can be given beside ``config`` and then replaces the config's; None
+    leaves the config's value.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    config: Annotated[RSEConfig, BeforeValidator(RSEConfig.of)] = PRESETS["balanced"]
+    """How segments are chosen: an `RSEConfig` or the name of a preset."""
+    k: _Count | None = None
+    """Return at most this many segments, the best; None for no limit."""
+    max_context_length: _NotNegative | None = 16_000
+    """The budget: the most text that all segments together may have, in the units of
+    ``length_function``. ``irrelevant_chunk_penalty`` may return less. None for no limit."""
+    length_function: LengthFunction = len
+    """Measures ``max_context_length``; for tokens, a function that counts tokens."""
+    allow_trim: bool = False
+    """True to fill the room that is left with part of the next chunk, cut at the end of a sentence
+    or line."""
+    include_header: Annotated[bool, Field(strict=True)] = False
+    """True to put the document's header, if it has one, above each segment and an empty line.
+    ``max_context_length`` counts it; ``start_index`` and ``end_index`` do not."""
+    fetch_k: _Count = 200
+    """Candidates, that is chunks, to fetch."""
+    hybrid: _Share = 0.0
+    """Share of lexical relevance, from 0 to 1: ``(1 - hybrid) * r + hybrid * lexical``. Above 0,
+    ``fetch_k`` more candidates come from the docstore's full-text index, ``SQLDocStore(...,
+    lexical=True)``, under the same ``filter``, a dict of fields and the values they equal. A
+    reranker's scores replace both."""
+    search_kwargs: Annotated[dict[str, Any], AfterValidator(_check_search_kwargs)] = Field(
+        default_factory=dict
+    )
+    """Passed to the vector store or the wrapped retriever, such as ``{"filter": ...}``."""
+    candidates_only: bool = False
+    """True for segments that contain candidates only. Set it if ``base_retriever`` filters by
+    itself; filters in ``search_kwargs`` hold for whole segments in any case."""
+    order: Literal["document", "relevance"] = "document"
+    """``"document"``: segments of a document stand together in the order of its text, the
+    documents by their best segment; ``"relevance"``: the best segment first."""
+    on_missing: Literal["raise", "split"] = "raise"
+    """What to do if the docstore lacks a chunk: raise an error, or split the segment there."""
+
+    solver: _Solver | None = None
+    irrelevant_chunk_penalty: _Share | None = None
+    calibration: _Calibration | None = None
+    rank_fusion: _RankFusion | None = None
+    decay_rate: _Positive | None = None
+    contrast: _Positive | None = None
+    lexical_credit: _Share | None = None
+    min_relevance: _Share | None = None
+    neighbor_credit: _Share | None = None
+    neighbor_radius: _CountOrZero | None = None
+    segment_cost: _NotNegative | None = None
+    length_weighting: _LengthWeighting | None = None
+    reference_length: _Positive | None = None
+    max_length: _Count | None = None
+    overall_max_length: _Count | None = None
+    minimum_value: _Number | None = None
+    top_k_for_document_selection: _Count | None = None
+
+    @model_validator(mode="after")
+    def _check_config(self) -> Self:
+        _merged_config(self)
+        return self
+
+
+_CONFIG_FIELDS = tuple(RSEConfig.model_fields)
+# To `invoke`, `config` is LangChain's RunnableConfig.
+_CALL_ARGUMENTS = frozenset(QuerySettings.model_fields) - {"config"} | {"filter"}
+
+
+def _merged_config(settings: QuerySettings) -> RSEConfig:
+    """The config with the fields that are given beside it."""
+    changes = {
+        name: value for name in _CONFIG_FIELDS if (value := getattr(settings, name)) is not None
+    }
+    return settings.config.replace(**changes) if changes else settings.config
+
+
+def resolve_settings(settings: QuerySettings, overrides: Mapping[str, Any]) -> QuerySettings:
+    """Return the settings of one query: those of the retriever with those of the call.
+
+    Args:
+        settings: The retriever's.
+        overrides: Arguments of the call: fields of `QuerySettings` except ``config``, and
+            ``filter``, which becomes part of ``search_kwargs``.
+
+    Returns:
+        Settings whose ``config`` contains the fields that were given beside it.
+
+    Raises:
+        TypeError: If an argument is unknown.
+        ValueError: If an argument is out of its range.
+    """
+    unknown = sorted(overrides.keys() - _CALL_ARGUMENTS)
+    if unknown:
+        raise TypeError(
+            f"unknown argument(s) {', '.join(unknown)}; a call can set "
+            f"{', '.join(sorted(_CALL_ARGUMENTS))}"
+        )
+    values = {name: getattr(settings, name) for name in QuerySettings.model_fields}
+    values |= {name: value for name, value in overrides.items() if name != "filter"}
+    if "filter" in overrides:
+        values["search_kwargs"] = {**values["search_kwargs"], "filter": overrides["filter"]}
+    checked = QuerySettings(**values)
+    return checked.model_copy(update={"config": _merged_config(checked)})

@@ -1,11 +1,11 @@
-"""An index that exists already, brought in without embedding anything again.
+"""Building the docstore for a vector store that other code has filled; nothing is embedded again.
 
-The vector store is only read. What it holds is put in order, overlap is taken out, and the
-docstore gets the chunks, with a record for each vector that says which chunk it stands for.
+The vector store is only read. Its chunks are put in order and freed of overlap, and the docstore
+gets the documents, with a record for each vector that says which chunk it stands for.
 """
 
-from langchain_rse.adopting.listing import list_chunks
-from langchain_rse.adopting.reports import Adoption, AdoptionError, ExistingIndex, Gap
-from langchain_rse.adopting.running import adopt
+from langchain_rse.adopting.adoption import adopt
+from langchain_rse.adopting.index import ExistingIndex
+from langchain_rse.adopting.report import Adoption, Gap
 
-__all__ = ["Adoption", "AdoptionError", "ExistingIndex", "Gap", "adopt", "list_chunks"]
+__all__ = ["Adoption", "ExistingIndex", "Gap", "adopt"]

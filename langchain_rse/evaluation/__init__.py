@@ -1,7 +1,8 @@
-"""Measuring retrieval on your own documents: how much evidence a budget of text brings.
+"""Measuring and tuning retrieval on questions of which the evidence is known.
 
-Any retriever can be measured, so that passages and plain chunks are compared at the same
-cost: the number of characters that the reader gets.
+`evaluate` measures how much of the evidence any retriever returns within a budget of
+characters, so that segments and chunks are compared at the same cost. `tune` searches the
+parameters of an `RSERetriever` that return more of it.
 """
 
 from langchain_rse.evaluation.evaluating import aevaluate, evaluate

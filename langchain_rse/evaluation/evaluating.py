@@ -1,160 +1,125 @@
-"""Asking a retriever many questions and measuring what it returns."""
+"""`evaluate`: asks a retriever many questions and measures what it returns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import RetrieverLike
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, InstanceOf, PositiveInt
 
 from langchain_rse._progress import Advance, progress_bar
-from langchain_rse._steps import Steps, arun, call, compute, concurrently, during, run
-from langchain_rse.evaluation.places import METRICS, Placer, measure
-from langchain_rse.evaluation.questions import Question, whole_number
+from langchain_rse._sync import Steps, arun, call, compute, concurrently, during, run
+from langchain_rse.evaluation.measuring import METRICS, Locator, measure
+from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import Report
-from langchain_rse.reading import VersionKey, read_layouts
-from langchain_rse.retrievers import RSERetriever
-from langchain_rse.schema import DOC_ID, START_INDEX, document_key
-from langchain_rse.selection import Window
-
-__all__ = ["Evaluation", "aevaluate", "evaluate"]
-
-# Of an RSERetriever, these follow from the budget.
-_SET_BY_BUDGET = frozenset({"max_context_length", "length_function", "order"})
+from langchain_rse.retriever import RSERetriever
+from langchain_rse.stores.reading import read_layouts
+from langchain_rse.stores.records import DOC_ID, START_INDEX, document_key
 
 
-@dataclass
-class Evaluation:
-    """What `evaluate` and `aevaluate` have in common: all but the waiting."""
+class Task(BaseModel):
+    """What `evaluate` and `tune` are both given."""
 
-    retriever: RetrieverLike
-    questions: tuple[Question, ...]
-    budgets: tuple[int, ...]
+    model_config = ConfigDict(extra="forbid", title="arguments")
+
+    retriever: Any
+    questions: Annotated[tuple[InstanceOf[Question], ...], Field(min_length=1)]
+    budgets: Annotated[
+        tuple[PositiveInt, ...],
+        Field(min_length=1),
+        AfterValidator(lambda budgets: tuple(sorted(set(budgets)))),
+    ]
+    show_progress: bool
+    arguments: dict[str, Any]
+
+    def check_evidence(self, lengths: Mapping[str, int], place: str) -> None:
+        """Check that the evidence lies in documents of these lengths, by id."""
+        for number, question in enumerate(self.questions, 1):
+            for part in question.evidence:
+                length = lengths.get(part.doc_id)
+                if length is None or length < part.end:
+                    found = "nothing" if length is None else f"only {length} characters"
+                    raise ValueError(
+                        f"question {number} has evidence from {part.start} to {part.end} of "
+                        f"document {part.doc_id!r}; found in {place}: {found}"
+                    )
+
+    def check_evidence_in_index(self) -> Steps[None]:
+        """Check that the evidence lies in the documents of an RSERetriever."""
+        ids = {part.doc_id for question in self.questions for part in question.evidence}
+        windows = {(document_key(doc_id), ""): () for doc_id in ids}
+        layouts = yield from read_layouts(self.retriever.docstore, windows)
+        manifests = [layout.manifest for layout in layouts.values() if layout]
+        lengths = {manifest.doc_id: manifest.length for manifest in manifests if manifest.current}
+        self.check_evidence(lengths, "the index")
+
+    def figures(
+        self, question: Question, answers: Sequence[Sequence[Document]], locator: Locator
+    ) -> list[list[float]]:
+        """The figures of what was returned for each budget."""
+        return [
+            measure(question.evidence, documents, budget, locator)
+            for documents, budget in zip(answers, self.budgets, strict=True)
+        ]
+
+
+class _Evaluation(Task):
+    """The arguments of `evaluate`, and what it does with them."""
+
     sources: Mapping[str, str] | None
     name: str | None
     doc_id_key: str
     start_index_key: str
-    max_concurrency: int
-    resamples: int
-    seed: int
-    show_progress: bool
-    settings: Mapping[str, Any]
+    max_concurrency: PositiveInt = 1
 
-    def __post_init__(self) -> None:
-        self.questions = tuple(self.questions)
-        if not self.questions:
-            raise ValueError("there are no questions to evaluate")
-        for question in self.questions:
-            if not isinstance(question, Question):
-                raise TypeError(
-                    f"questions must be of type Question; got {question!r}. load_questions reads "
-                    "them from a file"
-                )
-        given: Any = self.budgets
-        budgets = given if isinstance(given, Iterable) else [given]
-        self.budgets = tuple(sorted(whole_number("a budget", budget, 1) for budget in budgets))
-        if not self.budgets or len(set(self.budgets)) < len(self.budgets):
-            raise ValueError(f"budgets must be at least one, and all different; got {given!r}")
-        for name, least in (("max_concurrency", 1), ("resamples", 1), ("seed", 0)):
-            whole_number(name, getattr(self, name), least)
-        self.name = self.name or getattr(self.retriever, "name", None)
-        if isinstance(self.retriever, RSERetriever):
-            self.doc_id_key, self.start_index_key = DOC_ID, START_INDEX
-            for name in _SET_BY_BUDGET & self.settings.keys():
-                raise ValueError(f"{name} follows from budgets; got {self.settings[name]!r}")
-        self.placer = Placer(self.sources, self.doc_id_key, self.start_index_key)
-
-    def check_evidence(self) -> Steps[None]:
-        """Check that the evidence is in the documents, as far as their lengths are known."""
-        lengths: dict[str, int]
+    def steps(self) -> Steps[Report]:
+        """Check the evidence, ask all questions, and report."""
         if self.sources is not None:
-            where = "sources"
             lengths = {doc_id: len(text) for doc_id, text in self.sources.items()}
+            self.check_evidence(lengths, "sources")
         elif isinstance(self.retriever, RSERetriever):
-            where = "the index"
-            wanted = {part.doc_id for question in self.questions for part in question.evidence}
-            windows: dict[VersionKey, list[Window]] = {
-                (document_key(doc_id), ""): [] for doc_id in sorted(wanted)
-            }
-            layouts = yield from read_layouts(self.retriever.docstore, windows)
-            lengths = {
-                layout.manifest.doc_id: layout.manifest.length
-                for layout in layouts.values()
-                if layout is not None and layout.manifest.current is not None
-            }
-        else:
-            return
-        for number, question in enumerate(self.questions, 1):
-            for part in question.evidence:
-                length = lengths.get(part.doc_id)
-                if length is None or part.end > length:
-                    wrong = (
-                        f"the document is not in {where}"
-                        if length is None
-                        else f"its text in {where} has only {length} characters"
-                    )
-                    raise ValueError(
-                        f"question {number} has evidence from {part.start} to {part.end} of "
-                        f"document {part.doc_id!r}, but {wrong}"
-                    )
-
-    def answer(self, index: int) -> Steps[list[list[float]]]:
-        """The figures of a question, for each budget."""
-        question = self.questions[index]
-        with during(f"evaluating question {index + 1}"):
-            answers: list[list[Document]]
-            if isinstance(self.retriever, RSERetriever):
-                same = {**self.settings, "length_function": len, "order": "relevance"}
-                answers = yield from self.retriever.answers(
-                    question.question,
-                    [{**same, "max_context_length": budget} for budget in self.budgets],
-                )
-            else:
-                asked = self.retriever
-                documents = yield from call(
-                    asked.invoke, asked.ainvoke, question.question, **self.settings
-                )
-                answers = [documents] * len(self.budgets)
-            figures = yield from compute(self._figures, question, answers)
-        return figures
-
-    def _figures(self, question: Question, answers: list[list[Document]]) -> list[list[float]]:
-        return [
-            measure(question.evidence, self.placer.pieces(documents, budget), budget)
-            for documents, budget in zip(answers, self.budgets, strict=True)
-        ]
-
-    def report(self, answers: Sequence[list[list[float]]]) -> Report:
-        """The report on all answers."""
-        figures = np.array(answers, dtype=np.float64)
-        figures.setflags(write=False)
-        return Report(
-            name=self.name or type(self.retriever).__name__,
-            budgets=self.budgets,
-            questions=self.questions,
-            figures={metric: figures[:, :, place] for place, metric in enumerate(METRICS)},
-            resamples=self.resamples,
-            seed=self.seed,
-        )
-
-    def steps(self, limit: int) -> Steps[Report]:
-        """The whole evaluation, asking at most ``limit`` questions at once."""
-        yield from self.check_evidence()
+            yield from self.check_evidence_in_index()
         with progress_bar(
             len(self.questions), unit="questions", title="Evaluating", show=self.show_progress
         ) as advance:
-            answers = yield from concurrently(
-                [self._answered(index, advance) for index in range(len(self.questions))], limit
+            figures = yield from concurrently(
+                [self._answer(number, advance) for number in range(len(self.questions))],
+                self.max_concurrency,
             )
-        return self.report(answers)
+        name = self.name or getattr(self.retriever, "name", None)
+        return Report(
+            name=name or type(self.retriever).__name__,
+            budgets=self.budgets,
+            questions=self.questions,
+            figures=dict(zip(METRICS, np.moveaxis(np.array(figures), -1, 0), strict=True)),
+        )
 
-    def _answered(self, index: int, advance: Advance) -> Steps[list[list[float]]]:
-        figures = yield from self.answer(index)
+    def _answer(self, number: int, advance: Advance) -> Steps[list[list[float]]]:
+        """The figures of a question for each budget."""
+        question = self.questions[number]
+        rse = isinstance(self.retriever, RSERetriever)
+        keys = (DOC_ID, START_INDEX) if rse else (self.doc_id_key, self.start_index_key)
+        with during(f"evaluating question {number + 1}"):
+            answers = yield from self._ask(question.question)
+            locator = Locator(self.sources or {}, *keys)
+            figures = yield from compute(self.figures, question, answers, locator)
         advance(1)
         return figures
+
+    def _ask(self, query: str) -> Steps[list[list[Document]]]:
+        """What the retriever returns for each budget; only an RSERetriever is told of it."""
+        invoke, ainvoke = self.retriever.invoke, self.retriever.ainvoke
+        if not isinstance(self.retriever, RSERetriever):
+            documents = yield from call(invoke, ainvoke, query, **self.arguments)
+            return [documents] * len(self.budgets)
+        answers = []
+        for budget in self.budgets:
+            limits = {"max_context_length": budget, "length_function": len}
+            answers.append((yield from call(invoke, ainvoke, query, **self.arguments, **limits)))
+        return answers
 
 
 def evaluate(
@@ -166,64 +131,47 @@ def evaluate(
     name: str | None = None,
     doc_id_key: str = DOC_ID,
     start_index_key: str = START_INDEX,
-    max_concurrency: int = 8,
-    resamples: int = 1_000,
-    seed: int = 0,
     show_progress: bool = False,
-    **settings: Any,  # noqa: ANN401 - the retriever's own
+    **arguments: Any,  # noqa: ANN401 - the retriever's own
 ) -> Report:
     r"""Measure how much of the evidence a retriever returns within budgets of text.
 
-    For each question and budget, Documents are taken in the order given until the budget
-    is spent; the last one is cut. See `Report` for what is measured.
+    An `RSERetriever` is invoked once per question and budget, with ``max_context_length``
+    set to the budget, in characters. Any other retriever, a chain around an RSERetriever
+    included, is invoked once per question: its Documents count in their order until the
+    budget is spent, and the last one is cut.
 
-    An `RSERetriever` is asked anew for each budget, with ``max_context_length`` set to it,
-    in characters, and the best segments first. Any other retriever, a chain around an
-    RSERetriever included, is asked once a question.
-
-    A Document is placed in its source by its metadata. Where they lack the document's id
-    or the place in it, or ``sources`` has another text at that place, its text is looked
-    for in ``sources``: as it is, else with runs of white space counted alike. Where a text
-    is there several times, the first counts. Documents without text are passed over.
+    A Document is located in its source by its metadata. If the metadata lack the document's
+    id or the text's position, or ``sources`` has other text at that position, the text is
+    searched in ``sources``: first as it is, then with any white space between its words.
 
     Args:
         retriever: Any retriever that returns Documents, best first.
         questions: The questions with their evidence, at least one.
-        budgets: Characters that may be returned, each at least 1, all different.
+        budgets: Characters that may be returned, each at least 1.
         sources: Texts of documents by id. If given, all evidence must lie in them; if
             not, an RSERetriever's evidence must lie in the documents of its index.
         name: The name of the retriever in tables; by default its own or its class.
-        doc_id_key: The metadata key of a document's id; RSERetriever has its own.
-        start_index_key: The metadata key of a text's first character in the document;
-            RSERetriever has its own.
-        max_concurrency: Questions that `aevaluate` asks at once, at least 1; `evaluate`
-            asks one after the other.
-        resamples: Resamples of the questions for intervals, at least 1.
-        seed: Seed of the resamples, at least 0: the same seed gives the same intervals.
+        doc_id_key: The metadata key of a document's id; an RSERetriever has its own.
+        start_index_key: The metadata key of a text's first character in the document; likewise.
         show_progress: Show a progress bar; needs tqdm.
-        **settings: Given to each call, as in ``retriever.invoke(query, **settings)``.
-            Retrievers that take no arguments ignore them.
-
-    Returns:
-        The figures, for all questions and budgets.
+        **arguments: Passed to each call, as in ``retriever.invoke(query, **arguments)``.
 
     Raises:
-        ValueError: If an argument is out of its range, evidence is not in its document, a
-            Document cannot be placed, or a setting follows from the budget
-            (``max_context_length``, ``length_function``, ``order`` of an RSERetriever).
-        TypeError: If questions are no `Question` or the retriever returns no Documents.
-        ImportError: If ``show_progress`` is set without tqdm.
+        ValueError: If an argument is out of its range, evidence is not in its document, or a
+            Document cannot be located.
+        TypeError: If the retriever returns something else than Documents.
         Exception: Whatever the retriever raises, with the question's number as a note.
 
     Example:
         .. code-block:: python
 
             questions = load_questions("questions.jsonl")
-            passages = evaluate(rse_retriever, questions)
+            segments = evaluate(rse_retriever, questions)
             chunks = evaluate(vectorstore.as_retriever(search_kwargs={"k": 50}), questions)
-            print(passages, passages.compare(chunks), sep="\n\n")
+            print(segments, segments.compare(chunks), sep="\n\n")
     """
-    return run(Evaluation(**locals()).steps(limit=1))  # all arguments, by their names
+    return run(_Evaluation(**locals()).steps())  # all arguments, by their names
 
 
 async def aevaluate(
@@ -236,11 +184,8 @@ async def aevaluate(
     doc_id_key: str = DOC_ID,
     start_index_key: str = START_INDEX,
     max_concurrency: int = 8,
-    resamples: int = 1_000,
-    seed: int = 0,
     show_progress: bool = False,
-    **settings: Any,  # noqa: ANN401 - the retriever's own
+    **arguments: Any,  # noqa: ANN401 - the retriever's own
 ) -> Report:
-    """Like `evaluate`, async; several questions are asked at once."""
-    evaluation = Evaluation(**locals())  # all arguments, by their names
-    return await arun(evaluation.steps(limit=max_concurrency))
+    """Like `evaluate`, async, with up to ``max_concurrency`` questions at once."""
+    return await arun(_Evaluation(**locals()).steps())  # all arguments, by their names

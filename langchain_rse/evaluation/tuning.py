@@ -1,46 +1,27 @@
-"""Finding a config for your own documents, and what it really gains."""
+"""`tune`: searches an RSERetriever's parameters, and measures what they gain."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore, InMemoryBaseStore
+from pydantic import Field, InstanceOf, NonNegativeInt
 
-from langchain_rse._progress import Advance, progress_bar
-from langchain_rse._steps import Steps, arun, compute, during, run
-from langchain_rse.candidates import (
-    Found,
-    Hit,
-    considered,
-    grouped,
-    is_current,
-    recognize,
-    with_relevance,
-)
-from langchain_rse.config import RSEConfig
-from langchain_rse.evaluation.evaluating import Evaluation
-from langchain_rse.evaluation.places import METRICS, Piece, measure
-from langchain_rse.evaluation.questions import Question, whole_number
-from langchain_rse.evaluation.reports import Table, bootstrap
-from langchain_rse.passages import Plan, check_known
-from langchain_rse.reading import Layout, read_layouts
-from langchain_rse.restricting import restricted
-from langchain_rse.retrievers import RSERetriever
-from langchain_rse.schema import SPANS_PER_PAGE
-from langchain_rse.scoring import lexical_scores
-from langchain_rse.selection import Window, find_windows
-from langchain_rse.settings import QuerySettings
-
-__all__ = ["SPACE", "Trial", "Tuning", "atune", "tune"]
-
-Floats = NDArray[np.float64]
+from langchain_rse._progress import progress_bar
+from langchain_rse._sync import Steps, arun, call, compute, during, run
+from langchain_rse.config import QuerySettings, resolve_settings
+from langchain_rse.evaluation.evaluating import Task
+from langchain_rse.evaluation.measuring import METRICS, Locator
+from langchain_rse.evaluation.questions import Question
+from langchain_rse.evaluation.reports import Floats, Table, bootstrap
+from langchain_rse.query.pipeline import Sources, find_candidates, retrieve
+from langchain_rse.retriever import RSERetriever
+from langchain_rse.stores.records import DOC_ID, START_INDEX
 
 SPACE: Mapping[str, Sequence[Any]] = MappingProxyType(
     {
@@ -52,20 +33,20 @@ SPACE: Mapping[str, Sequence[Any]] = MappingProxyType(
         "contrast": (1.0, 1.5, 2.0, 3.0, 4.0),
         "lexical_credit": (0.0, 0.3, 0.5, 0.7, 0.9),
         "calibration": ("auto", "identity", "rank"),
-        "fetch_k": (50, 100, 200, 400),
     }
 )
-"""What `tune` searches unless told otherwise: values of fields, and of ``fetch_k``."""
+"""What `tune` searches by default: values of fields of `RSEConfig`."""
 
-# A trial changes this many parameters at most: what one of them does stays visible.
-_MOST_CHANGES = 4
+_MOST_CHANGES = 4  # in a trial, so that the effect of each stays visible
+_TRIALS_PRINTED = 10
+_FOLDS = 5
 
 
 class Trial(NamedTuple):
     """Parameters that were tried.
 
     Attributes:
-        changes: What differs from the retriever's own.
+        changes: The parameters that differ from the retriever's own, with their values.
         score: The mean of the metric over questions and budgets.
     """
 
@@ -75,29 +56,25 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tuning(Table):
-    """What `tune` found. Printed, it is a table of the best trials.
-
-    The config goes into the constructor, or into a copy of the retriever:
-    ``retriever.model_copy(update={"config": tuning.config, "fetch_k": tuning.fetch_k})``.
+    """Result of `tune`; printed, a table of the best trials.
 
     Attributes:
-        config: The best config: the retriever's own if the search gained nothing on
-            questions that it had not seen.
-        fetch_k: The number of candidates that goes with it.
-        metric: What was maximized.
+        changes: The best parameters that differ from the retriever's own; empty if the
+            search gained nothing on held-out questions. Use them as in
+            ``retriever.model_copy(update=tuning.changes)``.
+        metric: The metric that was maximized.
         start: The score of the retriever's own parameters: the mean of the metric over
             questions and budgets.
-        held_out: The score of the search on questions that it had not seen, by
+        held_out: The score that the search reaches on held-out questions, by
             cross-validation: what to expect on other questions of the kind.
-        gain: ``held_out`` less ``start``.
-        interval: Lower and upper end of the gain's 95 % interval, by bootstrap.
-        trials: All trials, the best first; their scores are of questions that the choice
-            has seen, and flatter it.
+        gain: ``held_out`` minus ``start``.
+        interval: Ends of the gain's 95 % bootstrap interval.
+        trials: All trials, the best first. Their scores are from the questions that they were
+            chosen by, and so are too good for other questions.
         questions: The number of questions.
     """
 
-    config: RSEConfig
-    fetch_k: int
+    changes: Mapping[str, Any]
     metric: str
     start: float
     held_out: float
@@ -106,30 +83,142 @@ class Tuning(Table):
     trials: tuple[Trial, ...]
     questions: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """All fields but the trials, ready for JSON; a calibration function by its name."""
-        config = {
-            name: value if not callable(value) else getattr(value, "__name__", repr(value))
-            for name, value in vars(self.config).items()
-        }
-        rest = {name: value for name, value in vars(self).items() if name != "trials"}
-        return {**rest, "config": config, "interval": list(self.interval)}
-
     def _title(self) -> str:
         low, high = self.interval
         return (
-            f"{self.metric} of {self.questions} questions: {self.start:.3f}; tuned, on questions "
-            f"not seen: {self.held_out:.3f}, gain {self.gain:+.3f} [{low:+.3f}, {high:+.3f}]. "
-            + ("Use the first" if self.gain > 0 else "Keep the retriever's own")
+            f"{self.metric} of {self.questions} questions: {self.start:.3f}; tuned, on held-out "
+            f"questions: {self.held_out:.3f}, gain {self.gain:+.3f} [{low:+.3f}, {high:+.3f}]. "
+            + ("Use the first trial" if self.gain > 0 else "Keep the retriever's parameters")
         )
 
     def _columns(self) -> dict[str, list[str]]:
-        best = self.trials[:10]
+        best = self.trials[:_TRIALS_PRINTED]
         changes = [
             ", ".join(f"{name}={value}" for name, value in trial.changes.items()) or "(none)"
             for trial in best
         ]
         return {"score": [f"{trial.score:.3f}" for trial in best], "changes": changes}
+
+
+class _Cache(InMemoryBaseStore[Document]):
+    """A docstore's records, each read once: all trials read the same few documents."""
+
+    def __init__(self, docstore: BaseStore[str, Document]) -> None:
+        super().__init__()
+        self._docstore = docstore
+
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        return run(self._read(keys))
+
+    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
+        return await arun(self._read(keys))
+
+    def _read(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
+        if missing := [key for key in dict.fromkeys(keys) if key not in self.store]:
+            records = yield from call(self._docstore.mget, self._docstore.amget, missing)
+            found = zip(missing, records, strict=True)
+            self.mset([(key, record) for key, record in found if record is not None])
+        return super().mget(keys)
+
+
+class _Search(Task):
+    """The arguments of `tune`, and what it does with them."""
+
+    retriever: InstanceOf[RSERetriever]
+    questions: Annotated[tuple[InstanceOf[Question], ...], Field(min_length=2)]
+    metric: Literal["recall", "precision", "iou"]
+    space: Mapping[str, Sequence[Any]]
+    trials: Annotated[int, Field(ge=2)]
+    seed: NonNegativeInt
+
+    def steps(self) -> Steps[Tuning]:
+        """Draw the trials, find the candidates of each question, and score all trials."""
+        trials = self._draw()
+        # For each trial and budget; a value that cannot be used shows before anything is searched.
+        settings = [[self._settings(changes, most) for most in self.budgets] for changes in trials]
+        own = self.retriever
+        sources = Sources(own.vectorstore, own.base_retriever, own.docstore, own.reranker)
+        scores = np.empty((len(trials), len(self.questions)))
+        with progress_bar(
+            len(trials), unit="trials", title="Tuning", show=self.show_progress
+        ) as advance:
+            yield from self.check_evidence_in_index()
+            candidates = []
+            for number, question in enumerate(self.questions, 1):
+                with during(f"asking question {number}"):
+                    found = yield from find_candidates(sources, question.question, settings[0][0])
+                candidates.append(found)
+            sources = sources._replace(docstore=_Cache(own.docstore))
+            for row, limits in enumerate(settings):
+                for column, question in enumerate(self.questions):
+                    answers = []
+                    for each in limits:
+                        found = candidates[column]
+                        answers.append(
+                            (yield from retrieve(sources, question.question, each, None, found))
+                        )
+                    # Async code gives way to the event loop here, though all is in memory.
+                    locator = Locator({}, DOC_ID, START_INDEX)
+                    figures = yield from compute(self.figures, question, answers, locator)
+                    scores[row, column] = np.mean(figures, axis=0)[METRICS.index(self.metric)]
+                advance(1)
+        return self._judge(trials, scores)
+
+    def _settings(self, changes: Mapping[str, Any], budget: int) -> QuerySettings:
+        """The retriever's settings with the changes of a trial."""
+        overrides = {**self.arguments, **changes}
+        limits = {"max_context_length": budget, "length_function": len}
+        return resolve_settings(self.retriever, dict(**overrides, **limits))
+
+    def _draw(self) -> list[dict[str, Any]]:
+        """The changes of each trial, at random; the first trial changes nothing."""
+        own = dict(self._settings({}, self.budgets[0]).config)
+        space = {}
+        for name, values in self.space.items():
+            if name not in own:
+                raise ValueError(f"space has {name!r}, which is not a field of RSEConfig")
+            if others := [value for value in values if value != own[name]]:
+                space[name] = others
+        if not space:
+            raise ValueError("space has no value that differs from the retriever's own")
+        rng = np.random.default_rng(self.seed)
+        trials: list[dict[str, Any]] = [{}]
+        for _ in range(20 * self.trials):  # a small space has fewer trials than wanted
+            if len(trials) == self.trials:
+                break
+            count = rng.integers(1, min(_MOST_CHANGES, len(space)) + 1)
+            names = sorted(rng.choice(sorted(space), count, replace=False).tolist())
+            changes = {name: space[name][rng.integers(len(space[name]))] for name in names}
+            if changes not in trials:
+                trials.append(changes)
+        return trials
+
+    def _judge(self, trials: Sequence[Mapping[str, Any]], scores: Floats) -> Tuning:
+        """Choose the best trial, and estimate its gain by cross-validation.
+
+        ``scores`` has the shape ``(trials, questions)``.
+        """
+        count = scores.shape[1]
+        fold = np.random.default_rng(self.seed).permutation(count) % min(_FOLDS, count)
+        held_out = np.empty(count)
+        for number in range(fold.max() + 1):
+            inside = fold == number
+            best = int(scores[:, ~inside].mean(axis=1).argmax())  # the first of equals
+            held_out[inside] = scores[best, inside]
+        gains = held_out - scores[0]
+        low, high = bootstrap(gains[:, None])[0].tolist()
+        means = scores.mean(axis=1)
+        order = np.argsort(-means, kind="stable").tolist()
+        return Tuning(
+            changes=trials[order[0]] if gains.mean() > 0 else {},
+            metric=self.metric,
+            start=float(means[0]),
+            held_out=float(held_out.mean()),
+            gain=float(gains.mean()),
+            interval=(low, high),
+            trials=tuple(Trial(trials[row], float(means[row])) for row in order),
+            questions=count,
+        )
 
 
 def tune(
@@ -140,60 +229,44 @@ def tune(
     metric: str = "recall",
     space: Mapping[str, Sequence[Any]] = SPACE,
     trials: int = 100,
-    folds: int = 5,
-    resamples: int = 1_000,
     seed: int = 0,
     show_progress: bool = False,
-    **settings: Any,  # noqa: ANN401 - the retriever's own
+    **arguments: Any,  # noqa: ANN401 - the retriever's own
 ) -> Tuning:
     """Search parameters that return more of the evidence within budgets of text.
 
-    A random search around the retriever's own parameters: a trial changes one to four of
-    them. The vector store (and the reranker) is asked once a question, for the largest
-    ``fetch_k``; all trials select from those candidates. What the search gains is measured
-    by cross-validation: for each fold of the questions, the best trial on all the others is
-    applied to it.
+    A random search around the retriever's own parameters: each trial changes one to four of
+    them. The vector store and the reranker are asked once per question; all trials select
+    from the same candidates. What the search gains is measured by cross-validation: the best
+    trial on four fifths of the questions is scored on the others, for each fifth.
 
-    Chunks are whole here: ``allow_trim`` plays no part.
-
-    With ``metric="recall"`` a smaller penalty never hurts, since room costs nothing then;
-    ``"iou"`` and ``"precision"`` ask for answers that fit the question.
+    With ``metric="recall"`` a smaller penalty never hurts, because text that is not evidence
+    costs nothing; ``"iou"`` and ``"precision"`` ask for segments that fit the evidence.
 
     Args:
         retriever: The retriever to tune. It is not changed.
         questions: The questions with their evidence, at least two.
-        budgets: Characters that may be returned, each at least 1, all different.
-        metric: What to maximize: ``"recall"``, ``"precision"`` or ``"iou"``; see `Report`.
-        space: Values to try, by the name of a field of `RSEConfig` or ``"fetch_k"``, which
-            is left alone where a reranker is in between.
+        budgets: Characters that may be returned, each at least 1.
+        metric: The metric to maximize: ``"recall"``, ``"precision"`` or ``"iou"``; see `Report`.
+        space: Values to try, by the name of a field of `RSEConfig`.
         trials: How many sets of parameters to try, at least 2.
-        folds: Into how many parts the questions are split, at least 2; at most one a
-            question.
-        resamples: Resamples of the questions for the interval, at least 1.
-        seed: Seed of trials, folds and resamples: the same seed finds the same.
+        seed: Seed of trials and folds: the same seed gives the same result.
         show_progress: Show a progress bar; needs tqdm.
-        **settings: What else is given per call, such as ``filter`` or ``k``.
-
-    Returns:
-        The best config, and what it gains.
+        **arguments: Passed to each query, such as ``filter`` or ``k``.
 
     Raises:
         ValueError: If an argument is out of its range or evidence is not in its document.
-        TypeError: If ``retriever`` is no `RSERetriever`.
         MissingRecordError: If the docstore lacks a document, unless ``on_missing`` is
             ``"split"``.
-        ImportError: If ``show_progress`` is set without tqdm.
 
     Example:
         .. code-block:: python
 
             tuning = tune(retriever, load_questions("questions.jsonl"))
             print(tuning)
-            tuned = retriever.model_copy(
-                update={"config": tuning.config, "fetch_k": tuning.fetch_k}
-            )
+            tuned = retriever.model_copy(update=tuning.changes)
     """
-    return run(_tune(_Search(**locals())))  # all arguments, by their names
+    return run(_Search(**locals()).steps())  # all arguments, by their names
 
 
 async def atune(
@@ -204,257 +277,9 @@ async def atune(
     metric: str = "recall",
     space: Mapping[str, Sequence[Any]] = SPACE,
     trials: int = 100,
-    folds: int = 5,
-    resamples: int = 1_000,
     seed: int = 0,
     show_progress: bool = False,
-    **settings: Any,  # noqa: ANN401 - the retriever's own
+    **arguments: Any,  # noqa: ANN401 - the retriever's own
 ) -> Tuning:
-    """Like `tune`, async; the search itself runs off the event loop."""
-    return await arun(_tune(_Search(**locals())))  # all arguments, by their names
-
-
-@dataclass
-class _Search:
-    """The arguments of `tune`."""
-
-    retriever: RSERetriever
-    questions: Iterable[Question]
-    budgets: Iterable[int]
-    metric: str
-    space: Mapping[str, Sequence[Any]]
-    trials: int
-    folds: int
-    resamples: int
-    seed: int
-    show_progress: bool
-    settings: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.retriever, RSERetriever):
-            raise TypeError(f"retriever must be an RSERetriever; got {self.retriever!r}")
-        for name, least in (("trials", 2), ("folds", 2), ("resamples", 1), ("seed", 0)):
-            whole_number(name, getattr(self, name), least)
-        if self.metric not in METRICS[:3]:
-            raise ValueError(f"metric must be one of {', '.join(METRICS[:3])}; got {self.metric!r}")
-        self.evaluation = Evaluation(
-            retriever=self.retriever,
-            questions=tuple(self.questions),
-            budgets=cast("tuple[int, ...]", self.budgets),  # checked and made so there
-            sources=None,
-            name=None,
-            doc_id_key="",
-            start_index_key="",
-            max_concurrency=1,
-            resamples=self.resamples,
-            seed=self.seed,
-            show_progress=self.show_progress,
-            settings=self.settings,
-        )
-        with self.progress(0):
-            pass  # tqdm is missing now, not when all questions have been asked
-        if len(self.evaluation.questions) < 2:  # noqa: PLR2004 - one to learn from, one to test
-            raise ValueError("questions must be at least 2 to be tuned to; got 1")
-        self.start = self.retriever.settings_of(self.settings)
-        self.changes = self._draw()
-
-    def _draw(self) -> list[dict[str, Any]]:
-        """What each trial changes; the first nothing. Checked before anything is asked."""
-        own = {**vars(self.start.config), "fetch_k": self.start.fetch_k}
-        space: dict[str, list[Any]] = {}
-        for name, values in self.space.items():
-            if name not in own:
-                raise ValueError(
-                    f"space has {name!r}, which is neither fetch_k nor a field of RSEConfig"
-                )
-            for value in values:
-                self.changed({name: value})
-            others = [value for value in values if value != own[name]]
-            if others and not (name == "fetch_k" and self.retriever.reranker is not None):
-                space[name] = others
-        if not space:
-            raise ValueError("space has no value that differs from the retriever's own")
-        rng = np.random.default_rng(self.seed)
-        names = sorted(space)
-        drawn: dict[str, dict[str, Any]] = {"": {}}
-        # Small spaces run out of new trials.
-        for _ in range(20 * self.trials):
-            if len(drawn) >= self.trials:
-                break
-            count = int(rng.integers(1, min(_MOST_CHANGES, len(names)) + 1))
-            some = sorted(rng.choice(len(names), count, replace=False).tolist())
-            trial = {
-                names[i]: space[names[i]][int(rng.integers(len(space[names[i]])))] for i in some
-            }
-            with contextlib.suppress(ValueError):  # values that do not go together
-                self.changed(trial)
-                drawn.setdefault(repr(trial), trial)
-        return list(drawn.values())
-
-    def progress(self, total: int) -> AbstractContextManager[Advance]:
-        """A progress bar over the trials, if wanted."""
-        return progress_bar(total, unit="trials", title="Tuning", show=self.show_progress)
-
-    def changed(self, changes: Mapping[str, Any]) -> QuerySettings:
-        """The retriever's settings with the changes of a trial."""
-        return self.retriever.settings_of({**self.settings, **changes})
-
-    def config_of(self, changes: Mapping[str, Any]) -> RSEConfig:
-        """The retriever's config with the changes of a trial; what it leaves open stays so."""
-        given = {**self.settings, **changes}
-        fields = {name: given[name] for name in vars(self.start.config) if name in given}
-        return self.retriever.config.replace(**fields)
-
-    @property
-    def most(self) -> int:
-        """The largest fetch_k of all trials."""
-        return max(self.changed(changes).fetch_k for changes in self.changes)
-
-
-class _Asked(NamedTuple):
-    """A question and what was found for it."""
-
-    question: Question
-    found: Found
-
-
-def _tune(search: _Search) -> Steps[Tuning]:
-    """Ask each question, try all trials, and see what they gain."""
-    retriever = search.retriever
-    yield from search.evaluation.check_evidence()
-    asked: list[_Asked] = []
-    layouts: dict[str, Layout] = {}
-    settings = search.changed({"fetch_k": search.most})
-    for number, question in enumerate(search.evaluation.questions, 1):
-        with during(f"asking question {number}"):
-            found = yield from retriever.fetch(question.question, settings, None)
-            hits = [hit for hit in recognize(found) if hit.key not in layouts]
-            layouts |= yield from _read_whole(retriever, {hit.key: hit.version for hit in hits})
-            if settings.on_missing == "raise":
-                check_known(hits, layouts)
-            asked.append(_Asked(question, found))
-    return (yield from compute(_search, search, asked, layouts))
-
-
-def _read_whole(retriever: RSERetriever, versions: Mapping[str, str]) -> Steps[dict[str, Layout]]:
-    """The layouts of whole documents: trials differ in the windows that they need."""
-    if not versions:
-        return {}
-    found = yield from read_layouts(retriever.docstore, dict.fromkeys(versions.items(), ()))
-    layouts = {key: layout for key, layout in found.items() if layout is not None}
-    whole = {
-        (key, layout.manifest.current.name): [Window(0, layout.manifest.current.chunks)]
-        for key, layout in layouts.items()
-        if layout.manifest.current
-    }
-    if whole:
-        read = yield from read_layouts(retriever.docstore, whole)
-        layouts |= {key: layout for key, layout in read.items() if layout is not None}
-    return layouts
-
-
-def _search(search: _Search, asked: Sequence[_Asked], layouts: Mapping[str, Layout]) -> Tuning:
-    # Trials share the words of a query in the texts of its candidates.
-    lexical = functools.lru_cache(maxsize=None)(lexical_scores)
-    place = METRICS.index(search.metric)
-    scores = np.empty((len(search.changes), len(asked)))
-    with search.progress(len(search.changes)) as advance:
-        for row, changes in enumerate(search.changes):
-            settings = search.changed(changes)
-            for column, one in enumerate(asked):
-                hits = with_relevance(
-                    one.question.question,
-                    [
-                        hit
-                        for hit in recognize(one.found.first(settings.fetch_k))
-                        if hit.key in layouts and is_current(hit, layouts[hit.key])
-                    ],
-                    settings.config,
-                    hybrid=settings.hybrid,
-                    reranker=search.retriever.reranker_name,
-                    lexical=lambda query, texts: lexical(query, tuple(texts)),
-                )
-                figures = [
-                    measure(one.question.evidence, pieces, budget)[place]
-                    for budget, pieces in _pieces(
-                        considered(hits, settings.config),
-                        layouts,
-                        settings,
-                        search.evaluation.budgets,
-                    )
-                ]
-                scores[row, column] = np.mean(figures)
-            advance(1)
-    return _judge(search, scores)
-
-
-def _pieces(
-    hits: Sequence[Hit],
-    layouts: Mapping[str, Layout],
-    settings: QuerySettings,
-    budgets: Sequence[int],
-) -> Iterator[tuple[int, list[Piece]]]:
-    """What would be returned within each budget, without reading a text."""
-    needed = {}
-    for key, some in grouped(hits, lambda hit: hit.key).items():
-        whole = layouts[key]
-        chunks = whole.manifest.current.chunks if whole.manifest.current else 0
-        windows = find_windows(sorted(hit.chunk for hit in some), settings.config)
-        cut = [Window(start, min(end, chunks)) for start, end in windows]
-        layout = replace(whole, windows=cut)
-        needed[key] = restricted(layout, (hit.chunk for hit in some), settings)
-    for budget in budgets:
-        fixed = {"max_context_length": budget, "length_function": len, "allow_trim": False}
-        plan = Plan(hits, needed, settings.model_copy(update=fixed))
-        yield (
-            budget,
-            [
-                Piece(layouts[key].manifest.doc_id, range(start, end + 1))
-                for key, segment in plan.likely()[: settings.k]
-                for start, end in (_characters(layouts[key], segment.start, segment.end),)
-            ],
-        )
-
-
-def _characters(layout: Layout, start: int, end: int) -> tuple[int, int]:
-    """From chunks of a document to its characters."""
-    first, last = start // SPANS_PER_PAGE, (end - 1) // SPANS_PER_PAGE
-    return (
-        int(layout.pages[first][start - first * SPANS_PER_PAGE]),
-        int(layout.pages[last][end - last * SPANS_PER_PAGE]),
-    )
-
-
-def _judge(search: _Search, scores: Floats) -> Tuning:
-    """Choose the best trial, and see by cross-validation what choosing so gains.
-
-    Args:
-        search: The search.
-        scores: Shape ``(trials, questions)``.
-    """
-    count = scores.shape[1]
-    fold = np.arange(count) % min(search.folds, count)
-    fold = fold[np.random.default_rng(search.seed).permutation(count)]
-    held_out = np.empty(count)
-    for number in range(fold.max() + 1):
-        inside = fold == number
-        # The first of equals: the retriever's own parameters, if they are among them.
-        best = int(scores[:, ~inside].mean(axis=1).argmax())
-        held_out[inside] = scores[best, inside]
-    gains = held_out - scores[0]
-    low, high = bootstrap(gains[:, None], 0.95, search.resamples, search.seed)[0].tolist()
-    means = scores.mean(axis=1)
-    best = int(means.argmax()) if gains.mean() > 0 else 0
-    settings = search.changed(search.changes[best])
-    order = np.argsort(-means, kind="stable").tolist()
-    return Tuning(
-        config=search.config_of(search.changes[best]),
-        fetch_k=settings.fetch_k,
-        metric=search.metric,
-        start=float(means[0]),
-        held_out=float(held_out.mean()),
-        gain=float(gains.mean()),
-        interval=(low, high),
-        trials=tuple(Trial(search.changes[i], float(means[i])) for i in order),
-        questions=count,
-    )
+    """Like `tune`, async."""
+    return await arun(_Search(**locals()).steps())  # all arguments, by their names

@@ -1,8 +1,6 @@
-"""Contextual chunk headers: what stands in front of a chunk's text when it is embedded.
+"""Contextual chunk headers: text that is embedded in front of a chunk.
 
-A chunk seldom says what document it is from, and what about. A header does: the document's
-title, the section, with a language model also what they are about. It is embedded and reranked
-with the chunk, and is no part of the text that comes back.
+A chunk seldom says which document it is from and what that is about. A header does.
 """
 
 from langchain_rse.headers.documents import DocumentHeaders

@@ -1,96 +1,82 @@
-"""What a language model says of a document, and how it is read from its answers."""
+"""A language model's answers about documents, kept in the docstore beside them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, Field, TypeAdapter
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
 
-from langchain_rse._asking import UnusableAnswerError, read_objects, text_of, without_thoughts
-from langchain_rse.headers.titles import one_line
+from langchain_rse._asking import Failure, LanguageModelSettings, Question, ask
+from langchain_rse._messages import warn
+from langchain_rse._progress import Advance
+from langchain_rse._sync import Steps, call, concurrently, during
+from langchain_rse.ingest.documents import SplitDocument
+from langchain_rse.stores.records import answers_key, digest
 
-__all__ = ["Sections", "read_line", "read_sections"]
+K = TypeVar("K", bound=Hashable)
 
-# Longer ones are no titles and no sentences, but something else.
-LONGEST_TITLE = 200
-LONGEST_SENTENCE = 500
-
-_LABEL = re.compile(r"^(?:document |section )?(?:title|summary)\s*:\s*", re.IGNORECASE)
-_AROUND = "\"'`*#_\u201c\u201d\u2018\u2019 \t"
-_REFUSAL = re.compile(
-    r"(?:i['\u2019]?m (?:sorry|unable|not)|i am (?:sorry|unable|not)|sorry\b|i cannot"
-    r"|i can['\u2019]?t|unable to|as an ai\b|no (?:title|summary)\b|n/?a$|none$|unknown$)",
-    re.IGNORECASE,
-)
+# Answers are written after this many questions for each that may be under way.
+_ROUND = 4
 
 
-class SectionStart(BaseModel):
-    """What the model says of one section."""
+def ask_about(
+    documents: Sequence[SplitDocument],
+    questions: Sequence[Mapping[K, Question[Any]]],
+    docstore: BaseStore[str, Document],
+    settings: LanguageModelSettings,
+    advance: Advance,
+) -> Steps[list[dict[K, Any]]]:
+    """Return the answers to the questions about each document; warn if some are missing.
 
-    title: str = Field(description="A heading of a few words that says what the section is about.")
-    first_line: int = Field(description="The number of the section's first line.")
-
-
-class Sections(BaseModel):
-    """What the model says of the sections of a text."""
-
-    sections: list[SectionStart] = Field(description="The sections, in the order of the text.")
-
-
-_LIST = TypeAdapter(list[SectionStart])
-
-
-def read_line(answer: object, longest: int) -> str:
-    """An answer of one line, without quotes, marks and a label.
-
-    Raises:
-        UnusableAnswerError: If it is empty, has several lines, is longer than so many
-            characters, or says that there is no answer.
+    A document has one record in the docstore, with its answers by digest of model and question:
+    only what is not there is asked. After a round without a single answer, nothing more is.
     """
-    text = text_of(answer)
-    if not isinstance(text, str):
-        raise UnusableAnswerError(f"the answer is no text: {answer!r}")
-    lines = [line.strip() for line in without_thoughts(text).splitlines() if line.strip()]
-    if len(lines) != 1:
-        kind = f"has {len(lines)} lines instead of one" if lines else "is empty"
-        raise UnusableAnswerError(f"the answer {kind}: {text!r}")
-    # A full stop may be the sentence's own; a heading's marks are not.
-    line = one_line(_LABEL.sub("", lines[0].strip(_AROUND)).strip(_AROUND))
-    if len(lines[0]) > longest:
-        raise UnusableAnswerError(
-            f"the answer has {len(lines[0])} characters, more than {longest}: {text!r}"
+    model, limit = _name_of(settings.llm), settings.max_concurrency
+    keys = [answers_key(document.key) for document in documents]
+    with during("reading a model's answers from the docstore"):
+        records = yield from call(docstore.mget, docstore.amget, keys)
+    kept = [dict(record.metadata["answers"]) if record else {} for record in records]
+    asked = [
+        (place, name, question, digest(model, question.instructions, question.request))
+        for place, of_document in enumerate(questions)
+        for name, question in of_document.items()
+    ]
+    new = [entry for entry in asked if entry[-1] not in kept[entry[0]]]
+    reason = ""
+    for start in range(0, len(new), _ROUND * limit):
+        some = new[start : start + _ROUND * limit]
+        tasks = [ask(settings, question) for _, _, question, _ in some]
+        outcomes = yield from concurrently(tasks, limit)
+        changed = {}
+        for (place, _, _, key), outcome in zip(some, outcomes, strict=True):
+            if isinstance(outcome, Failure):
+                reason = outcome.reason
+            else:
+                kept[place][key] = outcome
+                changed[keys[place]] = Document("", metadata={"answers": kept[place]})
+        if not changed:
+            break
+        with during("writing a model's answers to the docstore"):
+            yield from call(docstore.mset, docstore.amset, list(changed.items()))
+        advance(len(some))
+    answers: list[dict[K, Any]] = [{} for _ in questions]
+    for place, name, _, key in asked:
+        if key in kept[place]:
+            answers[place][name] = kept[place][key]
+    missing = len(asked) - sum(map(len, answers))
+    if missing:
+        warn(
+            f"headers lack {missing} of {len(asked)} answers of {model}, the last because of "
+            f"{reason}. They are made without these answers; add the documents again to ask for "
+            "them"
         )
-    if not re.search(r"[^\W_]", line) or _REFUSAL.match(line):
-        raise UnusableAnswerError(f"the answer says nothing of the text: {text!r}")
-    return line
+    return answers
 
 
-def read_sections(answer: object, first: int, last: int) -> list[tuple[int, str]]:
-    """The first lines and titles of sections that tile lines ``first`` to ``last``.
-
-    Repaired: sections out of order, a first one that begins late, two that begin at one line.
-
-    Raises:
-        UnusableAnswerError: If there are none, a title is no heading, or a section begins
-            outside of the lines.
-    """
-    starts = read_objects(answer, _LIST, key="first_line", name="section")
-    return tiled([(start.first_line, start.title) for start in starts], first, last)
-
-
-def tiled(starts: Sequence[tuple[int, str]], first: int, last: int) -> list[tuple[int, str]]:
-    """Sections by their first lines, so that they tile lines ``first`` to ``last``.
-
-    Raises:
-        UnusableAnswerError: As `read_sections` does.
-    """
-    outside = [line for line, _ in starts if not first <= line <= last]
-    if outside or not starts:
-        what = f"section at line {outside[0]}" if outside else "answer without sections"
-        raise UnusableAnswerError(f"{what}, where the lines are {first} to {last}")
-    titles: dict[int, str] = {}
-    for line, title in sorted(starts, key=lambda start: start[0]):
-        titles.setdefault(line, read_line(title, LONGEST_TITLE))
-    (_, title), *others = titles.items()
-    return [(first, title), *others]
+def _name_of(llm: object) -> str:
+    """A model's class and name, which tell its answers from those of others."""
+    names = (getattr(llm, name, None) for name in ("model_name", "model", "model_id"))
+    name = next((name for name in names if isinstance(name, str)), "")
+    return f"{type(llm).__name__}/{name}"

@@ -1,61 +1,45 @@
-"""Titles without a model: from a file's name, or the first heading of a text."""
+"""Titles without a model: from a file's name, or from the first heading of a text."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-__all__ = ["first_heading", "one_line", "title_of_source"]
-
-# Longer values are cut: a header stands in front of every chunk.
+# A header stands in front of every chunk.
 _LONGEST_VALUE = 500
-# A heading stands at the beginning, or it is none of the document.
+# Further down, a heading is not the document's.
 _HEADING_WITHIN = 4_000
-_LONGEST_LINE = 100
+_LONGEST_HEADING = 100
 
-_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
-_PACKED = frozenset({".gz", ".bz2", ".xz", ".zst", ".zip"})
-# Digests and the like name nothing; nor do pages that are named after their place.
-_NAMELESS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{8,}|index|default|untitled", re.IGNORECASE)
+_SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
+# Digests, and pages that are named after their place.
+_NAMELESS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{8,}|index|default|untitled|[\W_]*", re.IGNORECASE)
 _MARKDOWN_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
 _LETTER = re.compile(r"[^\W\d_]")
 
 
 def one_line(value: object) -> str:
-    """A value as one line of limited length; empty if there is nothing to show."""
-    if value is None or isinstance(value, bytes):
-        return ""
-    text = " ".join(str(value).split())
+    """A value of metadata as one line of at most 500 characters; empty for None."""
+    text = "" if value is None else " ".join(str(value).split())
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
 
 
-def title_of_source(source: Any) -> str:  # noqa: ANN401 - anything stands in metadata
-    """A file's name without folder and suffix, in words; of an address, that of the page.
-
-    Empty if it says nothing.
+def title_of_source(source: object) -> str:
+    """The name of a file or web page, without folders and suffix; empty if it tells nothing.
 
     Example:
         >>> title_of_source("reports/3M_2018_10K.pdf")
         '3M 2018 10K'
     """
-    if isinstance(source, os.PathLike):
-        source = os.fspath(source)
-    if not isinstance(source, str):
+    if not isinstance(source, (str, os.PathLike)):
         return ""
-    if "://" in source:
-        try:
-            source = unquote(urlsplit(source).path)
-        except ValueError:
-            return ""
-    name = re.split(r"[/\\]", source.rstrip("/\\"))[-1]
-    suffix = _SUFFIX.search(name)
-    while suffix is not None and suffix.start():
-        name = name[: suffix.start()]
-        suffix = _SUFFIX.search(name) if suffix[0].lower() in _PACKED else None
-    name = one_line(name.replace("_", " "))
-    return "" if _NAMELESS.fullmatch(name) or not re.search(r"[^\W_]", name) else name
+    path = str(source)
+    if "://" in path:
+        path = unquote(re.sub(r"(?s)^.*?://[^/?#]*|[?#].*", "", path))
+    name = re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+    name = one_line(_SUFFIX.sub("", name).replace("_", " "))
+    return "" if _NAMELESS.fullmatch(name) else name
 
 
 def first_heading(text: str) -> str:
@@ -64,7 +48,6 @@ def first_heading(text: str) -> str:
     for heading in _MARKDOWN_HEADING.finditer(beginning):
         if _LETTER.search(heading[1]):
             return one_line(heading[1])
-    for line in beginning.splitlines():
-        if _LETTER.search(line):
-            return one_line(line) if len(line.strip()) <= _LONGEST_LINE else ""
-    return ""
+    lines = (line.strip() for line in beginning.splitlines())
+    first = next(filter(_LETTER.search, lines), "")
+    return one_line(first) if len(first) <= _LONGEST_HEADING else ""

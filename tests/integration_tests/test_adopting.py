@@ -1,9 +1,5 @@
 """Indexes that plain LangChain code built in real stores, adopted without embedding again."""
 
-import json
-import subprocess
-import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +13,7 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore
 from tests.integration_tests.vectorstores import CASES, Case, Place
 from tests.unit_tests import fakes
 
@@ -74,14 +70,14 @@ def add(way: Way, store: VectorStore, chunks: list[Document]) -> None:
 
 def adopted(way: Way, store: VectorStore, folder: Path, **index: Any) -> RSERetriever:
     retriever: RSERetriever = way.call(
-        RSERetriever.from_existing,
-        RSERetriever.afrom_existing,
+        RSERetriever.from_existing_index,
+        RSERetriever.afrom_existing_index,
         store,
         SQLDocStore(f"sqlite:///{folder / 'adopted.db'}"),
+        ExistingIndex(**index),
         config=fakes.EVERYTHING,
         max_context_length=None,
         fetch_k=2000,
-        **index,
     )
     return retriever
 
@@ -142,7 +138,13 @@ def test_chunks_without_places_are_taken_in_the_order_of_the_store(
     for page in pages:
         add(way, store, splitter.split_documents([page]))
     retriever = adopted(
-        way, store, tmp_path, doc_id_key="source", page_key="page", in_store_order=True
+        way,
+        store,
+        tmp_path,
+        doc_id_key="source",
+        page_key="page",
+        in_store_order=True,
+        chunk_overlap=100,
     )
     found = whole_texts(way, retriever)
     for name, text in TEXTS.items():
@@ -204,135 +206,3 @@ def test_stores_without_an_order_say_so(
         return
     with pytest.raises(ValueError, match="in_store_order=True: this store does not list"):
         adopted(way, opened(case), tmp_path, doc_id_key="source", in_store_order=True)
-
-
-# The command
-
-BY_START = ["--doc-id-key", "source", "--start-index-key", "start_index"]
-
-
-def run_adopt(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "langchain_rse", "adopt", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-
-
-def chunks_of_texts() -> list[Document]:
-    splitter = RecursiveCharacterTextSplitter(
-        chunk_size=700, chunk_overlap=100, add_start_index=True
-    )
-    return splitter.split_documents(documents())
-
-
-def chroma_in(folder: Path, collection: str = "notes") -> VectorStore:
-    import chromadb
-    from chromadb.config import Settings
-    from langchain_chroma import Chroma
-
-    client = chromadb.PersistentClient(folder, Settings(anonymized_telemetry=False))
-    return Chroma(collection, fakes.BagOfWords(), client=client)
-
-
-def retriever_of(store: VectorStore, file: Path) -> RSERetriever:
-    return RSERetriever(
-        vectorstore=store,
-        docstore=SQLDocStore(f"sqlite:///{file.as_posix()}"),
-        config=fakes.EVERYTHING,
-        max_context_length=None,
-    )
-
-
-def test_the_command_adopts_chroma(tmp_path: Path) -> None:
-    store = chroma_in(tmp_path / "chroma")
-    store.add_documents(chunks_of_texts())
-    file = tmp_path / "texts.db"
-    result = run_adopt(tmp_path / "chroma", "--docstore", file, *BY_START)
-    assert result.returncode == 0, result.stderr
-    assert f"{len(TEXTS)} documents of" in result.stdout
-    assert "overlaps taken out" in result.stdout
-    assert f"docstore=SQLDocStore('sqlite:///{file.as_posix()}')" in result.stdout
-    assert "100%" in result.stderr
-    found = whole_texts(Way(None), retriever_of(store, file))
-    assert {name: letters(text) for name, text in found.items()} == {
-        name: letters(text) for name, text in TEXTS.items()
-    }
-    again = json.loads(
-        run_adopt(tmp_path / "chroma", "--docstore", file, *BY_START, "--json").stdout
-    )
-    assert (again["documents"], again["unchanged"]) == (len(TEXTS), len(TEXTS))
-
-
-def test_the_command_adopts_faiss_that_it_may_unpickle(tmp_path: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the package is being sunset
-        from langchain_community.vectorstores import FAISS
-    store = FAISS.from_documents(chunks_of_texts(), fakes.BagOfWords())
-    store.save_local(str(tmp_path / "faiss"))
-    file = tmp_path / "texts.db"
-    refused = run_adopt(tmp_path / "faiss", "--docstore", file, *BY_START)
-    assert refused.returncode == 2
-    assert "index.pkl is a pickle, which can run any code" in refused.stderr
-    result = run_adopt(tmp_path / "faiss", "--docstore", file, *BY_START, "--trust-pickle")
-    assert result.returncode == 0, result.stderr
-    found = whole_texts(Way(None), retriever_of(store, file))
-    assert found.keys() == TEXTS.keys()
-
-
-def test_the_command_adopts_postgresql(tmp_path: Path, postgres_url: str) -> None:
-    import sqlalchemy as sa
-    from langchain_postgres import PGVector
-
-    engine = sa.create_engine(postgres_url, poolclass=sa.NullPool)
-    store = PGVector(fakes.BagOfWords(), connection=engine, collection_name="notes")
-    try:
-        store.add_documents(chunks_of_texts())
-        file = tmp_path / "texts.db"
-        result = run_adopt(
-            postgres_url, "--docstore", file, *BY_START, "--collection", "notes", "--lexical"
-        )
-        assert result.returncode == 0, result.stderr
-        assert "lexical=True" in result.stdout
-        assert whole_texts(Way(None), retriever_of(store, file)).keys() == TEXTS.keys()
-        unknown = run_adopt(postgres_url, "--docstore", file, *BY_START, "--collection", "note")
-        assert unknown.returncode == 2
-        assert "has no collection 'note'; there are: 'notes'" in unknown.stderr
-    finally:
-        store.drop_tables()
-
-
-def test_the_command_names_gaps_and_problems(tmp_path: Path) -> None:
-    store = chroma_in(tmp_path / "chroma")
-    store.add_documents(
-        [
-            Document("one", metadata={"source": "a", "start_index": 0}),
-            Document("two", metadata={"source": "a", "start_index": 90}),
-            Document("three", metadata={"source": "b", "start_index": -1}),
-        ]
-    )
-    where = [tmp_path / "chroma", "--docstore", tmp_path / "texts.db", *BY_START]
-    refused = run_adopt(*where)
-    assert refused.returncode == 2
-    assert "start_index=-1" in refused.stderr
-    assert "(--skip)" in refused.stderr
-    assert "Traceback" not in refused.stderr
-    skipped = run_adopt(*where, "--skip")
-    assert skipped.returncode == 1
-    assert "a: 87 characters missing before " in skipped.stdout
-    assert "start_index=-1" in skipped.stderr
-
-
-def test_the_command_opens_what_is_there_and_makes_nothing(tmp_path: Path) -> None:
-    result = run_adopt(tmp_path, "--docstore", tmp_path / "texts.db", *BY_START)
-    assert result.returncode == 2
-    assert "there is no vector store in" in result.stderr
-    chroma_in(tmp_path / "chroma", "one")
-    chroma_in(tmp_path / "chroma", "two")
-    result = run_adopt(tmp_path / "chroma", "--docstore", tmp_path / "texts.db", *BY_START)
-    assert result.returncode == 2
-    assert "say which collection" in result.stderr
-    assert "'one', 'two'" in result.stderr
-    assert not (tmp_path / "texts.db").exists()

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.integration_tests.environments import Environment
 
 PROGRAM = """
@@ -12,9 +14,9 @@ from langchain_core.vectorstores import InMemoryVectorStore
 import langchain_rse
 from langchain_rse import RSERetriever, SQLDocStore
 
-for module in pkgutil.iter_modules(langchain_rse.__path__):
-    if module.name != "cli":
-        importlib.import_module(f"langchain_rse.{module.name}")
+for module in pkgutil.walk_packages(langchain_rse.__path__, "langchain_rse."):
+    if not module.name.startswith("langchain_rse.cli."):
+        importlib.import_module(module.name)
 retriever = RSERetriever(
     vectorstore=InMemoryVectorStore(DeterministicFakeEmbedding(size=8)),
     docstore=SQLDocStore("sqlite:///kb/chunks.db"),
@@ -25,8 +27,9 @@ print(asyncio.run(retriever.ainvoke("some text"))[0].page_content)
 """
 
 
+@pytest.mark.slow
 def test_the_base_install_is_enough(tmp_path: Path) -> None:
-    environment = Environment(tmp_path)
+    environment = Environment(tmp_path, alone=True)
     result = environment.run("-W", "error", "-c", PROGRAM)
     assert result.returncode == 0, result.stderr
     assert result.stdout.split("\n")[:2] == ["some text", "some text"]

@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.schema import document_key
+from langchain_rse.stores.records import document_key
 from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
 

@@ -13,7 +13,8 @@ def test_there_are_notebooks() -> None:
     assert NOTEBOOKS
 
 
-# Jupyter's own loop and sockets, which the notebook's user does not see.
+# The warnings are about Jupyter's own event loop and sockets.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -169,18 +169,15 @@ async def test_postgres_lists_keys_by_bytes_under_any_locale(linguistic_url: str
     await store.aclose()
 
 
-async def test_postgres_is_asked_by_its_async_driver(
-    postgres_store: SQLDocStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_postgres_is_asked_by_its_async_driver(postgres_store: SQLDocStore) -> None:
     """Not by threads, once the table is there."""
     postgres_store.mset([("a", Document("text"))])
-    monkeypatch.setattr(postgres_store, "_run", None)
+    asyncio.get_running_loop().set_default_executor(fakes.NoThreads())
     await postgres_store.amset([("b", Document("more"))])
     assert await postgres_store.amget(["a", "b"]) == [Document("text"), Document("more")]
     assert [key async for key in postgres_store.ayield_keys(prefix="b")] == ["b"]
     await postgres_store.amdelete(["a", "b"])
     assert await postgres_store.amget(["a", "b"]) == [None, None]
-    monkeypatch.undo()
     await postgres_store.aclose()
 
 

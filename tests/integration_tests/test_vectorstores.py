@@ -16,7 +16,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.scoring import calibrate
+from langchain_rse.engine import calibrate
 from tests.integration_tests.vectorstores import (
     CASES,
     Case,
@@ -235,11 +235,12 @@ def test_scores_are_what_the_table_says(case: Case, index: Index, reference: Ind
         scores = [float(score) for _, score in scored]
         spread = order[0] - order[-1]
         if case.linear:
-            assert calibrate(scores) == pytest.approx(
+            assert calibrate(scores, "minmax") == pytest.approx(
                 [(cosine - order[-1]) / spread for cosine in order], abs=1e-4
             )
         else:
-            assert calibrate(scores).tolist() == sorted(calibrate(scores), reverse=True)
+            calibrated = calibrate(scores, "minmax").tolist()
+            assert calibrated == sorted(calibrated, reverse=True)
         if case.score in (cosine, cosine_distance, negative_cosine):
             similarities = [max(cosine, 0.0) for cosine in order]
             assert calibrate(scores, "identity") == pytest.approx(similarities, abs=2e-5)

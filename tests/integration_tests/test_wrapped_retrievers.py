@@ -22,7 +22,8 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_rse import RSERetriever
-from langchain_rse.schema import CHUNK_ID, CandidateError
+from langchain_rse.errors import CandidateError
+from langchain_rse.stores.records import CHUNK_ID
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 

@@ -16,6 +16,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -29,7 +30,7 @@ from langchain_text_splitters import TextSplitter
 from pydantic import Field
 
 from langchain_rse import RSEConfig, RSEIndexer, RSERetriever
-from langchain_rse.docstores import as_docstore
+from langchain_rse.stores.json import as_docstore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -205,6 +206,13 @@ def way(request: pytest.FixtureRequest) -> Iterator[Way]:
     yield Way(loop)
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
+
+
+class NoThreads(ThreadPoolExecutor):
+    """An event loop's executor that fails if it is used."""
+
+    def submit(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("a thread was asked for")
 
 
 class CrashError(Exception):

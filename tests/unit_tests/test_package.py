@@ -1,12 +1,14 @@
 """The package as a whole: what it exports, documents and needs."""
 
+import ast
+import importlib
 import importlib.metadata
 import inspect
+import itertools
 import pkgutil
 import re
 import subprocess
 import sys
-import typing
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ import langchain_rse
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(langchain_rse.__path__))
-# What an extra brings, by its name in imports.
+# What extras and the tests install, by its name in imports.
 EXTRAS = [
     "aiosqlite",
     "chromadb",
@@ -95,35 +97,37 @@ def test_embeddings_say_what_to_install() -> None:
     assert "ImportError: WordLlamaEmbeddings needs wordllama: pip install" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["scoring", "segmentation"])
-def test_the_algorithms_need_numpy_alone(name: str) -> None:
-    files = [*ROOT.glob(f"langchain_rse/{name}.py"), *ROOT.glob(f"langchain_rse/{name}/*.py")]
-    assert files
-    source = "\n".join(file.read_text(encoding="utf-8") for file in files)
-    source = source.replace(f"from langchain_rse.{name}.", "from numpy.")
-    imported = {line.split()[1].split(".")[0] for line in re.findall(r"(?m)^(?:im|fr).*", source)}
-    assert imported - sys.stdlib_module_names - {"numpy"} == set()
+def described_constants(module: str) -> dict[str, bool]:
+    """The names assigned in a module or in those below it: whether a string follows each."""
+    folder = ROOT / "langchain_rse" / module
+    files = folder.glob("**/*.py") if folder.is_dir() else [folder.with_suffix(".py")]
+    found: dict[str, bool] = {}
+    for file in files:
+        body = ast.parse(file.read_text(encoding="utf-8")).body
+        for statement, after in itertools.pairwise([*body, ast.Pass()]):
+            if isinstance(statement, ast.Assign | ast.AnnAssign):
+                is_described = ast.unparse(after).startswith(("'", '"'))
+                for node in ast.walk(statement):
+                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                        found[node.id] = is_described or found.get(node.id, False)
+    return found
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "__main__"])
 def test_every_public_name_is_documented(name: str) -> None:
     module = importlib.import_module(f"langchain_rse.{name}")
     assert module.__doc__
-    source = inspect.getsource(module)
+    constants = described_constants(name)
     for public in getattr(module, "__all__", ()):
+        if public in constants:
+            assert constants[public], public
+            continue
         item = inspect.unwrap(getattr(module, public))
-        # On Python 3.10, an alias of Callable counts as a class.
-        is_alias = typing.get_origin(item) is not None
-        if not is_alias and (inspect.isclass(item) or inspect.isfunction(item)):
-            assert item.__doc__, public
-            if inspect.isclass(item) and item.__module__ == module.__name__:
-                for attribute, member in vars(item).items():
-                    if attribute.startswith("_") or not inspect.isroutine(member):
-                        continue
+        assert item.__doc__, public
+        if inspect.isclass(item):
+            for attribute, member in vars(item).items():
+                if inspect.isroutine(member) and not attribute.startswith("_"):
                     assert inspect.getdoc(member), f"{public}.{attribute}"
-        else:  # constants and aliases: a string below them
-            after = source.split(f"\n{public}", 1)[1]
-            assert '"""' in after.split("\n\n", 1)[0], public
 
 
 def test_exports_are_sorted_and_there() -> None:
@@ -145,6 +149,13 @@ def test_core_dependencies_stay_light() -> None:
         "pydantic",
         "sqlalchemy",
     }
+
+
+def test_every_extra_that_a_message_names_exists() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in ROOT.glob("langchain_rse/**/*.py")]
+    named = re.findall(r"langchain-rse\[([\w,]+)\]", "\n".join(texts))
+    extras = importlib.metadata.metadata("langchain-rse").get_all("Provides-Extra") or []
+    assert {extra for names in named for extra in names.split(",")} <= set(extras)
 
 
 def test_the_package_is_typed() -> None:

@@ -1,0 +1,35 @@
+"""The base of this package's document compressors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+from pydantic import ConfigDict
+from typing_extensions import override
+
+from langchain_rse._sync import Steps, arun, run
+
+
+class Compressor(BaseDocumentCompressor):
+    """A document compressor with the same steps for sync and async code."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    def _compress(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
+    ) -> Steps[list[Document]]:
+        raise NotImplementedError
+
+    @override
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        return run(self._compress(documents, query, callbacks))
+
+    @override
+    async def acompress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        return await arun(self._compress(documents, query, callbacks))

@@ -1,0 +1,152 @@
+"""One way through the code for sync and async.
+
+Code that has to wait for a store is written once, as a generator that yields the calls it
+needs. `run` makes them, `arun` awaits their async twins; nothing else differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from langchain_core.runnables import run_in_executor
+from langchain_core.runnables.config import ContextThreadPoolExecutor
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Call(NamedTuple):
+    """A call in both forms, ready to be made."""
+
+    sync: Callable[[], Any]
+    asynchronous: Callable[[], Awaitable[Any]]
+
+
+Steps = Generator[Call, Any, T]
+"""A generator of calls that returns a T."""
+
+
+def call(
+    sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+) -> Steps[T]:
+    """Make one call in whichever form is wanted.
+
+    Use it as ``records = yield from call(store.mget, store.amget, keys)``.
+    """
+    result: T = yield Call(lambda: sync(*args, **kwargs), lambda: asynchronous(*args, **kwargs))
+    return result
+
+
+def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
+    """Run a function that takes long; async code does so off the event loop."""
+    result: T = yield Call(
+        lambda: function(*args, **kwargs), lambda: run_in_executor(None, function, *args, **kwargs)
+    )
+    return result
+
+
+def run(steps: Steps[T]) -> T:
+    """Make all calls and return what the generator returns."""
+    try:
+        pending = next(steps)
+        while True:
+            try:
+                result = pending.sync()
+            except BaseException as error:  # noqa: BLE001 - the generator decides
+                pending = steps.throw(error)
+            else:
+                del pending  # its arguments are not needed any more, and may be large
+                pending = steps.send(result)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+async def arun(steps: Steps[T]) -> T:
+    """Like `run`, awaiting each call."""
+    try:
+        pending = next(steps)
+        while True:
+            try:
+                result = await pending.asynchronous()
+            except BaseException as error:  # noqa: BLE001 - the generator decides
+                pending = steps.throw(error)
+            else:
+                del pending
+                pending = steps.send(result)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+@contextmanager
+def during(step: str) -> Iterator[None]:
+    """Let errors through as they are, with the step that failed: a note, or a log line.
+
+    Notes came with Python 3.11.
+    """
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "add_note"):
+            error.add_note(f"langchain-rse: this happened while {step}")
+        else:
+            logger.error("an error came up while %s: %r", step, error)  # noqa: TRY400
+        raise
+
+
+def concurrently(tasks: Sequence[Steps[T]], limit: int) -> Steps[list[T]]:
+    """Run generators of steps at the same time, at most ``limit`` of them at once.
+
+    Sync code runs the first in the caller's thread, since some stores can be used in no other, and
+    the others in threads that see the caller's context variables, which LangChain traces by. The
+    first error ends all: it is raised when nothing is running any more.
+
+    Returns:
+        What the generators return, in their order.
+    """
+    results: list[T] = yield Call(lambda: _run_all(tasks, limit), lambda: _arun_all(tasks, limit))
+    return results
+
+
+def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
+    if limit <= 1 or len(tasks) <= 1:
+        return [run(steps) for steps in tasks]
+    with ContextThreadPoolExecutor(max_workers=limit - 1) as executor:
+        others = [executor.submit(run, steps) for steps in tasks[1:]]
+        try:
+            results = {0: run(tasks[0])}
+            # The caller's thread then takes what no other has started.
+            for number in reversed(range(1, len(tasks))):
+                if others[number - 1].cancel():
+                    results[number] = run(tasks[number])
+            for number, other in enumerate(others, 1):
+                if number not in results:
+                    results[number] = other.result()
+            return [results[number] for number in range(len(tasks))]
+        finally:
+            for other in others:  # nothing, once it is done
+                other.cancel()
+
+
+async def _arun_all(tasks: Sequence[Steps[Any]], limit: int) -> list[Any]:
+    semaphore = asyncio.Semaphore(limit)
+
+    async def bounded(steps: Steps[Any]) -> Any:  # noqa: ANN401
+        async with semaphore:
+            return await arun(steps)
+
+    running = [asyncio.ensure_future(bounded(steps)) for steps in tasks]
+    try:
+        return await asyncio.gather(*running)
+    except BaseException:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        raise

@@ -1,0 +1,1 @@
+"""The command ``langchain-rse``; needs the extra ``cli``."""

@@ -1,0 +1,148 @@
+"""``langchain-rse inspect``: shows what a knowledge base has of a document, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import VectorStore
+from rich.panel import Panel
+from rich.text import Text
+
+from langchain_rse.cli.knowledge_base import Folder, document_names, find_document, open_existing
+from langchain_rse.cli.output import console, print_json
+from langchain_rse.errors import MissingRecordError
+from langchain_rse.stores.metadata import metadata_changes, segment_metadata
+from langchain_rse.stores.records import (
+    END_INDEX,
+    START_INDEX,
+    Manifest,
+    chunk_key,
+    document_key,
+    manifest_key,
+)
+
+
+def inspect(
+    document: Annotated[
+        str, typer.Argument(metavar="DOC", help="Its id, or the name of its file.")
+    ],
+    kb: Folder,
+    chunk: Annotated[
+        int | None, typer.Option(min=0, help="Show all of the chunk of this number, from 0.")
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with all texts.")] = False,
+) -> None:
+    """Show a document's chunks: their places, what was embedded, what would be returned."""
+    opened = open_existing(kb)
+    docstore = opened.retriever.docstore
+    doc_id = find_document(document, document_names(docstore))
+    found = inspect_document(docstore, opened.vectorstore, doc_id)
+    count = len(found["chunks"])
+    if chunk is not None:
+        if chunk >= count:
+            raise ValueError(f"{doc_id} has no chunk {chunk}: it has {count}, counted from 0")
+        found["chunks"] = [found["chunks"][chunk]]
+    if as_json:
+        print_json(found)
+        return
+    _print_document(found, count)
+    for each in found["chunks"]:
+        _print_chunk(each, full=chunk is not None)
+
+
+def inspect_document(
+    docstore: BaseStore[str, Document], vectorstore: VectorStore, doc_id: str
+) -> dict[str, Any]:
+    """Read what the two stores have of a document.
+
+    Args:
+        docstore: The docstore.
+        vectorstore: The vector store; it must implement ``get_by_ids``.
+        doc_id: The document's id.
+
+    Returns:
+        The document's fields, and its ``chunks``: of each the place (None if unknown), the ``text``
+        that a segment returns, the ``embedded`` text, the ``metadata`` that do not hold for the
+        whole document, and the ``problem`` if something is missing. The vectors of adopted
+        documents are not looked up.
+
+    Raises:
+        MissingRecordError: If the docstore does not know the document.
+        CorruptRecordError: If a record of the docstore cannot be read.
+    """
+    key = manifest_key(document_key(doc_id))
+    record = docstore.mget([key])[0]
+    if record is None:
+        raise MissingRecordError(f"the docstore does not know the document {doc_id!r}")
+    manifest = Manifest.from_document(record, key)
+    current = manifest.current
+    return {
+        "doc_id": doc_id,
+        "version": current.name if current else None,
+        "adopted": current is not None and current.adopted > 0,
+        "incomplete_versions": [version.name for version in manifest.unfinished],
+        "length": manifest.length,
+        "header": manifest.header,
+        "metadata": dict(manifest.metadata),
+        "chunks": list(_chunks(docstore, vectorstore, manifest)),
+    }
+
+
+def _chunks(
+    docstore: BaseStore[str, Document], vectorstore: VectorStore, manifest: Manifest
+) -> Iterator[dict[str, Any]]:
+    version = manifest.current
+    if version is None:
+        return
+    keys = [chunk_key(manifest.key, version.name, index) for index in range(version.chunks)]
+    vector_ids = list(version.vector_ids(manifest.key))
+    vectors = vectorstore.get_by_ids(vector_ids) if vector_ids else []
+    embedded = {vector.id: vector.page_content for vector in vectors}
+    for index, (key, record) in enumerate(zip(keys, docstore.mget(keys), strict=True)):
+        places = [metadata for _, metadata in metadata_changes(record, key)] if record else []
+        metadata = segment_metadata(manifest.metadata, manifest.rules, places)
+        vector_text = embedded.get(vector_ids[index]) if vector_ids else None
+        missing = {"text": record is None, "vector": bool(vector_ids) and vector_text is None}
+        yield {
+            "index": index,
+            "start": record.metadata[START_INDEX] if record else None,
+            "end": record.metadata[END_INDEX] if record else None,
+            "text": record.page_content if record else None,
+            "embedded": vector_text,
+            "metadata": {n: v for n, v in metadata.items() if n not in manifest.metadata},
+            "problem": ", ".join(f"no {what}" for what, is_so in missing.items() if is_so),
+        }
+
+
+def _print_document(found: Mapping[str, Any], count: int) -> None:
+    shown = Text(found["doc_id"], "bold")
+    if version := found["version"]:
+        shown.append(f"\n{found['length']:,} characters in {count:,} chunks", "not bold")
+        shown.append(f" · version {version}", "not bold")
+    for version in found["incomplete_versions"]:
+        shown.append(f"\nAdding or deleting version {version} was interrupted: do it again", "red")
+    header = {"header": found["header"]} if found["header"] else {}
+    for name, value in {**header, **found["metadata"]}.items():
+        shown.append(f"\n{name}: {value}", "not bold")
+    console.print(shown, soft_wrap=True)
+
+
+def _print_chunk(chunk: Mapping[str, Any], *, full: bool) -> None:
+    """Print a chunk on one line, or ``full`` with all that was embedded and is returned."""
+    place = "" if chunk["text"] is None else f"{chunk['start']}-{chunk['end']}"
+    metadata = ", ".join(f"{name} {value}" for name, value in chunk["metadata"].items())
+    parts = [f"chunk {chunk['index']}", place, metadata, chunk["problem"]]
+    line = Text(" · ".join(filter(None, parts)), "bold")
+    if not full:
+        line.append("  " + " ".join((chunk["text"] or "").split()), "not bold")
+        console.print(line, no_wrap=True, overflow="ellipsis")
+        return
+    console.print(line, soft_wrap=True)
+    for title, text in (("embedded", chunk["embedded"]), ("returned", chunk["text"])):
+        if text is not None:
+            console.print(Panel(Text(text), title=title))

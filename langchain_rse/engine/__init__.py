@@ -1,0 +1,48 @@
+"""The algorithms on plain numpy arrays: from scores to relevance, from relevance to segments.
+
+Arrays have one number per chunk, in the order of the text, the chunks of several documents one
+document after the other. This package needs numpy and nothing else.
+"""
+
+from langchain_rse.engine.calibration import (
+    RANK_RELEVANCE,
+    Calibration,
+    beta_cdf,
+    calibrate,
+    check_calibration,
+    minmax,
+    sigmoid,
+)
+from langchain_rse.engine.exact import Ranking, rank_chunks, solve_budget, solve_exact
+from langchain_rse.engine.published import best_segment, solve_greedy
+from langchain_rse.engine.relevance import (
+    bm25_scores,
+    fuse_decay,
+    fuse_mean,
+    neighbor_credit,
+    sharpen,
+)
+from langchain_rse.engine.segments import Floats, Segment
+
+__all__ = [
+    "RANK_RELEVANCE",
+    "Calibration",
+    "Floats",
+    "Ranking",
+    "Segment",
+    "best_segment",
+    "beta_cdf",
+    "bm25_scores",
+    "calibrate",
+    "check_calibration",
+    "fuse_decay",
+    "fuse_mean",
+    "minmax",
+    "neighbor_credit",
+    "rank_chunks",
+    "sharpen",
+    "sigmoid",
+    "solve_budget",
+    "solve_exact",
+    "solve_greedy",
+]

@@ -1,0 +1,198 @@
+"""Calibration: from the scores of a store or reranker to relevances in [0, 1]."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from langchain_rse.engine.segments import Floats
+
+Calibration = str | Callable[[Floats], ArrayLike]
+"""A name that `calibrate` knows, or a function from scores to relevances in [0, 1]."""
+
+RANK_RELEVANCE = 0.8
+"""Relevance of every candidate when only ranks can be trusted (dsRAG's constant)."""
+
+# The two rerankers whose scores dsRAG calibrated (dsrag.reranker).
+_BETA_OF_RERANKER = {"cohere": (0.4, 0.4), "voyage": (0.5, 1.8)}
+_NAMES = ("identity", "minmax", "sigmoid", "rank", *_BETA_OF_RERANKER)
+_BETA = re.compile(r"beta\(\s*([^\s,()]+)\s*,\s*([^\s,()]+)\s*\)")
+# How far below 0 a store's single precision may put the distance of equal vectors.
+_ROUNDING = 1e-4
+# The continued fraction of the beta function: the smallest change that counts, and what
+# stands for zero.
+_PRECISION = 1e-15
+_TINY = 1e-300
+
+
+def calibrate(scores: Sequence[float | None] | Floats, method: Calibration) -> Floats:
+    """Turn the scores of candidates, best first, into relevances in [0, 1].
+
+    The order of the candidates is trusted, their scores only as far as they agree with it.
+    Scores that fall from first to last are similarities. Scores that rise are distances and are
+    negated. If they do neither, or if one is missing or not finite, every candidate gets
+    `RANK_RELEVANCE`.
+
+    Args:
+        scores: One score per candidate, best candidate first.
+        method: How to calibrate:
+
+            - ``"identity"``: the score, limited to [0, 1]; of a distance d, 1 - d; of a
+              negated similarity, which starts below 0, the similarity
+            - ``"minmax"``: 0 for the worst candidate, 1 for the best; see `minmax`
+            - ``"sigmoid"``: for logits; see `sigmoid`
+            - ``"beta(a, b)"``: the regularized incomplete beta function; see `beta_cdf`
+            - ``"cohere"``, ``"voyage"``: ``beta(0.4, 0.4)``, ``beta(0.5, 1.8)``, from dsRAG
+            - ``"rank"``: the constant `RANK_RELEVANCE`
+            - a function from an array of scores, higher is better, to relevances
+
+    Returns:
+        Shape ``(candidates,)``, each in [0, 1].
+
+    Raises:
+        ValueError: If the method is not one of these, or a function returns
+            something else than one finite number per candidate.
+    """
+    check_calibration(method)
+    oriented = _orient(scores)
+    if oriented is None or method == "rank":
+        return np.full(len(scores), RANK_RELEVANCE)
+    usable, are_distances = oriented
+    if not usable.size:
+        return usable
+    if callable(method):
+        relevance = np.asarray(method(usable), dtype=np.float64)
+        if relevance.shape != usable.shape or not np.isfinite(relevance).all():
+            raise ValueError(
+                f"calibration {method!r} must return one finite number for each of the "
+                f"{usable.size} scores; got {relevance!r}"
+            )
+        return relevance.clip(0.0, 1.0)
+    if method == "minmax":
+        return minmax(usable)
+    if method == "sigmoid":
+        return sigmoid(usable)
+    # The other methods need a similarity from 0 to 1. Scores that rise from below 0 are negated
+    # similarities, for no distance is negative.
+    if are_distances and usable[0] <= _ROUNDING:
+        usable = 1.0 + usable
+    similarity = usable.clip(0.0, 1.0)
+    parameters = _beta_parameters(method)
+    return similarity if parameters is None else beta_cdf(similarity, *parameters)
+
+
+def check_calibration(method: Calibration) -> Calibration:
+    """Return the method if `calibrate` knows it.
+
+    Raises:
+        ValueError: If it does not, with what is allowed.
+    """
+    is_name = method in _NAMES or _beta_parameters(str(method)) is not None
+    if not (is_name or callable(method)):
+        raise ValueError(
+            f"calibration must be one of {', '.join(_NAMES)}, 'beta(a, b)' with positive a and b, "
+            f"or a function; got {method!r}"
+        )
+    return method
+
+
+def _beta_parameters(method: str) -> tuple[float, float] | None:
+    """The parameters of a beta calibration; None for any other name."""
+    if method in _BETA_OF_RERANKER:
+        return _BETA_OF_RERANKER[method]
+    match = _BETA.fullmatch(method)
+    try:
+        a, b = map(float, match.groups()) if match else (0.0, 0.0)
+    except ValueError:
+        return None
+    return (a, b) if 0 < a < np.inf and 0 < b < np.inf else None
+
+
+def _orient(scores: Sequence[float | None] | Floats) -> tuple[Floats, bool] | None:
+    """Scores of which higher is better, and whether they were distances, now negated.
+
+    None if a score is missing or not finite, or if they neither fall nor rise along the
+    order.
+    """
+    if any(score is None for score in scores):
+        return None
+    table = np.asarray(scores, dtype=np.float64)
+    if not np.isfinite(table).all():
+        return None
+    steps = np.diff(table)
+    # Approximate indexes return float32 noise out of order; that is no contradiction.
+    noise = 2e-6 * float(np.abs(table).max(initial=0.0))
+    if (steps <= noise).all():
+        return table, False
+    if (steps >= -noise).all():
+        return -table, True
+    return None
+
+
+def minmax(scores: Floats) -> Floats:
+    """Scale scores linearly so that the lowest is 0 and the highest 1.
+
+    Suits similarities of any scale, since only their spread counts. Scores that are all
+    equal become 1.
+    """
+    low, spread = scores.min(), np.ptp(scores)
+    return np.asarray((scores - low) / spread) if spread > 0 else np.ones_like(scores)
+
+
+def sigmoid(logits: Floats) -> Floats:
+    """The logistic function 1 / (1 + exp(-x)), for the logits of cross-encoders."""
+    # Written with tanh, which does not overflow.
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logits)), dtype=np.float64)
+
+
+def beta_cdf(x: Floats, a: float, b: float) -> Floats:
+    """The regularized incomplete beta function I_x(a, b).
+
+    Rerankers crowd their scores near 0 and 1; this spreads them evenly (dsRAG).
+
+    Args:
+        x: Numbers in [0, 1].
+        a: First shape parameter, positive.
+        b: Second shape parameter, positive.
+
+    Returns:
+        I_x(a, b), of the shape of ``x``. Computed by the continued fraction DLMF 8.17.22
+        with the modified Lentz algorithm; agrees with ``scipy.special.betainc`` to 1e-12.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    # The fraction converges fast below the mean of the distribution; above it, use
+    # the symmetry I_x(a, b) = 1 - I_{1-x}(b, a), DLMF 8.17.4.
+    above = x > (a + 1.0) / (a + b + 2.0)
+    result = np.empty_like(x)
+    result[~above] = _beta_below_mean(x[~above], a, b)
+    result[above] = 1.0 - _beta_below_mean(1.0 - x[above], b, a)
+    return result.clip(0.0, 1.0)
+
+
+def _beta_below_mean(x: Floats, a: float, b: float) -> Floats:
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    inside = x > 0.0
+    x = np.where(inside, x, 0.5)
+    d = 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
+    c = np.ones_like(x)
+    fraction = d
+    for m in range(1, 1000):
+        for coefficient in (
+            m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0)),
+        ):
+            d = 1.0 / _away_from_zero(1.0 + coefficient * d)
+            c = _away_from_zero(1.0 + coefficient / c)
+            fraction = fraction * (c * d)
+        if (np.abs(c * d - 1.0) < _PRECISION).all():
+            break
+    front = np.exp(a * np.log(x) + b * np.log1p(-x) - log_beta) / a
+    return np.where(inside, front * fraction, 0.0)
+
+
+def _away_from_zero(x: Floats) -> Floats:
+    return np.where(np.abs(x) < _TINY, _TINY, x)

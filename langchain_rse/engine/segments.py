@@ -1,0 +1,67 @@
+"""Segments, and the checks of the arguments that all solvers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+"""An array of floats."""
+
+
+class Segment(NamedTuple):
+    """Neighboring chunks of one document.
+
+    Attributes:
+        start: Index of the first chunk.
+        end: Index after the last chunk.
+        value: Sum of the values of the chunks; with the exact solver, less the cost of a segment.
+    """
+
+    start: int
+    end: int
+    value: float
+
+
+def check_boundaries(boundaries: Sequence[int], size: int) -> NDArray[np.intp]:
+    """The starts of documents, sorted, and the number of chunks; a ValueError for wrong ones."""
+    starts = np.unique(np.asarray(boundaries, dtype=np.float64))
+    if starts.size and not (
+        starts[0] >= 0 and starts[-1] <= size and (starts == np.floor(starts)).all()
+    ):
+        raise ValueError(
+            f"boundaries must be whole numbers from 0 to the number of chunks, {size}; "
+            f"got {boundaries!r}"
+        )
+    return np.append(starts, size).astype(np.intp)
+
+
+def check_array(name: str, values: ArrayLike, dimensions: tuple[int, ...] = (1,)) -> Floats:
+    """An array of finite numbers, else a ValueError."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim not in dimensions:
+        allowed = " or ".join(map(str, dimensions))
+        raise ValueError(f"{name} must have {allowed} dimension(s); got shape {array.shape}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = array.sum()  # in one pass; which one is not finite is looked for only then
+    if not np.isfinite(total) and not (finite := np.isfinite(array)).all():
+        index = tuple(np.argwhere(~finite)[0].tolist())
+        raise ValueError(f"{name} must be finite; got {array[index]} at index {index}")
+    return array
+
+
+def check_count(name: str, value: object, *, least: int) -> int:
+    """A whole number of at least ``least``, else a ValueError."""
+    if not (isinstance(value, (int, np.integer)) and value >= least):
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return int(value)
+
+
+def check_number(name: str, value: object) -> float:
+    """A finite number of at least 0, else a ValueError."""
+    if not (isinstance(value, (int, float, np.integer, np.floating)) and 0 <= value < np.inf):
+        raise ValueError(f"{name} must be a finite number of at least 0; got {value!r}")
+    return float(value)

@@ -1,0 +1,31 @@
+"""Every exception that this package raises on its own account."""
+
+from __future__ import annotations
+
+__all__ = [
+    "AdoptionError",
+    "CandidateError",
+    "CorruptRecordError",
+    "MissingRecordError",
+    "SplittingError",
+]
+
+
+class CandidateError(ValueError):
+    """A candidate does not say which chunk of which document it is."""
+
+
+class MissingRecordError(LookupError):
+    """The docstore lacks a record that the vector store points to."""
+
+
+class CorruptRecordError(ValueError):
+    """A record of the docstore cannot be read."""
+
+
+class SplittingError(ValueError):
+    """A splitter's chunks cannot be found in the text they were made from."""
+
+
+class AdoptionError(ValueError):
+    """The chunks of an existing index cannot be put together to documents."""

@@ -1,0 +1,225 @@
+"""RSEIndexer: documents in, split and written into both stores."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import VectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+from langchain_rse._sync import Steps, arun, run
+from langchain_rse.adopting import Adoption, ExistingIndex, adopt
+from langchain_rse.ingest.adding import Adding
+from langchain_rse.ingest.documents import HeaderMaker, check_rules
+from langchain_rse.ingest.embedding_limits import find_limit
+from langchain_rse.ingest.splitting import Splitter, check_splitter
+from langchain_rse.ingest.writing import Writer
+from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.records import Rule
+
+__all__ = ["RSEIndexer", "default_text_splitter"]
+
+
+def default_text_splitter() -> RecursiveCharacterTextSplitter:
+    """The splitter that is used when none is given: 800 characters, no overlap."""
+    return RecursiveCharacterTextSplitter(chunk_size=800, chunk_overlap=0)
+
+
+class RSEIndexer:
+    """Adds, replaces and deletes documents in a vector store and a docstore.
+
+    A document is known by its id. Adding one whose text, chunks and metadata are stored already
+    does nothing; otherwise it replaces the stored one. Queries see either the old version or the
+    new one, never a mixture, and a call that was cut off anywhere is completed by calling again.
+
+    The vector store gets those metadata values that every store takes (strings, numbers,
+    booleans); the docstore gets all of them. Where a chunk lies (``chunk_index``, ``start_index``
+    and the like) is written anew if a retrieved chunk is added as a document.
+
+    Args:
+        vectorstore: Where the chunks are embedded. It has to keep given ids and to delete by id.
+        docstore: Where the chunks' texts stand: a store of Documents or of bytes.
+        text_splitter: Any LangChain splitter, of strings or of Documents, that keeps the words of
+            the text (``docs/splitters.md`` has a table); `default_text_splitter` if None.
+        batch_size: Chunks in one call of a store or of the embedding model, at least 1.
+        headers: Makes what is embedded in front of each chunk, see `langchain_rse.headers`; None
+            for nothing. A `langchain_rse.TokenSplitter` leaves room for them: a document is split
+            into smaller chunks where they need it, and headers of more than half of a chunk are
+            cut to that, with a warning.
+        document_separator: What stands between the parts of one document, such as pages.
+        metadata_rules: For fields of metadata that change along a document, such as ``page``, what
+            a segment carries: ``"range"``, the values at its first and last character as
+            ``{name}_start`` and ``{name}_end``; ``"first"`` or ``"last"``, one of these under
+            the field's own name; ``"all"``, a list of the values along it, each once; ``"same"``,
+            the one value: two are a ``ValueError``; ``"drop"``, nothing: the field is not kept.
+            Other fields that differ between the parts of a document, and ``page`` and
+            ``page_label``, follow ``"range"``; a warning names documents in which whole numbers
+            with this rule do not rise one by one. The rules are stored with the documents.
+        max_embedded_length: The most that the embedding model reads of a text. One warning at the
+            end of a call counts the texts that are longer, with headers and overlap. None: what
+            the files of a model of sentence-transformers say, such as ``HuggingFaceEmbeddings``.
+        embedded_length_function: From a text to its length, in the units of
+            ``max_embedded_length``. None: tokens of such a model, characters for others.
+
+    Raises:
+        ValueError: If ``batch_size`` or ``max_embedded_length`` is below 1, there is an
+            ``embedded_length_function`` without a limit, or a rule is unknown.
+        TypeError: If a store is not LangChain's, or the splitter or the headers are something else,
+            such as a class instead of an instance.
+    """
+
+    def __init__(
+        self,
+        vectorstore: VectorStore,
+        docstore: BaseStore[str, Document] | BaseStore[str, bytes],
+        *,
+        text_splitter: Splitter | None = None,
+        headers: HeaderMaker | None = None,
+        batch_size: int = 500,
+        document_separator: str = "\n\n",
+        metadata_rules: Mapping[str, Rule] | None = None,
+        max_embedded_length: int | None = None,
+        embedded_length_function: Callable[[str], float] | None = None,
+    ) -> None:
+        if not isinstance(vectorstore, VectorStore):
+            raise TypeError(
+                f"vectorstore must be a LangChain VectorStore; got {type(vectorstore).__name__}"
+            )
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1; got {batch_size!r}")
+        if headers is not None and (isinstance(headers, type) or not hasattr(headers, "make")):
+            raise TypeError(f"headers must be an object like DocumentHeaders(); got {headers!r}")
+        self.vectorstore = vectorstore
+        self.docstore = as_docstore(docstore)
+        self.text_splitter = check_splitter(text_splitter or default_text_splitter())
+        self.headers = headers
+        self.batch_size = batch_size
+        self.document_separator = document_separator
+        self.metadata_rules = check_rules(metadata_rules)
+        self._limit = find_limit(
+            vectorstore.embeddings, max_embedded_length, embedded_length_function
+        )
+
+    def add_documents(
+        self,
+        documents: Iterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        show_progress: bool = False,
+    ) -> list[str]:
+        """Add documents; those whose id is known are replaced if they differ.
+
+        A document's id is the one in ``ids``, else the metadata ``doc_id``, else ``Document.id``,
+        else the metadata ``source``, else a digest of the text. LangChain Documents with the same
+        id are the parts of one document and are joined in their order.
+
+        Args:
+            documents: The documents. In a list, the parts of a document may stand anywhere. An
+                iterator is read in batches and never held whole; there, they must follow one
+                another.
+            ids: One id for each of ``documents``.
+            show_progress: Show a progress bar; needs tqdm.
+
+        Returns:
+            The ids of the documents, each once, in order of appearance.
+
+        Raises:
+            ValueError: If there are not as many ``ids`` as documents, an id is empty or has a NUL
+                or lone surrogate, which not every store can keep, the parts of a document are
+                scattered over an iterator, or they contradict a rule ``"same"``.
+            SplittingError: If the splitter rewrites, reorders, invents or drops text.
+            TypeError: If metadata has a value that cannot be kept.
+            CorruptRecordError: If the docstore's record of a document cannot be read.
+        """
+        return run(self._adding().add(documents, ids, show_progress=show_progress))
+
+    async def aadd_documents(
+        self,
+        documents: Iterable[Document] | AsyncIterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        show_progress: bool = False,
+    ) -> list[str]:
+        """Like `add_documents`, async; takes async iterators as well.
+
+        Other iterators are advanced in a thread, so that they may block.
+        """
+        return await arun(self._adding().add(documents, ids, show_progress=show_progress))
+
+    def _writer(self) -> Writer:
+        limit = self._limit and replace(self._limit)  # each call counts by itself
+        return Writer(self.vectorstore, self.docstore, self.batch_size, limit)
+
+    def _adding(self) -> Adding:
+        separator, rules = self.document_separator, self.metadata_rules
+        return Adding(self._writer(), self.text_splitter, self.headers, separator, rules)
+
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        """Delete documents from both stores, the vectors first.
+
+        Args:
+            ids: Ids of documents. Those that are not stored are passed over.
+
+        Returns:
+            The ids of the documents that were deleted.
+
+        Raises:
+            TypeError: If ``ids`` is a single string.
+            CorruptRecordError: If the docstore's record of a document cannot be read.
+        """
+        return run(self._writer().delete(ids))
+
+    async def adelete(self, ids: Sequence[str]) -> list[str]:
+        """Like `delete`, async."""
+        return await arun(self._writer().delete(ids))
+
+    def adopt(
+        self,
+        index: ExistingIndex,
+        *,
+        documents: Iterable[Document] | None = None,
+        show_progress: bool = False,
+    ) -> Adoption:
+        """Bring in an index that the vector store holds already, without embedding anything.
+
+        The vector store is only read; the docstore gets the documents, put together from their
+        chunks. Calling again brings in what has been added or changed since. When an adopted
+        document is deleted, or replaced by adding it, its vectors go.
+
+        Args:
+            index: What the metadata of the store's chunks says.
+            documents: The store's chunks with their ids, as it lists them, for stores that are
+                not known here. Known are Chroma, FAISS, InMemoryVectorStore, PGVector and
+                QdrantVectorStore.
+            show_progress: Show a progress bar; needs tqdm.
+
+        Returns:
+            What was adopted, and where text is missing.
+
+        Raises:
+            AdoptionError: If chunks cannot be put together, unless
+                ``index.on_error="skip"``.
+            TypeError: If the store is not known and ``documents`` is not given.
+            ValueError: If ``index.in_store_order`` is set and the store has no order.
+            CorruptRecordError: If the docstore's record of a document cannot be read.
+        """
+        return run(self._adopt(index, documents, show_progress=show_progress))
+
+    async def aadopt(
+        self,
+        index: ExistingIndex,
+        *,
+        documents: Iterable[Document] | None = None,
+        show_progress: bool = False,
+    ) -> Adoption:
+        """Like `adopt`, async."""
+        return await arun(self._adopt(index, documents, show_progress=show_progress))
+
+    def _adopt(
+        self, index: ExistingIndex, documents: Iterable[Document] | None, *, show_progress: bool
+    ) -> Steps[Adoption]:
+        writer, rules = self._writer(), self.metadata_rules
+        return adopt(writer, index, documents, rules=rules, show_progress=show_progress)

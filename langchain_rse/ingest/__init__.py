@@ -1,0 +1,1 @@
+"""From documents to chunks in both stores, one document step by step."""

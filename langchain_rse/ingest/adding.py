@@ -1,0 +1,279 @@
+"""Adding documents: read ahead in batches, split, given headers, written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from langchain_core.documents import Document
+from langchain_core.runnables import run_in_executor
+
+from langchain_rse._messages import first_few, warn
+from langchain_rse._progress import Advance, progress_bar
+from langchain_rse._sync import Call, Steps, compute
+from langchain_rse.ingest.documents import (
+    HeaderMaker,
+    Headers,
+    SourceDocument,
+    SplitDocument,
+    document_version,
+    out_of_order,
+    split_document,
+)
+from langchain_rse.ingest.splitting import Splitter, warn_of_contained
+from langchain_rse.ingest.tokens import TokenSplitter
+from langchain_rse.ingest.writing import Writer
+from langchain_rse.stores.records import DOC_ID, UNENCODABLE, Rule, digest
+
+# Characters that are read ahead and written together; a document counts as 1,000 at least.
+_CHARACTERS_AHEAD = 1_000_000
+_LEAST_CHARACTERS = 1_000
+
+# Documents named in a warning.
+_NAMED = 3
+
+
+@dataclass
+class Adding:
+    """One call that adds documents, with the settings of `RSEIndexer`."""
+
+    writer: Writer
+    splitter: Splitter
+    headers: HeaderMaker | None
+    separator: str
+    rules: Mapping[str, Rule]
+    _ids: dict[str, None] = field(default_factory=dict)  # in order of appearance
+    # What to warn of.
+    _repeated: int = 0
+    _disordered: list[str] = field(default_factory=list)
+    _shortened: list[str] = field(default_factory=list)
+    _contained: int = 0
+
+    def add(
+        self,
+        documents: Iterable[Document] | AsyncIterable[Document],
+        ids: Iterable[str] | None,
+        *,
+        show_progress: bool,
+    ) -> Steps[list[str]]:
+        """Add documents; return their ids, each once, in order of appearance."""
+        reader = _Reader(documents, ids)
+        total = len(documents) if isinstance(documents, Sequence) else None
+        ask = show_progress and hasattr(self.headers, "llm")
+        with (
+            progress_bar(total, unit="documents", title="Indexing", show=show_progress) as advance,
+            progress_bar(None, unit="answers", title="Headers", show=ask) as answered,
+        ):
+            last: list[SourceDocument] = []
+            while not reader.is_at_end:
+                last = yield from self._add_batch(reader, last, advance, answered)
+        self._warn()
+        return list(self._ids)
+
+    def _add_batch(
+        self, reader: _Reader, last: list[SourceDocument], advance: Advance, answered: Advance
+    ) -> Steps[list[SourceDocument]]:
+        """Write the documents of a batch; return the last, which may go on in the next batch."""
+        sources = self._joined(last, (yield from reader.next_batch()))
+        last = [] if reader.is_at_end else sources[-1:]
+        complete = sources[: len(sources) - len(last)]
+        if complete:
+            yield from self._write(complete, answered)
+        advance(sum(len(source.parts) for source in complete))
+        return last
+
+    def _joined(
+        self, sources: list[SourceDocument], batch: Iterable[SourceDocument]
+    ) -> list[SourceDocument]:
+        """Documents with those of a batch, of which parts may follow one another."""
+        for part in batch:
+            if part.doc_id not in self._ids:
+                self._ids[part.doc_id] = None
+                sources.append(part)
+            elif not part.has_own_id:
+                self._repeated += 1
+            elif sources and sources[-1].doc_id == part.doc_id:
+                sources[-1].parts += part.parts
+            else:
+                raise ValueError(
+                    f"the parts of document {part.doc_id!r} do not follow one another: group the "
+                    "documents by their id, or pass a list instead of an iterator. What came "
+                    "before has been added"
+                )
+        return sources
+
+    def _write(self, sources: Sequence[SourceDocument], answered: Advance) -> Steps[None]:
+        """Split documents, give them headers, and write them."""
+        for source in sources:
+            if problems := out_of_order([part.metadata for part in source.parts], self.rules):
+                self._disordered.append(f"document {source.doc_id!r}: {', '.join(problems)}")
+        drafts = yield from compute(
+            lambda: [_Draft(source, self._split(source, self.splitter)) for source in sources]
+        )
+        too_long = drafts if self.headers else []
+        while self.headers and too_long:
+            documents = [draft.document for draft in too_long]
+            made = yield from self.headers.make(documents, self.writer.docstore, answered)
+            for draft, headers in zip(too_long, made, strict=True):
+                draft.headers = headers
+            too_long = yield from compute(lambda some: list(filter(self._resplit, some)), too_long)
+        self._contained += sum(draft.document.contained for draft in drafts)
+        versions = yield from compute(
+            lambda: [document_version(draft.document, draft.headers) for draft in drafts]
+        )
+        yield from self.writer.write(versions)
+
+    def _split(self, source: SourceDocument, splitter: Splitter) -> SplitDocument:
+        return split_document(source, splitter, self.separator, self.rules)
+
+    def _resplit(self, draft: _Draft) -> bool:
+        """Split a document into smaller chunks if one is too long with its header."""
+        splitter, document, headers = self.splitter, draft.document, draft.headers
+        if headers is None or not isinstance(splitter, TokenSplitter):
+            return False
+        in_front, reserve = splitter.fit_headers(headers.chunks, document.spans, draft.reserve)
+        too_long = reserve > draft.reserve
+        if too_long:
+            draft.reserve = reserve
+            draft.document = self._split(draft.source, splitter.with_reserve(reserve))
+        elif in_front != list(headers.chunks):
+            draft.headers = headers._replace(chunks=in_front)
+            self._shortened.append(document.doc_id)
+        return too_long
+
+    def _warn(self) -> None:
+        """Warn of what came up, once for all documents."""
+        if self._disordered:
+            warn(
+                f"the parts of {len(self._disordered)} document(s) are not in order: "
+                f"{first_few(self._disordered, _NAMED)}. They were joined as they came, and "
+                "segments reach across such places. Add each part once and in order, as a loader "
+                "gives them, not split before; if they are of different files, give each file an "
+                "id of its own (ids= or metadata['doc_id'])"
+            )
+        warn_of_contained(self._contained, self.splitter)
+        if self._shortened:
+            warn(
+                f"headers of {len(self._shortened)} document(s) "
+                f"({first_few(map(repr, self._shortened), _NAMED)}) have more than half of the "
+                "tokens that a chunk may have, and were cut to that. Name less in the template of "
+                "the headers, or raise tokens_per_chunk of the splitter, if the embedding model "
+                "reads more"
+            )
+        if self.writer.limit is not None:
+            self.writer.limit.warn()
+        if self._repeated:
+            warn(
+                f"{self._repeated} document(s) without an id have the same text as another one and "
+                "were added once; give ids= or metadata['doc_id'] to keep each"
+            )
+
+
+@dataclass
+class _Draft:
+    """A document on its way."""
+
+    source: SourceDocument
+    document: SplitDocument
+    headers: Headers | None = None
+    reserve: int = 0  # tokens that its chunks leave free for headers
+
+
+class _Reader:
+    """Reads documents in batches, and finds the id of each.
+
+    Parts of a document are brought together in a sequence; an iterator is read only one batch
+    ahead.
+    """
+
+    def __init__(
+        self, documents: Iterable[Document] | AsyncIterable[Document], ids: Iterable[str] | None
+    ) -> None:
+        if isinstance(ids, str):
+            raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
+        self.is_at_end = False
+        self._ids: Iterator[object] | None = None if ids is None else iter(ids)
+        self._sources: Iterator[SourceDocument] | AsyncIterator[SourceDocument] = (
+            self._aread(documents)
+            if isinstance(documents, AsyncIterable)
+            else self._read(documents)
+        )
+        self._room = 0
+
+    def _read(self, documents: Iterable[Document]) -> Iterator[SourceDocument]:
+        sources: Iterable[SourceDocument] = map(self._identified, documents)
+        if isinstance(documents, Sequence):
+            order: dict[str, int] = {}
+            sources = sorted(sources, key=lambda one: order.setdefault(one.doc_id, len(order)))
+            self._check_all_ids_used()
+        yield from sources
+        self._check_all_ids_used()
+
+    async def _aread(self, documents: AsyncIterable[Document]) -> AsyncIterator[SourceDocument]:
+        async for document in documents:
+            yield self._identified(document)
+        self._check_all_ids_used()
+
+    def next_batch(self) -> Steps[list[SourceDocument]]:
+        """Read some documents, in another thread or by awaiting them if the caller is async."""
+        batch: list[SourceDocument] = yield Call(self._next, self._anext)
+        return batch
+
+    def _next(self) -> list[SourceDocument]:
+        if isinstance(self._sources, AsyncIterator):
+            raise TypeError("documents is an async iterator; use aadd_documents")
+        batch: list[SourceDocument] = []
+        self._room = _CHARACTERS_AHEAD
+        for source in self._sources:
+            if self._fills(batch, source):
+                return batch
+        self.is_at_end = True
+        return batch
+
+    async def _anext(self) -> list[SourceDocument]:
+        if isinstance(self._sources, Iterator):
+            return await run_in_executor(None, self._next)
+        batch: list[SourceDocument] = []
+        self._room = _CHARACTERS_AHEAD
+        async for source in self._sources:
+            if self._fills(batch, source):
+                return batch
+        self.is_at_end = True
+        return batch
+
+    def _fills(self, batch: list[SourceDocument], source: SourceDocument) -> bool:
+        """Add a document to a batch; return True if the batch is full."""
+        batch.append(source)
+        self._room -= max(len(source.parts[0].page_content), _LEAST_CHARACTERS)
+        return self._room <= 0
+
+    def _check_all_ids_used(self) -> None:
+        if self._ids is not None and any(True for _ in self._ids):
+            raise ValueError(
+                "ids must have one id for each document; there are more ids than documents"
+            )
+
+    def _identified(self, document: Document) -> SourceDocument:
+        """The document with its id."""
+        if not isinstance(document, Document):
+            raise TypeError(f"documents must be a list of Documents; got {document!r:.200} in it")
+        given = None
+        if self._ids is not None:
+            given = next(self._ids, None)
+            if not (isinstance(given, str) and given):
+                raise ValueError(
+                    "ids must have one id for each document, a string that is not empty; got "
+                    f"{given!r}"
+                )
+        metadata = document.metadata
+        known = (given, metadata.get(DOC_ID), document.id, metadata.get("source"))
+        doc_id = next((str(one) for one in known if one is not None and one != ""), None)
+        if doc_id is None:
+            return SourceDocument(digest(document.page_content), [document], has_own_id=False)
+        # Other texts can be changed for the vector store; an id has to stay what it is.
+        if found := UNENCODABLE.search(doc_id):
+            raise ValueError(
+                f"the document id {doc_id!r} has the character {found.group()!r}, which not every "
+                "store can keep; give the document another one with ids= or metadata['doc_id']"
+            )
+        return SourceDocument(doc_id, [document])

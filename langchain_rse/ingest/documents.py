@@ -1,0 +1,309 @@
+"""One text for each document: its parts are joined and split, and their metadata sorted."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+from pydantic import TypeAdapter, ValidationError
+
+from langchain_rse._messages import first_few
+from langchain_rse._progress import Advance
+from langchain_rse._sync import Steps, during
+from langchain_rse.errors import SplittingError
+from langchain_rse.ingest.splitting import Span, Splitter, find_spans
+from langchain_rse.stores.json import encode_json
+from langchain_rse.stores.metadata import DEFAULT_RULES
+from langchain_rse.stores.records import (
+    CHUNK_ID,
+    CHUNK_INDEX,
+    DOC_ID,
+    END_INDEX,
+    START_INDEX,
+    VERSION,
+    Chunk,
+    DocumentVersion,
+    Rule,
+    Version,
+    digest,
+    document_key,
+)
+
+logger = logging.getLogger(__name__)
+
+Places = Sequence[tuple[int, Mapping[str, Any]]]
+"""Metadata that changes along a chunk: from which of its characters what holds."""
+
+# Part of every version: raised when the same text would be stored in another way.
+_FORMAT = "3"
+
+# Metadata that indexing writes: what a retrieved chunk has of it is not true of a new document.
+_WRITTEN = frozenset({DOC_ID, CHUNK_ID, CHUNK_INDEX, START_INDEX, END_INDEX, VERSION})
+
+# Numbers named in a message.
+_NAMED = 3
+
+_RULES = TypeAdapter(dict[str, Rule])
+
+
+@dataclass
+class SourceDocument:
+    """A document as it comes in."""
+
+    doc_id: str
+    parts: list[Document]  # such as pages, in their order
+    has_own_id: bool = True  # else the id is a digest of its text
+
+
+@dataclass(frozen=True)
+class SplitDocument:
+    """A document as one text in chunks.
+
+    Attributes:
+        doc_id: Its id.
+        text: Its text.
+        spans: Its chunks, in the order of the text; they tile it.
+        metadata: What holds for the whole document.
+        places: Other metadata, for each chunk: pairs of a character of the chunk and what holds
+            from there, the first for character 0; empty if there is none.
+        rules: Rules for fields of the metadata, besides the default ones.
+        contained: Number of chunks that were dropped because they lie wholly inside another.
+    """
+
+    doc_id: str
+    text: str
+    spans: Sequence[Span]
+    metadata: Mapping[str, Any]
+    places: Sequence[Places]
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    contained: int = 0
+
+    @property
+    def key(self) -> str:
+        """The document's key in the docstore."""
+        return document_key(self.doc_id)
+
+    def metadata_at(self, index: int) -> Mapping[str, Any]:
+        """What holds at the first character of a chunk that is not white space."""
+        places = self.places[index]
+        return {**self.metadata, **places[0][1]} if places else self.metadata
+
+
+class Headers(NamedTuple):
+    """The headers of a document, each empty for nothing.
+
+    Attributes:
+        document: What may stand above its segments.
+        chunks: What is embedded in front of each chunk.
+    """
+
+    document: str
+    chunks: Sequence[str]
+
+
+@runtime_checkable
+class HeaderMaker(Protocol):
+    """Makes headers, see `langchain_rse.headers`."""
+
+    def make(
+        self,
+        documents: Sequence[SplitDocument],
+        docstore: BaseStore[str, Document],
+        advance: Advance,
+    ) -> Steps[list[Headers]]:
+        """Make the headers of each document, in order.
+
+        Called again with documents that had to be split into smaller chunks to leave room for
+        their headers.
+
+        Args:
+            documents: The documents.
+            docstore: Where a model's answers are kept.
+            advance: Moves a progress bar on, by the number of answers.
+        """
+        ...
+
+
+# Splitting
+
+
+def split_document(
+    source: SourceDocument, splitter: Splitter, separator: str, rules: Mapping[str, Rule]
+) -> SplitDocument:
+    """Join the parts of a document, with a separator between two, and split its text.
+
+    Raises:
+        SplittingError: If the splitter changes the text.
+        TypeError: If metadata has a value that cannot be kept.
+        ValueError: If parts contradict a rule ``"same"``.
+    """
+    doc_id = source.doc_id
+    text = separator.join(part.page_content for part in source.parts)
+    spans, contained = _split(text, splitter, doc_id)
+    left_out = {*_WRITTEN, *(name for name, rule in rules.items() if rule == "drop")}
+    of_parts = [_without(left_out, part.metadata) for part in source.parts]
+    of_spans = [_without(left_out, span.metadata) for span in spans]
+    # What a splitter says of some chunks does not hold for the whole document.
+    names = set(itertools.chain.from_iterable(of_spans))
+    shared, rest, stored_rules = sort_metadata(of_parts, rules, doc_id, changing=names)
+    lengths = [len(part.page_content) + len(separator) for part in source.parts[:-1]]
+    starts = list(itertools.accumulate(lengths, initial=0))
+    places = [
+        _places(text, span, starts, rest, of_span)
+        for span, of_span in zip(spans, of_spans, strict=True)
+    ]
+    return SplitDocument(doc_id, text, spans, shared, places, stored_rules, contained)
+
+
+def _split(text: str, splitter: Splitter, doc_id: str) -> tuple[list[Span], int]:
+    if not text or text.isspace():
+        logger.warning(
+            "document %r has no text (%d characters, all white space): it is recorded, but "
+            "no query can find it. A scanned PDF needs OCR first",
+            doc_id,
+            len(text),
+        )
+        return [], 0
+    try:
+        with during(f"splitting document {doc_id!r}"):
+            return find_spans(text, splitter)
+    except SplittingError as error:
+        raise SplittingError(f"document {doc_id!r}: {error}") from error
+
+
+def _without(names: Collection[str], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in metadata.items() if name not in names}
+
+
+def _places(
+    text: str,
+    span: Span,
+    part_starts: Sequence[int],
+    of_parts: Sequence[Mapping[str, Any]],
+    of_span: Mapping[str, Any],
+) -> Places:
+    """The metadata along a chunk, of the parts that it lies in and of its splitter."""
+    if not of_parts:
+        return [(0, of_span)] if of_span else ()
+    # White space at its ends belongs to no part.
+    chunk = text[span.start : span.end]
+    first_character = span.end - len(chunk.lstrip() or chunk)
+    last_character = span.start + len(chunk.rstrip() or chunk) - 1
+    first = bisect.bisect_right(part_starts, first_character) - 1
+    last = bisect.bisect_right(part_starts, last_character) - 1
+    return [
+        (0 if part == first else part_starts[part] - span.start, {**of_parts[part], **of_span})
+        for part in range(first, last + 1)
+    ]
+
+
+def document_version(document: SplitDocument, headers: Headers | None) -> DocumentVersion:
+    """A document and its headers as they are written.
+
+    The version's name is a digest of everything that is stored, so that the same name means that
+    nothing has changed.
+    """
+    text, spans = document.text, document.spans
+    above, in_front = headers or Headers("", [""] * len(spans))
+    chunks = [
+        Chunk(span.start, span.end, text[span.start : span.end], span.embedded_text, here, header)
+        for span, here, header in zip(spans, document.places, in_front, strict=True)
+    ]
+    everything: list[Any] = [text, above, document.metadata, document.rules]
+    for chunk in chunks:
+        places = [list(place) for place in chunk.metadata]
+        everything.append([chunk.start, chunk.embedded_text, chunk.header, places])
+    name = digest(_FORMAT, encode_json(everything, f"document {document.doc_id!r}"))
+    return DocumentVersion(
+        doc_id=document.doc_id,
+        version=Version(name, len(chunks)),
+        length=len(text),
+        metadata=document.metadata,
+        chunks=chunks,
+        rules=document.rules,
+        header=above,
+    )
+
+
+# Metadata
+
+
+def check_rules(rules: Mapping[str, Rule] | None) -> dict[str, Rule]:
+    """The rules, checked; a ``ValueError`` if they are no mapping, or one is unknown."""
+    try:
+        return _RULES.validate_python(rules or {})
+    except ValidationError as error:
+        raise ValueError(
+            "metadata_rules must map names of metadata fields to one of "
+            f"{', '.join(map(repr, get_args(Rule)))}; got {rules!r}"
+        ) from error
+
+
+def sort_metadata(
+    parts: Sequence[Mapping[str, Any]],
+    rules: Mapping[str, Rule],
+    doc_id: str,
+    *,
+    changing: Collection[str] = (),
+) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Rule]]:
+    """Tell metadata that holds for a whole document from that which changes between its parts.
+
+    Fields with the rule ``"drop"`` are left out; those with the rule ``"same"`` hold for all parts
+    if one has them (None counts as lacking); those in ``changing`` change in any case.
+
+    Returns:
+        What holds for all parts; for each part what else it has, or an empty list if none has
+        anything else; and the rules to store: those of the document's fields, but default ones.
+    """
+    place = f"metadata of document {doc_id!r}"
+    dropped = {name for name, rule in rules.items() if rule == "drop"}
+    parts = [_without(dropped, part) for part in parts]
+    shared: dict[str, Any] = {}
+    for name in dict.fromkeys(itertools.chain.from_iterable(parts)):
+        found = [part[name] for part in parts if name in part]
+        everywhere = len(found) == len(parts)
+        if rules.get(name) == "same":
+            found = [value for value in found if value is not None] or [None]
+            everywhere = True
+        # By their JSON: arrays and the like cannot be compared.
+        values = list({encode_json({name: value}, place): value for value in found}.values())
+        if rules.get(name) == "same" and len(values) > 1:
+            raise ValueError(
+                f"document {doc_id!r}: {name!r} must be the same in all of its parts, as "
+                f"metadata_rules says, but is {values[0]!r} in one and {values[1]!r} in another. "
+                "Parts of different documents need different ids (ids= or metadata['doc_id']); "
+                f"where values may differ, give another rule: {', '.join(get_args(Rule))}"
+            )
+        if everywhere and len(values) == 1 and name not in changing:
+            shared[name] = values[0]
+    rest = [_without(shared, part) for part in parts]
+    names = {*shared, *changing, *itertools.chain.from_iterable(rest)}
+    stored = {
+        name: rule
+        for name, rule in sorted(rules.items())
+        if name in names and DEFAULT_RULES.get(name) != rule
+    }
+    return shared, rest if any(rest) else [], stored
+
+
+def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) -> list[str]:
+    """What is wrong with the order of a document's parts, a phrase for each field.
+
+    Whole numbers in a field with the rule ``"range"``, such as pages, should rise one by one.
+    """
+    problems = []
+    for name, rule in {**DEFAULT_RULES, **rules}.items():
+        values: list[Any] = [part.get(name) for part in parts]
+        is_number = (type(value) is int or isinstance(value, np.integer) for value in values)
+        if rule == "range" and all(is_number):
+            jumps = [f"{b} comes after {a}" for a, b in itertools.pairwise(values) if b != a + 1]
+            if jumps:
+                problems.append(f"{name} {first_few(jumps, _NAMED)}")
+    return problems

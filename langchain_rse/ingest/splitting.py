@@ -1,0 +1,239 @@
+"""From any text splitter to spans that tile the text.
+
+A splitter returns texts; what RSE needs is where they lie, so that neighboring chunks
+can be joined again without a gap, an overlap or a lost character.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from langchain_core.documents import Document
+from langchain_text_splitters import RecursiveJsonSplitter
+
+from langchain_rse._messages import first_few, warn
+from langchain_rse.errors import SplittingError
+from langchain_rse.ingest.alignment import OPENING_TAGS, UNKNOWN, Gap, Placement, align, fold
+
+_EXCERPT = 60
+# The most letters and digits that may be in no chunk (separators and the like): in one place, and
+# as a share of the text.
+_DROPPED = 100
+_DROPPED_SHARE = 0.1
+# With this, splitters for Markdown join sections of the same heading, which is not in the chunk.
+_SEAM = "  \n"
+_MARKDOWN_HEADING = re.compile(r"(?m)^[ \t]*#{1,6}[ \t].*$")
+
+
+@runtime_checkable
+class Splitter(Protocol):
+    """What `split_spans` needs of a splitter: LangChain's ``TextSplitter`` has it.
+
+    One that knows where its chunks lie may have a method ``split_spans(text)`` as well, which
+    returns a list of `Span`; it is used then.
+    """
+
+    def split_text(self, text: str) -> Sequence[str] | Sequence[Document]:
+        """Split a text into chunks, in the order of the text."""
+        ...
+
+
+class Span(NamedTuple):
+    """A chunk's place in its document, and what is embedded for it.
+
+    Attributes:
+        start: First character of the chunk in the text.
+        end: Character after the last. Spans tile the text: the next one starts here.
+        embedded_text: The chunk as the splitter gave it, overlap included.
+        metadata: What the splitter says of the chunk, such as the headings above it.
+    """
+
+    start: int
+    end: int
+    embedded_text: str
+    metadata: Mapping[str, Any] = MappingProxyType({})
+
+
+def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
+    """Return an object that can split texts into spans.
+
+    Raises:
+        TypeError: If it is a class instead of an instance, or has no method ``split_text``.
+        SplittingError: If it is a splitter whose chunks are never slices of the text.
+    """
+    if isinstance(splitter, type):
+        name = splitter.__name__
+        raise TypeError(
+            f"text_splitter must be a splitter, not a class; got {name}. Make one: {name}(...)"
+        )
+    if not callable(getattr(splitter, "split_text", None)):
+        raise TypeError(
+            "text_splitter must have a method split_text(text), as LangChain's splitters have; got "
+            f"an object of type {type(splitter).__name__}"
+        )
+    if isinstance(splitter, RecursiveJsonSplitter):
+        raise SplittingError(
+            "RecursiveJsonSplitter writes JSON anew, so its chunks are not in the text. Use "
+            "RecursiveCharacterTextSplitter(separators=['},', '],', ',', ' ', ''], "
+            "keep_separator='end') on the text"
+        )
+    found: Splitter = splitter
+    return found
+
+
+def split_spans(text: str, splitter: Splitter) -> list[Span]:
+    """Split a text into spans that tile it, with any splitter that keeps its words.
+
+    Each chunk is looked up in the text, forward from the chunk before it: as it is; by its
+    letters and digits without case, accents and ligatures; in HTML, by those outside of tags.
+    What a tokenizer does not know (``[UNK]``, ``<unk>``, U+FFFD) stands for whatever is there.
+
+    The text is then cut where chunks start: what lies between two chunks (separators, stripped
+    white space) belongs to the first, and where chunks overlap, the later one begins earlier. A
+    heading that the splitter moved into a chunk's metadata belongs to that chunk. A chunk that
+    lies wholly inside another one is dropped, and a warning counts such chunks.
+
+    Args:
+        text: The text, any Unicode. An empty one has no spans.
+        splitter: Any LangChain splitter, of strings or of Documents, that keeps the letters
+            and digits of the text, and their order.
+
+    Returns:
+        The spans in the order of the text; joined, their slices are the text. A text in
+        which the splitter finds nothing, such as one of white space, is one span.
+
+    Raises:
+        SplittingError: If a chunk cannot be found: the splitter rewrites, reorders or
+            invents text; or if it leaves text out, more than 100 letters and digits in one
+            place or a tenth of all: no query could find that. What it moves into metadata
+            is not left out. The message names the chunk and the splitter.
+        TypeError: If it is no splitter.
+    """
+    spans, contained = find_spans(text, splitter)
+    warn_of_contained(contained, splitter)
+    return spans
+
+
+def warn_of_contained(contained: int, splitter: Splitter) -> None:
+    """Warn of chunks that were dropped, if there are any."""
+    if contained:
+        warn(
+            f"{type(splitter).__name__} returned {contained} chunk(s) that lie wholly inside "
+            "another chunk; they add nothing and were dropped"
+        )
+
+
+def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
+    """As `split_spans`, with the number of dropped chunks instead of a warning."""
+    check_splitter(splitter)
+    if not text:
+        return [], 0
+    name = type(splitter).__name__
+    own = getattr(splitter, "split_spans", None)
+    if own is not None:
+        spans = list(own(text))
+        _check_tiling(text, spans, name)
+        return spans, 0
+    chunks = [
+        chunk if isinstance(chunk, Document) else Document(chunk)
+        for chunk in splitter.split_text(text)
+    ]
+    texts = [chunk.page_content for chunk in chunks]
+    if not any(map(str.strip, texts)):
+        return [Span(0, len(text), text)], 0
+    placement = align(text, texts)
+    if isinstance(placement, int) and any(chunk.metadata for chunk in chunks):
+        placement = align(text, [chunk.replace(_SEAM, UNKNOWN) for chunk in texts])
+    if isinstance(placement, int):
+        raise SplittingError(
+            f"chunk {placement} of {len(chunks)} that {name} returned, "
+            f"{texts[placement][:_EXCERPT]!r}, is not in the text after the chunks "
+            "before it, not by its letters and digits either: the splitter rewrites, reorders or "
+            "invents text. Use one that keeps it, such as RecursiveCharacterTextSplitter, for HTML "
+            "from_language('html') of it or HTMLSectionSplitter; with a regular expression as the "
+            "separator, set keep_separator=True"
+        )
+    _check_dropped(text, chunks, placement, name)
+    return _tile(text, chunks, placement)
+
+
+def _check_tiling(text: str, spans: Sequence[Span], name: str) -> None:
+    starts = [0, *(span.end for span in spans)]
+    ends = [*(span.start for span in spans), len(text)]
+    if starts != ends or any(span.start >= span.end for span in spans):
+        raise SplittingError(
+            f"the spans that {name}.split_spans returned do not tile the text: each must start "
+            f"where the one before ends, the first at 0, and the last end at {len(text)}; got "
+            + first_few(f"{span.start} to {span.end}" for span in spans)
+        )
+
+
+def _check_dropped(text: str, chunks: Sequence[Document], placement: Placement, name: str) -> None:
+    """Refuse a splitter that leaves out text that it does not put into metadata either."""
+    lost: list[tuple[int, Gap]] = []
+    moves_headings = any(chunk.metadata for chunk in chunks)
+    for number, gap in placement.gaps.items():
+        content = gap.content
+        headings = _headings(chunks[number]) if number < len(chunks) else []
+        if moves_headings:
+            # Headings with nothing under them are in no chunk's metadata.
+            line = text.rfind("\n", 0, gap.start) + 1
+            headings += map(fold, _MARKDOWN_HEADING.findall(text, line, gap.end))
+        for heading in headings:
+            content = content.replace(heading, "", 1)
+        lost.append((len(content), gap))
+    total = sum(size for size, _ in lost)
+    if total <= _DROPPED:
+        return
+    most, gap = max(lost)
+    if most > _DROPPED or total > _DROPPED_SHARE * len(fold(text)):
+        raise SplittingError(
+            f"{name} left {total} letters and digits of the text out of its chunks, in "
+            f"{len(lost)} place(s), such as {text[gap.start : gap.end][:_EXCERPT]!r}. No query "
+            "could find them; use a splitter that keeps the text, such as "
+            "RecursiveCharacterTextSplitter, or set keep_separator=True"
+        )
+
+
+def _headings(chunk: Document) -> list[str]:
+    """The folded texts in the metadata of a chunk."""
+    values = (fold(value) for value in chunk.metadata.values() if isinstance(value, str))
+    return [value for value in values if value]
+
+
+def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> tuple[list[Span], int]:
+    """Cut the text where chunks start; leave out and count chunks that are inside others."""
+    kept: list[tuple[int, Document]] = []
+    reached = contained = 0
+    for number, (place, chunk) in enumerate(zip(placement.places, chunks, strict=True)):
+        if place is None:
+            continue
+        start, end = place
+        if kept and start <= kept[-1][0]:
+            # Both begin at one place: the longer has all of the shorter.
+            contained += 1
+            if end > reached:
+                kept[-1] = (kept[-1][0], chunk)
+        elif kept and end <= reached:
+            contained += 1
+        else:
+            gap = placement.gaps.get(number)
+            if gap and any(heading in gap.content for heading in _headings(chunk)):
+                between = text[reached : gap.start]
+                # Its line, or the tags before it, begin before its first letter.
+                tags = OPENING_TAGS.search(between)
+                start = reached + (tags.start() if tags else between.rfind("\n") + 1)
+            kept.append((start, chunk))
+        reached = max(reached, end)
+    if not kept:
+        return [Span(0, len(text), text)], 0
+    cuts = [0, *(start for start, _ in kept[1:]), len(text)]
+    spans = [
+        Span(start, end, chunk.page_content, chunk.metadata)
+        for (_, chunk), (start, end) in zip(kept, pairwise(cuts), strict=True)
+    ]
+    return spans, contained

@@ -1,0 +1,276 @@
+"""Splits a text by the tokens of an embedding model, so that no chunk is cut off when embedded.
+
+LangChain's token splitters return what a tokenizer decodes, which may be another text, and
+count without the special tokens that the model adds. `TokenSplitter` cuts the text itself.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_text_splitters import TextSplitter
+from typing_extensions import Self, override
+
+from langchain_rse.errors import SplittingError
+from langchain_rse.ingest.splitting import Span
+from langchain_rse.stores.records import encodable, with_header
+
+# Where to cut, best first: at the end of a paragraph, sentence, line, word.
+_SPACE = re.compile(r"\s+")
+_BREAKS = (
+    re.compile(r"\n[^\S\n]*\n\s*"),
+    re.compile(r"[.!?…؟۔।][\"'”’»)\]]*\s+|[。｡！？]\s*"),  # noqa: RUF001 - Chinese and Japanese
+    re.compile(r"\n\s*"),
+    _SPACE,
+)
+# Characters of text for each token of room: doubled until they have the tokens. The last is the
+# most of a chunk; white space, and words too long for a vocabulary, have hardly any tokens.
+_CHARACTERS_PER_TOKEN = (3, 6, 12)
+_LONGEST_WORD = 20
+
+
+class TokenSplitter(TextSplitter):
+    """Splits a text into chunks of a limited number of tokens, each an exact slice of the text.
+
+    Chunks tile the text. Each is cut at the end of a paragraph, if there is one in its second
+    half, else of a sentence, of a line, of a word; inside of a word only if it is longer
+    than a chunk. Every chunk is counted as it will be embedded, on its own: with what it
+    overlaps, and the tokens that the model adds.
+
+    Give it to an `RSEIndexer` or `RSERetriever` as ``text_splitter``. With ``headers``, the
+    chunks of a document are made smaller, so that each fits in with its header. Made with
+    `from_huggingface_tokenizer`, or `from_tiktoken_encoder` for OpenAI's models; these need
+    ``pip install 'langchain-rse[tokens]'``.
+
+    Args:
+        token_starts: Gives, for a text, where each of its tokens starts, in characters,
+            ascending; without special tokens.
+        special_tokens: Tokens that the model adds to each text, such as 2 for ``[CLS]`` and
+            ``[SEP]``.
+        tokens_per_chunk: The most tokens of an embedded text, special tokens and ``reserve``
+            included: what the model reads at once.
+        chunk_overlap: The most tokens of the text in front of a chunk that are embedded with
+            it. The chunk's own span does not have them.
+        reserve: Tokens to leave free for what else is put in front of the embedded text, such as
+            a model's prompt (`count` counts them). The ``headers`` of an `RSEIndexer` or
+            `RSERetriever` need none.
+
+    Raises:
+        ValueError: If the numbers leave no room for text.
+
+    Example:
+        >>> splitter = TokenSplitter.from_huggingface_tokenizer(tokenizer, tokens_per_chunk=8)
+        >>> splitter.split_text("One sentence here. Another one here.")
+        ['One sentence here. ', 'Another one here.']
+    """
+
+    def __init__(
+        self,
+        token_starts: Callable[[str], Sequence[int]],
+        special_tokens: int = 0,
+        *,
+        tokens_per_chunk: int = 256,
+        chunk_overlap: int = 0,
+        reserve: int = 0,
+    ) -> None:
+        self.room = tokens_per_chunk - special_tokens - reserve
+        if self.room <= chunk_overlap:
+            raise ValueError(
+                f"tokens_per_chunk={tokens_per_chunk} leaves no room for text beside "
+                f"{special_tokens} special tokens of the model, reserve={reserve} and "
+                f"chunk_overlap={chunk_overlap}; raise it, or lower these"
+            )
+        super().__init__(tokens_per_chunk, chunk_overlap, self.count, strip_whitespace=False)
+        self._token_starts = token_starts
+        self._overlap = chunk_overlap
+
+    @classmethod
+    @override
+    def from_huggingface_tokenizer(cls, tokenizer: Any, **settings: int) -> Self:
+        """Split by the tokens of a Hugging Face tokenizer.
+
+        Args:
+            tokenizer: A ``tokenizers.Tokenizer``, or a fast tokenizer of transformers, such as
+                ``AutoTokenizer.from_pretrained("BAAI/bge-base-en-v1.5")``. A copy of it is used,
+                without truncation and padding.
+            settings: The keyword arguments of the class.
+
+        Raises:
+            TypeError: If it is another object, such as a slow tokenizer.
+        """
+        copied = untruncated(getattr(tokenizer, "backend_tokenizer", tokenizer))
+        if copied is None:
+            raise TypeError(
+                "tokenizer must be a tokenizers.Tokenizer or a fast tokenizer of transformers; got "
+                f"{type(tokenizer).__name__}"
+            )
+        special_tokens = copied.num_special_tokens_to_add(is_pair=False)
+        return cls(functools.partial(_starts, copied), special_tokens, **settings)
+
+    @classmethod
+    @override
+    def from_tiktoken_encoder(  # type: ignore[override]  # special tokens are text
+        cls, encoding_name: str = "gpt2", model_name: str | None = None, **settings: int
+    ) -> Self:
+        """Split by the tokens of a tiktoken encoding; special tokens in the text are text.
+
+        Args:
+            encoding_name: The encoding, such as ``"cl100k_base"``.
+            model_name: A model whose encoding to use instead, such as
+                ``"text-embedding-3-small"``.
+            settings: The keyword arguments of the class.
+        """
+        import tiktoken  # noqa: PLC0415
+
+        if model_name is not None:
+            encoding_name = tiktoken.encoding_name_for_model(model_name)
+        encoding = tiktoken.get_encoding(encoding_name)
+        return cls(functools.partial(_tiktoken_starts, encoding), **settings)
+
+    def count(self, text: str) -> int:
+        """The number of tokens of a text, without the special tokens that the model adds."""
+        return len(self._token_starts(encodable(text)))
+
+    @override
+    def split_text(self, text: str) -> list[str]:
+        """The embedded text of each chunk, with its overlap; see `split_spans`."""
+        return [span.embedded_text for span in self.split_spans(text)]
+
+    def split_spans(self, text: str) -> list[Span]:
+        """Split a text into spans that tile it.
+
+        Args:
+            text: The text, any Unicode. NUL and lone surrogates count as U+FFFD does, which is
+                embedded in their place.
+
+        Returns:
+            The spans; each is embedded with up to ``chunk_overlap`` tokens before its start.
+
+        Raises:
+            SplittingError: If a single character has more tokens than a chunk may have.
+        """
+        spans: list[Span] = []
+        start = overlap_start = 0
+        while start < len(text):
+            end = self._end(text, overlap_start, start, self.room)
+            if end is None:  # the overlap leaves no room for the next character
+                overlap_start = start
+                end = self._end(text, start, start, self.room)
+            if end is None:
+                raise SplittingError(
+                    f"the character {text[start]!r} at {start} is {self.count(text[start])} "
+                    f"tokens, and a chunk may have {self.room} of text; raise tokens_per_chunk"
+                )
+            spans.append(Span(start, end, text[overlap_start:end]))
+            overlap_start = self._overlap_start(text, start, end)
+            start = end
+        return spans
+
+    def with_reserve(self, tokens: int) -> Self:
+        """A splitter like this one that leaves a number of tokens more free."""
+        other = copy.copy(self)
+        other.room -= tokens
+        return other
+
+    def fit_headers(
+        self, headers: Sequence[str], spans: Sequence[Span], reserve: int
+    ) -> tuple[list[str], int]:
+        """The headers of chunks, cut to half of a chunk at most, and what to leave free for them.
+
+        The chunks are those of a splitter `with_reserve`; that is too little for one of them if
+        the returned number is larger.
+        """
+        most = (self.room - self._overlap) // 2
+        shortened = {header: self._shortened(header, most) for header in headers}
+        in_front = [shortened[header] for header in headers]
+        embedded = (span.embedded_text for span in spans)
+        excess = max(map(self.count, map(with_header, in_front, embedded)), default=0) - self.room
+        if excess > 0:
+            longest = max(self.count(with_header(header, "")) for header in shortened.values())
+            # Tokens may be others where header and chunk meet: then one more round, or two.
+            reserve = max(longest, reserve + excess)
+        return in_front, reserve
+
+    def _shortened(self, header: str, most: int) -> str:
+        """The beginning of a header that has, with the empty line after it, so few tokens."""
+        shorter = header
+        for room in range(most, 0, -1):
+            if self.count(with_header(shorter, "")) <= most:
+                return shorter
+            shorter = header[: self._end(header, 0, 0, room)].rstrip()
+        return ""
+
+    def _end(self, text: str, overlap_start: int, start: int, room: int) -> int | None:
+        """Where to end the chunk that starts here; None if it has no room for a character."""
+        for characters in _CHARACTERS_PER_TOKEN:
+            window = encodable(text[overlap_start : overlap_start + characters * room])
+            bounds = [*self._token_starts(window), len(window)]
+            # The word in which a window ends may have other tokens as a whole.
+            if bounds[min(room, len(bounds) - 1)] < len(window) - _LONGEST_WORD:
+                break
+        # On its own, a text may have more tokens than inside of a longer one.
+        for tokens in range(min(room, len(bounds) - 1), -1, -1):
+            limit = max(overlap_start + bounds[tokens], start + 1)
+            end = _cut(text, start, limit)
+            if self.count(text[overlap_start:end]) <= room:
+                return end
+            if limit == start + 1:
+                break
+        return None
+
+    def _overlap_start(self, text: str, start: int, end: int) -> int:
+        """Where the text begins that is embedded with the chunk after this one."""
+        if not self._overlap:
+            return end
+        starts = self._token_starts(encodable(text[start:end]))
+        place = start + starts[-self._overlap] if len(starts) > self._overlap else start
+        if place == start or text[place - 1].isspace():
+            return place
+        space = _SPACE.search(text, place, end)
+        return space.end() if space else end
+
+
+def _cut(text: str, start: int, limit: int) -> int:
+    """The best place to end a chunk, after ``start`` and not after ``limit``."""
+    if limit >= len(text):
+        return len(text)
+    places = []
+    for pattern in _BREAKS:
+        ends = [found.end() for found in pattern.finditer(text, start, limit)]
+        if ends and 2 * ends[-1] > start + limit:
+            return ends[-1]
+        places += ends[-1:]
+    return places[0] if places else limit
+
+
+def untruncated(tokenizer: Any) -> Any | None:  # noqa: ANN401 - tokenizers need not be installed
+    """A copy of a tokenizer that neither truncates nor pads; None if it is of another package.
+
+    Raises:
+        ImportError: If the package tokenizers is not installed.
+    """
+    from tokenizers import Tokenizer  # noqa: PLC0415
+
+    if not isinstance(tokenizer, Tokenizer):
+        return None
+    copied = Tokenizer.from_str(tokenizer.to_str())
+    copied.no_truncation()
+    copied.no_padding()
+    return copied
+
+
+def _starts(tokenizer: Any, text: str) -> list[int]:  # noqa: ANN401
+    offsets = tokenizer.encode(text, add_special_tokens=False).offsets
+    # Normalizers may swap accents: a later token may start before an earlier one.
+    starts = itertools.accumulate((start for start, _ in reversed(offsets)), min)
+    return list(starts)[::-1]
+
+
+def _tiktoken_starts(encoding: Any, text: str) -> list[int]:  # noqa: ANN401
+    _, starts = encoding.decode_with_offsets(encoding.encode_ordinary(text))
+    return list(starts)

@@ -1,0 +1,158 @@
+"""Read: the texts of the selected segments, and with them what fits the budget exactly."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+
+from langchain_rse._messages import first_few
+from langchain_rse._sync import Steps
+from langchain_rse.config import QuerySettings
+from langchain_rse.engine import Segment
+from langchain_rse.errors import MissingRecordError
+from langchain_rse.query.budget import Budget, Texts, trim
+from langchain_rse.query.scoring import ScoredChunk, ScoredChunks
+from langchain_rse.query.selecting import Selection
+from langchain_rse.stores.reading import Layout, read_chunks
+from langchain_rse.stores.records import chunk_key
+
+logger = logging.getLogger(__name__)
+
+
+class DocumentSegment(NamedTuple):
+    """A segment ``[start, end)`` of a document with its chunks and their records.
+
+    A record is None if the docstore lacks it. ``skipped`` and ``dropped`` count the characters left
+    out at the beginning of the first and at the end of the last chunk.
+    """
+
+    document: Layout
+    start: int
+    end: int
+    value: float
+    chunks: Sequence[ScoredChunk]
+    records: Sequence[Document | None]
+    skipped: int = 0
+    dropped: int = 0
+
+
+def read(
+    docstore: BaseStore[str, Document],
+    scored: ScoredChunks,
+    selection: Selection,
+    budget: Budget,
+    settings: QuerySettings,
+) -> Steps[list[DocumentSegment] | None]:
+    """Read the selected segments and leave out those that do not fit, best first.
+
+    None if a document was replaced or deleted since its layout was read.
+    """
+    count = budget.steps_to_read(scored, selection)
+    places = {
+        column: scored.locate(column) for step in selection.steps[:count] for column in range(*step)
+    }
+    layouts = {layout.manifest.key: layout for layout in scored.documents}
+    wanted = [(layout.manifest.key, index) for layout, index in places.values()]
+    found = yield from read_chunks(docstore, layouts, wanted)
+    if found is None:
+        return None
+    records = {column: found[place] for column, place in zip(places, wanted, strict=True)}
+    texts = Texts(
+        scored,
+        {column: record.page_content if record else "" for column, record in records.items()},
+        include_header=settings.include_header,
+    )
+    included = budget.fit(selection, count, texts)
+    segments, trimmed = selection.segments(included), None
+    if settings.allow_trim and included < count:
+        segments, trimmed = trim(selection, included, texts, budget, settings.config.minimum_value)
+    chosen = [_with_texts(segment, scored, selection, records) for segment in segments]
+    if trimmed is not None:
+        segment, skipped, dropped = trimmed
+        cut = _with_texts(segment, scored, selection, records)
+        chosen.append(cut._replace(skipped=skipped, dropped=dropped))
+    if selection.steps and not chosen and budget.limit:
+        logger.warning(
+            "a query returned nothing: the text of the highest value is longer than "
+            "max_context_length=%g. allow_trim=True returns part of it; or make chunks smaller, or "
+            "give more room",
+            budget.limit,
+        )
+    whole = [part for one in chosen for part in _without_missing(one, settings.on_missing)]
+    # Parts of a split or trimmed segment have other values than the segment.
+    return sorted(whole, key=lambda segment: -segment.value)
+
+
+def _with_texts(
+    segment: Segment,
+    scored: ScoredChunks,
+    selection: Selection,
+    records: Mapping[int, Document | None],
+) -> DocumentSegment:
+    document, first = scored.locate(segment.start)
+    columns = range(segment.start, segment.end)
+    chunks = [
+        ScoredChunk(
+            index=index,
+            candidate=scored.candidates.get(column),
+            relevance=float(scored.relevance[column]),
+            credited=float(scored.credited[column]),
+            value=float(selection.values[column]),
+        )
+        for index, column in enumerate(columns, first)
+    ]
+    return DocumentSegment(
+        document,
+        first,
+        first + len(columns),
+        segment.value,
+        chunks,
+        [records[column] for column in columns],
+    )
+
+
+def _without_missing(segment: DocumentSegment, on_missing: str) -> Iterator[DocumentSegment]:
+    """The segment, or the parts of it that the docstore has and that contain candidates."""
+    missing = [
+        chunk.index
+        for chunk, record in zip(segment.chunks, segment.records, strict=True)
+        if record is None
+    ]
+    if not missing:
+        yield segment
+        return
+    manifest, version = segment.document.manifest, segment.document.version
+    if on_missing == "raise":
+        raise MissingRecordError(
+            f"the docstore lacks chunk(s) {first_few(map(str, missing))} of document "
+            f"{manifest.doc_id!r} (key {chunk_key(manifest.key, version, missing[0])!r}). Delete "
+            "the document and add it again, or set on_missing='split' to go on without them"
+        )
+    for before, after in itertools.pairwise([segment.start - 1, *missing, segment.end]):
+        found = [
+            chunk.index
+            for chunk in segment.chunks
+            if before < chunk.index < after and chunk.candidate is not None
+        ]
+        if not found:
+            continue
+        # As in any segment, candidates stand at both ends.
+        start, end = found[0], found[-1] + 1
+        inside = slice(start - segment.start, end - segment.start)
+        chunks = segment.chunks[inside]
+        yield DocumentSegment(
+            segment.document,
+            start,
+            end,
+            math.fsum(chunk.value for chunk in chunks),
+            chunks,
+            segment.records[inside],
+            skipped=segment.skipped if start == segment.start else 0,
+            dropped=segment.dropped if end == segment.end else 0,
+        )

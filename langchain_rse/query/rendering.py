@@ -1,0 +1,127 @@
+"""Render: from segments to the Documents that are returned."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+
+from langchain_rse.config import QuerySettings
+from langchain_rse.errors import CorruptRecordError
+from langchain_rse.query.reading import DocumentSegment
+from langchain_rse.query.scoring import ScoredChunk
+from langchain_rse.stores.metadata import metadata_changes, segment_metadata
+from langchain_rse.stores.records import (
+    DOC_ID,
+    END_INDEX,
+    RELEVANCE_SCORE,
+    START_INDEX,
+    chunk_key,
+    with_header,
+)
+
+
+def render(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list[Document]:
+    """Make Documents of the best ``k`` segments, given best first, in the order asked for."""
+    best = list(segments[: settings.k])
+    if settings.order == "document":
+        first: dict[str, int] = {}
+        for number, segment in enumerate(best):
+            first.setdefault(segment.document.manifest.key, number)
+        best.sort(key=lambda one: (first[one.document.manifest.key], one.start))
+    return [_to_document(segment, include_header=settings.include_header) for segment in best]
+
+
+def _to_document(segment: DocumentSegment, *, include_header: bool) -> Document:
+    manifest, version = segment.document.manifest, segment.document.version
+    records = [record for record in segment.records if record is not None]
+    start, end = _checked_span(segment, records)
+    text = "".join(record.page_content for record in records)
+    skipped, dropped = segment.skipped, segment.dropped
+    cut = f"/{skipped}-{dropped}" if skipped or dropped else ""
+    return Document(
+        id=f"{manifest.key}/{version}/{segment.start}-{segment.end}{cut}",
+        page_content=with_header(
+            manifest.header if include_header else "", text[skipped : len(text) - dropped]
+        ),
+        metadata={
+            **segment_metadata(
+                manifest.metadata, manifest.rules, _changing_metadata(segment, records, text)
+            ),
+            DOC_ID: manifest.doc_id,
+            START_INDEX: start + skipped,
+            END_INDEX: end - dropped,
+            RELEVANCE_SCORE: segment.value,
+            "rse": {
+                "version": version,
+                "chunk_start": segment.start,
+                "chunk_end": segment.end,
+                "chunks": [
+                    _describe(chunk, record)
+                    for chunk, record in zip(segment.chunks, records, strict=True)
+                ],
+            },
+        },
+    )
+
+
+def _checked_span(segment: DocumentSegment, records: Sequence[Document]) -> tuple[int, int]:
+    """The first character of the segment's chunks and the one after their last, checked."""
+    start: Any = records[0].metadata.get(START_INDEX)
+    place = start
+    for chunk, record in zip(segment.chunks, records, strict=True):
+        bounds = record.metadata.get(START_INDEX), record.metadata.get(END_INDEX)
+        if not isinstance(place, int) or bounds != (place, place + len(record.page_content)):
+            manifest = segment.document.manifest
+            key = chunk_key(manifest.key, segment.document.version, chunk.index)
+            raise CorruptRecordError(
+                f"the docstore's chunk {key!r} of document {manifest.doc_id!r} does not fit its "
+                f"place: it has {len(record.page_content)} characters for {bounds[0]} to "
+                f"{bounds[1]} and should start at {place}. Delete the document and add it again"
+            )
+        place += len(record.page_content)
+    return start, place
+
+
+def _changing_metadata(
+    segment: DocumentSegment, records: Sequence[Document], text: str
+) -> Sequence[Mapping[str, Any]]:
+    """The metadata that changes along the document, from the segment's first character to its last.
+
+    White space at the ends of a trimmed segment does not count.
+    """
+    first, last = 0, len(text)
+    if segment.skipped or segment.dropped:
+        inside = text[segment.skipped : len(text) - segment.dropped]
+        first = segment.skipped + len(inside) - len(inside.lstrip() or inside)
+        last = segment.skipped + len(inside.rstrip() or inside)
+    changes: list[tuple[int, Mapping[str, Any]]] = []
+    start = 0
+    for chunk, record in zip(segment.chunks, records, strict=True):
+        key = chunk_key(segment.document.manifest.key, segment.document.version, chunk.index)
+        changes += [(start + place, here) for place, here in metadata_changes(record, key)]
+        start += len(record.page_content)
+    # What holds at the first character began at or before it.
+    number = max(bisect_right(changes, first, key=lambda change: change[0]) - 1, 0)
+    return [here for place, here in changes[number:] if place < last]
+
+
+def _describe(chunk: ScoredChunk, record: Document) -> dict[str, Any]:
+    """A chunk in the metadata of its segment."""
+    described: dict[str, Any] = {"index": chunk.index, "length": len(record.page_content)}
+    candidate = chunk.candidate
+    if candidate is None:
+        described["filled"] = True
+    else:
+        described |= {
+            "rank": candidate.rank,
+            "score": candidate.score,
+            "relevance": chunk.relevance,
+        }
+        if candidate.lexical_rank is not None:
+            described["lexical_rank"] = candidate.lexical_rank
+            described["lexical_score"] = candidate.lexical_score
+        described |= candidate.judgment
+    return {**described, "credited": chunk.credited, "value": chunk.value}

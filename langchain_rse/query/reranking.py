@@ -1,0 +1,125 @@
+"""Rerank: ask a document compressor, and match what it returns with the candidates."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+
+from langchain_rse._messages import warn
+from langchain_rse._sync import Steps, call, during
+from langchain_rse.errors import CandidateError
+from langchain_rse.query.searching import (
+    Candidate,
+    check_documents,
+    finite_score,
+    without_rising_scores,
+)
+from langchain_rse.stores.records import (
+    CHUNK_INDEX,
+    DOC_ID,
+    IS_RELEVANT,
+    RELEVANCE_EXPLANATION,
+    RELEVANCE_FAILURE,
+    RELEVANCE_SCORE,
+    VERSION,
+    judgment_of,
+)
+
+# Metadata that rerankers and relevance filters write.
+_WRITTEN = frozenset({RELEVANCE_SCORE, IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE})
+
+# Names of a compressor's limit on the documents that it returns.
+_LIMITS = ("top_n", "top_k", "k")
+
+
+def rerank(
+    reranker: BaseDocumentCompressor | None,
+    candidates: Sequence[Candidate],
+    query: str,
+    callbacks: Callbacks = None,
+) -> Steps[list[Candidate]]:
+    """Return the candidates that the reranker keeps, in its order and with its scores.
+
+    A compressor may copy, cut, drop and reorder Documents and lose their ids or metadata, so what
+    it returns is matched with what it was given. A Document that it returns twice counts once. The
+    score is the ``relevance_score`` that it wrote; None if that is no number, or if the scores
+    rise: the order is what counts.
+    """
+    if reranker is None or not candidates:
+        return list(candidates)
+    name = type(reranker).__name__
+    with during(f"reranking with {name}"):
+        returned = yield from call(
+            reranker.compress_documents,
+            reranker.acompress_documents,
+            [_without_judgment(candidate.document) for candidate in candidates],
+            query,
+            callbacks=callbacks,
+        )
+        documents = check_documents(returned, name)
+    for limit in _LIMITS if len(documents) < len(candidates) else ():
+        if getattr(reranker, limit, None) == len(documents):
+            warn(
+                f"{name} keeps only its {limit}={len(documents)} candidates, so segments are made "
+                f"of those and the chunks between them. To rank all candidates, set its "
+                f"{limit}=None, or to fetch_k if it does not take None"
+            )
+    matched = list(_matched(candidates, documents, name))
+    scores = without_rising_scores(
+        [finite_score(document.metadata.get(RELEVANCE_SCORE)) for _, document in matched]
+    )
+    return [
+        candidate._replace(
+            score=score,
+            rank=rank,
+            judgment=judgment_of(document.metadata) or candidate.judgment,
+        )
+        for rank, ((candidate, document), score) in enumerate(zip(matched, scores, strict=True))
+    ]
+
+
+def _without_judgment(document: Document) -> Document:
+    """A copy, since compressors write into what they are given, without an earlier judgment."""
+    metadata = {name: value for name, value in document.metadata.items() if name not in _WRITTEN}
+    return document.model_copy(update={"metadata": metadata})
+
+
+def _matched(
+    candidates: Sequence[Candidate], returned: Sequence[Document], name: str
+) -> Iterator[tuple[Candidate, Document]]:
+    """Pairs of a candidate and the Document that the reranker returned for it."""
+    numbers_of: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for number, candidate in enumerate(candidates):
+        for identity in _identities(candidate.document):
+            numbers_of[identity].append(number)
+    used: set[int] = set()
+    for document in returned:
+        identities = list(_identities(document))
+        if identities[0][0] == "chunk":
+            del identities[1:]  # it names one chunk, whatever its id and text are
+        known = next((numbers_of[one] for one in identities if one in numbers_of), None)
+        if known is None:
+            raise CandidateError(
+                f"{name} returned a Document that it was not given: id {document.id!r}, text "
+                f"{document.page_content[:40]!r}. A reranker must return Documents that it was "
+                "given, with their metadata or id"
+            )
+        # Chunks of equal text cannot be told apart by a reranker that returns text only.
+        for number in known:
+            if number not in used:
+                used.add(number)
+                yield candidates[number], document
+                break
+
+
+def _identities(document: Document) -> Iterator[tuple[object, ...]]:
+    """What identifies a Document, the surest first: its chunk, its id, its text."""
+    values = document.metadata
+    if isinstance(values.get(DOC_ID), str) and VERSION in values and CHUNK_INDEX in values:
+        yield "chunk", values[DOC_ID], values[VERSION], values[CHUNK_INDEX]
+    if document.id is not None:
+        yield "id", document.id
+    yield "text", document.page_content

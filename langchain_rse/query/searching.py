@@ -1,0 +1,299 @@
+"""Search: candidates from a vector store or retriever, and from the docstore's full-text index."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import VectorStore
+
+from langchain_rse._sync import Steps, call, concurrently, during
+from langchain_rse.config import QuerySettings
+from langchain_rse.errors import CandidateError
+from langchain_rse.query.search_arguments import may_exclude
+from langchain_rse.stores.fulltext import check_filter, check_lexical
+from langchain_rse.stores.records import (
+    CHUNK_INDEX,
+    DOC_ID,
+    RELEVANCE_SCORE,
+    VERSION,
+    adopted_key,
+    document_key,
+    judgment_of,
+    vector_of,
+)
+
+T = TypeVar("T")
+
+# Names under which retrievers leave scores in metadata, the usual one first. A "score" may be a
+# distance; in the others, higher is better.
+_SCORE = "score"
+_SCORE_NAMES = (RELEVANCE_SCORE, _SCORE, "similarity_score", "similarity", "_score")
+
+# Differences below this share of the largest score are rounding.
+_NOISE = 1e-6
+
+_ScoredDocument = tuple[Document, float | None]
+
+
+class Sources(NamedTuple):
+    """Where the candidates and texts of a query come from: see the fields of `RSERetriever`."""
+
+    vectorstore: VectorStore | None
+    base_retriever: Any | None
+    docstore: BaseStore[str, Document]
+    reranker: BaseDocumentCompressor | None = None
+
+
+class Candidate(NamedTuple):
+    """A chunk that was found for a query.
+
+    Attributes:
+        document: The chunk as the store or retriever returned it.
+        doc_id: Id of the document that it belongs to.
+        key: The document's key in the docstore.
+        version: Name of the document's version.
+        chunk_index: The chunk's number in the document.
+        score: The score; None if there is none.
+        rank: Place among the candidates, from 0; None if only the full-text index found it.
+        lexical_score: Score of the full-text index; None if it did not find the chunk.
+        lexical_rank: Place among those that it found, from 0.
+        judgment: What a relevance filter wrote into the metadata, see `judgment_of`.
+    """
+
+    document: Document
+    doc_id: str
+    key: str
+    version: str
+    chunk_index: int
+    score: float | None = None
+    rank: int | None = None
+    lexical_score: float | None = None
+    lexical_rank: int | None = None
+    judgment: Mapping[str, bool | str | None] = MappingProxyType({})
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """What tells the chunk from all others: document, version and number."""
+        return self.doc_id, self.version, self.chunk_index
+
+
+def search(
+    sources: Sources, query: str, settings: QuerySettings, callbacks: Callbacks = None
+) -> Steps[list[Candidate]]:
+    """Find the candidates of a query, best first; a chunk found twice counts at its better rank."""
+    searches = [
+        _ask_retriever(sources.base_retriever, query, settings, callbacks)
+        if sources.vectorstore is None
+        else _search_vectors(sources.vectorstore, query, settings)
+    ]
+    if settings.hybrid:
+        check_hybrid(sources, settings)
+        searches.append(_search_words(sources.docstore, query, settings))
+    found, *by_words = yield from concurrently(searches, len(searches))
+    found = yield from _identify_adopted(sources.docstore, found)
+    candidates: dict[tuple[str, str, int], Candidate] = {}
+    for number, (document, score) in enumerate(found):
+        candidate = _candidate(document, number)
+        judgment = judgment_of(document.metadata) if sources.vectorstore is None else {}
+        candidates.setdefault(
+            candidate.place,
+            candidate._replace(score=score, rank=len(candidates), judgment=judgment),
+        )
+    for number, (document, score) in enumerate(itertools.chain.from_iterable(by_words)):
+        candidate = _candidate(document, number)
+        candidates[candidate.place] = candidates.get(candidate.place, candidate)._replace(
+            lexical_score=score, lexical_rank=number
+        )
+    return list(candidates.values())
+
+
+def check_hybrid(sources: Sources, settings: QuerySettings) -> None:
+    """Raise a ValueError if the full-text index cannot apply the filters of the vector search."""
+    if not settings.hybrid:
+        return
+    if sources.vectorstore is None:
+        raise ValueError(
+            f"hybrid={settings.hybrid} needs vectorstore: filters of a base_retriever are not "
+            "known here and could not hold for lexical search. Use hybrid=0, with a "
+            "base_retriever that searches by words as well"
+        )
+    try:
+        check_lexical(sources.docstore)
+        check_filter(settings.search_kwargs.get("filter"))
+    except ValueError as error:
+        raise ValueError(f"hybrid={settings.hybrid}: {error}") from error
+    unknown = sorted(may_exclude(settings.search_kwargs).keys() - {"filter"})
+    if unknown:
+        raise ValueError(
+            f"hybrid={settings.hybrid}: search_kwargs has {', '.join(unknown)}, and lexical search "
+            "does not know what that excludes. Use filter, a dict of fields and the values they "
+            "equal, or hybrid=0"
+        )
+
+
+def _search_vectors(
+    store: VectorStore, query: str, settings: QuerySettings
+) -> Steps[list[_ScoredDocument]]:
+    """Search with scores if the store has them.
+
+    Plain scores come first: relevance scores are computed from them by a function that does not
+    exist for every metric and warns of values outside [0, 1].
+    """
+    arguments = {"k": settings.fetch_k, **settings.search_kwargs}
+    methods = [
+        (store.similarity_search_with_score, store.asimilarity_search_with_score),
+        (
+            store.similarity_search_with_relevance_scores,
+            store.asimilarity_search_with_relevance_scores,
+        ),
+    ]
+    if "score_threshold" in arguments:  # only relevance scores know it
+        del methods[0]
+    with during(f"searching {type(store).__name__}"):
+        for method, async_method in methods:
+            try:
+                found = yield from call(method, async_method, query, **arguments)
+            except NotImplementedError:
+                continue
+            return [(document, finite_score(score)) for document, score in found]
+        documents = yield from call(
+            store.similarity_search, store.asimilarity_search, query, **arguments
+        )
+    return [(document, None) for document in documents]
+
+
+def _ask_retriever(
+    retriever: Any,  # noqa: ANN401 - a retriever or another Runnable
+    query: str,
+    settings: QuerySettings,
+    callbacks: Callbacks,
+) -> Steps[list[_ScoredDocument]]:
+    with during(f"asking {type(retriever).__name__} for candidates"):
+        returned = yield from call(
+            retriever.invoke,
+            retriever.ainvoke,
+            query,
+            config={"callbacks": callbacks},
+            **settings.search_kwargs,
+        )
+        documents = check_documents(returned, type(retriever).__name__)
+    return _with_scores(documents[: settings.fetch_k])
+
+
+def _search_words(
+    docstore: object, query: str, settings: QuerySettings
+) -> Steps[list[_ScoredDocument]]:
+    store = check_lexical(docstore)
+    with during(f"searching the full-text index of {type(store).__name__}"):
+        found = yield from call(
+            store.lexical_search,
+            store.alexical_search,
+            query,
+            settings.fetch_k,
+            filter=settings.search_kwargs.get("filter"),
+        )
+    return list(found)
+
+
+def _identify_adopted(
+    docstore: BaseStore[str, Document], found: Sequence[_ScoredDocument]
+) -> Steps[list[_ScoredDocument]]:
+    """Add to vectors of an adopted index which chunk they stand for, by their ids.
+
+    Vectors that stand for nothing are left out, those that the docstore does not know stay as they
+    are. Without adopted vectors nothing is read.
+    """
+    ids = {
+        number: vector
+        for number, (document, _) in enumerate(found)
+        if VERSION not in document.metadata and (vector := vector_of(document)) is not None
+    }
+    if not ids:
+        return list(found)
+    with during("reading from the docstore which chunks the candidates are"):
+        records = yield from call(
+            docstore.mget, docstore.amget, [adopted_key(vector) for vector in ids.values()]
+        )
+    records_by_number = dict(zip(ids, records, strict=True))
+    identified = []
+    for number, (document, score) in enumerate(found):
+        record = records_by_number.get(number)
+        if record is None:
+            identified.append((document, score))
+        elif record.metadata.get(DOC_ID) is not None:
+            metadata = {**document.metadata, **record.metadata}
+            identified.append((document.model_copy(update={"metadata": metadata}), score))
+    return identified
+
+
+def check_documents(returned: object, name: str) -> list[Document]:
+    """Return what a retriever or compressor returned, or raise a TypeError with its name."""
+    documents = []
+    # A single Document is an iterable as well, of its fields.
+    for document in returned if isinstance(returned, Iterable) else [None]:
+        if not isinstance(document, Document):
+            raise TypeError(f"{name} must return Documents; got {returned!r:.200}")
+        documents.append(document)
+    return documents
+
+
+def _with_scores(documents: Sequence[Document]) -> list[_ScoredDocument]:
+    """Documents with the scores in their metadata, if all have one under the same name."""
+    for name in _SCORE_NAMES:
+        if all(name in document.metadata for document in documents):
+            scores = [finite_score(document.metadata[name]) for document in documents]
+            if name != _SCORE:
+                scores = without_rising_scores(scores)
+            return list(zip(documents, scores, strict=True))
+    return [(document, None) for document in documents]
+
+
+def without_rising_scores(scores: Sequence[float | None]) -> list[float | None]:
+    """Relevance scores, best candidate first; none at all if they rise, which contradicts that."""
+    known = [score for score in scores if score is not None]
+    noise = _NOISE * max(map(abs, known), default=0.0)
+    falls = any(after < before - noise for before, after in itertools.pairwise(known))
+    if not known or len(known) < len(scores) or falls or known[-1] - known[0] <= noise:
+        return list(scores)
+    return [None] * len(scores)
+
+
+def finite_score(score: object) -> float | None:
+    """A score as a float; None if it is not a finite number."""
+    if isinstance(score, bool) or not isinstance(score, numbers.Real):
+        return None
+    return float(score) if math.isfinite(score) else None
+
+
+def _candidate(document: Document, number: int) -> Candidate:
+    doc_id = _identifier(document, DOC_ID, str, number)
+    version = _identifier(document, VERSION, str, number)
+    chunk_index = _identifier(document, CHUNK_INDEX, int, number)
+    return Candidate(document, doc_id, document_key(doc_id), version, chunk_index)
+
+
+def _identifier(document: Document, name: str, kind: type[T], number: int) -> T:
+    value: Any = document.metadata.get(name)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if kind is int and isinstance(value, float) and value.is_integer():
+        value = int(value)  # some stores know floats only
+    negative = isinstance(value, int) and value < 0
+    if not isinstance(value, kind) or isinstance(value, bool) or negative or value == "":
+        raise CandidateError(
+            f"candidate {number} (id {document.id!r}) has {name}={value!r} in its metadata; RSE "
+            "needs to know which chunk of which document it is. Was it written by other means? "
+            "Bring such an index in with RSERetriever.from_existing_index, and again when it has "
+            "grown; or write it with RSERetriever.add_documents or RSEIndexer. A retriever or "
+            "reranker in between must keep ids and metadata"
+        )
+    return value

@@ -1,0 +1,6 @@
+"""Rerankers that keep all scores: document compressors for this retriever or any pipeline."""
+
+from langchain_rse.rerankers.cohere import CohereReranker
+from langchain_rse.rerankers.cross_encoder import CrossEncoderReranker
+
+__all__ = ["CohereReranker", "CrossEncoderReranker"]

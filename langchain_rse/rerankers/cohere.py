@@ -1,0 +1,107 @@
+"""CohereReranker: Cohere's rerank API through its SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.utils import secret_from_env
+from pydantic import ConfigDict, Field, SecretStr
+from typing_extensions import override
+
+from langchain_rse._sync import Steps, arun, call, run
+from langchain_rse.rerankers.cross_encoder import best_first
+
+# The most documents that the service takes in one request.
+_MOST_DOCUMENTS = 1_000
+
+
+class CohereReranker(BaseDocumentCompressor):
+    """Cohere's rerank API (v2), on any version of its SDK from 5.13, sync and async.
+
+    Documents are returned best first, as copies with the score, from 0 to 1, as
+    ``relevance_score`` in their metadata. A query costs one request for each 1,000 documents.
+
+    Raises:
+        ImportError: At first use, if the SDK is not installed.
+        ValueError: At construction, if there is no key; at use, if an answer does not score
+            each document once.
+        cohere.core.ApiError: If the service refuses, or fails after all retries.
+
+    Example:
+        .. code-block:: python
+
+            reranker = CohereReranker(model="rerank-v3.5")
+            RSERetriever(vectorstore=store, docstore=docstore, reranker=reranker)
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str
+    """The model, such as ``"rerank-v3.5"``."""
+    cohere_api_key: SecretStr = Field(default_factory=secret_from_env("COHERE_API_KEY"))
+    """The key; by default that in the environment variable ``COHERE_API_KEY``."""
+    base_url: str | None = None
+    """The API's address; None for Cohere's own."""
+    top_n: int | None = Field(default=None, ge=1)
+    """How many documents to return; None for all, which `RSERetriever` needs."""
+    max_retries: int = Field(default=3, ge=0)
+    """How often the SDK sends a request again after 408, 409, 429 or 5xx, with pauses."""
+    timeout: float = Field(default=60.0, gt=0)
+    """Seconds after which a request fails."""
+
+    @override
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        return run(self._rerank(self._sync_client, documents, query))
+
+    @override
+    async def acompress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        # Connections belong to an event loop, and the next call may come from another.
+        async with self._client("AsyncClientV2") as client:
+            return await arun(self._rerank(client, documents, query))
+
+    def _rerank(
+        self,
+        client: Any,  # noqa: ANN401 - of a package that need not be installed
+        documents: Sequence[Document],
+        query: str,
+    ) -> Steps[list[Document]]:
+        options = {"max_retries": self.max_retries, "timeout_in_seconds": self.timeout}
+        scores: list[float] = []
+        for start in range(0, len(documents), _MOST_DOCUMENTS):
+            batch = documents[start : start + _MOST_DOCUMENTS]
+            answer = yield from call(
+                client.rerank,
+                client.rerank,
+                model=self.model,
+                query=query,
+                documents=[document.page_content for document in batch],
+                request_options=options,
+            )
+            by_index = {result.index: result.relevance_score for result in answer.results}
+            if len(by_index) != len(batch):
+                raise ValueError(
+                    f"Cohere must score each of {len(batch)} documents once; got {len(by_index)}"
+                )
+            scores += [by_index[index] for index in range(len(batch))]
+        return best_first(documents, scores)[: self.top_n]
+
+    @cached_property
+    def _sync_client(self) -> Any:  # noqa: ANN401
+        return self._client("ClientV2")
+
+    def _client(self, name: str) -> Any:  # noqa: ANN401
+        try:
+            import cohere  # noqa: PLC0415
+        except ImportError as error:
+            raise ImportError(
+                "CohereReranker needs cohere: pip install 'langchain-rse[cohere]'"
+            ) from error
+        return getattr(cohere, name)(self.cohere_api_key.get_secret_value(), base_url=self.base_url)

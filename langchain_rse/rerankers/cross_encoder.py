@@ -1,0 +1,65 @@
+"""CrossEncoderReranker: a cross-encoder's order and its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import Document
+from typing_extensions import override
+
+from langchain_rse._compressing import Compressor
+from langchain_rse._sync import Steps, compute
+from langchain_rse.stores.records import RELEVANCE_SCORE
+
+
+class CrossEncoderReranker(Compressor):
+    """A cross-encoder's order with its scores, which langchain-classic's namesake drops.
+
+    All documents are returned, best first, as copies with the model's score as
+    ``relevance_score`` in their metadata. If these are logits, as with the MS MARCO models, give
+    the retriever ``calibration="sigmoid"``.
+
+    Raises:
+        ValueError: At use, if the model does not return one finite number for each text.
+
+    Example:
+        .. code-block:: python
+
+            model = HuggingFaceCrossEncoder(model_name="cross-encoder/ms-marco-MiniLM-L6-v2")
+            reranker = CrossEncoderReranker(model=model)
+            RSERetriever(vectorstore=store, reranker=reranker, calibration="sigmoid")
+    """
+
+    model: Any
+    """Anything with a method ``score`` from pairs of the query and a text to numbers, such as
+    LangChain's ``HuggingFaceCrossEncoder``, or ``predict``, as models of sentence-transformers
+    have it. Async code calls it off the event loop."""
+
+    @override
+    def _compress(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
+    ) -> Steps[list[Document]]:
+        if not documents:
+            return []
+        pairs = [(query, document.page_content) for document in documents]
+        score = getattr(self.model, "score", None) or self.model.predict
+        returned = yield from compute(lambda: list(score(pairs)))
+        scores = np.asarray(returned, dtype=float)
+        if scores.shape != (len(documents),) or not np.isfinite(scores).all():
+            raise ValueError(
+                f"{type(self.model).__name__} must return one finite number for each of "
+                f"{len(documents)} texts; got {len(returned)} values, such as {returned[:3]!r}"
+            )
+        return best_first(documents, scores.tolist())
+
+
+def best_first(documents: Sequence[Document], scores: Sequence[float]) -> list[Document]:
+    """Copies of documents with their scores in the metadata; of equal scores, the order stays."""
+    scored = sorted(zip(documents, scores, strict=True), key=lambda pair: -pair[1])
+    return [
+        document.model_copy(update={"metadata": {**document.metadata, RELEVANCE_SCORE: score}})
+        for document, score in scored
+    ]

@@ -1,0 +1,333 @@
+"""RSERetriever: a LangChain retriever that returns segments instead of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+    Callbacks,
+)
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, RetrieverLike
+from langchain_core.runnables import RunnableConfig
+from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import VectorStore
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from typing_extensions import Self, override
+
+from langchain_rse._messages import warn
+from langchain_rse._sync import Steps, arun, run
+from langchain_rse.adopting import Adoption, ExistingIndex
+from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
+from langchain_rse.indexer import RSEIndexer, default_text_splitter
+from langchain_rse.ingest.documents import HeaderMaker, check_rules
+from langchain_rse.ingest.splitting import Splitter, check_splitter
+from langchain_rse.query.pipeline import Sources, retrieve
+from langchain_rse.query.searching import check_hybrid
+from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.records import Rule
+
+__all__ = ["RSERetriever"]
+
+
+def _as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A check whose TypeErrors are ValueErrors, since pydantic lets no others through."""
+
+    def validate(value: Any) -> Any:  # noqa: ANN401 - anything may be given
+        try:
+            return check(value)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+    return validate
+
+
+class RSERetriever(QuerySettings, BaseRetriever):
+    """A retriever that returns passages: the best runs of neighboring chunks.
+
+    It fetches candidate chunks from a vector store or another retriever, finds the segments of
+    their documents that have the highest value together (Relevant Segment Extraction), and returns
+    them as exact slices of the source text. Every field of `RSEConfig` can be given beside
+    ``config``; a call takes these, the fields of `QuerySettings` except ``config``, and ``filter``.
+
+    Each returned Document has:
+
+    - ``page_content``: the slice of the source, below the document's header with
+      ``include_header``
+    - ``id``: the same for the same version of the document and the same range
+    - ``metadata``: what holds for the whole document; ``doc_id``, ``start_index`` and ``end_index``
+      (characters of the text, end exclusive); ``relevance_score`` (the segment's value, a sum over
+      its chunks); for metadata that changes along the document, such as ``page``, its first and
+      last value as ``page_start`` and ``page_end`` or what ``metadata_rules`` say; and ``rse``, a
+      dict with ``version``, ``chunk_start``, ``chunk_end`` (exclusive) and ``chunks``
+
+    Each entry of ``chunks`` has ``index``, ``length``, ``credited`` (the relevance with neighbor
+    credit) and ``value`` (what it adds to the segment), and either ``rank`` (from 0), ``score``
+    (None if there is none) and ``relevance``, or ``filled``: True. Chunks that ``hybrid`` found by
+    words have ``lexical_rank`` and ``lexical_score``. Chunks that a relevance filter judged have
+    its ``is_relevant`` and ``relevance_explanation``, and ``relevance_failure`` if it failed.
+
+    Raises:
+        ValueError: At construction, if a field is unknown or out of its range, if not exactly one
+            of ``vectorstore`` and ``base_retriever`` is given, or if ``hybrid`` is above 0 and the
+            docstore has no full-text index or cannot apply the search arguments.
+
+    Example:
+        .. code-block:: python
+
+            retriever = RSERetriever(
+                vectorstore=Chroma(collection_name="reports", embedding_function=embeddings),
+                docstore=SQLDocStore("sqlite:///chunks.db"),
+            )
+            retriever.add_documents(PyPDFLoader("10k.pdf").load())
+            retriever.invoke("What drove the change in gross margin?")
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    vectorstore: VectorStore | None = None
+    """Finds the candidates. Either this or ``base_retriever``."""
+    base_retriever: RetrieverLike | None = None
+    """Finds the candidates, best first: any retriever over chunks that `RSEIndexer` wrote."""
+    docstore: Annotated[BaseStore[str, Any], BeforeValidator(_as_value_error(as_docstore))]
+    """Holds the texts of the chunks: a store of Documents, or a byte store, which is wrapped."""
+    text_splitter: Annotated[Splitter, BeforeValidator(_as_value_error(check_splitter))] = Field(
+        default_factory=default_text_splitter
+    )
+    """Splits documents in `add_documents`; by default 800 characters without overlap."""
+    metadata_rules: Annotated[Mapping[str, Rule], BeforeValidator(check_rules)] = Field(
+        default_factory=dict
+    )
+    """For metadata fields that change along a document, what a segment carries, such as
+    ``{"slide": "range", "start_seconds": "first"}``; see `RSEIndexer`. Used by `add_documents` and
+    `from_existing_index`; stored documents keep the rules that they were stored with."""
+    headers: HeaderMaker | None = None
+    """Makes what `add_documents` embeds in front of each chunk, see `langchain_rse.headers`;
+    None for nothing. Headers are not part of the returned text, unless ``include_header``."""
+    reranker: BaseDocumentCompressor | None = None
+    """Sees all candidates; its order and its ``relevance_score`` replace those of the search."""
+
+    _indexer: tuple[tuple[object, ...], RSEIndexer] | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _check_sources(self) -> Self:
+        if (self.vectorstore is None) == (self.base_retriever is None):
+            given = "neither" if self.vectorstore is None else "both"
+            raise ValueError(f"give exactly one of vectorstore and base_retriever; got {given}")
+        check_hybrid(self._sources(), self)
+        return self
+
+    # Reading
+
+    @override
+    def invoke(
+        self, input: str, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """Return the segments for a query.
+
+        Args:
+            input: The query.
+            config: LangChain's config of the run.
+            **kwargs: Settings of the query, see `RSERetriever`.
+
+        Returns:
+            The segments; none if the query is empty or nothing is relevant enough.
+
+        Raises:
+            TypeError: If an argument is unknown, the query is not a string, or
+                ``base_retriever`` or ``reranker`` returns something else than Documents.
+            ValueError: If an argument is out of its range.
+            CandidateError: If a candidate does not say which chunk of which document it is, or a
+                reranker returns a Document that it was not given.
+            MissingRecordError: If the docstore lacks a document or chunk, unless ``on_missing``
+                is ``"split"``.
+            CorruptRecordError: If a record of the docstore cannot be read.
+        """
+        return super().invoke(input, _check_run_config(config), **kwargs)
+
+    @override
+    async def ainvoke(
+        self, input: str, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """Like `invoke`, async."""
+        return await super().ainvoke(input, _check_run_config(config), **kwargs)
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        return run(self._retrieve(query, kwargs, run_manager.get_child()))
+
+    @override
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        return await arun(self._retrieve(query, kwargs, run_manager.get_child()))
+
+    def _retrieve(
+        self, query: object, arguments: Mapping[str, Any], callbacks: Callbacks
+    ) -> Steps[list[Document]]:
+        if not isinstance(query, str):
+            raise TypeError(
+                f"the query must be a string; got {query!r:.200}. In a chain, take it out first: "
+                'itemgetter("question") | retriever'
+            )
+        settings = resolve_settings(self, arguments)
+        return retrieve(self._sources(), query, settings, callbacks)
+
+    def _sources(self) -> Sources:
+        return Sources(self.vectorstore, self.base_retriever, self.docstore, self.reranker)
+
+    @override
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        params = super()._get_ls_params(**kwargs)
+        if self.vectorstore is not None:
+            params["ls_vector_store_provider"] = type(self.vectorstore).__name__
+            if self.vectorstore.embeddings is not None:
+                params["ls_embedding_provider"] = type(self.vectorstore.embeddings).__name__
+        return params
+
+    # Writing
+
+    def add_documents(
+        self,
+        documents: Iterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        show_progress: bool = False,
+    ) -> list[str]:
+        """Add documents to both stores and return their ids; see `RSEIndexer.add_documents`."""
+        return self._own_indexer().add_documents(documents, ids=ids, show_progress=show_progress)
+
+    async def aadd_documents(
+        self,
+        documents: Iterable[Document] | AsyncIterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        show_progress: bool = False,
+    ) -> list[str]:
+        """Like `add_documents`, async; takes async iterators as well."""
+        return await self._own_indexer().aadd_documents(
+            documents, ids=ids, show_progress=show_progress
+        )
+
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        """Delete documents from both stores and return the ids of those that were there."""
+        return self._own_indexer().delete(ids)
+
+    async def adelete(self, ids: Sequence[str]) -> list[str]:
+        """Like `delete`, async."""
+        return await self._own_indexer().adelete(ids)
+
+    def _own_indexer(self) -> RSEIndexer:
+        """The indexer with this retriever's stores; made again only if a field was changed."""
+        if self.vectorstore is None:
+            raise ValueError(
+                "a retriever with a base_retriever has no vector store to write to; write with "
+                "RSEIndexer(vectorstore, docstore), using the store that base_retriever reads"
+            )
+        fields = (
+            self.vectorstore,
+            self.docstore,
+            self.text_splitter,
+            self.headers,
+            self.metadata_rules,
+        )
+        if self._indexer is None or any(
+            one is not other for one, other in zip(self._indexer[0], fields, strict=True)
+        ):
+            indexer = RSEIndexer(
+                self.vectorstore,
+                self.docstore,
+                text_splitter=self.text_splitter,
+                headers=self.headers,
+                metadata_rules=self.metadata_rules,
+            )
+            self._indexer = fields, indexer
+        return self._indexer[1]
+
+    # An index that exists
+
+    @classmethod
+    def from_existing_index(
+        cls,
+        vectorstore: VectorStore,
+        docstore: BaseStore[str, Any],
+        index: ExistingIndex,
+        *,
+        documents: Iterable[Document] | None = None,
+        show_progress: bool = False,
+        **fields: Any,  # noqa: ANN401 - of any type
+    ) -> Self:
+        """Make a retriever over an index that other code has built. Nothing is embedded.
+
+        Reads the chunks from the vector store and writes to the docstore what segments are made of,
+        see `RSEIndexer.adopt`. This is needed once, and again after other code has changed the
+        index. Later, a plain ``RSERetriever`` with the same two stores knows the index as well.
+
+        Args:
+            vectorstore: The store. It is only read.
+            docstore: Where the texts of the chunks will stand. One docstore for each vector store.
+            index: Which metadata fields say where a chunk stands.
+            documents: The store's chunks with their ids, for stores that cannot be read out.
+            show_progress: Show progress bars; needs tqdm.
+            **fields: Fields of the retriever.
+
+        Returns:
+            The retriever.
+
+        Raises:
+            AdoptionError: If chunks cannot be put together.
+            TypeError: If the store cannot be read out and ``documents`` is not given.
+
+        Warns:
+            UserWarning: If text is missing between chunks, or documents were skipped.
+
+        Example:
+            .. code-block:: python
+
+                retriever = RSERetriever.from_existing_index(
+                    Chroma(persist_directory="kb", embedding_function=embeddings),
+                    SQLDocStore("sqlite:///kb/chunks.db"),
+                    ExistingIndex(doc_id_key="source", start_index_key="start_index"),
+                )
+        """
+        retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
+        indexer = retriever._own_indexer()
+        _warn_about(indexer.adopt(index, documents=documents, show_progress=show_progress))
+        return retriever
+
+    @classmethod
+    async def afrom_existing_index(
+        cls,
+        vectorstore: VectorStore,
+        docstore: BaseStore[str, Any],
+        index: ExistingIndex,
+        *,
+        documents: Iterable[Document] | None = None,
+        show_progress: bool = False,
+        **fields: Any,  # noqa: ANN401 - of any type
+    ) -> Self:
+        """Like `from_existing_index`, async."""
+        retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
+        indexer = retriever._own_indexer()
+        _warn_about(await indexer.aadopt(index, documents=documents, show_progress=show_progress))
+        return retriever
+
+
+def _check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:
+    if isinstance(config, (str, RSEConfig)):
+        raise TypeError(
+            f"config of a call is LangChain's RunnableConfig; got {config!r}. Give fields of "
+            "RSEConfig by name, as in invoke(query, irrelevant_chunk_penalty=0.3), or make a "
+            "second RSERetriever with config="
+        )
+    return config
+
+
+def _warn_about(adoption: Adoption) -> None:
+    if warning := adoption.warning():
+        warn(warning)

@@ -1,0 +1,397 @@
+"""Full-text search of the chunks in a SQL docstore.
+
+The database keeps the index itself, by triggers: a chunk and its words are written, replaced
+and deleted in one transaction, whoever writes. A query means its words, any of which may match;
+operators in it mean nothing.
+"""
+
+# Only names that were checked are put into statements, all else is a parameter.
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+import json
+import numbers
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import sqlalchemy as sa
+from langchain_core.documents import Document
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+from typing_extensions import override
+
+from langchain_rse.stores.json import decode_document
+from langchain_rse.stores.metadata import metadata_changes
+from langchain_rse.stores.records import (
+    DOC_ID,
+    HEADER,
+    PLACE,
+    UNENCODABLE,
+    Manifest,
+    chunk_metadata,
+    manifest_key,
+    simple_metadata,
+    with_header,
+)
+
+# Chunks that are ranked for a query. If more have one of its words, the most common words are
+# left out: they tell least about a chunk, and ranking all their chunks would take most of the time.
+_MOST_RANKED = 2_000
+# A longer query is a passage; its other words make no difference.
+_MOST_WORDS = 256
+_LONGEST_QUERY = 20_000  # characters
+_WORD = re.compile(r"[^\W_]+")
+# For FTS5's tokenizer "trigram": Chinese characters and kana stand without spaces, so every three
+# in a row are a term; any other word is one.
+_UNSPACED = "\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_TRIGRAM_OR_WORD = re.compile(rf"(?=([{_UNSPACED}]{{3}}))|([^\W_{_UNSPACED}]+)")
+_CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
+
+
+def check_lexical(docstore: object) -> Any:  # noqa: ANN401 - a docstore with `lexical_search`
+    """Return the docstore if it finds chunks by their words.
+
+    Raises:
+        ValueError: If it does not; the message says what to do.
+    """
+    if getattr(docstore, "lexical", False):
+        return docstore
+    raise ValueError(
+        "needs a docstore with a full-text index: SQLDocStore(..., lexical=True), which also "
+        f"indexes the chunks that are in its table already; got {docstore!r}"
+    )
+
+
+def check_filter(condition: object) -> Mapping[str, Any]:
+    """Return a filter if lexical search can apply it: metadata fields and what they equal.
+
+    Raises:
+        ValueError: If it is anything else; to ignore it would let chunks through.
+    """
+    if condition is None:
+        return {}
+    if isinstance(condition, Mapping) and all(
+        isinstance(name, str)
+        and not name.startswith("$")
+        and isinstance(value, (str, numbers.Real))
+        for name, value in condition.items()
+    ):
+        return condition
+    raise ValueError(
+        "filter must be a dict from metadata fields to the strings, numbers or booleans that "
+        f"they equal, for lexical search; got {condition!r}. Use hybrid=0 with other filters"
+    )
+
+
+class LexicalIndex:
+    """The full-text index of a table of chunks; each kind of database has a subclass.
+
+    Its settings say how words are read. They are kept with it and compared when it is opened.
+    """
+
+    # SQL, with the table's name and the settings in braces.
+    _creation: ClassVar[tuple[str, ...]]
+    _removal: ClassVar[tuple[str, ...]]
+    _settings_query: ClassVar[str]
+    _lock: ClassVar[str]  # begins a transaction in which nobody else writes
+    # Each word of :query, and the number of chunks that have it, counted up to :most.
+    _count: ClassVar[str]
+    # The :limit chunks that match :query best: key, record, score, the document's manifest.
+    _search: ClassVar[str]
+    _or: ClassVar[str]  # stands between the words of :query
+
+    def __init__(self, table: str, settings: str) -> None:
+        self._table = table
+        self._settings = settings
+
+    def create(self, connection: Connection) -> None:
+        """Make the index if it is missing, with the chunks of the table, in one transaction."""
+        if self._is_there(connection):  # looking first keeps a read-only database usable
+            return
+        connection.exec_driver_sql(self._sql(self._lock))
+        if self._is_there(connection):  # another process made it meanwhile
+            return
+        try:
+            for statement in self._creation:
+                connection.exec_driver_sql(self._sql(statement))
+        except DBAPIError as error:
+            reason = str(error.orig)
+            if "tokenize" in reason or "text search configuration" in reason:
+                raise ValueError(
+                    f"the database does not know {self._settings} ({reason}). SQLite knows "
+                    "'unicode61' and 'porter unicode61'; PostgreSQL lists its languages in "
+                    "pg_ts_config"
+                ) from error
+            raise
+
+    def drop(self, connection: Connection) -> None:
+        """Remove the index and its triggers, in one transaction."""
+        for statement in (self._lock, *self._removal):
+            connection.exec_driver_sql(self._sql(statement))
+
+    def search(
+        self, connection: Connection, query: str, k: int, condition: object
+    ) -> list[tuple[Document, float]]:
+        """Find the chunks of current versions that match a query and pass a filter.
+
+        Returns:
+            At most ``k`` chunks, with text and metadata as in the vector store, and their scores,
+            above 0, best first.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1; got {k!r}")
+        equal = check_filter(condition)
+        words = self._choose_words(connection, query)
+        parameters = {"query": self._or.join(words), "words": json.dumps(words)}
+        manifests: dict[str, Manifest | None] = {}
+        limit = k
+        while words:
+            statement = sa.text(self._sql(self._search))
+            matches = connection.execute(statement, {**parameters, "limit": limit}).all()
+            found = []
+            for key, record, score, manifest_record in matches:
+                document, version, _ = key.split("/")
+                if document not in manifests:
+                    manifests[document] = _manifest(document, manifest_record, equal)
+                manifest = manifests[document]
+                if manifest and manifest.current and manifest.current.name == version:
+                    chunk = _chunk(key, record, manifest, version)
+                    if _passes(chunk.metadata, equal):
+                        found.append((chunk, score))
+            if len(found) >= k or len(matches) < limit:
+                return found[:k]
+            limit *= 16  # old versions, or chunks that the filter excludes, took the places
+        return []
+
+    def _is_there(self, connection: Connection) -> bool:
+        """True if the index was made already; an error if that was with other settings."""
+        settings = connection.exec_driver_sql(self._sql(self._settings_query)).scalar()
+        if settings is not None and settings != self._settings:
+            raise ValueError(
+                f"the full-text index of table {self._table!r} was built with {settings}; this "
+                f"store says {self._settings}. Use the same, or call drop_lexical_index() on the "
+                "store once, and the index is built anew"
+            )
+        return settings is not None
+
+    def _choose_words(self, connection: Connection, query: str) -> dict[str, int]:
+        """The words of a query to search for, rarest first, and how many chunks have each."""
+        text = self._terms(UNENCODABLE.sub(" ", query[:_LONGEST_QUERY]))
+        rows = connection.execute(
+            sa.text(self._sql(self._count)), {"query": text, "most": _MOST_RANKED + 1}
+        )
+        words: dict[str, int] = {}
+        for count, term in sorted((count, term) for term, count in rows):
+            if words and count + sum(words.values()) > _MOST_RANKED:
+                break
+            if count:
+                words[term] = count
+        return words
+
+    def _terms(self, query: str) -> str:
+        """The query in the form that `_count` takes."""
+        return query
+
+    def _sql(self, statement: str) -> str:
+        return statement.format(table=self._table, settings=self._settings, words=_MOST_WORDS)
+
+
+def _manifest(document: str, record: str | None, condition: Mapping[str, Any]) -> Manifest | None:
+    """The manifest of a document; None if it is missing or a filter excludes all its chunks."""
+    if record is None:
+        return None
+    key = manifest_key(document)
+    manifest = Manifest.from_document(decode_document(record, key), key)
+    shared = {**simple_metadata(manifest.metadata), DOC_ID: manifest.doc_id}
+    return manifest if _passes({**condition, **shared}, condition) else None
+
+
+def _chunk(key: str, record: str, manifest: Manifest, version: str) -> Document:
+    """A chunk from its record, with text and metadata as in the vector store."""
+    chunk = decode_document(record, key)
+    own = metadata_changes(chunk, key)[0][1]
+    place = {name: chunk.metadata[name] for name in PLACE if name in chunk.metadata}
+    text = with_header(chunk.metadata.get(HEADER, ""), chunk.page_content)
+    return Document(text, metadata=chunk_metadata({**manifest.metadata, **own}, place, version))
+
+
+def _passes(metadata: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
+    """True if metadata has all values of a filter; True does not equal 1."""
+    return all(
+        name in metadata
+        and isinstance(metadata[name], bool) == isinstance(value, bool)
+        and bool(metadata[name] == value)
+        for name, value in condition.items()
+    )
+
+
+class SQLiteIndex(LexicalIndex):
+    """An FTS5 table, ranked by its BM25. The texts stand in the table of chunks only."""
+
+    _is_chunk = "key GLOB '?*/?*/[0-9]*' AND key NOT GLOB '*/*/*[^0-9]*'"
+    # SQLite's texts end at NUL, so it becomes a space; an escaped backslash before "u0000" is none.
+    _json = r"replace(replace(value, '\\', '\\ '), '\u0000', ' ')"
+    _add = (
+        'INSERT INTO "{table}_lexical"(rowid, text) '
+        'SELECT id, text FROM "{table}_lexical_texts" WHERE key = new.key;'
+    )
+    # As the index keeps no texts, it has to be told which words to remove.
+    _remove = (
+        'INSERT INTO "{table}_lexical"("{table}_lexical", rowid, text) '
+        """SELECT 'delete', id, text FROM "{table}_lexical_texts" WHERE key = old.key;"""
+    )
+    _creation = (
+        """CREATE VIRTUAL TABLE "{table}_lexical" USING fts5(text, content='', {settings})""",
+        # Row numbers of the chunks' own table may change, so the index numbers the keys itself.
+        'CREATE TABLE "{table}_lexical_keys" (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE)',
+        # The words of a chunk are those of its document's id, its header and its text. A record
+        # that is not JSON has none, and can be deleted.
+        f"""CREATE VIEW "{{table}}_lexical_texts" AS
+            SELECT id, key, CASE WHEN json_valid(value) THEN
+                coalesce(json_extract({_json}, '$.metadata.doc_id'), '') || ' ' ||
+                coalesce(json_extract({_json}, '$.metadata.header'), '') || ' ' ||
+                coalesce(json_extract({_json}, '$.page_content'), '') END AS text
+            FROM "{{table}}_lexical_keys" JOIN "{{table}}" USING (key)""",
+        f"""INSERT INTO "{{table}}_lexical_keys"(key)
+            SELECT key FROM "{{table}}" WHERE {_is_chunk}""",
+        """INSERT INTO "{table}_lexical"(rowid, text)
+            SELECT id, text FROM "{table}_lexical_texts" ORDER BY id""",
+        """INSERT INTO "{table}_lexical"("{table}_lexical") VALUES ('optimize')""",
+        f"""CREATE TRIGGER "{{table}}_lexical_insert" AFTER INSERT ON "{{table}}" BEGIN
+            INSERT INTO "{{table}}_lexical_keys"(key)
+            SELECT key FROM "{{table}}" WHERE key = new.key AND {_is_chunk}; {_add} END""",
+        f"""CREATE TRIGGER "{{table}}_lexical_update" BEFORE UPDATE ON "{{table}}" BEGIN
+            {_remove} END""",
+        f"""CREATE TRIGGER "{{table}}_lexical_updated" AFTER UPDATE ON "{{table}}" BEGIN
+            {_add} END""",
+        f"""CREATE TRIGGER "{{table}}_lexical_delete" BEFORE DELETE ON "{{table}}" BEGIN
+            {_remove} DELETE FROM "{{table}}_lexical_keys" WHERE key = old.key; END""",
+    )
+    _removal = (
+        'DROP TRIGGER IF EXISTS "{table}_lexical_insert"',
+        'DROP TRIGGER IF EXISTS "{table}_lexical_update"',
+        'DROP TRIGGER IF EXISTS "{table}_lexical_updated"',
+        'DROP TRIGGER IF EXISTS "{table}_lexical_delete"',
+        'DROP VIEW IF EXISTS "{table}_lexical_texts"',
+        'DROP TABLE IF EXISTS "{table}_lexical"',
+        'DROP TABLE IF EXISTS "{table}_lexical_keys"',
+    )
+    _settings_query = (
+        "SELECT rtrim(substr(sql, instr(sql, 'tokenize=')), ')') FROM sqlite_master "
+        "WHERE type = 'table' AND name = '{table}_lexical'"
+    )
+    _lock = "BEGIN IMMEDIATE"  # Python's driver begins none before CREATE
+    _count = """SELECT value, (SELECT count(*) FROM (
+            SELECT 1 FROM "{table}_lexical" WHERE "{table}_lexical" MATCH value LIMIT :most))
+        FROM json_each(:query)"""
+    _search = """SELECT chunk.key, chunk.value, score, manifest.value
+        FROM (SELECT rowid AS id, -rank AS score FROM "{table}_lexical"
+            WHERE "{table}_lexical" MATCH :query ORDER BY rank LIMIT :limit)
+        JOIN "{table}_lexical_keys" USING (id)
+        JOIN "{table}" AS chunk USING (key)
+        LEFT JOIN "{table}" AS manifest
+            ON manifest.key = 'manifest/' || substr(chunk.key, 1, instr(chunk.key, '/') - 1)
+        ORDER BY score DESC, id"""
+    _or = " OR "
+
+    def __init__(self, table: str, tokenizer: str) -> None:
+        literal = tokenizer.replace("'", "''")
+        super().__init__(table, f"tokenize='{literal}'")
+        self._trigrams = tokenizer.strip().lower().startswith("trigram")
+
+    @override
+    def _terms(self, query: str) -> str:
+        text = unicodedata.normalize("NFC", query).lower()
+        if self._trigrams:
+            words = [trigram or word for trigram, word in _TRIGRAM_OR_WORD.findall(text)]
+        else:
+            words = _WORD.findall(text)
+        # In quotes, a word is no operator.
+        return json.dumps([f'"{word}"' for word in dict.fromkeys(words)][:_MOST_WORDS])
+
+
+class PostgresIndex(LexicalIndex):
+    """A table of ``tsvector`` with a GIN index.
+
+    ``ts_rank`` ignores how rare a word is, so each is ranked by itself, weighted by its rarity.
+    """
+
+    _is_chunk = "~ '^[^/]+/[^/]+/[0-9]+$'"
+    _creation = (
+        """CREATE TABLE "{table}_lexical" (key varchar(512) COLLATE "C" PRIMARY KEY
+            REFERENCES "{table}" ON DELETE CASCADE, words tsvector NOT NULL)""",
+        """COMMENT ON TABLE "{table}_lexical" IS $${settings}$$""",
+        # The words of a chunk are those of its document's id, its header and its text. PostgreSQL
+        # takes neither NUL nor lone surrogates: they become spaces. "_" and the like in an id
+        # part its words. A tsvector holds 1 MB. A record that is not JSON has no words.
+        r"""CREATE FUNCTION "{table}_lexical_words"(language regconfig, value text)
+            RETURNS tsvector LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+            value := regexp_replace(value, '(\\\\)|\\u(0000|d[89a-f]..)', '\1 ', 'g');
+            RETURN to_tsvector(language,
+                coalesce(translate(value::json #>> '{{metadata,doc_id}}', '_-./\', '     '), '')
+                || ' ' || coalesce(value::json #>> '{{metadata,header}}', '')
+                || ' ' || coalesce(left(value::json ->> 'page_content', 200000), ''));
+            EXCEPTION WHEN data_exception THEN RETURN ''; END $$""",
+        """CREATE FUNCTION "{table}_lexical_update"() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO "{table}_lexical"
+            VALUES (NEW.key, "{table}_lexical_words"('{settings}', NEW.value))
+            ON CONFLICT (key) DO UPDATE SET words = excluded.words; RETURN NULL; END $$""",
+        f"""INSERT INTO "{{table}}_lexical" SELECT key, "{{table}}_lexical_words"('{{settings}}',
+            value) FROM "{{table}}" WHERE key {_is_chunk}""",
+        'CREATE INDEX "{table}_lexical_gin" ON "{table}_lexical" USING gin (words)',
+        'ANALYZE "{table}_lexical"',
+        f"""CREATE TRIGGER "{{table}}_lexical_update" AFTER INSERT OR UPDATE ON "{{table}}"
+            FOR EACH ROW WHEN (NEW.key {_is_chunk})
+            EXECUTE FUNCTION "{{table}}_lexical_update"()""",
+    )
+    _removal = (
+        'DROP TRIGGER IF EXISTS "{table}_lexical_update" ON "{table}"',
+        'DROP FUNCTION IF EXISTS "{table}_lexical_update", "{table}_lexical_words"',
+        'DROP TABLE IF EXISTS "{table}_lexical"',
+    )
+    _settings_query = """SELECT obj_description(to_regclass('"{table}_lexical"'), 'pg_class')"""
+    _lock = 'LOCK TABLE "{table}" IN SHARE ROW EXCLUSIVE MODE'
+    # In quotes, nothing in a word is an operator.
+    _count = r"""SELECT CAST(term AS text), (SELECT count(*) FROM (
+            SELECT 1 FROM "{table}_lexical" WHERE words @@ term LIMIT :most) AS chunks)
+        FROM (SELECT CAST('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || ''''
+                AS tsquery) AS term
+            FROM unnest(to_tsvector('{settings}', :query))
+            ORDER BY positions[1], lexeme LIMIT {words}) AS terms"""
+    # The weight of a word is the inverse document frequency of BM25. 1: divided by 1 + the
+    # logarithm of the text's length.
+    _search = """WITH weighted AS MATERIALIZED (
+            SELECT CAST(word.key AS tsquery) AS term, ln(1 + (greatest(
+                total - CAST(word.value AS float), 0) + 0.5) / (CAST(word.value AS float) + 0.5)
+            ) AS weight
+            FROM json_each_text(CAST(:words AS json)) AS word,
+                (SELECT count(*) AS total FROM "{table}_lexical") AS chunks)
+        SELECT chunk.key, chunk.value, score, manifest.value FROM (
+            SELECT key, (SELECT sum(weight * ts_rank(words, term, 1)) FROM weighted) AS score
+            FROM "{table}_lexical" WHERE words @@ CAST(:query AS tsquery)
+            ORDER BY score DESC, key LIMIT :limit) AS best
+        JOIN "{table}" AS chunk USING (key)
+        LEFT JOIN "{table}" AS manifest
+            ON manifest.key = 'manifest/' || split_part(chunk.key, '/', 1)
+        ORDER BY score DESC, chunk.key"""
+    _or = " | "
+
+    def __init__(self, table: str, language: str) -> None:
+        if not _CONFIGURATION.fullmatch(language):
+            raise ValueError(
+                "language must be the name of a text search configuration of PostgreSQL, such "
+                f"as 'simple' or 'english'; got {language!r}"
+            )
+        super().__init__(table, language)
+
+
+def lexical_index(backend: str, table: str, *, tokenizer: str, language: str) -> LexicalIndex:
+    """The full-text index of a table, for the kind of database."""
+    if backend == "sqlite":
+        return SQLiteIndex(table, tokenizer)
+    if backend == "postgresql":
+        return PostgresIndex(table, language)
+    raise ValueError(f"lexical=True works on SQLite and PostgreSQL; url names {backend!r}")

@@ -1,0 +1,230 @@
+"""Documents as JSON records, and a docstore that keeps them in any byte store.
+
+Values that JSON lacks are written as ``{"__rse__": [kind, value]}``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+import math
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import Any, cast, get_args, get_origin
+
+import numpy as np
+import orjson
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+
+from langchain_rse.errors import CorruptRecordError
+
+_TAG = "__rse__"
+# Types that JSON lacks: the kind, how a value is written and how it is read.
+_KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    dt.datetime: ("datetime", dt.datetime.isoformat, dt.datetime.fromisoformat),
+    dt.date: ("date", dt.date.isoformat, dt.date.fromisoformat),
+    dt.time: ("time", dt.time.isoformat, dt.time.fromisoformat),
+    decimal.Decimal: ("decimal", str, decimal.Decimal),
+    uuid.UUID: ("uuid", str, uuid.UUID),
+    bytes: ("bytes", bytes.hex, bytes.fromhex),
+}
+_READERS: dict[str, Callable[[Any], Any]] = {
+    **{kind: read for kind, _, read in _KINDS.values()},
+    "tuple": tuple,
+    "dict": dict,
+    "float": float,
+    "path": Path,
+}
+
+
+def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
+    """Write a value as JSON that reads back as it was, dates and tuples included.
+
+    Args:
+        value: The value.
+        place: Where the value stands, for the error message.
+
+    Raises:
+        TypeError: If the value, or one inside it, has no form in JSON.
+    """
+    plain = _to_json(value, place)
+    try:
+        return orjson.dumps(plain).decode()
+    except TypeError:
+        # orjson takes neither lone surrogates nor integers of more than 64 bits.
+        return json.dumps(plain, separators=(",", ":"))
+
+
+def encode_document(document: Document) -> str:
+    """Write a Document as JSON that `decode_document` reads back as it was.
+
+    Dates, times, tuples, Decimal, UUID, paths and bytes survive; numbers of numpy become Python's.
+
+    Raises:
+        TypeError: If the metadata has a value of another type; the message names its place.
+    """
+    fields: dict[str, Any] = {"page_content": document.page_content}
+    if document.metadata:
+        fields["metadata"] = document.metadata
+    if document.id is not None:
+        fields["id"] = document.id
+    return encode_json(fields, "document")
+
+
+def decode_document(text: str | bytes, key: str) -> Document:
+    """Read what `encode_document` wrote.
+
+    Raises:
+        CorruptRecordError: If it is something else; the message names the record's ``key``.
+    """
+    try:
+        # Not orjson: it reads integers of more than 64 bits as floats.
+        fields = json.loads(text, object_hook=_from_json)
+        return Document(
+            page_content=fields["page_content"],
+            metadata=fields.get("metadata", {}),
+            id=fields.get("id"),
+        )
+    except Exception as error:
+        raise CorruptRecordError(
+            f"the docstore's record {key!r} cannot be read ({error!r}); delete this key and add "
+            "its document again"
+        ) from error
+
+
+def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, PLR0911 - a return for each type
+    if isinstance(value, (np.number, np.bool_)):
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)  # the value of an enum, not its name
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {_TAG: ["float", str(float(value))]}
+    if isinstance(value, dict):
+        fields = {
+            _name(name, place): _to_json(item, f"{place}[{name!r}]") for name, item in value.items()
+        }
+        return {_TAG: ["dict", list(fields.items())]} if _TAG in fields else fields
+    if isinstance(value, list) or type(value) is tuple:
+        items = [_to_json(item, f"{place}[{index}]") for index, item in enumerate(value)]
+        return items if isinstance(value, list) else {_TAG: ["tuple", items]}
+    if isinstance(value, PurePath):
+        return {_TAG: ["path", str(value)]}
+    if type(value) not in _KINDS:
+        raise _unsupported(value, place)
+    kind, write, _ = _KINDS[type(value)]
+    return {_TAG: [kind, write(value)]}
+
+
+def _name(name: object, place: str) -> str:
+    if not isinstance(name, str):
+        raise _unsupported(name, f"the key {name!r} in {place}")
+    return str.__str__(name)
+
+
+def _unsupported(value: object, place: str) -> TypeError:
+    return TypeError(
+        f"{place} is of type {type(value).__name__} and cannot be kept in a docstore; "
+        "use strings, numbers, booleans, None, dates, times, Decimal, UUID, paths, bytes, or "
+        "lists, tuples and dicts (with string keys) of them"
+    )
+
+
+def _from_json(fields: dict[str, Any]) -> Any:  # noqa: ANN401
+    if fields.keys() == {_TAG}:
+        kind, value = fields[_TAG]
+        return _READERS[kind](value)
+    return fields
+
+
+class JSONDocStore(BaseStore[str, Document]):
+    """A docstore that keeps Documents in a byte store such as ``LocalFileStore`` or ``RedisStore``.
+
+    `langchain_rse.RSERetriever` wraps byte stores by itself; this is for direct use.
+
+    Args:
+        store: The byte store. It keeps UTF-8 JSON.
+    """
+
+    def __init__(self, store: BaseStore[str, bytes]) -> None:
+        self.store = store
+
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        """Get the Documents of the keys, None for keys that are missing."""
+        return _decoded(keys, self.store.mget(keys))
+
+    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
+        """Like `mget`, async."""
+        return _decoded(keys, await self.store.amget(keys))
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        """Write Documents, in place of those with the same keys."""
+        self.store.mset(_encoded(key_value_pairs))
+
+    async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        """Like `mset`, async."""
+        await self.store.amset(_encoded(key_value_pairs))
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        """Delete the keys; missing ones are passed over."""
+        self.store.mdelete(keys)
+
+    async def amdelete(self, keys: Sequence[str]) -> None:
+        """Like `mdelete`, async."""
+        await self.store.amdelete(keys)
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        """Yield the keys that begin with the prefix."""
+        # Some stores take a prefix for a folder, so they are asked for all keys.
+        return (key for key in self.store.yield_keys() if key.startswith(prefix or ""))
+
+    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
+        """Like `yield_keys`, async."""
+        async for key in self.store.ayield_keys():
+            if key.startswith(prefix or ""):
+                yield key
+
+
+def _encoded(pairs: Sequence[tuple[str, Document]]) -> list[tuple[str, bytes]]:
+    return [(key, encode_document(document).encode()) for key, document in pairs]
+
+
+def _decoded(keys: Sequence[str], values: Sequence[bytes | None]) -> list[Document | None]:
+    return [
+        None if value is None else decode_document(value, key)
+        for key, value in zip(keys, values, strict=True)
+    ]
+
+
+def as_docstore(
+    store: BaseStore[str, Document] | BaseStore[str, bytes],
+) -> BaseStore[str, Document]:
+    """Return a store of Documents; a byte store is wrapped in a `JSONDocStore`.
+
+    Raises:
+        TypeError: If it is no LangChain ``BaseStore``.
+    """
+    if not isinstance(store, BaseStore):
+        raise TypeError(
+            "docstore must be a LangChain BaseStore, for example "
+            f"SQLDocStore('sqlite:///chunks.db'); got {type(store).__name__}"
+        )
+    if _keeps_bytes(type(store)):
+        return JSONDocStore(cast("BaseStore[str, bytes]", store))
+    return cast("BaseStore[str, Document]", store)
+
+
+def _keeps_bytes(cls: type) -> bool:
+    """True if a class of stores says so, as ``BaseStore[str, bytes]`` does."""
+    return any(
+        # ``InMemoryBaseStore[bytes]`` names the type of its values only.
+        issubclass(get_origin(base) or object, BaseStore) and get_args(base)[-1] is bytes
+        for ancestor in cls.__mro__
+        for base in vars(ancestor).get("__orig_bases__", ())
+    )

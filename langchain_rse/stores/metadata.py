@@ -1,0 +1,74 @@
+"""What a segment carries of metadata that changes along its document, such as page numbers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+from pydantic import NonNegativeInt, TypeAdapter, ValidationError
+
+from langchain_rse.errors import CorruptRecordError
+from langchain_rse.stores.json import encode_json
+from langchain_rse.stores.records import PLACES, Rule
+
+DEFAULT_RULES: Mapping[str, Rule] = {"page": "range", "page_label": "range"}
+"""Fields with a rule that nobody has to give: also where a document has a single page."""
+
+_PLACES = TypeAdapter(list[tuple[NonNegativeInt, dict[str, Any]]])
+
+
+def segment_metadata(
+    shared: Mapping[str, Any], rules: Mapping[str, Rule], places: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The metadata of a segment, of what its document and its chunks have.
+
+    Fields with a rule follow it whether or not they change along this document; others follow
+    ``"range"`` where they change.
+
+    Args:
+        shared: What holds for the whole document.
+        rules: The document's rules, besides `DEFAULT_RULES`.
+        places: What else holds along the segment, in the order of its text.
+    """
+    all_rules = {**DEFAULT_RULES, **rules}
+    ruled = {name: value for name, value in shared.items() if name in all_rules}
+    found = {name: value for name, value in shared.items() if name not in all_rules}
+    everywhere = [{**ruled, **place} for place in places] or [ruled]
+    first, last = everywhere[0], everywhere[-1]
+    for name in dict.fromkeys(itertools.chain.from_iterable(everywhere)):
+        rule = all_rules.get(name, "range")
+        if rule == "all":
+            values = [place[name] for place in everywhere if name in place]
+            # By their JSON: arrays and the like cannot be compared.
+            found[name] = list({encode_json(value, name): value for value in values}.values())
+        elif rule == "range":
+            found |= {f"{name}_start": first[name]} if name in first else {}
+            found |= {f"{name}_end": last[name]} if name in last else {}
+        else:
+            place = last if rule == "last" else first
+            found |= {name: place[name]} if name in place else {}
+    return found
+
+
+def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str, Any]]]:
+    """Metadata that changes along a chunk: pairs of a character of it and what holds from there.
+
+    The first pair is for character 0, with nothing if all metadata holds for the whole document.
+
+    Args:
+        record: The chunk's record.
+        key: Its key, for errors.
+
+    Raises:
+        CorruptRecordError: If the record has something else in its place.
+    """
+    places = record.metadata.get(PLACES, [(0, {})])
+    try:
+        return list(_PLACES.validate_python(places))
+    except ValidationError as error:
+        raise CorruptRecordError(
+            f"the docstore's chunk {key!r} has {PLACES}={places!r} in its metadata, which should "
+            "be pairs of a number and a dict. Delete the document and add it again"
+        ) from error

@@ -1,0 +1,386 @@
+"""Names and records that the two stores share: metadata keys, store keys, manifests, chunks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from langchain_core.documents import Document
+from pydantic import Field, TypeAdapter, ValidationError
+
+from langchain_rse.errors import CorruptRecordError
+
+# Metadata of chunks and segments.
+DOC_ID = "doc_id"  # the document
+CHUNK_INDEX = "chunk_index"  # the chunk's number in the document, from 0
+START_INDEX = "start_index"  # the first character in the document's text
+END_INDEX = "end_index"  # the character after the last one
+PLACE = (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX)
+# Of chunks in the vector store.
+CHUNK_ID = "chunk_id"  # the id there, for pipelines that lose ids
+VERSION = "rse_version"  # the version of the document
+# Of chunks' records in the docstore.
+PLACES = "places"  # `Chunk.metadata`, if there is any
+HEADER = "header"  # what was embedded in front, if anything
+# Of segments: the value. Of reranked documents: the reranker's score.
+RELEVANCE_SCORE = "relevance_score"
+# Of filtered documents.
+IS_RELEVANT = "is_relevant"  # True if the model judged so, None if it is not judged
+RELEVANCE_EXPLANATION = "relevance_explanation"  # why, by the model; None if it is not judged
+RELEVANCE_FAILURE = "relevance_failure"  # why it is not judged
+
+SPANS_PER_PAGE = 512
+"""Chunks whose spans stand in one record; also adopted vectors whose ids do."""
+
+Rule = Literal["range", "first", "last", "all", "same", "drop"]
+"""What a segment carries of a field that changes along a document, see `RSEIndexer`."""
+
+UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
+"""Characters that some database or model cannot take: NUL and lone surrogates."""
+
+# The form of the records. A docstore with another number has to be written anew.
+_FORMAT = 3
+
+_Count = Annotated[int, Field(ge=0, strict=True)]
+
+_VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
+
+
+# Keys
+
+
+def digest(*parts: str) -> str:
+    """A digest of strings: 32 hexadecimal digits, which every store accepts as a key."""
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        state.update(b"%d:" % len(encoded))  # ("ab", "c") is not ("a", "bc")
+        state.update(encoded)
+    return state.hexdigest()
+
+
+def document_key(doc_id: str) -> str:
+    """The part of a document's keys in the docstore that stands for the document."""
+    return digest(doc_id)
+
+
+def manifest_key(key: str) -> str:
+    """The docstore key of a document's manifest; ``key`` is its `document_key`."""
+    return f"manifest/{key}"
+
+
+def chunk_key(key: str, version: str, index: int) -> str:
+    """The docstore key of a chunk."""
+    return f"{key}/{version}/{index}"
+
+
+def spans_key(key: str, version: str, page: int) -> str:
+    """The docstore key of a page of spans."""
+    return f"{key}/{version}/spans/{page}"
+
+
+def vectors_key(key: str, version: str, page: int) -> str:
+    """The docstore key of a page of the ids of adopted vectors."""
+    return f"{key}/{version}/vectors/{page}"
+
+
+def adopted_key(vector: str) -> str:
+    """The docstore key of the record on an adopted vector; ``vector`` is its id."""
+    return f"adopted/{digest(vector)}"
+
+
+def answers_key(key: str) -> str:
+    """The docstore key of a language model's answers about a document."""
+    return f"answers/{key}"
+
+
+def vector_id(key: str, version: str, index: int) -> str:
+    """The id of a chunk in the vector store: a UUID, the one form that all of them accept."""
+    return str(uuid.uuid5(_VECTOR_NAMESPACE, chunk_key(key, version, index)))
+
+
+def vector_of(document: Document) -> str | None:
+    """The id of a chunk in the vector store, as it comes from there; None if it has none."""
+    # Searches in Qdrant and Milvus give it as metadata.
+    for vector in (document.id, document.metadata.get("_id"), document.metadata.get("pk")):
+        if vector is not None:
+            return str(vector)
+    return None
+
+
+# Text and metadata
+
+
+def encodable(text: str) -> str:
+    """The text with U+FFFD for characters that databases or models cannot take (`UNENCODABLE`)."""
+    return UNENCODABLE.sub("\ufffd", text)
+
+
+def with_header(header: str, text: str) -> str:
+    """A text with its header in front, and an empty line between; the text alone without one."""
+    return f"{header}\n\n{text}" if header else text
+
+
+def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
+    """The values that every vector store takes: encodable strings, numbers and booleans."""
+    simple: dict[str, str | int | float | bool] = {}
+    for name, value in metadata.items():
+        plain = value.item() if isinstance(value, np.generic) else value
+        if isinstance(plain, (str, os.PathLike)):
+            simple[name] = encodable(os.fspath(plain))
+        elif isinstance(plain, (int, float)):
+            simple[name] = plain
+    return simple
+
+
+def chunk_metadata(
+    metadata: Mapping[str, Any], place: Mapping[str, Any], version: str
+) -> dict[str, Any]:
+    """The metadata of a chunk as it stands in the vector store.
+
+    Args:
+        metadata: What holds where the chunk begins.
+        place: Its metadata by the names in `PLACE`; a damaged record may lack some of them.
+        version: Name of its version.
+    """
+    found = {**simple_metadata(metadata), **place, VERSION: version}
+    if DOC_ID in place and CHUNK_INDEX in place:
+        found[CHUNK_ID] = vector_id(document_key(place[DOC_ID]), version, place[CHUNK_INDEX])
+    return found
+
+
+def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
+    """What a relevance filter left in the metadata of a document; empty if none judged it."""
+    names = (IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE)
+    found = {name: metadata[name] for name in names if name in metadata}
+    plain = all(value is None or isinstance(value, (bool, str)) for value in found.values())
+    return found if plain and found.keys() >= {*names[:2]} else {}
+
+
+# Manifests
+
+
+class Version(NamedTuple):
+    """A version of a document.
+
+    Attributes:
+        name: Digest of the text and of everything that shapes its chunks.
+        chunks: Number of chunks.
+        adopted: Number of vectors that other code had added; 0 if `RSEIndexer` added one for each
+            chunk.
+    """
+
+    name: str
+    chunks: _Count
+    adopted: _Count = 0
+
+    @property
+    def pages(self) -> int:
+        """Number of pages of spans."""
+        return _pages(self.chunks)
+
+    def docstore_keys(self, key: str) -> Iterator[str]:
+        """All keys of this version in the docstore, but those of adopted vectors."""
+        yield from (chunk_key(key, self.name, index) for index in range(self.chunks))
+        yield from (spans_key(key, self.name, page) for page in range(self.pages))
+        yield from self.vectors_keys(key)
+
+    def vectors_keys(self, key: str) -> Iterator[str]:
+        """The keys of the pages of ids of adopted vectors."""
+        return (vectors_key(key, self.name, page) for page in range(_pages(self.adopted)))
+
+    def vector_ids(self, key: str) -> Iterator[str]:
+        """The ids of this version in the vector store, but those of adopted vectors."""
+        count = 0 if self.adopted else self.chunks
+        return (vector_id(key, self.name, index) for index in range(count))
+
+
+def _pages(items: int) -> int:
+    return -(-items // SPANS_PER_PAGE)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A document's entry in the docstore.
+
+    Attributes:
+        doc_id: The document's id.
+        current: The version that queries see; None while the first one is being written or the
+            document is being deleted.
+        unfinished: Versions that are being written or removed, of which any part may be stored.
+        length: Characters of the current version's text.
+        metadata: What holds for the whole document.
+        rules: What segments carry of some fields; the others follow the default rules.
+        header: What may stand above its segments; empty for nothing.
+    """
+
+    doc_id: str
+    current: Version | None = None
+    unfinished: Sequence[Version] = ()
+    length: _Count = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    header: str = ""
+
+    @property
+    def key(self) -> str:
+        """The document's key in the docstore."""
+        return document_key(self.doc_id)
+
+    @property
+    def versions(self) -> list[Version]:
+        """All versions of which anything may be in the stores."""
+        return [*([self.current] if self.current else []), *self.unfinished]
+
+    def to_document(self) -> Document:
+        """The record of this manifest."""
+        fields = {
+            **vars(self),
+            "current": self.current and list(self.current),
+            "unfinished": [list(version) for version in self.unfinished],
+            "format": _FORMAT,
+        }
+        return Document(page_content="", metadata=fields)
+
+    @classmethod
+    def from_document(cls, record: Document, key: str) -> Manifest:
+        """Read a manifest's record.
+
+        Raises:
+            CorruptRecordError: If the record is not one of a manifest, or was written by another
+                version of this package.
+        """
+        fields = record.metadata
+        if "doc_id" in fields and fields.get("format") != _FORMAT:
+            raise CorruptRecordError(
+                f"the docstore's record {key!r} was written by another version of langchain-rse; "
+                "index the documents again, into a new docstore and a new collection"
+            )
+        try:
+            return _MANIFESTS.validate_python(fields)
+        except ValidationError as error:
+            raise CorruptRecordError(
+                f"the docstore's record {key!r} is not a manifest ({error}); delete this key "
+                "and add the document again"
+            ) from error
+
+
+_MANIFESTS = TypeAdapter(Manifest)
+
+
+# Documents
+
+
+class Chunk(NamedTuple):
+    """A chunk as it is written.
+
+    Attributes:
+        start: Its first character in the document's text.
+        end: The character after its last one.
+        text: Its text; empty for a gap.
+        embedded_text: What is embedded for it, without the header.
+        metadata: What does not hold for the whole document: pairs of a character of the chunk
+            and the metadata from there on. The first pair is for character 0, with the metadata of
+            the first character that is not white space. Empty if there is none.
+        header: What is embedded in front of it, with an empty line between.
+    """
+
+    start: int
+    end: int
+    text: str
+    embedded_text: str
+    metadata: Sequence[tuple[int, Mapping[str, Any]]] = ()
+    header: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentVersion:
+    """A document, ready to be written; `Manifest` has the fields that are not named here.
+
+    Attributes:
+        version: This version.
+        chunks: Its chunks, in the order of the text; they tile it.
+        gaps: Numbers of chunks whose text nobody has (in adopted documents).
+        adopted: For an adopted document: the id of each vector that is in the store, and the
+            number of the chunk it stands for, None if it stands for nothing.
+    """
+
+    doc_id: str
+    version: Version
+    length: int
+    metadata: Mapping[str, Any]
+    chunks: Sequence[Chunk]
+    gaps: frozenset[int] = frozenset()
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    header: str = ""
+    adopted: Sequence[tuple[str, int | None]] = ()
+
+    @property
+    def key(self) -> str:
+        """The document's key in the docstore."""
+        return document_key(self.doc_id)
+
+
+def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
+    """The records of a document in the docstore, but its manifest, by their keys.
+
+    The ids of adopted vectors come first: they say what to remove if the rest is not written.
+    """
+    key, name, chunks = document.key, document.version.name, document.chunks
+    vectors = [vector for vector, _ in document.adopted]
+    for page, place in enumerate(document.version.vectors_keys(key)):
+        yield place, _record(ids=vectors[page * SPANS_PER_PAGE :][:SPANS_PER_PAGE])
+    for index, chunk in enumerate(chunks):
+        if index not in document.gaps:
+            metadata = _place(document.doc_id, index, chunk)
+            if chunk.metadata:
+                metadata[PLACES] = [[offset, dict(here)] for offset, here in chunk.metadata]
+            if chunk.header:
+                metadata[HEADER] = chunk.header
+            yield chunk_key(key, name, index), Document(page_content=chunk.text, metadata=metadata)
+    for page in range(document.version.pages):
+        first = page * SPANS_PER_PAGE
+        some = chunks[first : first + SPANS_PER_PAGE]
+        spans: dict[str, Any] = {"cuts": [*(chunk.start for chunk in some), some[-1].end]}
+        if gaps := [number for number in range(len(some)) if first + number in document.gaps]:
+            spans["gaps"] = gaps
+        yield spans_key(key, name, page), _record(**spans)
+    for vector, number in document.adopted:
+        yield adopted_record(vector, document.doc_id, name, number)
+
+
+def adopted_record(
+    vector: str, doc_id: str = "", version: str = "", index: int | None = None
+) -> tuple[str, Document]:
+    """The record of the chunk that an adopted vector stands for, if it does, with its key."""
+    metadata: dict[str, Any] = {DOC_ID: None}
+    if index is not None:
+        metadata = {DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index}
+    return adopted_key(vector), _record(**metadata)
+
+
+def _record(**metadata: Any) -> Document:  # noqa: ANN401 - any metadata
+    return Document(page_content="", metadata=metadata)
+
+
+def chunk_vectors(document: DocumentVersion) -> Iterator[Document]:
+    """What the vector store gets of a document: nothing if it is adopted."""
+    for index, chunk in enumerate(() if document.adopted else document.chunks):
+        here = chunk.metadata[0][1] if chunk.metadata else {}
+        metadata = chunk_metadata(
+            {**document.metadata, **here},
+            _place(document.doc_id, index, chunk),
+            document.version.name,
+        )
+        text = encodable(with_header(chunk.header, chunk.embedded_text))
+        yield Document(page_content=text, metadata=metadata, id=metadata[CHUNK_ID])
+
+
+def _place(doc_id: str, index: int, chunk: Chunk) -> dict[str, Any]:
+    return {DOC_ID: doc_id, CHUNK_INDEX: index, START_INDEX: chunk.start, END_INDEX: chunk.end}

@@ -1,0 +1,241 @@
+"""What README and docs show works: examples run, commands exist, links lead somewhere."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import shlex
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import cohere
+import pytest
+import tiktoken
+import typer
+from chromadb.api.shared_system_client import SharedSystemClient
+from fpdf import FPDF
+from langchain_chroma import Chroma
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from typer.testing import CliRunner
+
+from langchain_rse.cli.app import app
+from langchain_rse.embeddings import WordLlamaEmbeddings
+from langchain_rse.evaluation import load_questions
+from tests.integration_tests.chat_server import Answer, Request, chat_server
+from tests.integration_tests.rerank_server import rerank_server
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+WITH_LINKS = [*PAGES, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md"))]
+
+# Examples leave it to the end of the program to close connections.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+REPORT = (
+    "Example Inc. makes pumps and seals. ",
+    "Lower prices of steel drove the change in gross margin of two points. ",
+    "Item 7A excludes the products of the discontinued seal business. ",
+)
+
+
+class Block(NamedTuple):
+    """A fenced block of code in a page."""
+
+    page: Path
+    line: int
+    """The number of its first line, from 1."""
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT).as_posix()}:{self.line}"
+
+
+def blocks_of(page: Path) -> list[Block]:
+    blocks = []
+    fence = None
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.lstrip().startswith("```"):
+            if fence is not None:
+                blocks[-1] = blocks[-1]._replace(text=f"{blocks[-1].text}{line}\n")
+        elif fence is None:
+            fence = line
+            blocks.append(Block(page, number + 1, line.strip("` "), ""))
+        else:
+            assert line.strip() == "```", f"{page}:{number}: a block inside of a block"
+            fence = None
+    assert fence is None, f"{page}: the last block has no end"
+    return blocks
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
+
+def in_language(*languages: str) -> list[Block]:
+    return [block for block in BLOCKS if block.language in languages]
+
+
+def commands_of(block: Block) -> list[list[str]]:
+    lines = block.text.splitlines()
+    return [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ ")]
+
+
+COMMANDS = [(block, words) for block in in_language("console") for words in commands_of(block)]
+
+
+def respond(request: Request) -> Answer:
+    """What a model might say to a relevance filter and to headers."""
+    if chunks := request.chunks:
+        judgments = [{"explanation": "It is about margins.", "is_relevant": True} for _ in chunks]
+        return Answer(json.dumps({"judgments": judgments}))
+    if "response_format" in request.body:
+        return Answer(json.dumps({"sections": [{"title": "Business", "first_line": 0}]}))
+    return Answer("Annual report of Example Inc. for 2018")
+
+
+def write_report(path: Path) -> None:
+    pdf = FPDF()
+    pdf.set_font("Helvetica", size=12)
+    for number, sentence in enumerate(REPORT * 4, 1):
+        pdf.add_page()
+        pdf.multi_cell(0, text=f"Page {number}. {sentence * (1_500 // len(sentence))}")
+    pdf.output(str(path))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working directory with the files that examples name."""
+    monkeypatch.chdir(tmp_path)
+    write_report(tmp_path / "10k.pdf")
+    evidence = {"doc_id": "10k.pdf", "start": 1000, "end": 1100}
+    asked = [
+        {"question": question, "evidence": [evidence]}
+        for question in ("What drove gross margin?", "Which prices fell in 2018?")
+    ]
+    lines = "".join(f"{json.dumps(question)}\n" for question in asked)
+    (tmp_path / "questions.jsonl").write_text(lines, encoding="utf-8")
+    cues = [
+        {"start": 4.0 * number, "end": 4.0 * number + 3.5, "text": f" The harbor, part {number}."}
+        for number in range(20)
+    ]
+    (tmp_path / "talk.json").write_text(json.dumps({"segments": cues}), encoding="utf-8")
+    yield tmp_path
+    gc.collect()
+    # Chroma keeps what was opened, by relative paths.
+    SharedSystemClient.clear_system_cache()
+
+
+@pytest.fixture
+def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Servers on loopback for the services that examples use; tiktoken downloads nothing."""
+    by_bytes = tiktoken.Encoding(
+        "by bytes",
+        pat_str=r"\s*\S+|\s+",
+        mergeable_ranks={bytes([byte]): byte for byte in range(256)},
+        special_tokens={},
+    )
+    monkeypatch.setattr(tiktoken, "get_encoding", {"cl100k_base": by_bytes}.__getitem__)
+    with chat_server(respond) as chat, rerank_server() as rerank:
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+        monkeypatch.setenv("OPENAI_BASE_URL", chat.url)
+        monkeypatch.delenv("OPENAI_API_BASE", raising=False)
+        monkeypatch.setenv("COHERE_API_KEY", "a-key")
+        client = cohere.ClientV2
+        monkeypatch.setattr(cohere, "ClientV2", lambda key, **_: client(key, base_url=rerank.url))
+        yield
+
+
+def test_there_are_examples() -> None:
+    assert PAGES[0] in {block.page for block in in_language("python")}
+    assert len(in_language("python")) >= 12
+    assert {block.language for block in BLOCKS} <= {"python", "console", "json", "text"}
+
+
+@pytest.mark.usefixtures("folder", "services")
+@pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
+@pytest.mark.parametrize("block", in_language("python"), ids=str)
+def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = "\n" * (block.line - 1) + block.text  # so that errors name the page's line
+    exec(compile(lines, str(block.page), "exec"), {"__name__": "__main__"})  # noqa: S102
+    assert bool(capsys.readouterr().out.strip()) == ("print(" in block.text)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("block", in_language("json"), ids=str)
+def test_a_file_of_questions_can_be_loaded(block: Block) -> None:
+    Path("shown.jsonl").write_text(block.text, encoding="utf-8")
+    assert load_questions("shown.jsonl")
+
+
+def write_files_of_commands(folder: Path) -> None:
+    """What the command line is shown to use: files, and a store that other code has filled."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the package is being sunset
+        from langchain_community.document_loaders import PyPDFLoader
+
+    (folder / "reports").mkdir()
+    write_report(folder / "reports" / "10k.pdf")
+    (folder / "notes.md").write_text("# Notes\n\nMargins rose.", encoding="utf-8")
+    store = Chroma(
+        embedding_function=WordLlamaEmbeddings(), persist_directory=str(folder / "chroma_db")
+    )
+    splitter = RecursiveCharacterTextSplitter(
+        chunk_size=300, chunk_overlap=60, add_start_index=True
+    )
+    store.add_documents(splitter.split_documents(PyPDFLoader("10k.pdf").load()))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "block", [b for b in in_language("console") if "$ langchain-rse " in b.text], ids=str
+)
+def test_commands_run(block: Block, folder: Path) -> None:
+    write_files_of_commands(folder)
+    runner = CliRunner()
+    result = runner.invoke(app, ["index", "reports", "--kb", "kb"])
+    assert result.exit_code == 0, result.output
+    for words in commands_of(block):
+        program, name, *arguments = words
+        assert program == "langchain-rse"
+        command = typer.main.get_group(app).commands[name]
+        # Raises if there is no such option.
+        command.make_context(name, list(arguments))
+        if not any("://" in argument for argument in arguments):
+            result = runner.invoke(app, [name, *arguments])
+            assert result.exit_code == 0, f"{words}: {result.output}"
+
+
+def test_what_is_shown_to_install_and_make_is_there() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for block, (program, *words) in COMMANDS:
+        if program == "make":
+            assert re.search(rf"^{words[0]}:", makefile, re.MULTILINE), str(block)
+        for extra in re.findall(r"langchain-rse\[(\w+)\]", " ".join(words)):
+            assert re.search(rf"^{extra} = \[", project, re.MULTILINE), f"{block}: {extra}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that GitHub gives to a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in words}
+
+
+@pytest.mark.parametrize("page", WITH_LINKS, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"(?ms)^\s*```.*?^\s*```$", "", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        linked = (page.parent / name).resolve() if name else page
+        assert linked.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors_of(linked), f"{page.name}: {target}"

@@ -1,0 +1,782 @@
+"""Indexes that other means have built: what is made of them, and what is refused."""
+
+import itertools
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.stores import InMemoryByteStore, InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTextSplitter
+
+from langchain_rse import (
+    Adoption,
+    AdoptionError,
+    CandidateError,
+    ExistingIndex,
+    RSEIndexer,
+    RSERetriever,
+    SQLDocStore,
+)
+from langchain_rse.stores.records import document_key, manifest_key
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+BY_START = ExistingIndex(doc_id_key="source", start_index_key="start_index")
+BY_INDEX = ExistingIndex(doc_id_key="source", chunk_index_key="number")
+
+
+class Index:
+    """A vector store that plain LangChain code has filled, and a docstore for it."""
+
+    def __init__(self, chunks: Iterable[Document] = ()) -> None:
+        self.vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+        self.docstore: Any = InMemoryStore()
+        self.add(chunks)
+
+    def add(self, chunks: Iterable[Document]) -> list[str]:
+        return self.vectorstore.add_documents(list(chunks))
+
+    @property
+    def indexer(self) -> RSEIndexer:
+        return RSEIndexer(self.vectorstore, self.docstore)
+
+    def adopt(self, way: Way, index: ExistingIndex, **kwargs: Any) -> Adoption:
+        indexer = self.indexer
+        return way.call(indexer.adopt, indexer.aadopt, index, **kwargs)
+
+    def retriever(self, **fields: Any) -> RSERetriever:
+        return RSERetriever(
+            vectorstore=self.vectorstore,
+            docstore=self.docstore,
+            **{"config": fakes.EVERYTHING, "max_context_length": None, **fields},
+        )
+
+    def segments(self, way: Way, query: str = "text", **fields: Any) -> list[Document]:
+        found: list[Document] = way.invoke(self.retriever(**fields), query)
+        return found
+
+    def texts(self, way: Way, **fields: Any) -> list[str]:
+        return [segment.page_content for segment in self.segments(way, **fields)]
+
+
+class Unknown(VectorStore):
+    """A vector store that nobody has heard of."""
+
+    def __init__(self, store: InMemoryVectorStore) -> None:
+        self.store = store
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        return self.store.similarity_search(query, k, **kwargs)
+
+    @classmethod
+    def from_texts(cls, texts: Any, embedding: Any, *args: Any, **kwargs: Any) -> "Unknown":
+        return cls(InMemoryVectorStore.from_texts(texts, embedding, *args, **kwargs))
+
+
+def chunk(text: str, source: object = "a", /, **metadata: Any) -> Document:
+    return Document(text, metadata={"source": source, **metadata})
+
+
+def numbered(*texts: str, source: str = "a") -> list[Document]:
+    return [chunk(text, source, number=number) for number, text in enumerate(texts)]
+
+
+def at(start: int, text: str, /, **metadata: Any) -> Document:
+    return chunk(text, start_index=start, **metadata)
+
+
+TEXT = "\n\n".join(
+    f"Paragraph {number} of the text, {number * 7919} words." for number in range(40)
+)
+
+
+def split(**kwargs: Any) -> list[Document]:
+    splitter = RecursiveCharacterTextSplitter(chunk_size=120, **kwargs)
+    return splitter.split_documents([Document(TEXT, metadata={"source": "a"})])
+
+
+# What comes back
+
+
+@pytest.mark.parametrize("overlap", [0, 60])
+def test_the_text_comes_back_by_start_index(way: Way, overlap: int) -> None:
+    index = Index(split(chunk_overlap=overlap, add_start_index=True))
+    report = index.adopt(way, BY_START)
+    (segment,) = index.segments(way)
+    assert segment.page_content == TEXT
+    assert (segment.metadata["start_index"], segment.metadata["end_index"]) == (0, len(TEXT))
+    assert not report.gaps
+
+
+@pytest.mark.parametrize("overlap", [0, 60])
+def test_the_text_comes_back_in_the_order_of_the_store(way: Way, overlap: int) -> None:
+    index = Index(split(chunk_overlap=overlap))
+    index.adopt(way, ExistingIndex(doc_id_key="source", in_store_order=True, separator="\n\n"))
+    assert index.texts(way) == [TEXT]
+
+
+def test_the_text_comes_back_by_index_in_any_order(way: Way) -> None:
+    chunks = split(chunk_overlap=60)
+    for number, document in enumerate(chunks):
+        document.metadata["number"] = number + 100
+    index = Index(reversed(chunks))
+    report = index.adopt(
+        way, ExistingIndex(doc_id_key="source", chunk_index_key="number", separator="\n\n")
+    )
+    assert index.texts(way) == [TEXT]
+    assert report.chunks == report.vectors == len(chunks)
+
+
+def test_pages_come_in_their_order_and_segments_say_which(way: Way) -> None:
+    pages = ["The first page.\n\nIts end", "The second page", "The third page.\n\nThe end."]
+    splitter = CharacterTextSplitter("\n\n", chunk_size=16, chunk_overlap=0, add_start_index=True)
+    documents = [
+        Document(page, metadata={"source": "a", "page": number, "title": "Book"})
+        for number, page in enumerate(pages)
+    ]
+    chunks = splitter.split_documents(documents)
+    index = Index(reversed(chunks))
+    index.adopt(
+        way, ExistingIndex(doc_id_key="source", start_index_key="start_index", page_key="page")
+    )
+    (segment,) = index.segments(way)
+    assert segment.page_content == "\n\n".join(pages)
+    metadata = segment.metadata
+    assert (metadata["page_start"], metadata["page_end"]) == (0, 2)
+    assert metadata["doc_id"] == metadata["source"] == "a"
+    assert metadata["title"] == "Book"
+
+
+def test_chunks_of_a_page_stand_in_the_order_of_the_store(way: Way) -> None:
+    index = Index([chunk("c", page=2), chunk("a", page=1), chunk("b", page=1)])
+    with pytest.raises(AdoptionError, match=r"page 1, .*in_store_order=True"):
+        index.adopt(way, ExistingIndex(doc_id_key="source", page_key="page"))
+    index.adopt(way, ExistingIndex(doc_id_key="source", page_key="page", in_store_order=True))
+    assert index.texts(way) == ["a\nb\n\nc"]
+
+
+def test_nothing_is_put_between_chunks_that_were_not_stripped(way: Way) -> None:
+    index = Index(numbered("It is all", " in one ", "piece"))
+    index.adopt(way, BY_INDEX)
+    assert index.texts(way) == ["It is all in one piece"]
+
+
+def test_white_space_at_some_chunks_is_not_doubled(way: Way) -> None:
+    # One chunk in twenty was not stripped: the others were.
+    texts = [f"Sentence {number}." for number in range(20)]
+    texts[5] += "\n\n"
+    index = Index(numbered(*texts))
+    index.adopt(way, BY_INDEX)
+    (found,) = index.texts(way)
+    assert found == "\n".join(texts[:5]) + "\n" + texts[5] + "\n".join(texts[6:])
+
+
+def test_nothing_is_embedded_and_the_vector_store_is_not_written_to(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    embeddings = index.vectorstore.embeddings
+    assert isinstance(embeddings, fakes.BagOfWords)
+    before = dict(index.vectorstore.store), list(embeddings.batches)
+    index.adopt(way, BY_INDEX)
+    assert (index.vectorstore.store, embeddings.batches) == before
+
+
+def test_from_existing_gives_a_retriever(way: Way) -> None:
+    index = Index([chunk("one\n", start_index=0), chunk("two", start_index=4)])
+
+    def build(make: Callable[..., Any], amake: Callable[..., Any]) -> RSERetriever:
+        retriever: RSERetriever = way.call(
+            make,
+            amake,
+            index.vectorstore,
+            InMemoryByteStore(),
+            BY_START,
+            config=fakes.EVERYTHING,
+            k=1,
+        )
+        return retriever
+
+    retriever = build(RSERetriever.from_existing_index, RSERetriever.afrom_existing_index)
+    assert retriever.k == 1
+    assert [s.page_content for s in way.invoke(retriever, "one")] == ["one\ntwo"]
+
+
+def test_misspelt_arguments_of_from_existing_are_errors(way: Way) -> None:
+    index = Index(numbered("one"))
+    with pytest.raises(ValueError, match="fetchk"):
+        way.call(
+            RSERetriever.from_existing_index,
+            RSERetriever.afrom_existing_index,
+            index.vectorstore,
+            index.docstore,
+            BY_INDEX,
+            fetchk=3,
+        )
+
+
+def test_a_plain_retriever_knows_an_adopted_index(way: Way) -> None:
+    index = Index(numbered("alpha text", "beta text"))
+    index.adopt(way, BY_INDEX)
+    (segment,) = index.segments(way, "alpha")
+    chunks = segment.metadata["rse"]["chunks"]
+    assert [part["index"] for part in chunks] == [0, 1]
+    assert sorted(part["rank"] for part in chunks) == [0, 1]
+
+
+def test_a_wrapped_retriever_may_bring_the_candidates(way: Way) -> None:
+    class Wrapped(BaseRetriever):
+        store: InMemoryVectorStore
+
+        def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+            return self.store.similarity_search(query, k=10)
+
+    index = Index(numbered("alpha text", "beta text"))
+    index.adopt(way, BY_INDEX)
+    retriever = RSERetriever(
+        base_retriever=Wrapped(store=index.vectorstore),
+        docstore=index.docstore,
+        config=fakes.EVERYTHING,
+    )
+    assert [s.page_content for s in way.invoke(retriever, "beta")] == ["alpha text\nbeta text"]
+
+
+def test_words_find_adopted_chunks(way: Way) -> None:
+    index = Index(numbered("alpha text", "unrelated words", "beta"))
+    index.docstore = SQLDocStore("sqlite:///:memory:", lexical=True)
+    index.adopt(way, BY_INDEX)
+    found = index.segments(way, "unrelated", hybrid=0.5, fetch_k=1)
+    ranks = [part.get("lexical_rank") for s in found for part in s.metadata["rse"]["chunks"]]
+    assert 0 in ranks
+
+
+def test_three_reads_are_made_for_adopted_candidates_and_two_for_others(way: Way) -> None:
+    index = Index(numbered("alpha text", "beta text"))
+    watched = fakes.WatchedDocStore(InMemoryStore(), fakes.Writes())
+    index.docstore = watched
+    index.adopt(way, BY_INDEX)
+    watched.reads.clear()
+    index.segments(way, "alpha")
+    assert len(watched.reads) == 3
+    way.add(index.retriever(), [Document("gamma text", metadata={"source": "a"})])
+    watched.reads.clear()
+    index.segments(way, "gamma")
+    assert len(watched.reads) == 2
+
+
+# Overlap
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    text=st.text("ab \n.", max_size=120),
+    size=st.integers(2, 40),
+    overlap=st.integers(0, 20),
+    shuffled=st.randoms(use_true_random=False),
+)
+def test_any_text_comes_back_whole_by_start_index(
+    text: str, size: int, overlap: int, shuffled: Any
+) -> None:
+    step = max(size - overlap, 1)
+    chunks = [at(start, text[start : start + size]) for start in range(0, len(text), step)]
+    shuffled.shuffle(chunks)
+    index = Index(chunks)
+    index.adopt(Way(None), BY_START)
+    assert index.texts(Way(None)) == ([text] if text else [])
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    words=st.lists(st.integers(0, 9999), min_size=1, max_size=40),
+    size=st.integers(30, 90),
+    overlap=st.integers(0, 30),
+)
+def test_letters_and_digits_come_back_in_the_order_of_the_store(
+    words: list[int], size: int, overlap: int
+) -> None:
+    # Every word is told from every other one.
+    text = " ".join(f"w{number}x{word}" for number, word in enumerate(words))
+    splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=overlap)
+    index = Index(splitter.split_documents([Document(text, metadata={"source": "a"})]))
+    index.adopt(
+        Way(None),
+        ExistingIndex(
+            doc_id_key="source", in_store_order=True, chunk_overlap=overlap, separator=" "
+        ),
+    )
+    assert index.texts(Way(None)) == [text]
+
+
+def test_what_neighbors_share_by_chance_is_kept(way: Way) -> None:
+    texts = ["The end", "end of the first", "first come the words", "others"]
+    index = Index(numbered(*texts))
+    index.adopt(way, BY_INDEX)
+    assert index.texts(way) == ["\n".join(texts)]
+
+
+def test_overlap_of_24_characters_is_no_chance(way: Way) -> None:
+    long = "a sentence that is long enough not to be repeated by chance."
+    texts = [f"One. {long}", f"{long} Two: a heading", "a heading And then"]
+    index = Index(numbered(*texts))
+    index.adopt(way, BY_INDEX)
+    assert index.texts(way) == [f"One. {long} Two: a heading\na heading And then"]
+
+
+def test_shorter_overlap_is_taken_as_told(way: Way) -> None:
+    chunks = numbered("ab cd", "cd efg", "g h 12", "2 more | a |", "| b |")
+    # Of a word or number nothing is taken away, and signs are no words.
+    for most, text in [(0, "ab cd\ncd efg"), (1, "ab cd\ncd efg"), (2, "ab cd efg")]:
+        index = Index(chunks)
+        index.adopt(
+            way,
+            ExistingIndex(doc_id_key="source", chunk_index_key="number", chunk_overlap=most),
+        )
+        assert index.texts(way) == [f"{text}\ng h 12\n2 more | a |\n| b |"]
+
+
+def test_overlap_of_text_without_spaces_is_found(way: Way) -> None:
+    text = "".join(chr(0x4E00 + number) for number in range(200))
+    index = Index(numbered(text[:90], text[60:150], text[120:]))
+    index.adopt(way, BY_INDEX)
+    assert index.texts(way) == [text]
+
+
+def test_chunks_inside_others_add_nothing_and_are_passed_over(way: Way) -> None:
+    index = Index([at(0, "Once upon a time"), at(5, "upon"), at(0, "Once"), at(10, "a time was")])
+    report = index.adopt(way, BY_START)
+    assert index.texts(way) == ["Once upon a time was"]
+    assert (report.chunks, report.vectors) == (2, 4)
+    way.delete(index.retriever(), ["a"])
+    assert index.vectorstore.store == {}
+
+
+def test_a_filter_on_chunks_holds_for_adopted_ones(way: Way) -> None:
+    chunks = [
+        at(0, "one ", access="all", tenant=1),
+        at(4, "two ", access="few", tenant=1),
+        at(8, "three", access="all", tenant=1),
+    ]
+    index = Index(chunks)
+    index.adopt(way, BY_START)
+    everyone = {"filter": lambda document: document.metadata["access"] == "all"}
+    assert sorted(index.texts(way, search_kwargs=everyone)) == ["one ", "three"]
+
+
+# Whole texts
+
+
+def whole(**texts: str) -> InMemoryStore:
+    store = InMemoryStore()
+    store.mset([(name, Document(text)) for name, text in texts.items()])
+    return store
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    text=st.text("ab \n", min_size=1, max_size=100),
+    cuts=st.lists(st.tuples(st.integers(0, 99), st.integers(1, 30)), min_size=1, max_size=12),
+)
+def test_any_chunks_are_found_in_the_text(text: str, cuts: list[tuple[int, int]]) -> None:
+    chunks = [text[start : start + length] for start, length in cuts]
+    index = Index(chunk(content) for content in chunks)
+    if not any(chunks):
+        return
+    report = index.adopt(Way(None), ExistingIndex(doc_id_key="source", texts=whole(a=text)))
+    assert index.texts(Way(None)) == [text]
+    assert report.vectors == len(chunks)
+    assert report.gaps == []
+
+
+def test_text_that_is_in_no_vector_is_returned_beside_others_only(way: Way) -> None:
+    text = "Before. One. Removed. Two. After."
+    index = Index([chunk("One.", number=0), chunk("Two.", number=1)])
+    index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a=text)))
+    (segment,) = index.segments(way)
+    assert "One. Removed. Two. " in segment.page_content
+    removed = segment.metadata["rse"]["chunks"][2]
+    assert (removed["length"], removed["filled"]) == (len("Removed. "), True)
+    assert index.texts(way, candidates_only=True) == ["One. ", "Two. "]
+    everyone = {"filter": lambda document: document.metadata["number"] < 5}
+    assert index.texts(way, search_kwargs=everyone) == ["One. ", "Two. "]
+
+
+def test_equal_chunks_are_found_one_after_the_other(way: Way) -> None:
+    text = "Yes. A long answer: Yes. No? Yes."
+    index = Index([chunk(part) for part in ("Yes.", "A long answer: Yes.", "No? ", "Yes.")])
+    index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a=text)))
+    (segment,) = index.segments(way)
+    assert segment.page_content == text
+    assert [part["length"] for part in segment.metadata["rse"]["chunks"]] == [5, 20, 4, 4]
+
+
+def test_a_document_whose_whole_text_is_not_known_is_refused_or_left_out(way: Way) -> None:
+    index = Index([*numbered("one", "two"), *numbered("three", "four", source="b")])
+    with pytest.raises(AdoptionError, match="document 'b': texts has no text of it"):
+        index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a="one two")))
+    skipping = ExistingIndex(doc_id_key="source", texts=whole(a="one two"), on_error="skip")
+    assert len(index.adopt(way, skipping).problems) == 1
+    assert index.texts(way) == ["one two"]
+
+
+def test_whole_texts_of_another_version_are_refused(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    with pytest.raises(AdoptionError, match=r"begins 'two', is not in the text .* another version"):
+        index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a="one, too")))
+
+
+# Gaps
+
+
+def test_no_segment_crosses_a_gap(way: Way) -> None:
+    index = Index([at(0, "one "), at(4, "two"), at(40, "three "), at(46, "four")])
+    report = index.adopt(way, BY_START)
+    segments = index.segments(way)
+    assert [s.page_content for s in segments] == ["one two", "three four"]
+    assert [s.metadata["start_index"] for s in segments] == [0, 40]
+    (gap,) = report.gaps
+    assert (gap.doc_id, gap.length) == ("a", 33)
+    texts = {vector: entry["text"] for vector, entry in index.vectorstore.store.items()}
+    assert (texts[str(gap.after)], texts[gap.before]) == ("two", "three ")
+
+
+def test_a_number_that_is_left_out_is_a_gap(way: Way) -> None:
+    index = Index([*numbered("one", "two"), chunk("four", number=3)])
+    (gap,) = index.adopt(way, BY_INDEX).gaps
+    assert gap.length is None
+    assert index.texts(way) == ["one\ntwo", "four"]
+
+
+def test_a_page_that_is_left_out_is_a_gap_and_so_is_the_beginning_of_one(way: Way) -> None:
+    index = Index(
+        [
+            at(0, "one", page=1),
+            at(0, "two", page=2),
+            at(0, "four", page=4),
+            at(100, "five", page=5),
+        ]
+    )
+    report = index.adopt(
+        way, ExistingIndex(doc_id_key="source", page_key="page", start_index_key="start_index")
+    )
+    assert [gap.length for gap in report.gaps] == [None, 100]
+    assert index.texts(way) == ["one\n\ntwo", "four", "five"]
+
+
+def test_numbers_that_begin_again_on_each_page_show_gaps(way: Way) -> None:
+    places = [(1, 0), (1, 1), (2, 0), (3, 2), (4, 1), (5, 2)]
+    index = Index(chunk(f"{page}.{number}", page=page, number=number) for page, number in places)
+    report = index.adopt(
+        way, ExistingIndex(doc_id_key="source", page_key="page", chunk_index_key="number")
+    )
+    # The first chunk of page 3; numbers may also begin at 1, or go on from page to page.
+    assert len(report.gaps) == 1
+    assert index.texts(way) == ["1.0\n1.1\n\n2.0", "3.2\n\n4.1\n\n5.2"]
+
+
+def test_text_that_is_missing_at_the_beginning_is_reported(way: Way) -> None:
+    index = Index([at(50, "one")])
+    (gap,) = index.adopt(way, BY_START).gaps
+    assert (gap.after, gap.length) == (None, 50)
+    (segment,) = index.segments(way)
+    assert segment.metadata["start_index"] == 50
+
+
+def test_gaps_lie_anywhere_in_a_long_document(way: Way) -> None:
+    index = Index(
+        chunk(f"chunk {number} ", number=number)
+        for number in range(1200)
+        if number not in {511, 900}
+    )
+    report = index.adopt(way, BY_INDEX)
+    assert len(report.gaps) == 2
+    texts = index.texts(way, fetch_k=2000)
+    assert [len(text.split()) // 2 for text in texts] == [511, 388, 299]
+    assert not any(f"chunk {number} " in text for number in (511, 900) for text in texts)
+
+
+def test_from_existing_warns_of_gaps(way: Way) -> None:
+    index = Index([at(0, "one"), at(100, "two")])
+    with pytest.warns(
+        UserWarning, match=r"1 gap\(s\).*document 'a': 97 characters missing before chunk"
+    ):
+        way.call(
+            RSERetriever.from_existing_index,
+            RSERetriever.afrom_existing_index,
+            index.vectorstore,
+            index.docstore,
+            BY_START,
+        )
+
+
+# Again, and after
+
+
+def test_adopting_again_does_nothing_but_bring_in_what_is_new(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    writes = fakes.Writes()
+    index.docstore = fakes.WatchedDocStore(InMemoryStore(), writes)
+    index.adopt(way, BY_INDEX)
+    writes.made.clear()
+    index.adopt(way, BY_INDEX)
+    assert writes.made == []
+    index.add([chunk("three", number=2), chunk("other", "b", number=0)])
+    assert index.adopt(way, BY_INDEX).documents == 2
+    assert sorted(index.texts(way)) == ["one\ntwo\nthree", "other"]
+    # Nothing of the former version is left.
+    keys = list(index.docstore.yield_keys())
+    assert sum(key.startswith("adopted/") for key in keys) == 4
+    assert sum(re.fullmatch(r"\w+/\w+/\d+", key) is not None for key in keys) == 4
+
+
+def test_what_cannot_be_adopted_again_stays_as_it_was_adopted(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    index.adopt(way, BY_INDEX)
+    wrong = ExistingIndex(doc_id_key="source", chunk_index_key="source", on_error="skip")
+    assert len(index.adopt(way, wrong).problems) == 1
+    assert index.texts(way) == ["one\ntwo"]
+
+
+def test_deleting_an_adopted_document_deletes_its_vectors(way: Way) -> None:
+    index = Index([*numbered("one", "two", ""), *numbered("three", source="b")])
+    index.adopt(way, BY_INDEX)
+    assert way.delete(index.retriever(), ["a"]) == ["a"]
+    assert [entry["text"] for entry in index.vectorstore.store.values()] == ["three"]
+    assert index.texts(way) == ["three"]
+    way.delete(index.retriever(), ["b"])
+    assert index.vectorstore.store == {}
+    assert list(index.docstore.yield_keys()) == []
+
+
+def test_adding_replaces_an_adopted_document(way: Way) -> None:
+    index = Index([*numbered("one", "two"), *numbered("three", source="b")])
+    index.adopt(way, BY_INDEX)
+    way.add(index.retriever(), [Document("one and two", metadata={"source": "a"})])
+    assert sorted(index.texts(way)) == ["one and two", "three"]
+    assert len(index.vectorstore.store) == 2
+    assert index.adopt(way, BY_INDEX).documents == 1  # finds nothing else of document a
+    assert sorted(index.texts(way)) == ["one and two", "three"]
+
+
+@pytest.mark.parametrize("how", ["before", "halfway", "after"])
+def test_a_cut_off_adoption_is_completed_by_adopting_again(way: Way, how: fakes.How) -> None:
+    for failing in itertools.count():
+        writes = fakes.Writes()
+        index = Index(numbered("one", "two", "three"))
+        index.docstore = fakes.WatchedDocStore(InMemoryStore(), writes)
+        index.adopt(way, BY_INDEX)
+        index.add([chunk("four", number=3)])
+        before = dict(index.vectorstore.store)
+        writes.fail_at(failing, how)
+        try:
+            index.adopt(way, BY_INDEX)
+        except fakes.CrashError:
+            finished = False
+        else:
+            finished = True
+        writes.fail_at(None)
+        index.adopt(way, BY_INDEX)
+        assert index.texts(way) == ["one\ntwo\nthree\nfour"]
+        assert index.vectorstore.store == before
+        way.delete(index.retriever(), ["a"])
+        assert list(index.docstore.yield_keys()) == []
+        if finished:
+            break
+    assert failing > 3
+
+
+@pytest.mark.parametrize("how", ["before", "halfway", "after"])
+def test_a_cut_off_replacement_of_an_adopted_document_is_completed(
+    way: Way, how: fakes.How
+) -> None:
+    for failing in itertools.count():
+        writes = fakes.Writes()
+        index = Index()
+        index.vectorstore = fakes.WatchedVectorStore(fakes.BagOfWords(), writes)
+        index.docstore = fakes.WatchedDocStore(InMemoryStore(), writes)
+        index.add(numbered("one", "two", "three"))
+        index.adopt(way, BY_INDEX)
+        new = [Document("all in one", metadata={"source": "a"})]
+        writes.fail_at(failing, how)
+        try:
+            way.add(index.retriever(), new)
+        except fakes.CrashError:
+            # One version or the other, and nothing in between.
+            writes.fail_at(None)
+            assert index.texts(way) in (["one\ntwo\nthree"], ["all in one"])
+            finished = False
+        else:
+            finished = True
+        writes.fail_at(None)
+        way.add(index.retriever(), new)
+        assert index.texts(way) == ["all in one"]
+        assert len(index.vectorstore.store) == 1
+        way.delete(index.retriever(), ["a"])
+        assert list(index.docstore.yield_keys()) == []
+        if finished:
+            break
+    assert failing > 5
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "nothing gives the order"),
+        ({"doc_id_key": ""}, "doc_id_key"),
+        ({"in_store_order": True, "chunk_overlap": -1}, "chunk_overlap"),
+        ({"texts": {"a": "one"}}, "texts"),
+        ({"in_store_order": True, "on_error": "warn"}, "on_error"),
+    ],
+)
+def test_arguments_are_checked(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ExistingIndex(**{"doc_id_key": "source", **arguments})
+
+
+BAD: list[tuple[Sequence[Document], ExistingIndex, str]] = [
+    (
+        [chunk("one", number=0), chunk("two", number=0)],
+        BY_INDEX,
+        r"at one place: \S+ \(.*position 0, begins 'one'\).*0, begins 'two'.*older version",
+    ),
+    ([at(3, "one"), at(3, "two")], BY_START, r"at one place: \S+ \(.*position 3, .*page_key"),
+    ([at(0, "one two"), at(4, "three")], BY_START, "position 0, .*position 4, "),
+    ([at(-1, "one")], BY_START, "start_index=-1.*could not tell where it lies"),
+    ([at(0, "one"), chunk("two")], BY_START, "start_index=None"),
+    ([chunk("one", number="first")], BY_INDEX, "number='first'.*this field must hold"),
+    ([chunk("one", number=1.5)], BY_INDEX, "number=1.5"),
+    ([chunk("one", None, number=0)], BY_INDEX, r"source=None.*its fields: 'number', 'source'"),
+    ([chunk("one", "", number=0)], BY_INDEX, "source=''"),
+    ([chunk("one", float("nan"), number=0)], BY_INDEX, "source=nan"),
+    ([chunk("one", number=0, odd=object())], BY_INDEX, r"'odd'.* is of type object"),
+]
+
+
+@pytest.mark.parametrize(("chunks", "existing", "message"), BAD)
+def test_chunks_that_cannot_be_put_together_are_refused(
+    way: Way, chunks: Sequence[Document], existing: ExistingIndex, message: str
+) -> None:
+    index = Index(chunks)
+    with pytest.raises(AdoptionError, match=f"(?s){message}.*on_error='skip'"):
+        index.adopt(way, existing)
+
+
+@pytest.mark.parametrize(("chunks", "existing", "message"), BAD)
+def test_or_left_out_and_passed_over(
+    way: Way, chunks: Sequence[Document], existing: ExistingIndex, message: str
+) -> None:
+    good = [Document("good text", metadata={"source": "good", "number": 0, "start_index": 0})]
+    index = Index([*chunks, *good])
+    with pytest.warns(UserWarning, match=f"(?s)problem.*{message}"):
+        way.call(
+            RSERetriever.from_existing_index,
+            RSERetriever.afrom_existing_index,
+            index.vectorstore,
+            index.docstore,
+            existing.model_copy(update={"on_error": "skip"}),
+        )
+    assert index.texts(way) == ["good text"]
+
+
+def test_numbers_may_be_floats_or_digits(way: Way) -> None:
+    index = Index([chunk("two", 7, number="10"), chunk("one", 7, number=9.0)])
+    index.adopt(way, BY_INDEX)
+    (segment,) = index.segments(way)
+    assert segment.page_content == "one\ntwo"
+    assert segment.metadata["doc_id"] == "7"
+
+
+def test_an_index_that_was_built_twice_is_adopted_once(way: Way) -> None:
+    for existing in (BY_START, BY_INDEX):
+        chunks = [at(0, "one ", number=0), at(4, "two ", number=1), at(8, "three", number=2)]
+        index = Index(chunks)
+        index.add(document.model_copy() for document in chunks)
+        report = index.adopt(way, existing)
+        assert index.texts(way, fetch_k=1) == ["one two three"]
+        assert (report.chunks, report.vectors) == (3, 6)
+        way.delete(index.retriever(), ["a"])
+        assert index.vectorstore.store == {}
+
+
+def test_chunks_that_came_later_by_other_means_are_named_at_the_query(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    index.adopt(way, BY_INDEX)
+    index.add([chunk("three", number=2)])
+    with pytest.raises(CandidateError, match=r"from_existing_index, and again when it has\s+grown"):
+        index.segments(way)
+    index.adopt(way, BY_INDEX)
+    assert index.texts(way) == ["one\ntwo\nthree"]
+
+
+def test_a_document_that_was_added_as_well_is_not_mixed_up(way: Way) -> None:
+    index = Index()
+    way.add(index.retriever(), [Document("one two", metadata={"source": "a"})])
+    index.add(numbered("one", "two"))
+    with pytest.raises(AdoptionError, match="'a' was added with add_documents as well"):
+        index.adopt(way, BY_INDEX)
+    skipping = ExistingIndex(doc_id_key="source", chunk_index_key="number", on_error="skip")
+    report = index.adopt(way, skipping)
+    assert (report.documents, len(report.problems)) == (0, 1)
+    assert index.texts(way) == ["one two"]
+
+
+def test_a_docstore_that_was_made_by_another_field_is_refused(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    index.adopt(way, BY_INDEX)
+    other = ExistingIndex(doc_id_key="number", in_store_order=True)
+    with pytest.raises(AdoptionError, match=r"known as chunks of 'a'.*empty docstore"):
+        index.adopt(way, other)
+    assert index.texts(way) == ["one\ntwo"]
+
+
+def test_stores_that_cannot_be_read_out_are_told_by_their_documents(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    documents = index.vectorstore.similarity_search("one")
+    indexer = RSEIndexer(Unknown(index.vectorstore), index.docstore)
+    with pytest.raises(TypeError, match=r"chunks of a Unknown cannot be listed.*documents="):
+        way.call(indexer.adopt, indexer.aadopt, BY_INDEX)
+    way.call(indexer.adopt, indexer.aadopt, BY_INDEX, documents=iter(documents))
+    assert index.texts(way) == ["one\ntwo"]
+
+
+def test_chunks_without_ids_are_refused(way: Way) -> None:
+    index = Index(numbered("one"))
+    with pytest.raises(AdoptionError, match=r"has no id.*begins 'one'"):
+        index.adopt(way, BY_INDEX, documents=numbered("one"))
+
+
+def test_any_text_and_id_is_kept(way: Way) -> None:
+    chunks = [
+        Document("a\x00b \ud800 ", id="one/two:\x00é", metadata={"source": "\ud800", "number": 0}),
+        Document("\u202eend", id="x" * 500, metadata={"source": "\ud800", "number": 1}),
+    ]
+    index = Index(chunks)
+    index.docstore = InMemoryByteStore()
+    index.adopt(way, BY_INDEX)
+    assert index.texts(way) == ["a\x00b \ud800 \u202eend"]
+    assert index.segments(way)[0].metadata["doc_id"] == "\ud800"
+
+
+def test_an_empty_store_is_adopted(way: Way) -> None:
+    index = Index()
+    assert index.adopt(way, BY_INDEX) == Adoption()
+    assert index.texts(way) == []
+
+
+def test_what_the_docstore_has_lost_of_an_adoption_is_named(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    index.adopt(way, BY_INDEX)
+    index.docstore.mdelete([manifest_key(document_key("a"))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(LookupError, match="does not know the document"):
+            index.segments(way)

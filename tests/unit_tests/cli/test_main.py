@@ -1,0 +1,16 @@
+"""``python -m langchain_rse`` without its packages."""
+
+import subprocess
+import sys
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['typer'] = None; from langchain_rse.__main__ import main; main()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert "typer, which is not installed: pip install 'langchain-rse[cli]'" in result.stderr
+    assert "Traceback" not in result.stderr

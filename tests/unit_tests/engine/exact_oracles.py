@@ -1,0 +1,140 @@
+"""The definitions of the exact solvers: all sets of chunks, looked at one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ROUNDING = 1e-13
+
+
+class Optimum(NamedTuple):
+    """What the best choice is worth, and the smallest size of one that is worth as much.
+
+    The size is the sum of the weights, and ``segment_cost`` for each segment.
+    """
+
+    value: float
+    size: float
+
+
+class Range(NamedTuple):
+    """Chunks that must be chosen, and chunks that may be."""
+
+    least: frozenset[int]
+    most: frozenset[int]
+
+
+def every_choice(
+    relevance: Sequence[float], boundaries: Sequence[int]
+) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """All sets of chunks whose segments begin and end on relevant ones, and how many those are."""
+    count = len(relevance)
+    choices: NDArray[np.bool_] = (np.arange(2**count)[:, None] >> np.arange(count)) & 1 == 1
+    joined = choices[:, 1:] & choices[:, :-1]
+    joined[:, [border - 1 for border in boundaries if 0 < border < count]] = False
+    begins, ends = choices.copy(), choices.copy()
+    begins[:, 1:] &= ~joined
+    ends[:, :-1] &= ~joined
+    allowed = ~((begins | ends) & (np.array(relevance) <= 0)).any(axis=1)
+    return choices[allowed], begins[allowed].sum(axis=1)
+
+
+def exact_by_brute_force(
+    relevance: Sequence[float],
+    *,
+    penalty: float,
+    weights: Sequence[float],
+    segment_cost: float,
+    boundaries: Sequence[int],
+) -> Optimum:
+    """The best of all sets of chunks."""
+    choices, counts = every_choice(relevance, boundaries)
+    values = -segment_cost * penalty * counts
+    sizes = segment_cost * counts.astype(float)
+    for index, (one, weight) in enumerate(zip(relevance, weights, strict=True)):
+        values += choices[:, index] * (weight * (one - penalty))
+        sizes += choices[:, index] * weight
+    best = values.max()
+    return Optimum(float(best), float(sizes[values == best].min()))
+
+
+def exact_by_last_segments(
+    relevance: Sequence[float],
+    *,
+    penalty: float,
+    weights: Sequence[float],
+    segment_cost: float,
+    boundaries: Sequence[int],
+) -> Optimum:
+    """The best choice of each beginning of the input, by trying all last segments.
+
+    For inputs with too many sets of chunks to look at.
+    """
+    best = [(0.0, 0.0)]  # value, and size with its sign turned
+    for end in range(1, len(relevance) + 1):
+        options = [best[end - 1]]
+        value, size = -segment_cost * penalty, segment_cost
+        for start in range(end - 1, -1, -1):
+            value += weights[start] * (relevance[start] - penalty)
+            size += weights[start]
+            options.append((best[start][0] + value, best[start][1] - size))
+            if start in boundaries:
+                break
+        best.append(max(options))
+    value, size = best[-1]
+    return Optimum(value, -size)
+
+
+def budget_by_brute_force(
+    relevance: Sequence[float],
+    lengths: Sequence[int],
+    *,
+    budget: int,
+    penalty: float,
+    segment_cost: float,
+    boundaries: Sequence[int],
+) -> Range | None:
+    """What the smallest fitting penalty chooses, and what the next smaller one adds to it.
+
+    Computed with fractions, so that ties are ties. None where chunks may be in or out
+    without any difference but rounding, so that the solution of some penalty is left open.
+    """
+    relevant = [length for one, length in zip(relevance, lengths, strict=True) if one > 0]
+    if not relevant:
+        return Range(frozenset(), frozenset())
+    weights = [Fraction(length * len(relevant), sum(relevant)) for length in lengths]
+    choices, counts = every_choice(relevance, boundaries)
+    members = [frozenset(np.flatnonzero(row).tolist()) for row in choices]
+    gains = [
+        sum((weights[index] * Fraction(relevance[index]) for index in chosen), Fraction(0))
+        for chosen in members
+    ]
+    sizes = [
+        sum((weights[index] for index in chosen), Fraction(segment_cost) * count)
+        for chosen, count in zip(members, counts.tolist(), strict=True)
+    ]
+    rate = Fraction(penalty)
+    while True:
+        values = [gain - rate * size for gain, size in zip(gains, sizes, strict=True)]
+        best = max(values)
+        if any(0 < best - value < _ROUNDING for value in values):
+            return None
+        ties = [place for place, value in enumerate(values) if value == best]
+        smallest = min(sizes[place] for place in ties)
+        solutions = [place for place in ties if sizes[place] == smallest]
+        if len(solutions) > 1:
+            return None
+        now = solutions[0]
+        if sum(lengths[index] for index in members[now]) <= budget:
+            return Range(members[now], frozenset().union(*(members[place] for place in ties)))
+        # The next penalty of interest: where a smaller choice becomes worth as much.
+        rate = min(
+            (gains[now] - gain) / (smallest - size)
+            for gain, size in zip(gains, sizes, strict=True)
+            if size < smallest
+        )

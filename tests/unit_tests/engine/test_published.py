@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langchain_rse.engine import Segment, best_segment, solve_greedy
+from tests.unit_tests.engine.oracles import best_by_brute_force, greedy_by_brute_force
+
+# Tenths make ties and sums that depend on the order of adding; eighths add up exactly.
+TENTHS = st.integers(-10, 10).map(lambda n: n / 10)
+EIGHTHS = st.integers(-8, 8).map(lambda n: n / 8)
+EXTREMES = st.sampled_from([0.0, -0.0, 1e-300, -1e-300, 5e-324, 1e300, -1e300, 1.0, -1.0])
+FLOATS = st.floats(-2, 2, allow_nan=False)
+VALUES = st.sampled_from([TENTHS, EIGHTHS, EXTREMES, FLOATS])
+
+
+def _close_to(start: int, end: int, value: float) -> Any:
+    return (start, end, pytest.approx(value))
+
+
+@st.composite
+def greedy_problems(draw: st.DrawFn) -> tuple[list[list[float]], dict[str, Any]]:
+    """One to three queries over up to 14 chunks of a few documents, and all limits."""
+    size = draw(st.integers(0, 14))
+    value = draw(VALUES)
+    row = st.lists(value, min_size=size, max_size=size)
+    rows = draw(st.lists(row, min_size=1, max_size=3))
+    limits = {
+        "max_length": draw(st.integers(1, 16)),
+        "overall_max_length": draw(st.integers(0, 20)),
+        "minimum_value": draw(st.sampled_from([-math.inf, -1.0, 0.0, 0.1, 0.3, 0.7, 1e300])),
+        "boundaries": draw(st.lists(st.integers(0, size), max_size=4)),
+    }
+    return rows, limits
+
+
+@settings(max_examples=150)
+@given(greedy_problems())
+def test_greedy_equals_brute_force(problem: tuple[list[list[float]], dict[str, Any]]) -> None:
+    rows, limits = problem
+
+    assert solve_greedy(rows, **limits) == greedy_by_brute_force(rows, **limits)
+
+
+@settings(max_examples=60)
+@given(greedy_problems())
+def test_greedy_of_one_dimension_is_that_of_one_query(
+    problem: tuple[list[list[float]], dict[str, Any]],
+) -> None:
+    (row, *_), limits = problem
+
+    found = solve_greedy(row, **limits)
+
+    assert found == greedy_by_brute_force(row, **limits)
+    assert found == solve_greedy(np.array([row]), **limits)
+    values = [segment.value for segment in found]
+    assert values == sorted(values, reverse=True)
+
+
+@settings(max_examples=60)
+@given(greedy_problems())
+def test_greedy_keeps_every_limit(problem: tuple[list[list[float]], dict[str, Any]]) -> None:
+    rows, limits = problem
+
+    found = solve_greedy(rows, **limits)
+
+    assert sum(segment.end - segment.start for segment in found) <= limits["overall_max_length"]
+    for segment in found:
+        assert 0 <= segment.start < segment.end <= len(rows[0])
+        assert segment.end - segment.start <= limits["max_length"]
+        assert segment.value >= limits["minimum_value"]
+        assert not any(segment.start < border < segment.end for border in limits["boundaries"])
+    for one, other in itertools.combinations(found, 2):
+        assert one.end <= other.start or other.end <= one.start
+
+
+@settings(max_examples=80)
+@given(
+    values=st.lists(EIGHTHS, max_size=20),
+    max_length=st.none() | st.integers(1, 22),
+)
+def test_best_segment_equals_brute_force(values: list[float], max_length: int | None) -> None:
+    found = best_segment(values, max_length=max_length)
+
+    assert found == best_by_brute_force(values, max_length=max_length)
+
+
+@settings(max_examples=80)
+@given(
+    values=st.one_of(st.lists(TENTHS, max_size=20), st.lists(FLOATS, max_size=20)),
+    max_length=st.none() | st.integers(1, 22),
+)
+def test_best_segment_is_worth_the_most_for_any_values(
+    values: list[float], max_length: int | None
+) -> None:
+    found = best_segment(values, max_length=max_length)
+    expected = best_by_brute_force(values, max_length=max_length)
+
+    # Rounding makes near-ties; which one is found is left open, what it is worth is not.
+    assert (found.value if found else 0.0) == pytest.approx(
+        expected.value if expected else 0.0, abs=1e-12
+    )
+    if found is not None:
+        assert found.value == list(itertools.accumulate(values[found.start : found.end]))[-1]
+        assert max_length is None or found.end - found.start <= max_length
+
+
+@settings(max_examples=80)
+@given(values=st.lists(EXTREMES, max_size=12), max_length=st.none() | st.integers(1, 14))
+def test_best_segment_of_extreme_values_is_worth_the_most(
+    values: list[float], max_length: int | None
+) -> None:
+    found = best_segment(values, max_length=max_length)
+    expected = best_by_brute_force(values, max_length=max_length)
+
+    assert (found.value if found else 0.0) == pytest.approx(
+        expected.value if expected else 0.0, rel=1e-12, abs=0
+    )
+
+
+def test_worked_value_two_good_chunks() -> None:
+    values = [-0.2, -0.2, 0.4, 0.8, -0.1]
+    expected = _close_to(2, 4, 1.2)
+
+    assert best_segment(values) == expected
+    assert best_segment(values, max_length=2) == expected
+    assert solve_greedy(values, max_length=5, overall_max_length=5, minimum_value=0.5) == [expected]
+
+
+def test_worked_value_a_segment_bridges_a_bad_chunk() -> None:
+    values = [-0.1, 0.4, 0.5, 0.3, -0.2, 0.1, 0.6, 0.4, -0.3]
+    expected = _close_to(1, 8, 2.1)
+
+    assert best_segment(values) == expected
+    assert best_segment(values, max_length=7) == expected
+    assert solve_greedy(values, max_length=9, overall_max_length=9, minimum_value=0.5) == [expected]
+
+
+@pytest.mark.parametrize("max_length", [None, 3, 15])
+def test_worked_value_similarities_in_a_long_document(max_length: int | None) -> None:
+    values = np.full(40, -0.2)
+    values[[23, 31, 24, 11, 25]] = [0.89, 0.84, 0.81, 0.72, 0.68]
+
+    assert best_segment(values, max_length=max_length) == _close_to(23, 26, 2.38)
+
+
+def test_queries_take_turns_and_share_the_room() -> None:
+    first = [0.9, -1.0, 0.8, -1.0, 0.7, -1.0, 0.6]
+    second = [-1.0, 0.1, -1.0, 0.2, -1.0, 0.5, -1.0]
+
+    found = solve_greedy([first, second], max_length=1, overall_max_length=5, minimum_value=0.2)
+
+    # The second query runs out after two turns; the first goes on alone.
+    assert found == [
+        Segment(0, 1, 0.9),
+        Segment(5, 6, 0.5),
+        Segment(2, 3, 0.8),
+        Segment(3, 4, 0.2),
+        Segment(4, 5, 0.7),
+    ]
+
+
+def test_of_equal_sums_the_earlier_then_the_shorter_segment_wins() -> None:
+    values = [-1.0, 0.5, 0.0, -1.0, 0.5]
+
+    found = solve_greedy(values, max_length=2, overall_max_length=9, minimum_value=0.5)
+
+    assert found == [Segment(1, 2, 0.5), Segment(4, 5, 0.5)]
+    assert best_segment(values) == Segment(1, 2, 0.5)
+
+
+def test_a_segment_cut_down_by_the_room_left_may_still_be_worth_the_minimum() -> None:
+    values = [1.0, 1.0, -1.0, 0.5, 0.5]
+
+    found = solve_greedy(values, max_length=2, overall_max_length=3, minimum_value=0.5)
+
+    assert found == [Segment(0, 2, 2.0), Segment(3, 4, 0.5)]
+
+
+def test_segments_end_at_boundaries() -> None:
+    values = [0.5, 0.5, 0.5, 0.5]
+
+    found = solve_greedy(
+        values, max_length=4, overall_max_length=4, minimum_value=0.1, boundaries=[3]
+    )
+
+    assert found == [Segment(0, 3, 1.5), Segment(3, 4, 0.5)]
+
+
+@pytest.mark.parametrize("values", [[], [[]], [[], []], [-1.0], [-0.1, -0.1], np.empty((0, 3))])
+def test_nothing_to_find_gives_no_segment(values: Any) -> None:
+    assert solve_greedy(values, max_length=3, overall_max_length=3, minimum_value=-9.0) == []
+
+
+@pytest.mark.parametrize("max_length", [None, 1])
+@pytest.mark.parametrize("values", [[], [-1.0], [0.0, -0.5], [0.0, 0.0]])
+def test_no_best_segment_without_a_positive_sum(
+    values: list[float], max_length: int | None
+) -> None:
+    assert best_segment(values, max_length=max_length) is None
+
+
+def test_a_small_island_in_a_long_input_gives_what_it_gives_alone() -> None:
+    offset, size = 123_456, 60
+    generator = np.random.default_rng(7)
+    island = generator.choice([-0.3, -0.1, 0.0, 0.2, 0.4], size)
+    values = np.full(300_000, -0.2)
+    values[offset : offset + size] = island
+    limits: dict[str, Any] = {"max_length": 12, "overall_max_length": 30, "minimum_value": 0.3}
+
+    found = solve_greedy(values, boundaries=[offset + 20, 250_000], **limits)
+
+    expected = greedy_by_brute_force(island, boundaries=[20], **limits)
+    assert len(expected) > 2
+    assert found == [Segment(s.start + offset, s.end + offset, s.value) for s in expected]
+
+
+def test_a_long_input_of_good_chunks_only() -> None:
+    values = np.full(5_000, 2.0**-10)
+    values[3_000:3_400] = 1.0
+
+    found = solve_greedy(values, max_length=400, overall_max_length=800, minimum_value=0.1)
+
+    assert found == [Segment(3_000, 3_400, 400.0), Segment(0, 400, 400 * 2.0**-10)]
+
+
+@pytest.mark.parametrize(("size", "max_length"), [(1, 50), (50, 50), (3, 10**30), (10**5, 10**30)])
+def test_caps_may_be_larger_than_the_input(size: int, max_length: int) -> None:
+    values = np.full(size, -1.0)
+    values[0] = 1.0
+
+    found = solve_greedy(
+        values, max_length=max_length, overall_max_length=max_length, minimum_value=0.0
+    )
+
+    assert found == [Segment(0, 1, 1.0)]
+    assert best_segment(values, max_length=max_length) == Segment(0, 1, 1.0)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[1e308, 1e308, 1e308], [1.7e308, -1.0, 1.7e308], [0.5, -1.7e308, -1.7e308, 0.5]],
+)
+def test_sums_beyond_the_largest_float_are_no_failure(values: list[float]) -> None:
+    limits: dict[str, Any] = {"max_length": 4, "overall_max_length": 4, "minimum_value": 0.0}
+
+    assert solve_greedy(values, **limits) == greedy_by_brute_force(values, **limits)
+    assert best_segment(values) == best_by_brute_force(values)
+
+
+def test_results_are_plain_python_numbers() -> None:
+    values = np.array([0.5, -0.2, 0.5], dtype=np.float32)
+
+    found = solve_greedy(values, max_length=np.int64(3), overall_max_length=3, minimum_value=0.1)
+
+    assert [[type(field) for field in segment] for segment in found] == [[int, int, float]]
+
+
+GOOD: dict[str, Any] = {
+    "values": [0.5, 0.5],
+    "max_length": 2,
+    "overall_max_length": 2,
+    "minimum_value": 0.1,
+    "boundaries": [],
+}
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "message"),
+    [
+        ("values", [[0.1, 0.1], [0.1, -math.inf]], r"values must be finite; .* index \(1, 1\)"),
+        ("values", 0.5, r"values must have 1 or 2 dimension\(s\); got shape \(\)"),
+        ("max_length", 0, "max_length must be a whole number of at least 1; got 0"),
+        ("max_length", 2.0, "max_length must be a whole number of at least 1; got 2.0"),
+        ("max_length", None, "max_length must be a whole number of at least 1; got None"),
+        ("overall_max_length", -1, "overall_max_length must be a whole number of at least 0; g"),
+        ("overall_max_length", "2", "overall_max_length .* at least 0; got '2'"),
+        ("minimum_value", math.nan, "minimum_value is nan"),
+        ("boundaries", [3], r"boundaries must be whole numbers from 0 to .*, 2; got \[3\]"),
+        ("boundaries", [0.5], r"boundaries must be whole numbers.*; got \[0.5\]"),
+    ],
+)
+def test_greedy_names_what_is_wrong(argument: str, value: Any, message: str) -> None:
+    arguments = {**GOOD, argument: value}
+
+    with pytest.raises(ValueError, match=message):
+        solve_greedy(arguments.pop("values"), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("values", "max_length", "message"),
+    [
+        ([0.1, math.nan], None, r"values must be finite; got nan at index \(1,\)"),
+        ([-math.inf], 1, r"values must be finite; got -inf at index \(0,\)"),
+        ([[0.1]], None, r"values must have 1 dimension\(s\); got shape \(1, 1\)"),
+        ([0.1], 0, "max_length must be a whole number of at least 1; got 0"),
+        ([0.1], 1.5, "max_length must be a whole number of at least 1; got 1.5"),
+    ],
+)
+def test_best_segment_names_what_is_wrong(values: Any, max_length: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        best_segment(values, max_length=max_length)

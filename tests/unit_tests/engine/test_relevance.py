@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from langchain_rse.engine import (
+    bm25_scores,
+    fuse_decay,
+    fuse_mean,
+    neighbor_credit,
+    sharpen,
+)
+
+# Few letters, so that words occur again, and every kind of character between them.
+ASCII = st.sampled_from([*"abAB01_", *map(chr, range(128))])
+TEXTS = st.lists(st.sampled_from(["red", "fox", "dog", "Red", "."]), max_size=6).map(" ".join)
+SHARES = st.floats(0, 1)
+RELEVANCES = arrays(np.float64, st.tuples(st.integers(1, 3), st.integers(0, 7)), elements=SHARES)
+
+
+def test_fuse_decay_by_hand() -> None:
+    fused = fuse_decay(np.array([1.0, 1.0, 0.5]), [0, 30, 60], decay_rate=30)
+
+    assert fused == pytest.approx([1.0, math.exp(-1), 0.5 * math.exp(-2)])
+
+
+def test_fuse_mean_by_hand() -> None:
+    assert fuse_mean(np.array([1.0, 0.5, 0.25, 0.0]), range(4), count=4) == pytest.approx(
+        [1.0, 0.625, 0.375, 0.125]
+    )
+    assert fuse_mean(np.array([]), [], count=0).shape == (0,)
+
+
+@settings(max_examples=60)
+@given(arrays(np.float64, st.integers(0, 9), elements=SHARES))
+def test_fusion_keeps_the_order_of_ranks_and_the_range(relevance: NDArray[np.float64]) -> None:
+    ranked = -np.sort(-relevance)
+    ranks = range(ranked.size)
+
+    for fused in (
+        fuse_decay(ranked, ranks, decay_rate=20),
+        fuse_mean(ranked, ranks, count=ranked.size),
+    ):
+        assert ((fused >= 0) & (fused <= 1)).all()
+        assert (np.diff(fused) <= 0).all()
+
+
+def test_sharpen_by_hand() -> None:
+    # The odds of 0.4 are 2/3; those of 0.5 are 1.5 times that, those of 0.25 half of it.
+    sharpened = sharpen(np.array([0.0, 0.25, 0.4, 0.5, 1.0]), contrast=3)
+
+    below, above = 2 / 3 / 8, 2 / 3 * 1.5**3
+    assert sharpened == pytest.approx([0, below / (1 + below), 0.4, above / (1 + above), 1])
+    assert sharpened[[0, -1]].tolist() == [0, 1]
+
+
+@settings(max_examples=60)
+@given(
+    arrays(np.float64, st.integers(0, 9), elements=st.floats(0, 1)),
+    st.sampled_from([1e-3, 0.5, 1.0, 3.0, 1e6]),
+)
+def test_sharpened_relevances_keep_their_order_and_their_side(
+    relevance: NDArray[np.float64], contrast: float
+) -> None:
+    sharpened = sharpen(relevance, contrast=contrast)
+
+    assert ((sharpened >= 0) & (sharpened <= 1)).all()
+    assert (np.diff(sharpened[np.argsort(relevance)]) >= -1e-12).all()
+    if contrast == 1:
+        assert sharpened.tolist() == relevance.tolist()
+    if contrast > 1:
+        assert (sharpened[relevance > 0.4] >= relevance[relevance > 0.4] - 1e-12).all()
+        assert (sharpened[relevance < 0.4] <= relevance[relevance < 0.4] + 1e-12).all()
+
+
+def test_bm25_scores_by_hand() -> None:
+    # 2 of 3 texts have "red", 1 of 3 "fox"; 3, 2 and 2 words, 7/3 on average.
+    red, fox = math.log(1 + 1.5 / 2.5), math.log(1 + 2.5 / 1.5)
+
+    def saturated(count: int, words: int) -> float:
+        return count * 2.2 / (count + 1.2 * (0.25 + 0.75 * words / (7 / 3)))
+
+    scores = bm25_scores("Red, red fox?", ["the red fox", "red-red", "a dog"])
+
+    assert scores == pytest.approx([saturated(1, 3) * (red + fox), saturated(2, 2) * red, 0])
+
+
+@settings(max_examples=60)
+@given(st.text(ASCII, max_size=20), st.lists(st.text(ASCII, max_size=30), min_size=1, max_size=4))
+def test_words_are_the_same_whatever_else_stands_in_a_text(query: str, texts: list[str]) -> None:
+    # Plain ASCII is taken apart in another way than what is not.
+    plain, other = (bm25_scores(query, [text + end for text in texts]) for end in (" ...", " …"))
+    assert plain.tolist() == other.tolist()
+
+
+def test_bm25_scores_follow_their_parameters() -> None:
+    texts = ["red", "red red red", "red and three other words", "dog"]
+    rare = math.log(1 + 1.5 / 3.5)
+
+    assert bm25_scores("red", texts, k1=0) == pytest.approx([rare, rare, rare, 0])
+    once, thrice, long, _ = bm25_scores("red", texts, b=0)
+    assert once == pytest.approx(rare)
+    assert long == once
+    assert thrice == pytest.approx(rare * 3 * 2.2 / 4.2)
+    assert bm25_scores("red", ["red", ""], b=1)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ("red fox", ["reds", "foxes", "a dog"]),
+        ("red fox", ["", " \n", "?!"]),
+        ("red fox", []),
+        ("", ["red", ""]),
+        ("?!", ["?!", "red"]),
+        ("fox", ["лиса", "狐"]),
+    ],
+)
+def test_no_word_in_common_gives_no_score(query: str, texts: list[str]) -> None:
+    assert bm25_scores(query, texts).tolist() == [0.0] * len(texts)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("fox", "FOX."),
+        ("ÉTÉ", "l'été"),
+        ("ЛИСА", "лиса бежит"),
+        ("שועל", "זה שועל"),
+        ("狐", "「狐」"),
+        ("كلمة", "كلمة أخرى"),
+        ("item_7", "ITEM_7"),
+    ],
+)
+def test_words_of_any_script_and_case_count(query: str, text: str) -> None:
+    match, other = bm25_scores(query, [text, "something else"])
+
+    assert match > 0
+    assert other == 0
+
+
+@settings(max_examples=60)
+@given(st.lists(TEXTS, max_size=8), st.data())
+def test_the_order_of_texts_only_permutes_their_scores(
+    texts: list[str], data: st.DataObject
+) -> None:
+    order = data.draw(st.permutations(range(len(texts))))
+
+    scores = bm25_scores("red fox", texts)
+
+    assert (scores >= 0).all()
+    assert bm25_scores("red fox", [texts[i] for i in order]).tolist() == scores[order].tolist()
+
+
+def test_bm25_scores_are_the_same_in_every_process() -> None:
+    """Down to the last digit, whatever the order of sets of strings there."""
+    program = (
+        "from langchain_rse.engine import bm25_scores\n"
+        "words = 'alpha beta gamma delta epsilon zeta'\n"
+        "texts = [words, 'alpha alpha beta', 'gamma delta x y z', 'epsilon beta zeta']\n"
+        "print(bm25_scores(words, texts).tolist())"
+    )
+
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+    assert len(printed) == 1
+
+
+def test_neighbor_credit_by_hand() -> None:
+    relevance = np.array([0.0, 0.8, 0.0, 0.4, 0.0, 0.0])
+
+    one = neighbor_credit(relevance, credit=0.5, radius=1)
+    two = neighbor_credit(relevance, credit=0.5, radius=2)
+
+    between = 1 - (1 - 0.5 * 0.8) * (1 - 0.5 * 0.4)
+    assert one == pytest.approx([0.4, 0.8, between, 0.4, 0.2, 0.0])
+    assert two == pytest.approx(
+        [0.4, 1 - 0.2 * (1 - 0.25 * 0.4), between, 1 - 0.6 * (1 - 0.25 * 0.8), 0.2, 0.1]
+    )
+
+
+@settings(max_examples=60)
+@given(RELEVANCES, SHARES, st.integers(0, 9))
+def test_neighbor_credit_equals_its_definition(relevance: Any, credit: float, radius: int) -> None:
+    count = relevance.shape[1]
+    expected = [
+        [
+            1
+            - math.prod(
+                1 - credit ** abs(k) * row[i + k]
+                for k in range(-radius, radius + 1)
+                if 0 <= i + k < count
+            )
+            for i in range(count)
+        ]
+        for row in relevance.tolist()
+    ]
+
+    credited = neighbor_credit(relevance, credit=credit, radius=radius)
+
+    assert credited == pytest.approx(np.array(expected).reshape(relevance.shape), abs=1e-12)
+    assert (credited >= relevance).all()
+    assert (credited <= 1).all()
+    for row, alone in zip(relevance, credited, strict=True):
+        assert neighbor_credit(row, credit=credit, radius=radius).tolist() == alone.tolist()
+
+
+@settings(max_examples=60)
+@given(RELEVANCES, SHARES, st.integers(0, 9))
+def test_no_credit_changes_nothing(relevance: Any, credit: float, radius: int) -> None:
+    before = relevance.tolist()
+
+    assert neighbor_credit(relevance, credit=credit, radius=0).tolist() == before
+    assert neighbor_credit(relevance, credit=0.0, radius=radius).tolist() == before
+    neighbor_credit(relevance, credit=1.0, radius=2)
+    assert relevance.tolist() == before

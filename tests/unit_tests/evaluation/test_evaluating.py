@@ -1,0 +1,235 @@
+"""Asking retrievers: any retriever once per question, an RSERetriever for each budget."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableLambda
+from langchain_core.stores import InMemoryStore
+from langchain_core.tracers.context import collect_runs
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import CharacterTextSplitter
+from pydantic import Field
+
+from langchain_rse import RSERetriever
+from langchain_rse.evaluation import Evidence, Question, Report, aevaluate, evaluate
+from tests.unit_tests import fakes
+from tests.unit_tests.evaluation.helpers import ask_for, canned, text_at
+from tests.unit_tests.fakes import EVERYTHING, BagOfWords, Way, text_of
+
+way = fakes.way
+
+SOURCES = {"a": "One two three.\n\nFour five six.", "b": "Nothing here."}
+
+
+def ask(way: Way, retriever: Any, *args: Any, **kwargs: Any) -> Report:
+    return way.call(evaluate, aevaluate, retriever, *args, **kwargs)
+
+
+def test_a_retriever_is_asked_once_for_all_budgets(way: Way) -> None:
+    retriever = canned(text_at(0, 10), text_at(10, 20))
+    report = ask(way, retriever, iter([ask_for((0, 20))]), iter([20, 5, 10, 10]), k=3)
+    assert report.budgets == (5, 10, 20)
+    assert report.figures["recall"].tolist() == [[0.25, 0.5, 1.0]]
+    assert report.figures["segments"].tolist() == [[1, 1, 2]]
+    assert retriever.asked == [("Why?", {"k": 3})]
+
+
+def test_any_runnable_will_do(way: Way) -> None:
+    runnable: Any = RunnableLambda(lambda _: [text_at(0, 10)])
+    assert ask(way, runnable, [ask_for((0, 10))], [10]).mean("recall").tolist() == [1.0]
+
+
+def test_what_returns_no_documents_is_an_error(way: Way) -> None:
+    runnable: Any = RunnableLambda(lambda _: ["an answer"])
+    with pytest.raises(TypeError, match="must return Documents; got 'an answer'"):
+        ask(way, runnable, [ask_for((0, 10))])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"budgets": []},
+        {"budgets": [0]},
+        {"budgets": None},
+        {"questions": []},
+        {"questions": "questions.jsonl"},
+    ],
+)
+def test_arguments_out_of_range_are_named(arguments: dict[str, Any]) -> None:
+    retriever = canned()
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        evaluate(retriever, **{"questions": [ask_for((0, 1))], **arguments})
+    assert retriever.asked == []
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        (
+            Evidence("c", 0, 9),
+            "question 2 has .* 0 to 9 of document 'c'; found in sources: nothing",
+        ),
+        (
+            Evidence("a", 3, 31),
+            "question 2 has .* 3 to 31 of document 'a'; found in sources: only 30 char",
+        ),
+    ],
+)
+def test_evidence_must_be_in_the_sources(way: Way, evidence: Evidence, message: str) -> None:
+    retriever = canned()
+    questions = [ask_for((0, 30)), Question("Why?", [Evidence("b", 0, 1), evidence])]
+    with pytest.raises(ValueError, match=message):
+        ask(way, retriever, questions, sources=SOURCES)
+    assert retriever.asked == []
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 50])
+def test_several_questions_are_asked_at_once_and_keep_their_order(at_once: int) -> None:
+    queries = [f"question {number}" for number in range(12)]
+    questions = [
+        ask_for((0, 100), question=query, doc_id=str(number))
+        for number, query in enumerate(queries)
+    ]
+    running = most = 0
+
+    async def answer(query: str) -> list[Document]:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        number = queries.index(query)
+        for _ in range(len(queries) - number):  # later questions are answered sooner
+            await asyncio.sleep(0)
+        running -= 1
+        return [text_at(0, number + 1, str(number))]
+
+    def sync(query: str) -> list[Document]:
+        raise NotImplementedError(query)
+
+    report = asyncio.run(
+        aevaluate(RunnableLambda(sync, answer), questions, max_concurrency=at_once)
+    )
+    assert most == min(at_once, len(queries))
+    assert report.figures["characters"][:, 0].tolist() == list(range(1, 13))
+
+
+def test_an_error_passes_through_with_the_question(
+    way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(query: str) -> list[Document]:
+        if query == "bad":
+            raise LookupError(query)
+        return []
+
+    questions = [ask_for((0, 1)), ask_for((0, 1), question="bad"), ask_for((0, 1))]
+    with pytest.raises(LookupError, match="bad") as caught:
+        ask(way, RunnableLambda(fail), questions)
+    notes = "".join([*getattr(caught.value, "__notes__", []), caplog.text])
+    assert "evaluating question 2" in notes
+
+
+def test_progress_is_shown(way: Way, capsys: pytest.CaptureFixture[str]) -> None:
+    questions = [ask_for((0, 1))] * 3
+    ask(way, canned(), questions, show_progress=True)
+    captured = capsys.readouterr()
+    assert "3/3" in captured.err
+    assert captured.out == ""
+    ask(way, canned(), questions)
+    assert capsys.readouterr().err == ""
+
+
+def test_progress_without_tqdm_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    retriever = canned()
+    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[progress\]'"):
+        evaluate(retriever, [ask_for((0, 1))], show_progress=True)
+    assert retriever.asked == []
+
+
+# An RSERetriever
+
+
+class Doubled(RSERetriever):
+    """Returns each segment twice; ``asked`` has the arguments of each call."""
+
+    asked: list[dict[str, Any]] = Field(default_factory=list)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: Any, **kwargs: Any
+    ) -> list[Document]:
+        self.asked.append(kwargs)
+        return 2 * super()._get_relevant_documents(query, run_manager=run_manager, **kwargs)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: Any, **kwargs: Any
+    ) -> list[Document]:
+        return self._get_relevant_documents(query, run_manager=run_manager.get_sync(), **kwargs)
+
+
+TEXT = text_of("first", 20)
+
+
+def indexed(kind: type[RSERetriever] = RSERetriever, **fields: Any) -> Any:
+    retriever = kind(
+        vectorstore=InMemoryVectorStore(BagOfWords()),
+        docstore=InMemoryStore(),
+        text_splitter=CharacterTextSplitter(chunk_size=30, chunk_overlap=0),
+        config=EVERYTHING,
+        **fields,
+    )
+    retriever.add_documents([Document(TEXT), Document(text_of("second", 20))], ids=["a", "b"])
+    return retriever
+
+
+def test_an_rse_retriever_is_invoked_for_each_budget_as_a_user_does(way: Way) -> None:
+    retriever = indexed(Doubled)
+    question = ask_for((0, len(TEXT)), question="first paragraph")
+    # Its own metadata keys are known, whatever those of other retrievers are.
+    with collect_runs() as runs:
+        report = ask(way, retriever, [question], [400, 100], doc_id_key="source", fetch_k=7)
+    assert [arguments["max_context_length"] for arguments in retriever.asked] == [100, 400]
+    assert all(arguments["fetch_k"] == 7 for arguments in retriever.asked)
+    assert [run.name for run in runs.traced_runs] == ["Doubled"] * 2
+    assert report.figures["segments"].min() >= 2
+
+
+def test_an_rse_retriever_is_measured_by_what_it_returns(way: Way) -> None:
+    retriever = indexed(length_function=fakes.words, max_context_length=3)
+    question = ask_for((0, len(TEXT)), question="first paragraph")
+    budgets = (100, 400)
+    report = ask(way, retriever, [question], budgets)
+    for place, budget in enumerate(budgets):
+        found = retriever.invoke(question.question, max_context_length=budget, length_function=len)
+        assert found
+        length = sum(len(d.page_content) for d in found if d.metadata["doc_id"] == "a")
+        assert report.figures["recall"][0, place] == length / len(TEXT)
+        assert report.figures["segments"][0, place] == len(found)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        (Evidence("c", 0, 9), "question 1 has .* document 'c'; found in the index: nothing"),
+        (Evidence("a", 0, 9_999), rf"question 1 has .* found in the index: only {len(TEXT)} char"),
+    ],
+)
+def test_evidence_must_be_in_the_index(way: Way, evidence: Evidence, message: str) -> None:
+    retriever = indexed(Doubled)
+    with pytest.raises(ValueError, match=message):
+        ask(way, retriever, [Question("Why?", [evidence])])
+    assert retriever.asked == []
+
+
+@pytest.mark.parametrize("name", ["max_context_length", "length_function"])
+def test_the_budget_of_an_rse_retriever_cannot_be_given_twice(name: str) -> None:
+    given: dict[str, Any] = {name: 9}
+    with pytest.raises(TypeError, match=f"multiple values for keyword argument '{name}'"):
+        evaluate(indexed(), [ask_for((0, 9))], **given)
+    # Other retrievers may have arguments of these names.
+    retriever = canned()
+    evaluate(retriever, [ask_for((0, 9))], **given)
+    assert retriever.asked == [("Why?", given)]

@@ -1,0 +1,180 @@
+"""How much of the evidence returned text has, and where returned text is in its source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+
+from langchain_rse.evaluation import Evidence, Question, evaluate
+from tests.unit_tests.evaluation.helpers import ask_for, canned, text_at
+
+
+def figures(
+    documents: Sequence[Document], question: Question, budget: int = 100, **kwargs: Any
+) -> dict[str, float]:
+    """The figures of one question for one budget."""
+    report = evaluate(canned(*documents), [question], [budget], **kwargs)
+    return {metric: float(report.figures[metric][0, 0]) for metric in report.metrics}
+
+
+def test_a_budget_cuts_the_last_text() -> None:
+    # The evidence is 10 to 30. The first text has 10 to 20, and of the second 24 to 30 fit.
+    assert figures([text_at(10, 20), text_at(24, 44)], ask_for((10, 30)), 16) == {
+        "recall": 16 / 20,
+        "precision": 1.0,
+        "iou": 16 / 20,
+        "segments": 2,
+        "characters": 16,
+    }
+
+
+def test_text_that_is_returned_twice_is_paid_for_twice() -> None:
+    assert figures([text_at(0, 10), text_at(0, 10)], ask_for((5, 15))) == {
+        "recall": 5 / 10,
+        "precision": 5 / 20,
+        "iou": 5 / 15,
+        "segments": 2,
+        "characters": 20,
+    }
+
+
+def test_nothing_returned_is_zero() -> None:
+    assert set(figures([], ask_for((0, 10))).values()) == {0}
+
+
+def test_documents_without_text_are_ignored() -> None:
+    found = figures([Document(""), text_at(0, 10), Document("")], ask_for((0, 10)))
+    assert (found["segments"], found["recall"]) == (1, 1)
+
+
+def test_what_no_budget_reaches_need_not_be_located() -> None:
+    assert figures([text_at(0, 10), Document("nowhere")], ask_for((0, 5)), 10)["segments"] == 1
+
+
+slices = st.tuples(st.sampled_from("ab"), st.integers(0, 20), st.integers(1, 10))
+
+
+@settings(max_examples=50)
+@given(
+    evidence=st.lists(slices, min_size=1, max_size=4),
+    texts=st.lists(slices, max_size=6),
+    budget=st.integers(1, 50),
+)
+def test_the_figures_are_those_of_sets_of_characters(
+    evidence: list[tuple[str, int, int]], texts: list[tuple[str, int, int]], budget: int
+) -> None:
+    wanted = {(doc, start + i) for doc, start, length in evidence for i in range(length)}
+    returned = [
+        (number, (doc, start + i))
+        for number, (doc, start, length) in enumerate(texts)
+        for i in range(length)
+    ][:budget]
+    found = {character for _, character in returned}
+    question = Question(
+        "Why?", [Evidence(doc, start, start + length) for doc, start, length in evidence]
+    )
+    documents = [text_at(start, start + length, doc) for doc, start, length in texts]
+    assert figures(documents, question, budget) == {
+        "recall": len(wanted & found) / len(wanted),
+        "precision": len(wanted & found) / len(returned) if returned else 0,
+        "iou": len(wanted & found) / len(wanted | found),
+        "segments": len({number for number, _ in returned}),
+        "characters": len(returned),
+    }
+
+
+# Where returned text is in its source
+
+SOURCES = {
+    "a": "One two three.\n\nFour five six.",
+    "b": "Nothing here.  Four five six. And\tmore\n of it",
+}
+
+
+@pytest.mark.parametrize("start", [5, 5.0, np.int64(5)])
+def test_positions_are_whole_numbers_of_any_type(start: Any) -> None:
+    document = Document("x" * 10, metadata={"source": "a", "offset": start})
+    keys: dict[str, Any] = {"doc_id_key": "source", "start_index_key": "offset"}
+    assert figures([document], ask_for((5, 15)), **keys)["iou"] == 1
+
+
+def test_a_header_is_paid_for_but_not_part_of_the_source() -> None:
+    metadata = {"doc_id": "a", "start_index": 4, "end_index": 13}
+    document = Document("Numbers\n\ntwo three", metadata=metadata)
+    question = ask_for((4, 13))
+    for sources in (None, SOURCES):
+        found = figures([document], question, sources=sources)
+        assert (found["recall"], found["precision"]) == (1, 9 / 18)
+        assert figures([document], question, 12, sources=sources)["recall"] == 3 / 9
+
+
+@pytest.mark.parametrize("start", [None, -1, "unknown", 7])
+def test_without_a_position_the_text_is_searched(start: Any) -> None:
+    # Loaders of pages count from the start of each page: then the position is another one.
+    document = Document("Four five six.", metadata={"doc_id": "b", "start_index": start})
+    assert figures([document], ask_for((15, 29), doc_id="b"), sources=SOURCES)["iou"] == 1
+
+
+def test_without_an_id_the_text_is_searched_everywhere() -> None:
+    for text, place in [("two three", ("a", 4, 13)), ("six. And", ("b", 25, 33))]:
+        question = Question("Why?", [Evidence(*place)])
+        assert figures([Document(text)], question, sources=SOURCES)["iou"] == 1
+    # The text as it is comes before text with other white space.
+    sources = {"a": "to  be", "b": "to be"}
+    found = figures([Document("to be")], ask_for((0, 5), doc_id="b"), sources=sources)
+    assert found["iou"] == 1
+
+
+@settings(max_examples=30)
+@given(data=st.data())
+def test_text_with_other_white_space_is_cut_at_the_same_word(data: st.DataObject) -> None:
+    words = data.draw(st.lists(st.text("xy.*", min_size=1, max_size=4), min_size=1, max_size=6))
+    blank = st.text(" \n\t", min_size=1, max_size=3)
+
+    def spaced() -> str:
+        return "".join(word + data.draw(blank) for word in words)
+
+    source, text = "START " + spaced() + "END", data.draw(blank) + "START " + spaced()
+    budget = data.draw(st.integers(1, len(text)))
+    letters = len("".join(text[:budget].split()))
+    end = next(n for n in range(len(source)) if len("".join(source[:n].split())) == letters)
+    document = Document(text, metadata={"doc_id": "a"})
+    found = figures([document], ask_for((0, len(source))), budget, sources={"a": source})
+    assert found["recall"] == end / len(source)
+    assert found["characters"] == budget
+
+
+def test_documents_outside_the_sources_are_located_by_their_metadata() -> None:
+    found = figures([text_at(0, 10, "c")], ask_for((0, 10)), sources=SOURCES)
+    assert (found["recall"], found["characters"]) == (0, 10)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sources", "message"),
+    [
+        ({}, None, "doc_id=None, start_index=None .* is not in the 0 given sources"),
+        ({"doc_id": 7, "start_index": 0}, None, r"doc_id=7, start_index=0 "),
+        ({}, SOURCES, "is not in the 2 given sources"),
+        ({"doc_id": "a", "start_index": 2}, SOURCES, r"doc_id='a', start_index=2 "),
+        ({"doc_id": "c"}, SOURCES, "doc_id='c'"),
+    ],
+)
+def test_a_document_that_cannot_be_located_is_an_error(
+    metadata: dict[str, Any], sources: dict[str, str] | None, message: str
+) -> None:
+    document = Document("unknown " * 50, metadata=metadata)
+    with pytest.raises(ValueError, match=message) as caught:
+        figures([document], ask_for((0, 5)), sources=sources)
+    for part in (repr(("unknown " * 50)[:80]), "doc_id_key", "start_index_key", "give sources"):
+        assert part in str(caught.value)
+
+
+def test_white_space_alone_cannot_be_found() -> None:
+    with pytest.raises(ValueError, match="cannot be located"):
+        figures([Document("\n\n\n", metadata={"doc_id": "a"})], ask_for((0, 5)), sources=SOURCES)

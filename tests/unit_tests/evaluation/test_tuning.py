@@ -1,0 +1,513 @@
+"""Tuning: trials have the scores of `evaluate`, and the gain is that of unseen questions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.runnables import RunnableLambda
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import CharacterTextSplitter
+from pydantic import Field
+
+from langchain_rse import RSEConfig, RSERetriever
+from langchain_rse.evaluation import Evidence, Question, Trial, Tuning, atune, evaluate, tune
+from langchain_rse.stores.records import document_key, manifest_key
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import BagOfWords, Way, words
+
+way = fakes.way
+
+# Returns nothing.
+NOTHING = RSEConfig(minimum_value=100)
+BUDGETS = (150, 600)
+SPACE: Mapping[str, Sequence[Any]] = {
+    "irrelevant_chunk_penalty": (0.0, 0.1, 0.3, 0.5),
+    "neighbor_credit": (0.0, 0.25, 0.5),
+    "lexical_credit": (0.0, 0.2, 0.4),
+    "decay_rate": (5.0, 30.0, 100.0),
+    "calibration": ("auto", "identity", "rank"),
+}
+
+
+class Searched(InMemoryVectorStore):
+    """``searches`` has the query of each search."""
+
+    def __init__(self) -> None:
+        super().__init__(BagOfWords())
+        self.searches: list[str] = []
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        self.searches.append(query)
+        return super().similarity_search_with_score(query, k, **kwargs)
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        self.searches.append(query)
+        return await super().asimilarity_search_with_score(query, k, **kwargs)
+
+
+class Backwards(BaseDocumentCompressor):
+    """Reverses the order; ``queries`` has the query of each call."""
+
+    queries: list[str] = Field(default_factory=list)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> list[Document]:
+        del callbacks
+        self.queries.append(query)
+        return list(documents)[::-1]
+
+
+class Corpus:
+    """Documents "d0", "d1" ... of one paragraph a chunk, and questions on runs of them.
+
+    Every second paragraph of a question's evidence has the question's words. In a corpus of
+    noise the evidence is anywhere, and no paragraph has them.
+    """
+
+    def __init__(
+        self,
+        *,
+        questions: int = 5,
+        documents: int = 2,
+        paragraphs: int = 20,
+        seed: int = 0,
+        noise: bool = False,
+        **settings: Any,
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        texts = [
+            [
+                " ".join(f"word{number:03}" for number in rng.integers(0, 60, 4))
+                for _ in range(paragraphs)
+            ]
+            for _ in range(documents)
+        ]
+        places = []
+        for number in range(questions):
+            document, start = int(rng.integers(documents)), int(rng.integers(paragraphs - 5))
+            end = start + int(rng.integers(1, 6))
+            places.append((document, start, end))
+            for paragraph in range(start, end, 1 if noise else 2):
+                if not noise:
+                    texts[document][paragraph] += f" topic{number} asked{number}"
+        self.questions = []
+        for number, (document, start, end) in enumerate(places):
+            before = len("".join(f"{text}\n\n" for text in texts[document][:start]))
+            inside = len("\n\n".join(texts[document][start:end]))
+            some = rng.integers(0, 60, 4)
+            text = (
+                " ".join(f"word{word:03}" for word in some)
+                if noise
+                else f"topic{number} asked{number} word{some[0]:03}?"
+            )
+            evidence = [Evidence(f"d{document}", before, before + inside)]
+            self.questions.append(Question(text, evidence))
+        self.store = Searched()
+        self.retriever = RSERetriever(
+            vectorstore=self.store,
+            docstore=InMemoryStore(),
+            text_splitter=CharacterTextSplitter(chunk_size=50, chunk_overlap=0),
+            **{"fetch_k": 20, **settings},
+        )
+        self.retriever.add_documents(
+            [Document("\n\n".join(text)) for text in texts],
+            ids=[f"d{number}" for number in range(documents)],
+        )
+
+    def tune(self, way: Way, **kwargs: Any) -> Tuning:
+        arguments = {"budgets": BUDGETS, "space": SPACE, "trials": 6, **kwargs}
+        return ask(way, self.retriever, self.questions, **arguments)
+
+    def score(self, metric: str, **settings: Any) -> float:
+        """The mean over questions and budgets, by `evaluate`."""
+        report = evaluate(self.retriever, self.questions, BUDGETS, **settings)
+        return float(report.figures[metric].mean())
+
+
+SYNC = Way(None)
+
+
+def ask(way: Way, retriever: Any, questions: Any, **kwargs: Any) -> Tuning:
+    return way.call(tune, atune, retriever, questions, **kwargs)
+
+
+def everything(tuning: Tuning) -> tuple[dict[str, Any], tuple[Trial, ...]]:
+    return tuning.to_dict(), tuning.trials
+
+
+# What is asked
+
+
+@pytest.mark.parametrize("trials", [2, 15])
+def test_the_store_is_searched_once_per_question_for_any_number_of_trials(
+    way: Way, trials: int
+) -> None:
+    corpus = Corpus()
+    tuning = corpus.tune(way, trials=trials)
+    assert len(tuning.trials) == trials
+    assert corpus.store.searches == [one.question for one in corpus.questions]
+
+
+def test_a_reranker_and_a_wrapped_retriever_are_asked_once_per_question(way: Way) -> None:
+    corpus, asked, reranker = Corpus(), [], Backwards()
+
+    def find(query: str) -> list[Document]:
+        asked.append(query)
+        return corpus.store.similarity_search(query, k=30)
+
+    retriever = RSERetriever(
+        base_retriever=RunnableLambda(find),
+        docstore=corpus.retriever.docstore,
+        reranker=reranker,
+        fetch_k=20,
+    )
+    tuning = ask(way, retriever, corpus.questions, budgets=BUDGETS, space=SPACE, trials=5)
+    assert asked == reranker.queries == [one.question for one in corpus.questions]
+    for trial in tuning.trials:
+        report = evaluate(retriever, corpus.questions, BUDGETS, **trial.changes)
+        assert trial.score == pytest.approx(report.figures["recall"].mean())
+
+
+def test_records_of_the_docstore_are_read_once(way: Way) -> None:
+    corpus = Corpus()
+    docstore = fakes.WatchedDocStore(corpus.retriever.docstore, fakes.Writes())
+    retriever = corpus.retriever.model_copy(update={"docstore": docstore})
+    ask(way, retriever, corpus.questions, budgets=BUDGETS, space=SPACE, trials=2)
+    few = len(docstore.reads)
+    docstore.reads.clear()
+    ask(way, retriever, corpus.questions, budgets=BUDGETS, space=SPACE, trials=10)
+    assert len(docstore.reads) < 3 * few
+
+
+def test_an_error_of_the_store_names_the_question(
+    way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus = Corpus()
+    second = corpus.questions[1].question
+
+    def fail(query: str) -> list[Document]:
+        if query == second:
+            raise LookupError(query)
+        return []
+
+    retriever = RSERetriever(
+        base_retriever=RunnableLambda(fail), docstore=corpus.retriever.docstore
+    )
+    with pytest.raises(LookupError) as caught:
+        ask(way, retriever, corpus.questions)
+    notes = "".join([*getattr(caught.value, "__notes__", []), caplog.text])
+    assert "asking question 2" in notes
+
+
+# What a trial is
+
+
+@pytest.mark.parametrize("metric", ["recall", "precision", "iou"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"k": 2, "allow_trim": True},
+        {"config": "dsrag-balanced"},
+        {"config": "kadane", "k": 3},
+        {"length_function": words, "max_context_length": 10, "segment_cost": 1.0},
+    ],
+    ids=["default", "trimmed", "greedy", "best", "words"],
+)
+def test_scores_are_what_evaluate_measures(settings: dict[str, Any], metric: str) -> None:
+    corpus = Corpus(**settings)
+    tuning = corpus.tune(SYNC, metric=metric, trials=4)
+    assert tuning.metric == metric
+    assert tuning.start == pytest.approx(corpus.score(metric))
+    for trial in tuning.trials:
+        assert trial.score == pytest.approx(corpus.score(metric, **trial.changes)), trial.changes
+
+
+def test_arguments_of_queries_hold_for_all_trials(way: Way) -> None:
+    corpus = Corpus()
+
+    def keep(document: Document) -> bool:
+        return bool(document.metadata["doc_id"] != "d0")
+
+    settings = {"filter": keep, "k": 2, "segment_cost": 0.3}
+    tuning = corpus.tune(way, metric="iou", **settings)
+    assert tuning.start == pytest.approx(corpus.score("iou", **settings))
+    for trial in tuning.trials:
+        together = {**settings, **trial.changes}
+        assert trial.score == pytest.approx(corpus.score("iou", **together))
+
+
+def test_trials_are_different_sets_of_a_few_changes(way: Way) -> None:
+    tuning = Corpus(neighbor_credit=0.25, questions=2).tune(way, trials=40)
+    scores = [trial.score for trial in tuning.trials]
+    assert scores == sorted(scores, reverse=True)
+    changes = [trial.changes for trial in tuning.trials]
+    assert len(changes) == len({json.dumps(dict(one), sort_keys=True) for one in changes}) == 40
+    assert {len(one) for one in changes} == {0, 1, 2, 3, 4}
+    for one in changes:
+        assert all(value in SPACE[name] for name, value in one.items())
+        assert one.get("neighbor_credit") != 0.25
+
+
+def test_a_small_space_is_tried_completely(way: Way) -> None:
+    space = {"decay_rate": (10.0, 40.0)}
+    tuning = Corpus(decay_rate=20.0).tune(way, space=space, trials=100)
+    tried = [trial.changes.get("decay_rate") for trial in tuning.trials]
+    assert sorted(tried, key=str) == [10.0, 40.0, None]
+
+
+# What it finds
+
+
+def test_the_same_seed_finds_the_same_sync_and_async(way: Way) -> None:
+    expected = Corpus().tune(SYNC, seed=3)
+    assert everything(Corpus().tune(way, seed=3)) == everything(expected)
+    other = Corpus().tune(way, seed=4)
+    assert {str(trial.changes) for trial in other.trials} != {
+        str(trial.changes) for trial in expected.trials
+    }
+
+
+def test_better_parameters_are_found_and_keep_what_they_claim(way: Way) -> None:
+    corpus = Corpus(config=NOTHING, segment_cost=0.3)
+    tuning = corpus.tune(way, space={"minimum_value": (0.0, 50.0), "contrast": (1.5,)})
+    assert tuning.start == 0
+    assert tuning.changes["minimum_value"] == 0.0
+    assert tuning.interval[0] > 0
+    assert "Use the first trial" in str(tuning)
+
+    tuned = corpus.retriever.model_copy(update=tuning.changes)
+    assert corpus.retriever.config == NOTHING
+    report = evaluate(tuned, corpus.questions, BUDGETS)
+    assert report.figures["recall"].mean() == pytest.approx(tuning.trials[0].score)
+    assert tuning.trials[0].score > tuning.start
+    assert way.invoke(tuned, corpus.questions[0].question)
+
+
+def test_the_result_is_the_best_trial_or_the_retrievers_own() -> None:
+    kept = 0
+    for seed in range(6):
+        tuning = Corpus(seed=seed, noise=True).tune(SYNC, metric="iou", trials=6)
+        assert tuning.gain == pytest.approx(tuning.held_out - tuning.start)
+        assert tuning.interval[0] <= tuning.gain <= tuning.interval[1]
+        best = tuning.trials[0]
+        if tuning.gain > 0:
+            assert tuning.changes == best.changes
+        else:
+            assert tuning.changes == {}
+            kept += best.score > tuning.start
+    assert kept  # though some trial looks better on the questions that it was chosen by
+
+
+def test_what_is_held_out_is_scored_by_the_best_on_the_others() -> None:
+    # There are five folds: each of five questions is held out alone, in whatever order.
+    corpus = Corpus(questions=5, seed=2)
+    tuning = corpus.tune(SYNC, metric="iou", trials=8)
+    scores = np.array(
+        [
+            evaluate(corpus.retriever, corpus.questions, BUDGETS, **trial.changes)
+            .figures["iou"]
+            .mean(axis=1)
+            for trial in tuning.trials
+        ]
+    )
+    own = [not trial.changes for trial in tuning.trials].index(True)
+    least = most = 0.0
+    for number in range(5):
+        others = np.delete(scores, number, axis=1).mean(axis=1)
+        best = np.flatnonzero(np.isclose(others, others.max()))
+        of_these = scores[[own] if own in best else best, number]
+        least, most = least + of_these.min() / 5, most + of_these.max() / 5
+    assert least - 1e-9 <= tuning.held_out <= most + 1e-9
+    assert most <= tuning.trials[0].score + 1e-9  # what was seen flatters
+
+
+def test_noise_is_no_gain() -> None:
+    # With a penalty of 0 the budget is always filled, and these change only by what.
+    space = {name: SPACE[name] for name in ("lexical_credit", "decay_rate", "neighbor_credit")}
+    gains, looks = [], []
+    for seed in range(6):
+        corpus = Corpus(
+            seed=seed,
+            noise=True,
+            questions=10,
+            config=RSEConfig(irrelevant_chunk_penalty=0.0),
+            fetch_k=40,
+        )
+        tuning = corpus.tune(SYNC, space=space, budgets=(600,), trials=8)
+        gains.append(tuning.gain)
+        looks.append(tuning.trials[0].score - tuning.start)
+    # Zero within three standard errors; the scores of the questions chosen by flatter.
+    error = np.std(gains, ddof=1) / len(gains) ** 0.5
+    assert abs(np.mean(gains)) < 3 * error
+    assert np.mean(looks) > np.mean(gains) + error
+
+
+def test_where_nothing_is_better_the_retrievers_own_are_kept(way: Way) -> None:
+    corpus = Corpus()
+    tuning = corpus.tune(way, space={"minimum_value": (100.0,)})
+    assert tuning.changes == {}
+    assert (tuning.gain, *tuning.interval) == (0, 0, 0)
+    assert tuning.held_out == tuning.start > 0
+    assert [trial.changes for trial in tuning.trials] == [{}, {"minimum_value": 100.0}]
+    assert "Keep the retriever's parameters" in str(tuning)
+
+
+def test_questions_without_candidates_are_scored_zero(way: Way) -> None:
+    tuning = Corpus().tune(way, filter=lambda _: False)
+    assert (tuning.start, tuning.held_out, tuning.gain) == (0, 0, 0)
+    assert {trial.score for trial in tuning.trials} == {0}
+
+
+def test_a_function_may_be_tried() -> None:
+    def halved(scores: Any) -> Any:
+        return scores / 2
+
+    corpus = Corpus(config=NOTHING)
+    space = {"calibration": (halved,), "minimum_value": (0.0,)}
+    tuning = corpus.tune(SYNC, space=space, trials=4)
+    assert any("halved" in str(trial.changes) for trial in tuning.trials)
+
+
+def test_the_event_loop_goes_on_during_the_search() -> None:
+    corpus, steps = Corpus(), 0
+
+    async def main() -> None:
+        nonlocal steps
+        task = asyncio.create_task(atune(corpus.retriever, corpus.questions, BUDGETS, trials=5))
+        while not task.done():
+            await asyncio.sleep(0)
+            steps += 1
+        await task
+
+    asyncio.run(main())
+    assert steps > 5 * len(corpus.questions)
+
+
+def test_progress_is_shown(way: Way, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = Corpus()
+    corpus.tune(way, trials=5, show_progress=True)
+    captured = capsys.readouterr()
+    assert "5/5" in captured.err
+    assert captured.out == ""
+    corpus.tune(way, trials=5)
+    assert capsys.readouterr().err == ""
+
+
+# What is wrong
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"questions": []}, "questions"),
+        ({"questions": [Question("Why?", [Evidence("d0", 0, 1)])]}, "at least 2 items"),
+        ({"trials": 1}, "trials"),
+        ({"seed": -1}, "seed"),
+        ({"metric": "characters"}, "'recall', 'precision' or 'iou'"),
+        ({"budgets": [0]}, "budgets"),
+        ({"space": {"penalty": (0.1,)}}, "space has 'penalty', which is not a field of RSEConfig"),
+        ({"space": {"decay_rate": (10, 0)}}, "decay_rate"),
+        ({"space": {}}, "space has no value that differs"),
+        ({"space": {"solver": ("exact",)}}, "space has no value that differs"),
+        (
+            {"questions": [Question("Why?", [Evidence("d9", 0, 1)])] * 2},
+            "question 1 has .* document 'd9'; found in the index: nothing",
+        ),
+    ],
+)
+def test_arguments_out_of_range(arguments: dict[str, Any], message: str) -> None:
+    corpus = Corpus()
+    with pytest.raises(ValueError, match=message):
+        tune(corpus.retriever, **{"questions": corpus.questions, **arguments})
+    assert corpus.store.searches == []
+
+
+def test_unknown_arguments_are_an_error() -> None:
+    corpus = Corpus()
+    with pytest.raises(TypeError, match=r"unknown argument\(s\) top"):
+        tune(corpus.retriever, corpus.questions, top=3)
+
+
+def test_only_an_rse_retriever_can_be_tuned() -> None:
+    corpus = Corpus()
+    other: Any = corpus.store.as_retriever()
+    with pytest.raises(ValueError, match="instance of RSERetriever"):
+        tune(other, corpus.questions)
+
+
+def test_progress_without_tqdm_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    corpus = Corpus()
+    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[progress\]'"):
+        corpus.tune(SYNC, show_progress=True)
+    assert corpus.store.searches == []
+
+
+def test_a_document_that_the_docstore_lost_is_an_error_as_in_a_query(way: Way) -> None:
+    corpus = Corpus()
+    in_use = {question.evidence[0].doc_id for question in corpus.questions}
+    corpus.retriever.add_documents([Document("topic0 asked0")], ids=["lost"])
+    assert "lost" not in in_use
+    corpus.retriever.docstore.mdelete([manifest_key(document_key("lost"))])
+    with pytest.raises(LookupError, match="does not know the document"):
+        way.invoke(corpus.retriever, corpus.questions[0].question)
+    with pytest.raises(LookupError, match="does not know the document"):
+        corpus.tune(way)
+
+
+# The result
+
+
+def result(gain: float, trials: int = 2) -> Tuning:
+    changes = {"irrelevant_chunk_penalty": 0.1, "neighbor_radius": 4}
+    return Tuning(
+        changes=changes,
+        metric="iou",
+        start=0.5,
+        held_out=0.5 + gain,
+        gain=gain,
+        interval=(gain - 0.125, gain + 0.25),
+        trials=(Trial(changes, 0.75), *[Trial({}, 0.5)] * (trials - 1)),
+        questions=12,
+    )
+
+
+def test_a_tuning_is_printed_as_a_table() -> None:
+    expected = """
+iou of 12 questions: 0.500; tuned, on held-out questions: 0.625, gain +0.125 [+0.000, +0.375]. {}
+score                                          changes
+0.750  irrelevant_chunk_penalty=0.1, neighbor_radius=4
+0.500                                           (none)
+"""
+    assert str(result(0.125)) == expected.strip().format("Use the first trial")
+    assert str(result(-0.125)).splitlines()[0].endswith("Keep the retriever's parameters")
+    assert len(str(result(0.125, trials=50)).splitlines()) == 2 + 10
+
+
+def test_the_summary_is_json(way: Way) -> None:
+    tuning = Corpus().tune(way)
+    summary = json.loads(json.dumps(tuning.to_dict()))
+    assert summary == {
+        "changes": tuning.changes,
+        "metric": "recall",
+        "start": tuning.start,
+        "held_out": tuning.held_out,
+        "gain": tuning.gain,
+        "interval": list(tuning.interval),
+        "trials": [list(trial) for trial in tuning.trials],
+        "questions": 5,
+    }

@@ -1,0 +1,434 @@
+"""Metadata that changes along a document: what segments carry, by rule, whoever reads them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore, InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import CharacterTextSplitter
+
+from langchain_rse import AdoptionError, ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.stores.records import Manifest, document_key, manifest_key
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+# Four slides; the third has two lines, so it is two chunks.
+SLIDES = [
+    Document("alpha one\n", metadata={"source": "s", "slide": 1, "by": "Ann", "from": 0.0}),
+    Document("beta two\n", metadata={"source": "s", "slide": 2, "by": "Bob", "from": 1.5}),
+    Document("gamma three\ngamma four\n", metadata={"source": "s", "slide": 3, "by": "Ann"}),
+    Document("delta five\n", metadata={"source": "s", "slide": 4, "by": None, "from": 9.0}),
+]
+TEXT = "\n\n".join(slide.page_content for slide in SLIDES)
+
+
+class Stores:
+    """A vector store and a docstore, and a retriever that knows nothing of the indexer."""
+
+    def __init__(self, way: Way, docstore: BaseStore[str, Any] | None = None) -> None:
+        self.way = way
+        self.vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+        self.docstore = docstore or SQLDocStore("sqlite://")
+        self.retriever = RSERetriever(
+            vectorstore=self.vectorstore,
+            docstore=self.docstore,
+            config=fakes.EVERYTHING,
+            max_context_length=None,
+        )
+
+    def add(self, documents: Sequence[Document], **settings: Any) -> list[str]:
+        settings.setdefault("text_splitter", fakes.Lines())
+        indexer = RSEIndexer(self.vectorstore, self.docstore, **settings)
+        return self.way.add(indexer, documents)
+
+    def segment(self, **kwargs: Any) -> Document:
+        (segment,) = self.way.invoke(self.retriever, "one", **kwargs)
+        assert isinstance(segment, Document)
+        return segment
+
+    def whole(self, **settings: Any) -> dict[str, Any]:
+        """What a segment of all slides carries."""
+        self.add(SLIDES, **settings)
+        segment = self.segment()
+        assert segment.page_content == TEXT
+        return {
+            name: value
+            for name, value in segment.metadata.items()
+            if name.startswith(("slide", "by", "from"))
+        }
+
+
+@pytest.fixture(params=["sql", "bytes"])
+def stores(request: pytest.FixtureRequest, way: Way) -> Stores:
+    return Stores(way, SQLDocStore("sqlite://") if request.param == "sql" else InMemoryByteStore())
+
+
+RANGES = {"slide_start": 1, "slide_end": 4, "by_start": "Ann", "by_end": None}
+TIMES = {"from_start": 0.0, "from_end": 9.0}
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ({}, RANGES | TIMES),
+        ({"slide": "range"}, RANGES | TIMES),
+        ({"from": "first"}, RANGES | {"from": 0.0}),
+        ({"from": "last"}, RANGES | {"from": 9.0}),
+        ({"from": "all"}, RANGES | {"from": [0.0, 1.5, 9.0]}),
+        ({"from": "drop"}, RANGES),
+        (
+            {"slide": "all", "by": "all", "from": "last"},
+            {"slide": [1, 2, 3, 4], "by": ["Ann", "Bob", None], "from": 9.0},
+        ),
+        ({"source": "all", "elsewhere": "same"}, RANGES | TIMES),
+    ],
+    ids=str,
+)
+def test_rules(stores: Stores, rules: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert stores.whole(metadata_rules=rules) == expected
+    # The same chunks as one chunk: what changes within it counts as well.
+    stores.way.delete(stores.retriever, ["s"])
+    assert stores.whole(metadata_rules=rules, text_splitter=one_chunk()) == expected
+    assert len(stores.vectorstore.store) == 1
+
+
+def one_chunk() -> CharacterTextSplitter:
+    return CharacterTextSplitter(separator="|", chunk_size=10_000, chunk_overlap=0)
+
+
+def test_a_field_with_a_rule_follows_it_in_a_document_of_one_part(stores: Stores) -> None:
+    page = {"page": 7, "page_label": "viii", "slide": 3, "by": "Ann", "title": "T"}
+    stores.add(
+        [Document("one", id="a", metadata=page)], metadata_rules={"slide": "range", "by": "all"}
+    )
+    metadata = stores.segment().metadata
+    assert {name: metadata[name] for name in metadata if name in page or "_" in name} == {
+        "page_start": 7,
+        "page_end": 7,
+        "page_label_start": "viii",
+        "page_label_end": "viii",
+        "slide_start": 3,
+        "slide_end": 3,
+        "by": ["Ann"],
+        "title": "T",
+        **{name: metadata[name] for name in ("doc_id", "start_index", "end_index")},
+        "relevance_score": metadata["relevance_score"],
+    }
+
+
+def test_filters_find_the_values_by_the_name_of_the_field(stores: Stores) -> None:
+    stores.add(SLIDES, metadata_rules={"slide": "all", "by": "drop", "from": "last"})
+    found = [chunk["metadata"] for chunk in stores.vectorstore.store.values()]
+    assert sorted(chunk["slide"] for chunk in found if "slide" in chunk) == [1, 2, 3, 3, 4]
+    assert not any("by" in chunk for chunk in found)
+
+
+def test_rules_are_kept_with_the_document(stores: Stores) -> None:
+    """One rule each: the retriever, which has none, returns each by its own."""
+    for name, rule in {"a": "first", "b": "all"}.items():
+        parts = [Document(f"{name} {n}\n", id=name, metadata={"slide": n}) for n in (1, 2)]
+        stores.add(parts, metadata_rules={"slide": rule})
+    found = {s.id: s.metadata for s in stores.way.invoke(stores.retriever, "a b")}
+    assert {m["doc_id"]: m["slide"] for m in found.values()} == {"a": 1, "b": [1, 2]}
+
+
+def test_only_a_rule_that_changes_something_makes_a_new_version(stores: Stores) -> None:
+    def version(**rules: Any) -> str:
+        pages = [
+            Document(slide.page_content, metadata={**slide.metadata, "page": page})
+            for page, slide in enumerate(SLIDES)
+        ]
+        stores.add(pages, metadata_rules=rules)
+        return str(stores.segment().metadata["rse"]["version"])
+
+    first = version()
+    assert version(page="range", unheard_of="all") == first
+    assert version(slide="all") != first
+    assert stores.segment().metadata["slide"] == [1, 2, 3, 4]
+    assert version() == first
+    assert stores.segment().metadata["slide_end"] == 4
+
+
+def test_a_retriever_adds_with_its_rules(way: Way) -> None:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+        docstore=InMemoryByteStore(),
+        metadata_rules={"slide": "all"},
+    )
+    way.add(retriever, SLIDES)
+    (segment,) = way.invoke(retriever, "one")
+    assert segment.metadata["slide"] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("rules", [{"page": "both"}, {"page": ["range"]}, ["page"]], ids=str)
+def test_wrong_rules_are_refused(rules: Any) -> None:
+    vectorstore, docstore = InMemoryVectorStore(fakes.BagOfWords()), InMemoryByteStore()
+    message = rf"metadata_rules must map .* 'range', 'first', .*got {re.escape(repr(rules))}"
+    with pytest.raises(ValueError, match=message):
+        RSEIndexer(vectorstore, docstore, metadata_rules=rules)
+    with pytest.raises(ValueError, match=message):
+        RSERetriever(vectorstore=vectorstore, docstore=docstore, metadata_rules=rules)
+
+
+# Contradictions
+
+
+def titled(*titles: object) -> list[Document]:
+    return [
+        Document(f"page {number}\n", id="report", metadata={} if title == "" else {"title": title})
+        for number, title in enumerate(titles)
+    ]
+
+
+def test_what_must_be_the_same_and_is_not(stores: Stores) -> None:
+    good = Document("good", id="good")
+    with pytest.raises(
+        ValueError,
+        match=r"document 'report': 'title' must be the same.*is 'A' in one and 'B' in another",
+    ):
+        stores.add([good, *titled("A", "A", "B")], metadata_rules={"title": "same"})
+    assert list(stores.retriever.docstore.yield_keys()) == []
+    assert stores.vectorstore.store == {}
+
+
+def test_what_must_be_the_same_and_is(stores: Stores) -> None:
+    """A part that lacks the field, or has None, contradicts nothing."""
+    stores.add(titled("", "A", None, "A"), metadata_rules={"title": "same"})
+    assert stores.segment().metadata["title"] == "A"
+    assert {c["metadata"]["title"] for c in stores.vectorstore.store.values()} == {"A"}
+
+
+def test_a_contradiction_by_default_is_told_by_first_and_last(stores: Stores) -> None:
+    stores.add(titled("A", "B", 3))
+    metadata = stores.segment().metadata
+    assert (metadata["title_start"], metadata["title_end"]) == ("A", 3)
+
+
+# Where a page begins
+
+
+def test_white_space_belongs_to_no_page(stores: Stores) -> None:
+    """A splitter that keeps white space cuts before it, on the page before."""
+    stores.add(
+        [Document(text, id="a", metadata={"page": n}) for n, text in enumerate(("x", "", "y"))],
+        text_splitter=CharacterTextSplitter(
+            separator="\n\n\n\n",
+            keep_separator="start",
+            chunk_size=1,
+            chunk_overlap=0,
+            strip_whitespace=False,
+        ),
+    )
+    chunks = sorted(stores.vectorstore.store.values(), key=lambda chunk: str(chunk["text"]))
+    assert [chunk["text"] for chunk in chunks] == ["\n\n\n\ny", "x"]
+    assert [chunk["metadata"]["page"] for chunk in chunks] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("room", "pages"), [(11, [0]), (16, [0]), (24, [0, 1]), (36, [0, 1, 2]), (100, [0, 1, 2, 3])]
+)
+def test_a_trimmed_segment_has_the_pages_of_what_is_left(
+    way: Way, room: int, pages: list[int]
+) -> None:
+    words = ["one. two.", "three. four.", "five. six.", "seven. eight."]
+    stores = Stores(way)
+    stores.add(
+        [Document(text, id="a", metadata={"page": n}) for n, text in enumerate(words)],
+        metadata_rules={"page": "all"},
+        text_splitter=one_chunk(),
+    )
+    segment = stores.segment(max_context_length=room, allow_trim=True)
+    assert segment.page_content == "\n\n".join(words)[: len(segment.page_content)]
+    assert segment.metadata["page"] == pages
+
+
+@given(
+    st.lists(st.sampled_from(["", " ", "a b\n", "ccc", "d\ne\n\nf"]), min_size=1, max_size=8),
+    st.sampled_from(["", "\n", "\n\n"]),
+    st.integers(1, 9),
+)
+def test_segments_carry_the_pages_of_their_text(
+    pages: list[str], separator: str, size: int
+) -> None:
+    """Compared with the plain way: which page each character of the segment is from."""
+    stores = Stores(Way(None), InMemoryByteStore())
+    documents = [Document(text, id="d", metadata={"page": n}) for n, text in enumerate(pages)]
+    stores.add(
+        documents,
+        metadata_rules={"page": "all"},
+        document_separator=separator,
+        text_splitter=CharacterTextSplitter("", chunk_size=size, chunk_overlap=0),
+    )
+    owners = [n for n, text in enumerate(pages) for _ in text + separator]
+    whole = separator.join(pages)
+    for segment in stores.way.invoke(stores.retriever, "a b ccc d e f"):
+        start, end = segment.metadata["start_index"], segment.metadata["end_index"]
+        inside = [place for place in range(start, end) if whole[place].strip()]
+        if inside and len(pages) > 1:
+            among = owners[inside[0] : inside[-1] + 1]
+            found = segment.metadata["page"]
+            assert set(found) >= {owners[place] for place in inside}
+            assert (found[0], found[-1]) == (among[0], among[-1])
+            assert found == sorted(set(found))
+
+
+# Order
+
+
+def numbered(*pages: object, name: str = "report.pdf", field: str = "page") -> list[Document]:
+    return [
+        Document(f"text {place} of page {page}\n", metadata={"source": name, field: page})
+        for place, page in enumerate(pages)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pages", "message"),
+    [
+        ((0, 2, 1), "page 2 comes after 0, 1 comes after 2"),
+        ((5, 4, 3, 2, 1), "page 4 comes after 5, 3 comes after 4, 2 comes after 3 and 1 more"),
+        ((0, 1, 1), "page 1 comes after 1"),
+        ((3, 4, 6, 10), "page 6 comes after 4, 10 comes after 6"),
+    ],
+)
+def test_parts_out_of_order_are_joined_as_they_come_and_reported(
+    stores: Stores, pages: tuple[int, ...], message: str
+) -> None:
+    documents = numbered(*pages)
+    with pytest.warns(UserWarning, match="'report.pdf'") as caught:
+        stores.add(documents)
+    (warning,) = caught
+    assert f"1 document(s) are not in order: document 'report.pdf': {message}." in str(
+        warning.message
+    )
+    segment = stores.segment()
+    assert segment.page_content == "\n\n".join(page.page_content for page in documents)
+    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (pages[0], pages[-1])
+
+
+def test_one_warning_for_all_documents_of_a_call(stores: Stores) -> None:
+    names = [f"{number}.pdf" for number in range(6)]
+    pages = [page for name in names for page in numbered(1, 0, name=name)]
+    with pytest.warns(UserWarning, match=r"6 document\(s\).* and 3 more") as caught:
+        stores.add([*pages, *numbered(0, 1, name="good.pdf")])
+    (warning,) = caught
+    assert all(repr(name) in str(warning.message) for name in names[:3])
+    assert "good.pdf" not in str(warning.message)
+
+
+@pytest.mark.parametrize(
+    ("pages", "field", "rules"),
+    [
+        ((0, 1, 2), "page", {}),
+        ((7,), "page", {}),
+        ((4, 5, 6), "page", {}),
+        (("iv", "1", "1"), "page", {}),
+        ((2, None, 1), "page", {}),
+        ((2.5, 1.0), "page", {}),
+        ((True, False), "page", {}),
+        ((2, 1), "page", {"page": "all"}),
+        ((2, 1, 2), "rating", {}),
+    ],
+)
+def test_what_is_no_reason_for_a_warning(
+    stores: Stores, pages: tuple[object, ...], field: str, rules: dict[str, Any]
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stores.add(numbered(*pages, field=field), metadata_rules=rules)
+
+
+def test_a_declared_field_is_expected_to_rise_like_pages(stores: Stores) -> None:
+    with pytest.warns(UserWarning, match="slide 1 comes after 2"):
+        stores.add(numbered(2, 1, field="slide"), metadata_rules={"slide": "range"})
+
+
+# Ids
+
+
+def test_files_of_one_name_in_two_folders_are_two_documents(stores: Stores) -> None:
+    folders = [Path("north"), Path("south")]
+    pages = [
+        Document(f"{folder} {page}\n", metadata={"source": folder / "report.pdf", "page": page})
+        for page in range(2)
+        for folder in folders
+    ]
+    assert stores.add(pages) == [str(folder / "report.pdf") for folder in folders]
+    found = {s.metadata["doc_id"]: s for s in stores.way.invoke(stores.retriever, "north south")}
+    for folder in folders:
+        segment = found[str(folder / "report.pdf")]
+        assert segment.page_content == f"{folder} 0\n\n\n{folder} 1\n"
+        assert segment.metadata["source"] == folder / "report.pdf"
+        assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 1)
+
+
+def test_two_files_under_one_id_are_reported(stores: Stores) -> None:
+    """Both are called report.pdf, and nothing else tells them apart but their pages."""
+    with pytest.warns(UserWarning, match="page 0 comes after 2.*ids="):
+        stores.add([*numbered(0, 1, 2), *numbered(0, 1)])
+
+
+# Adopting
+
+
+def test_adopted_documents_follow_the_rules_as_well(way: Way) -> None:
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    chunks = [
+        Document(f"text {n}", id=str(n), metadata={"source": "a", "page": n, "slide": n})
+        for n in range(3)
+    ]
+    vectorstore.add_documents(chunks)
+    settings: dict[str, Any] = {"config": fakes.EVERYTHING}
+    index = ExistingIndex(doc_id_key="source", page_key="page")
+    make, amake = RSERetriever.from_existing_index, RSERetriever.afrom_existing_index
+    by_default = way.call(make, amake, vectorstore, SQLDocStore("sqlite://"), index, **settings)
+    (segment,) = way.invoke(by_default, "text")
+    assert (segment.metadata["page_start"], segment.metadata["slide_end"]) == (0, 2)
+    ruled = way.call(
+        make,
+        amake,
+        vectorstore,
+        SQLDocStore("sqlite://"),
+        index,
+        metadata_rules={"slide": "all"},
+        **settings,
+    )
+    (segment,) = way.invoke(ruled, "text")
+    assert (segment.metadata["page_start"], segment.metadata["slide"]) == (0, [0, 1, 2])
+
+
+# Records
+
+
+def test_a_manifest_with_a_rule_that_nobody_knows(stores: Stores) -> None:
+    stores.add(SLIDES)
+    key = manifest_key(document_key("s"))
+    record: Any = stores.retriever.docstore.mget([key])[0]
+    assert Manifest.from_document(record, key).rules == {}
+    for rules in ({"slide": "middle"}, ["slide"], 3):
+        spoiled = Document("", metadata={**record.metadata, "rules": rules})
+        stores.retriever.docstore.mset([(key, spoiled)])
+        with pytest.raises(ValueError, match=f"{key}.*is not a manifest"):
+            stores.segment()
+
+
+def test_an_adopted_document_that_contradicts_itself_is_named(way: Way) -> None:
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    vectorstore.add_documents(
+        [Document(f"text {n}", id=str(n), metadata={"doc": "a", "n": n}) for n in range(2)]
+    )
+    indexer = RSEIndexer(vectorstore, SQLDocStore("sqlite://"), metadata_rules={"n": "same"})
+    index = ExistingIndex(doc_id_key="doc", in_store_order=True)
+    with pytest.raises(AdoptionError, match=r"document 'a': 'n' must be the same.*skip"):
+        way.call(indexer.adopt, indexer.aadopt, index)

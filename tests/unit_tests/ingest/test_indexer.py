@@ -1,0 +1,1013 @@
+"""The indexer: what it writes, what it leaves alone, and what a crash leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import itertools
+import logging
+import sys
+import time
+import uuid
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore, InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTextSplitter
+
+from langchain_rse import (
+    CorruptRecordError,
+    RSEIndexer,
+    RSERetriever,
+    SplittingError,
+    SQLDocStore,
+)
+from langchain_rse.headers import DocumentHeaders
+from langchain_rse.stores.records import digest, document_key, manifest_key
+from tests.unit_tests import fakes
+from tests.unit_tests.ingest.test_tokens import KINDS
+
+way = fakes.way
+Way = fakes.Way
+EVERYTHING = fakes.EVERYTHING
+text_of = fakes.text_of
+
+CHUNK_SIZE = 40
+BATCH_SIZE = 3
+
+
+def splitter(chunk_size: int = CHUNK_SIZE) -> RecursiveCharacterTextSplitter:
+    return RecursiveCharacterTextSplitter(chunk_size=chunk_size, chunk_overlap=0)
+
+
+class StrictVectorStore(fakes.WatchedVectorStore):
+    """Like FAISS, refuses to add ids that it has and to delete ids that it lacks."""
+
+    def add_documents(
+        self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any
+    ) -> list[str]:
+        self._refuse(self.store.keys() & set(ids or []))
+        return super().add_documents(documents, ids, **kwargs)
+
+    async def aadd_documents(
+        self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any
+    ) -> list[str]:
+        self._refuse(self.store.keys() & set(ids or []))
+        return await super().aadd_documents(documents, ids, **kwargs)
+
+    def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> None:
+        self._refuse(set(ids or []) - self.store.keys())
+        super().delete(ids, **kwargs)
+
+    async def adelete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> None:
+        self._refuse(set(ids or []) - self.store.keys())
+        await super().adelete(ids, **kwargs)
+
+    def _refuse(self, ids: set[str]) -> None:
+        if ids:
+            raise ValueError(f"refused: {ids}")
+
+
+class Stores:
+    """An indexer and a retriever over one pair of watched stores."""
+
+    def __init__(
+        self,
+        docstore: BaseStore[str, Any],
+        way: Way,
+        kind: type[fakes.WatchedVectorStore] = fakes.WatchedVectorStore,
+    ) -> None:
+        self.way = way
+        self.writes = fakes.Writes()
+        self.embeddings = fakes.BagOfWords()
+        self.vectorstore = kind(self.embeddings, self.writes)
+        self.docstore = fakes.WatchedDocStore(docstore, self.writes)
+        self.indexer = self.indexer_with()
+        self.retriever = RSERetriever(
+            vectorstore=self.vectorstore,
+            docstore=self.docstore,
+            config=EVERYTHING,
+            max_context_length=None,
+        )
+
+    def indexer_with(self, **kwargs: Any) -> RSEIndexer:
+        settings = {"text_splitter": splitter(), "batch_size": BATCH_SIZE, **kwargs}
+        return RSEIndexer(self.vectorstore, self.docstore, **settings)
+
+    def add(self, *documents: Document, **kwargs: Any) -> list[str]:
+        return self.way.add(self.indexer, documents, **kwargs)
+
+    def add_text(self, text: str, doc_id: str = "a") -> list[str]:
+        return self.add(Document(text), ids=[doc_id])
+
+    def delete(self, *ids: str) -> list[str]:
+        return self.way.delete(self.indexer, ids)
+
+    def segments(self) -> dict[str, list[Document]]:
+        """All that a reader gets, by document, in the order of the text."""
+        found: dict[str, list[Document]] = {}
+        for segment in self.way.invoke(self.retriever, "text"):
+            found.setdefault(segment.metadata["doc_id"], []).append(segment)
+        return found
+
+    def vectors(self, doc_id: str | None = None) -> list[dict[str, Any]]:
+        """The chunks in the vector store, in the order of the text."""
+        some: list[dict[str, Any]] = [
+            vector
+            for vector in self.vectorstore.store.values()
+            if doc_id in (None, vector["metadata"]["doc_id"])
+        ]
+        return sorted(some, key=lambda vector: int(vector["metadata"]["chunk_index"]))
+
+    def keys(self) -> list[str]:
+        return sorted(self.docstore.yield_keys())
+
+
+@pytest.fixture(params=["sql", "bytes"])
+def stores(request: pytest.FixtureRequest, way: Way) -> Stores:
+    return Stores(SQLDocStore("sqlite://") if request.param == "sql" else InMemoryByteStore(), way)
+
+
+def what_is_read(segments: Sequence[Document], texts: Sequence[str]) -> str:
+    """The one text of which the segments are slices, if they have all of it."""
+    assert len({segment.metadata["rse"]["version"] for segment in segments}) == 1
+    for segment in segments:  # no vector is missing, which the docstore would make up for
+        assert not [chunk for chunk in segment.metadata["rse"]["chunks"] if "filled" in chunk]
+    for text in texts:
+        if all(
+            text[segment.metadata["start_index"] : segment.metadata["end_index"]]
+            == segment.page_content
+            for segment in segments
+        ):
+            ends = [0, *(segment.metadata["end_index"] for segment in segments)]
+            starts = [*(segment.metadata["start_index"] for segment in segments), len(text)]
+            assert ends == starts, "a part of the text is missing"
+            return text
+    pytest.fail(f"not slices of one text: {[segment.page_content for segment in segments]}")
+
+
+def assert_holds_exactly(stores: Stores, texts: dict[str, str]) -> None:
+    """Both stores have all of these documents and nothing else."""
+    expected_keys: set[str] = set()
+    for doc_id, text in texts.items():
+        vectors = stores.vectors(doc_id)
+        metadata = [vector["metadata"] for vector in vectors]
+        assert [each["chunk_index"] for each in metadata] == list(range(len(vectors)))
+        assert [
+            text[each["start_index"] : each["end_index"]].strip() for each in metadata
+        ] == text.split("\n\n")
+        assert [vector["text"] for vector in vectors] == text.split("\n\n")
+        (version,) = {each["rse_version"] for each in metadata}
+        key = document_key(doc_id)
+        expected_keys |= {f"{key}/{version}/{index}" for index in range(len(vectors))}
+        expected_keys |= {f"{key}/{version}/spans/0", f"manifest/{key}"}
+    assert stores.keys() == sorted(expected_keys)
+    assert {vector["metadata"]["doc_id"] for vector in stores.vectors()} == set(texts)
+    assert {
+        doc_id: what_is_read(segments, [texts[doc_id]])
+        for doc_id, segments in stores.segments().items()
+    } == texts
+
+
+# Ids
+
+
+@pytest.mark.parametrize(
+    ("document", "ids", "expected"),
+    [
+        (Document("t", metadata={"doc_id": "m", "source": "s"}, id="i"), ["given"], "given"),
+        (Document("t", metadata={"doc_id": "m", "source": "s"}, id="i"), None, "m"),
+        (Document("t", metadata={"doc_id": 7, "source": "s"}, id="i"), None, "7"),
+        (Document("t", metadata={"doc_id": "", "source": "s"}, id="i"), None, "i"),
+        (Document("t", metadata={"source": "s"}, id="i"), None, "i"),
+        (Document("t", metadata={"source": "s"}), None, "s"),
+        (Document("t", metadata={"source": None}), None, digest("t")),
+        (Document("t", metadata={"title": "s"}), None, digest("t")),
+    ],
+)
+def test_where_the_id_comes_from(
+    way: Way, document: Document, ids: list[str] | None, expected: str
+) -> None:
+    stores = Stores(InMemoryByteStore(), way)
+    assert stores.add(document, ids=ids) == [expected]
+    assert [vector["metadata"]["doc_id"] for vector in stores.vectors()] == [expected]
+
+
+def test_a_path_as_id_is_its_string(way: Way) -> None:
+    stores = Stores(InMemoryByteStore(), way)
+    path = Path("folder") / "file.txt"
+    assert stores.add(Document("text", metadata={"doc_id": path})) == [str(path)]
+    assert stores.delete(str(path)) == [str(path)]
+
+
+def test_ids_are_returned_once_and_in_order_of_appearance(stores: Stores) -> None:
+    pages = [Document(name) for name in ("b1", "a1", "b2", "c1", "a2")]
+    assert stores.add(*pages, ids=["b", "a", "b", "c", "a"]) == ["b", "a", "c"]
+    assert stores.add() == []
+
+
+@pytest.mark.parametrize("ids", [["a"], ["a", "b", "c"], []])
+@pytest.mark.parametrize("as_iterator", [False, True])
+def test_as_many_ids_as_documents(stores: Stores, ids: list[str], *, as_iterator: bool) -> None:
+    documents = [Document("one"), Document("two")]
+    with pytest.raises(ValueError, match="one id for each document"):
+        stores.way.add(
+            stores.indexer,
+            iter(documents) if as_iterator else documents,
+            ids=iter(ids) if as_iterator else ids,
+        )
+    assert stores.keys() == []
+
+
+@pytest.mark.parametrize("bad", ["", None, 3])
+@pytest.mark.parametrize("as_iterator", [False, True])
+def test_ids_are_strings_that_are_not_empty(
+    stores: Stores, bad: object, *, as_iterator: bool
+) -> None:
+    documents = [Document("one"), Document("two")]
+    with pytest.raises(ValueError, match=r"ids must"):
+        stores.way.add(
+            stores.indexer, iter(documents) if as_iterator else documents, ids=["a", bad]
+        )
+    assert stores.keys() == []
+
+
+def test_ids_are_not_one_string(stores: Stores) -> None:
+    with pytest.raises(TypeError, match=r"\['ab'\]"):
+        stores.add(Document("one"), Document("two"), ids="ab")
+
+
+def test_documents_are_not_one_document(stores: Stores) -> None:
+    with pytest.raises(TypeError, match="list of Documents"):
+        stores.way.add(stores.indexer, Document("one"))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="got 'one'"):
+        stores.way.add(stores.indexer, ["one"])  # type: ignore[list-item]
+
+
+def test_documents_without_an_id_and_of_the_same_text_are_added_once(stores: Stores) -> None:
+    same = [Document("the same", metadata={"n": number}) for number in range(3)]
+    with pytest.warns(UserWarning, match="2 document") as caught:
+        assert stores.add(Document("other"), *same) == [digest("other"), digest("the same")]
+    assert len(caught) == 1
+    assert len(stores.vectors()) == 2
+    with pytest.warns(UserWarning, match="2 document"):
+        assert stores.way.add(stores.indexer, iter(same)) == [digest("the same")]
+    assert stores.add(*same, ids=["0", "1", "2"]) == ["0", "1", "2"]
+    assert len(stores.vectors()) == 5
+
+
+# Parts
+
+
+def test_parts_are_joined_in_their_order(stores: Stores) -> None:
+    scattered = ["a1", "b1", "a2", "b2", "a3"]
+    documents = [Document(f"page {name}", metadata={"doc_id": name[0]}) for name in scattered]
+    expected = {"a": "page a1\n\npage a2\n\npage a3", "b": "page b1\n\npage b2"}
+
+    stores.add(*documents)
+    read = {doc_id: found[0].page_content for doc_id, found in stores.segments().items()}
+    assert read == expected
+
+    in_groups = sorted(documents, key=lambda document: str(document.metadata["doc_id"]))
+    stores.writes.made.clear()
+    assert stores.way.add(stores.indexer, iter(in_groups)) == ["a", "b"]
+    assert stores.writes.made == []  # an iterator gives the same documents
+
+
+def test_parts_scattered_over_an_iterator_are_an_error(stores: Stores) -> None:
+    pages = [Document(name, metadata={"source": name[0]}) for name in ("a1", "b1", "a2")]
+    with pytest.raises(ValueError, match=r"document 'a' do not follow one another.*list"):
+        stores.way.add(stores.indexer, iter(pages))
+
+
+def test_parts_may_stand_apart_further_than_is_read_ahead(stores: Stores) -> None:
+    """A document is not written before its last part is known, however many there are."""
+    pages = [Document(f"page {number:04}", metadata={"doc_id": "long"}) for number in range(1_500)]
+    stores.indexer = stores.indexer_with(batch_size=1000, text_splitter=splitter(800))
+    stores.way.add(stores.indexer, iter([*pages, Document("short", id="other")]))
+    (segments,) = [some for name, some in stores.segments().items() if name == "long"]
+    assert segments[-1].metadata["end_index"] == len("page 0000\n\n") * 1_500 - 2
+
+
+def test_a_chunk_that_is_added_again_keeps_nothing_of_its_former_place(stores: Stores) -> None:
+    stores.add(Document(text_of("first", 3), id="a", metadata={"title": "T"}))
+    (_, chunk, _) = stores.vectors()
+    again = Document(chunk["text"], id="again", metadata={**chunk["metadata"], "doc_id": "b"})
+    assert stores.add(again, Document("second part", metadata={"doc_id": "b"})) == ["b"]
+    (segment,) = stores.segments()["b"]
+    assert "title_start" in segment.metadata
+    stale = {"rse_version", "chunk_id", "chunk_index", "start_index", "end_index"}
+    assert not {f"{name}_start" for name in stale} & segment.metadata.keys()
+    found = [vector["metadata"] for vector in stores.vectors("b")]
+    assert [(each["chunk_index"], each["start_index"]) for each in found] == [(0, 0), (1, 32)]
+    assert not {each["chunk_id"] for each in found} & {chunk["metadata"]["chunk_id"]}
+    before = stores.keys()
+    stores.add(
+        again.model_copy(update={"metadata": {"doc_id": "b", "title": "T"}}),
+        Document("second part", metadata={"doc_id": "b"}),
+    )
+    assert stores.keys() == before  # the stale names are no part of the version
+
+
+def test_separator_of_parts(stores: Stores) -> None:
+    stores.indexer = stores.indexer_with(document_separator="|")
+    stores.add(Document("one", id="a"), Document("two", id="a"))
+    assert [segment.page_content for segment in stores.segments()["a"]] == ["one|two"]
+
+
+# Metadata
+
+
+def test_metadata_goes_where_it_can_be_kept(stores: Stores) -> None:
+    day = dt.date(2024, 2, 29)
+    shared = {
+        "source": "report.pdf",
+        "year": np.int64(2024),
+        "draft": False,
+        "weight": 0.5,
+        "day": day,
+        "authors": ["x", "y"],
+        "nothing": None,
+    }
+    pages = [
+        Document(f"this is page {page} of the report", metadata={**shared, "page": page})
+        for page in (1, 2, 3)
+    ]
+    stores.add(*pages)
+
+    vectors = stores.vectors()
+    assert [vector["metadata"]["page"] for vector in vectors] == [1, 2, 3]
+    for vector in vectors:
+        metadata = vector["metadata"]
+        assert set(metadata) == {
+            *("source", "year", "draft", "weight", "page"),
+            *("doc_id", "chunk_id", "chunk_index", "start_index", "end_index", "rse_version"),
+        }
+        assert type(metadata["year"]) is int
+        assert metadata["draft"] is False
+        assert metadata["chunk_id"] == vector["id"]
+
+    (segment,) = stores.segments()["report.pdf"]
+    assert {name: segment.metadata[name] for name in shared} == {**shared, "year": 2024}
+    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (1, 3)
+    assert "page" not in segment.metadata
+
+
+def test_a_chunk_has_the_metadata_of_the_part_where_it_starts(stores: Stores) -> None:
+    stores.indexer = stores.indexer_with(
+        text_splitter=CharacterTextSplitter(separator="|", chunk_size=4, chunk_overlap=0),
+        document_separator="",
+    )
+    pages = [("aaa|b", 1), ("bb|c", 2), ("cc", 3)]
+    stores.add(*(Document(text, metadata={"doc_id": "d", "page": n}) for text, n in pages))
+    assert [vector["metadata"]["page"] for vector in stores.vectors()] == [1, 1, 2]
+    version = stores.vectors()[0]["metadata"]["rse_version"]
+    records = stores.docstore.mget([f"{document_key('d')}/{version}/{n}" for n in range(3)])
+    places = [record.metadata["places"] for record in records if record]
+    assert places == [
+        [[0, {"page": 1}]],
+        [[0, {"page": 1}], [1, {"page": 2}]],
+        [[0, {"page": 2}], [1, {"page": 3}]],
+    ]
+
+
+def test_a_value_that_one_part_lacks_is_not_shared(stores: Stores) -> None:
+    stores.add(
+        Document("the first part of the document", id="a", metadata={"title": "T"}),
+        Document("the second part of the document", id="a"),
+    )
+    assert [vector["metadata"].get("title") for vector in stores.vectors()] == ["T", None]
+    (segment,) = stores.segments()["a"]
+    assert "title" not in segment.metadata
+
+
+@pytest.mark.parametrize("bad", [object(), {1, 2}, np.zeros(3), {"deep": [{3: "x"}]}])
+def test_metadata_that_cannot_be_kept_is_refused_before_anything_is_written(
+    stores: Stores, bad: object
+) -> None:
+    documents = [Document("good", id="good"), Document("bad", id="b", metadata={"field": bad})]
+    with pytest.raises(TypeError, match=r"document 'b'\['field'\].*cannot be kept"):
+        stores.add(*documents)
+    assert stores.writes.made == []
+
+
+# Again, changed, gone
+
+
+def test_adding_the_same_again_writes_and_embeds_nothing(stores: Stores) -> None:
+    metadata = {"tags": ("a", "b"), "day": dt.date(2024, 1, 1), "uuid": uuid.UUID(int=1)}
+    document = Document(text_of("first", 4), id="a", metadata=metadata)
+    stores.add(document)
+    before = stores.keys()
+    stores.writes.made.clear()
+    stores.embeddings.batches.clear()
+
+    assert stores.add(document.model_copy(deep=True)) == ["a"]
+    assert stores.writes.made == []
+    assert stores.embeddings.batches == []
+    assert stores.keys() == before
+
+
+def test_only_the_changed_documents_are_written(stores: Stores) -> None:
+    stores.add(*(Document(text_of(name, 3), id=name) for name in "abc"))
+    stores.embeddings.batches.clear()
+    changed = {"a": text_of("a", 3), "b": text_of("changed", 2), "c": text_of("c", 3)}
+    assert stores.add(*(Document(text, id=name) for name, text in changed.items())) == [*"abc"]
+    assert stores.embeddings.batches == [2]
+    assert_holds_exactly(stores, changed)
+
+
+def test_changed_metadata_replaces(stores: Stores) -> None:
+    text = text_of("first", 3)
+    stores.add(Document(text, id="a", metadata={"year": 2023, "day": dt.date(2023, 1, 1)}))
+    for metadata in ({"year": 2024, "day": dt.date(2023, 1, 1)}, {"year": 2024}):
+        stores.add(Document(text, id="a", metadata=metadata))
+        assert [vector["metadata"]["year"] for vector in stores.vectors()] == [2024] * 3
+        (segment,) = stores.segments()["a"]
+        assert {name: segment.metadata.get(name) for name in ("year", "day")} == {
+            "day": None,
+            **metadata,
+        }
+        assert_holds_exactly(stores, {"a": text})
+
+
+def test_changed_splitter_replaces(stores: Stores) -> None:
+    text = text_of("first", 6)
+    stores.add(Document(text, id="a"))
+    stores.indexer = stores.indexer_with(text_splitter=splitter(3 * CHUNK_SIZE))
+    stores.add(Document(text, id="a"))
+    assert len(stores.vectors()) == 2
+    assert len(stores.keys()) == 2 + 1 + 1
+    assert what_is_read(stores.segments()["a"], [text]) == text
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 5, 6, 14])
+def test_replacing_leaves_the_new_chunks_alone(stores: Stores, chunks: int) -> None:
+    other = text_of("other", 4)
+    stores.add_text(other, "other")
+    stores.add_text(text_of("old", 6))
+    new = text_of("new", chunks)
+    stores.add_text(new)
+    assert_holds_exactly(stores, {"a": new, "other": other})
+
+
+def test_replacing_keeps_what_texts_have_in_common(stores: Stores) -> None:
+    """The same chunks at the same places: removing the old ones must not take the new ones."""
+    old = text_of("same", 6)
+    for new in (text_of("same", 4), text_of("same", 9), old):
+        stores.add_text(old)
+        stores.add_text(new)
+        assert_holds_exactly(stores, {"a": new})
+
+
+def test_delete_leaves_nothing(stores: Stores) -> None:
+    texts = {"a": text_of("first", 5), "b": text_of("second", 7)}
+    stores.add(*(Document(text, id=name) for name, text in texts.items()))
+    assert stores.delete("a") == ["a"]
+    assert_holds_exactly(stores, {"b": texts["b"]})
+    assert stores.delete("b", "b") == ["b"]
+    assert stores.keys() == []
+    assert stores.vectors() == []
+
+
+def test_deleting_what_is_not_there(stores: Stores) -> None:
+    stores.add_text(text_of("first", 2))
+    stores.writes.made.clear()
+    assert stores.delete("unknown") == []
+    assert stores.delete() == []
+    assert stores.writes.made == []
+    assert stores.delete("unknown", "a", "a2") == ["a"]
+
+
+def test_delete_does_not_take_one_string(stores: Stores) -> None:
+    stores.add_text(text_of("first", 2))
+    with pytest.raises(TypeError, match=r"\['a'\]"):
+        stores.way.delete(stores.indexer, "a")
+    assert len(stores.vectors()) == 2
+
+
+def test_many_documents_and_chunks(stores: Stores) -> None:
+    """More than one page of spans, more keys than fit one statement."""
+    text = text_of("long", 1_100)
+    stores.indexer = stores.indexer_with(batch_size=700)
+    stores.add_text(text)
+    assert len(stores.keys()) == 1_100 + 3 + 1
+    stores.retriever.fetch_k = 2_000
+    assert what_is_read(stores.segments()["a"], [text]) == text
+    stores.delete("a")
+    assert stores.keys() == []
+
+
+# Texts without words
+
+
+@pytest.mark.parametrize("empty", ["", " \n\t\u2003"])
+def test_empty_text_is_recorded_and_said(
+    stores: Stores, caplog: pytest.LogCaptureFixture, empty: str
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="langchain_rse"):
+        assert stores.add_text(empty) == ["a"]
+    (record,) = caplog.records
+    assert "'a'" in record.getMessage()
+    assert f"{len(empty)} characters" in record.getMessage()
+    assert stores.keys() == [manifest_key(document_key("a"))]
+    assert stores.vectors() == []
+    assert stores.segments() == {}
+    assert stores.delete("a") == ["a"]
+    assert stores.keys() == []
+
+
+def test_replacing_by_and_of_an_empty_text(stores: Stores) -> None:
+    text = text_of("first", 5)
+    stores.add_text(text)
+    stores.add_text("")
+    assert stores.keys() == [manifest_key(document_key("a"))]
+    assert stores.vectors() == []
+    stores.add_text(text)
+    assert_holds_exactly(stores, {"a": text})
+
+
+# Reading ahead
+
+
+def test_documents_are_not_held(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2,500 documents from an iterator: only so many are read, or alive, before a write."""
+    gone: list[int] = []
+    written: set[str] = set()
+    most_alive = most_ahead = 0
+
+    def documents() -> Iterator[Document]:
+        nonlocal most_alive, most_ahead
+        for number in range(2_500):
+            document = Document(f"document {number}", id=f"doc{number}")
+            weakref.finalize(document, gone.append, number)
+            most_alive = max(most_alive, number + 1 - len(gone))
+            most_ahead = max(most_ahead, number + 1 - len(written))
+            yield document
+
+    embed = stores.embeddings.embed_documents
+
+    def embed_documents(texts: list[str]) -> list[list[float]]:
+        written.update(texts)
+        return embed(texts)
+
+    monkeypatch.setattr(stores.embeddings, "embed_documents", embed_documents)
+    stores.indexer = stores.indexer_with(batch_size=500)
+    ids = stores.way.add(stores.indexer, documents())
+    assert len(ids) == len(written) == 2_500
+    assert most_alive <= 1_100
+    assert most_ahead <= 1_100
+
+
+def test_long_documents_are_read_ahead_by_their_length(stores: Stores) -> None:
+    read = 0
+    ahead = []
+
+    def documents() -> Iterator[Document]:
+        nonlocal read
+        for number in range(12):
+            yield Document(f"{number}" + "x" * 300_000, id=f"doc{number}")
+            ahead.append(number + 1 - len(stores.vectors()))
+
+    stores.indexer = stores.indexer_with(text_splitter=splitter(400_000))
+    stores.way.add(stores.indexer, documents())
+    assert len(stores.vectors()) == 12
+    assert max(ahead) <= 5
+
+
+def test_an_error_of_the_iterator_passes_through(stores: Stores) -> None:
+    def documents() -> Iterator[Document]:
+        yield Document(text_of("first", 2), id="a")
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        stores.way.add(stores.indexer, documents())
+    stores.add_text(text_of("first", 2))
+    assert_holds_exactly(stores, {"a": text_of("first", 2)})
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5, 100])
+def test_batches(stores: Stores, batch_size: int) -> None:
+    stores.indexer = stores.indexer_with(batch_size=batch_size)
+    for name in ("old", "new"):
+        stores.add(*(Document(text_of(f"{name}{n}", 3), id=f"doc{n}") for n in range(4)))
+    stores.delete("doc0", "doc1", "doc2", "doc3")
+    for method in ("mset", "mdelete", "add_documents", "delete"):
+        assert max(stores.writes.sizes(method)) <= batch_size
+        assert sum(stores.writes.sizes(method)) > 0
+    if batch_size == 5:
+        assert stores.writes.sizes("add_documents") == [5, 5, 2, 5, 5, 2]
+        assert stores.embeddings.batches == [5, 5, 2, 5, 5, 2]
+
+
+@pytest.mark.parametrize("batch_size", [0, -1])
+def test_batch_size_is_at_least_one(batch_size: int) -> None:
+    with pytest.raises(ValueError, match=f"batch_size must be at least 1; got {batch_size}"):
+        RSEIndexer(
+            InMemoryVectorStore(fakes.BagOfWords()), InMemoryByteStore(), batch_size=batch_size
+        )
+
+
+def test_stores_are_stores() -> None:
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    with pytest.raises(TypeError, match=r"docstore must be a LangChain BaseStore.*dict"):
+        RSEIndexer(vectorstore, {})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"vectorstore must be a LangChain VectorStore.*InMem"):
+        RSEIndexer(InMemoryByteStore(), vectorstore)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", [RecursiveCharacterTextSplitter, str.split, 3, "sentences"])
+def test_a_splitter_is_an_object_that_splits(bad: Any) -> None:
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    with pytest.raises(TypeError, match="text_splitter must"):
+        RSEIndexer(vectorstore, InMemoryByteStore(), text_splitter=bad)
+
+
+@pytest.mark.parametrize("bad", [DocumentHeaders, "title"])
+def test_headers_are_an_object_that_makes_them(bad: Any) -> None:
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    with pytest.raises(TypeError, match="headers must be"):
+        RSEIndexer(vectorstore, InMemoryByteStore(), headers=bad)
+
+
+# Documents that a warning is given for, and the settings of the indexer.
+PAGES = [Document("text", id="d", metadata={"page": page}) for page in (2, 1)]
+WARNED: dict[str, tuple[list[Document], dict[str, Any]]] = {
+    "have the same text": ([Document("the same"), Document("the same")], {}),
+    "are not in order": (PAGES, {}),
+    "are longer than": ([Document("text", id="d")], {"max_embedded_length": 3}),
+    "were cut": (
+        [Document("one two three", id="d", metadata={"title": "long " * 9})],
+        {"headers": DocumentHeaders(), "text_splitter": KINDS["tiktoken"].make(tokens_per_chunk=9)},
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WARNED)
+def test_a_warning_points_at_the_line_of_the_caller(message: str) -> None:
+    documents, settings = WARNED[message]
+    indexer = Stores(InMemoryByteStore(), Way(None)).indexer_with(**settings)
+    with pytest.warns(UserWarning, match=message) as caught:
+        indexer.add_documents(documents)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize("message", WARNED)
+async def test_a_warning_points_at_the_line_of_the_async_caller(message: str) -> None:
+    documents, settings = WARNED[message]
+    indexer = Stores(InMemoryByteStore(), Way(None)).indexer_with(**settings)
+    with pytest.warns(UserWarning, match=message) as caught:
+        await indexer.aadd_documents(documents)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+async def _from_async(documents: Sequence[Document]) -> AsyncIterator[Document]:
+    for document in documents:
+        yield document
+
+
+async def test_async_iterators() -> None:
+    stores = Stores(SQLDocStore("sqlite://"), Way(None))
+    texts = {name: text_of(name, 4) for name in "ab"}
+    documents = [Document(text) for text in texts.values()]
+    assert await stores.indexer.aadd_documents(_from_async(documents), ids=iter("ab")) == [*"ab"]
+    assert_holds_exactly(stores, texts)
+    with pytest.raises(ValueError, match="one id for each document"):
+        await stores.indexer.aadd_documents(_from_async(documents), ids=["a"])
+
+
+async def test_a_generator_that_blocks_does_not_block_the_event_loop() -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.001)
+            turns += 1
+
+    def documents() -> Iterator[Document]:
+        for name in "abc":
+            before = turns
+            deadline = time.monotonic() + 5
+            while turns == before and time.monotonic() < deadline:
+                time.sleep(0.001)
+            assert turns > before
+            yield Document(text_of(name, 2), id=name)
+
+    stores = Stores(InMemoryByteStore(), Way(None))
+    counting = asyncio.create_task(count_turns())
+    assert await stores.indexer.aadd_documents(documents()) == [*"abc"]
+    counting.cancel()
+
+
+async def test_async_iterators_need_the_async_method() -> None:
+    indexer = RSEIndexer(InMemoryVectorStore(fakes.BagOfWords()), InMemoryByteStore())
+    documents: Any = _from_async([Document("text")])
+    with pytest.raises(TypeError, match="aadd_documents"):
+        indexer.add_documents(documents)
+    await documents.aclose()
+
+
+# Progress
+
+
+def test_progress_without_tqdm_says_what_to_install(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("tqdm", "tqdm.auto"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[progress\]'"):
+        stores.add(Document("text"), show_progress=True)
+    assert stores.writes.made == []
+    stores.add(Document("text"))  # without a bar it is not needed
+
+
+def test_progress_is_shown(stores: Stores, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = [Document(f"page {number}", id=f"{number // 2}") for number in range(6)]
+    stores.add(*pages, show_progress=True)
+    captured = capsys.readouterr()
+    assert "6/6" in captured.err
+    assert captured.out == ""
+    stores.way.add(stores.indexer, iter(pages))
+    assert capsys.readouterr().err == ""
+
+
+# Errors of others
+
+
+def test_a_splitter_that_changes_the_text(stores: Stores) -> None:
+    class Shouting(RecursiveCharacterTextSplitter):
+        def split_text(self, text: str) -> list[str]:
+            return [text.upper() + " INVENTED"]
+
+    stores.indexer = stores.indexer_with(text_splitter=Shouting())
+    with pytest.raises(SplittingError, match=r"document 'report'.*chunk 0 of 1 that Shouting"):
+        stores.add_text("some text", "report")
+    assert stores.writes.made == []
+
+
+def test_a_splitter_that_fails(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(RecursiveCharacterTextSplitter):
+        def split_text(self, text: str) -> list[str]:
+            raise RuntimeError(f"cannot split {len(text)} characters")
+
+    stores.indexer = stores.indexer_with(text_splitter=Broken())
+    with pytest.raises(RuntimeError, match="cannot split 9 characters") as caught:
+        stores.add_text("some text", "report")
+    # Notes came with Python 3.11; before it, the log says the same.
+    said = [*getattr(caught.value, "__notes__", []), caplog.text]
+    assert "splitting document 'report'" in "".join(said)
+    assert stores.writes.made == []
+
+
+def test_a_failing_store_is_named(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
+    def step_of_failure(call: int) -> str:
+        stores.writes.fail_at(call)
+        with pytest.raises(fakes.CrashError) as caught:
+            stores.add_text(text_of("first", 2))
+        return "".join(getattr(caught.value, "__notes__", [])) + caplog.text
+
+    assert "while writing to the docstore" in step_of_failure(0)
+    assert "while adding vectors to WatchedVectorStore" in step_of_failure(2)
+
+
+def test_a_vector_store_that_ignores_ids_is_refused(way: Way) -> None:
+    class Headstrong(InMemoryVectorStore):
+        def add_documents(
+            self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any
+        ) -> list[str]:
+            return super().add_documents(
+                documents, ids=[f"mine{number}" for number, _ in enumerate(ids or [])], **kwargs
+            )
+
+        async def aadd_documents(
+            self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any
+        ) -> list[str]:
+            return self.add_documents(documents, ids, **kwargs)
+
+    vectorstore = Headstrong(fakes.BagOfWords())
+    docstore = SQLDocStore("sqlite://")
+    with pytest.raises(ValueError, match="Headstrong did not keep the ids"):
+        way.add(RSEIndexer(vectorstore, docstore), [Document("some text", id="a")])
+    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore, config=EVERYTHING)
+    assert way.invoke(retriever, "text") == []
+
+
+def test_vectors_that_could_not_be_deleted_are_deleted_by_the_next_call(way: Way) -> None:
+    class Failing(InMemoryVectorStore):
+        """Says in its answer that it failed, and cannot tell what it has."""
+
+        failures = 1
+
+        def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:  # type: ignore[override]
+            self.failures -= 1
+            if self.failures >= 0:
+                return False
+            super().delete(ids, **kwargs)
+            return True
+
+        async def adelete(  # type: ignore[override]
+            self, ids: Sequence[str] | None = None, **kwargs: Any
+        ) -> bool:
+            return self.delete(ids, **kwargs)
+
+        def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+            raise NotImplementedError
+
+        async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+            raise NotImplementedError
+
+    vectorstore = Failing(fakes.BagOfWords())
+    docstore = SQLDocStore("sqlite://")
+    indexer = RSEIndexer(vectorstore, docstore)
+    way.add(indexer, [Document("some text", id="a")])
+    with pytest.raises(RuntimeError, match="Failing could not delete vectors"):
+        way.delete(indexer, ["a"])
+    assert len(vectorstore.store) == 1
+    assert way.delete(indexer, ["a"]) == ["a"]
+    assert vectorstore.store == {}
+    assert list(docstore.yield_keys()) == []
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"format": 3, "doc_id": "a", "current": ["v"]}, {"format": 3, "length": -1}]
+)
+def test_a_record_that_is_no_manifest(stores: Stores, fields: dict[str, Any]) -> None:
+    key = manifest_key(document_key("a"))
+    stores.docstore.mset([(key, Document("", metadata=fields))])
+    with pytest.raises(CorruptRecordError, match=f"{key}.*is not a manifest"):
+        stores.add_text("text")
+    with pytest.raises(CorruptRecordError, match=f"{key}.*is not a manifest"):
+        stores.delete("a")
+
+
+# Crashes
+
+
+class Scenario(NamedTuple):
+    """What is there, and the call that crashes.
+
+    Attributes:
+        before: The text of document "a" before the call; None if it is not there.
+        after: The text after the call; None if it is gone.
+    """
+
+    before: str | None
+    after: str | None
+
+    def prepare(self, stores: Stores) -> None:
+        stores.add_text(OTHER, "other")
+        if self.before is not None:
+            stores.add_text(self.before)
+
+    def act(self, stores: Stores) -> None:
+        if self.after is None:
+            stores.delete("a")
+        else:
+            stores.add_text(self.after)
+
+
+OTHER = text_of("other", 2)
+SCENARIOS = {
+    "add": Scenario(None, text_of("new", 7)),
+    "shrink": Scenario(text_of("old", 7), text_of("new", 2)),
+    "grow": Scenario(text_of("old", 2), text_of("new", 7)),
+    "common chunks": Scenario(text_of("same", 4), text_of("same", 7)),
+    "delete": Scenario(text_of("old", 7), None),
+}
+HOWS: tuple[fakes.How, ...] = ("before", "halfway", "after")
+
+
+def calls_of(scenario: Scenario) -> int:
+    """The number of writing calls of a scenario, the same sync and async, whatever the store."""
+    stores = Stores(InMemoryByteStore(), Way(None))
+    scenario.prepare(stores)
+    stores.writes.made.clear()
+    scenario.act(stores)
+    return len(stores.writes.made)
+
+
+@pytest.fixture(params=["sql", "strict"])
+def make_stores(request: pytest.FixtureRequest, way: Way) -> Callable[[], Stores]:
+    """Makes empty stores, as often as they are wanted."""
+    if request.param == "sql":
+        return lambda: Stores(SQLDocStore("sqlite://"), way)
+    return lambda: Stores(InMemoryByteStore(), way, StrictVectorStore)
+
+
+def crashed(
+    make_stores: Callable[[], Stores], scenario: Scenario, how: fakes.How
+) -> Iterator[Stores]:
+    """Stores in which the scenario crashed: at its first writing call, at its second, ..."""
+    calls = calls_of(scenario)
+    assert calls >= 4
+    for call in range(calls):
+        stores = make_stores()
+        scenario.prepare(stores)
+        stores.writes.fail_at(call, how)
+        with pytest.raises(fakes.CrashError):
+            scenario.act(stores)
+        stores.writes.fail_at(None)
+        yield stores
+
+
+def expected(text: str | None) -> dict[str, str]:
+    return {"other": OTHER} if text is None else {"a": text, "other": OTHER}
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+def test_after_a_crash_one_version_is_read_and_the_same_call_completes_it(
+    make_stores: Callable[[], Stores], scenario: Scenario, how: fakes.How
+) -> None:
+    texts = [text for text in scenario if text is not None]
+    seen = set()
+    for stores in crashed(make_stores, scenario, how):
+        segments = stores.segments()
+        assert what_is_read(segments.pop("other"), [OTHER]) == OTHER
+        read = what_is_read(segments["a"], texts) if "a" in segments else None
+        assert read in scenario
+        seen.add(read)
+
+        scenario.act(stores)
+        assert_holds_exactly(stores, expected(scenario.after))
+    if scenario.before and scenario.after:  # the calls reach from the one to the other
+        assert seen == set(scenario)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+def test_after_a_crash_any_other_call_leaves_what_it_says(
+    make_stores: Callable[[], Stores], scenario: Scenario
+) -> None:
+    for after in (text_of("third", 5), text_of("old", 7), None):
+        for stores in crashed(make_stores, scenario, "halfway"):
+            Scenario(None, after).act(stores)
+            assert_holds_exactly(stores, expected(after))
+
+
+def test_crash_upon_crash(make_stores: Callable[[], Stores]) -> None:
+    """Version 2 crashes, version 3 crashes as well: what is read is whole, and 4 cleans up."""
+    versions = [text_of(name, chunks) for name, chunks in zip("abcd", (4, 6, 2, 5), strict=True)]
+    scenario = Scenario(versions[0], versions[1])
+    calls = calls_of(scenario)
+    for first, second in itertools.product(range(0, calls, 2), range(0, calls, 3)):
+        stores = make_stores()
+        scenario.prepare(stores)
+        for call, text in ((first, versions[1]), (second, versions[2])):
+            stores.writes.fail_at(call, "halfway")
+            with contextlib.suppress(fakes.CrashError):  # there may be fewer calls now
+                stores.add_text(text)
+            assert what_is_read(stores.segments()["a"], versions) in versions[:3]
+        stores.writes.fail_at(None)
+        stores.add_text(versions[3])
+        assert_holds_exactly(stores, expected(versions[3]))
+
+
+def test_a_crash_leaves_the_other_documents_of_the_call_whole(
+    make_stores: Callable[[], Stores],
+) -> None:
+    old = {name: text_of(f"old{name}", 2) for name in "abc"}
+    new = {name: text_of(f"new{name}", 3) for name in "abc"}
+    documents = [Document(text, id=name) for name, text in new.items()]
+
+    def prepared() -> Stores:
+        stores = make_stores()
+        stores.add(*(Document(text, id=name) for name, text in old.items()))
+        stores.writes.fail_at(None)
+        return stores
+
+    stores = prepared()
+    stores.add(*documents)
+    for call in range(len(stores.writes.made)):
+        stores = prepared()
+        stores.writes.fail_at(call, "halfway")
+        with pytest.raises(fakes.CrashError):
+            stores.add(*documents)
+        segments = stores.segments()
+        assert segments.keys() == new.keys()
+        for name, text in new.items():
+            what_is_read(segments[name], [old[name], text])
+        stores.writes.fail_at(None)
+        stores.add(*documents)
+        assert_holds_exactly(stores, new)
+
+
+@pytest.mark.parametrize("text", ["one two\nthree four\n", "\none two\nthree four\n\n"])
+def test_another_embedded_text_of_the_same_chunks_is_another_version(way: Way, text: str) -> None:
+    class Stripped(fakes.Lines):
+        def split_text(self, text: str) -> list[str]:
+            return [line.strip() for line in super().split_text(text) if line.strip()]
+
+    vectorstore, docstore = InMemoryVectorStore(fakes.BagOfWords()), SQLDocStore("sqlite://")
+    for lines in (fakes.Lines(), Stripped(), fakes.Lines()):
+        indexer = RSEIndexer(vectorstore, docstore, text_splitter=lines)
+        way.add(indexer, [Document(text, id="a")])
+        embedded = [entry["text"] for entry in vectorstore.store.values()]
+        assert sorted(embedded) == sorted(line for line in lines.split_text(text) if line.strip())

@@ -1,0 +1,540 @@
+"""LangChain's own splitters that change the text: each tiles it, or is refused with a reason."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+import warnings
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import (
+    ExperimentalMarkdownSyntaxTextSplitter,
+    HTMLHeaderTextSplitter,
+    HTMLSectionSplitter,
+    HTMLSemanticPreservingSplitter,
+    MarkdownHeaderTextSplitter,
+    NLTKTextSplitter,
+    RecursiveJsonSplitter,
+    SentenceTransformersTokenTextSplitter,
+    TokenTextSplitter,
+)
+
+from langchain_rse import RSEIndexer, RSERetriever, SplittingError
+from langchain_rse.ingest.splitting import Span, Splitter, split_spans
+from tests.unit_tests import fakes
+
+way = fakes.way
+
+SENTENCES = (
+    "The whale swam past Ürümqi's “old” harbor. ",
+    "It cost $1,234.50 in fiscal 2018, i.e. 3.5% more; costs rose 12%. ",
+    "None. ",
+    "Ein Café führt Œuvres, ﬁne ﬁgures and naïve co\u00adoperation.\r\n\r\n",
+    "שלום עולם! مرحبا بالعالم. ",
+    "漢字かな 😀👩\u200d👩\u200d👧 e\u0301a\u0308. ",
+    "| 0.00 | 0.00 | 0.00 |\n",
+    "U.S.A. -- don't; x_y_z? (see p. 12) [UNK] <unk>\ufffd\n",
+)
+TEXTS = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=60).map("".join)
+
+
+def _assert_tiled(text: str, spans: Sequence[Span]) -> None:
+    assert all(before.end == after.start for before, after in pairwise(spans))
+    assert all(span.start < span.end for span in spans)
+    assert "".join(text[span.start : span.end] for span in spans) == text
+
+
+def _split(text: str, splitter: Splitter) -> list[Span]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*wholly inside another chunk")
+        return split_spans(text, splitter)
+
+
+@pytest.fixture(scope="module")
+def bert() -> Any:
+    """A tokenizer as BERT has it: lower case, no accents, pieces of words, [UNK]."""
+    from tokenizers import BertWordPieceTokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = BertWordPieceTokenizer(lowercase=True)
+    known = [text for text in SENTENCES if "漢" not in text and "ש" not in text]
+    known += [" ".join(map(str, range(1_000)))]
+    tokenizer.train_from_iterator(known, vocab_size=300, show_progress=False)
+    special = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    make: Any = PreTrainedTokenizerFast
+    return make(tokenizer_object=tokenizer, **special)
+
+
+@pytest.fixture(scope="module")
+def sentence_transformers(bert: Any) -> Any:
+    """Makes the splitter over that tokenizer; the model itself is not needed."""
+
+    class SentenceTransformer:
+        def __init__(self, _: str) -> None:
+            self.tokenizer = bert
+            self.max_seq_length = 256
+
+    module = types.ModuleType("sentence_transformers")
+    module.SentenceTransformer = SentenceTransformer  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "sentence_transformers", module)
+        yield lambda size, overlap: SentenceTransformersTokenTextSplitter(
+            tokens_per_chunk=size, chunk_overlap=overlap
+        )
+
+
+_COSTS = "It cost $1,234.50 in fiscal 2018, i.e. 3.5% more; costs rose 12%. "
+
+
+# Words that are not known, between sentences that are there several times.
+@example(text=f"{_COSTS * 2}שלום עולם! مرحبا بالعالم. {_COSTS * 2}", size=47, share=0)
+@given(text=TEXTS, size=st.integers(8, 64), share=st.sampled_from([0, 0.125, 0.5]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_splitter_by_the_tokens_of_an_embedding_model(
+    sentence_transformers: Any, text: str, size: int, share: float
+) -> None:
+    splitter = sentence_transformers(size, int(size * share))
+
+    spans = _split(text, splitter)
+
+    _assert_tiled(text, spans)
+    chunks = iter(splitter.split_text(text))
+    nothing_known = spans == [Span(0, len(text), text)]
+    assert nothing_known or all(span.embedded_text in chunks for span in spans)
+
+
+def _numbered(words: int) -> str:
+    return " ".join(f"Wörd{number}," for number in range(words))
+
+
+def test_the_splitter_of_pubmed_finds_each_chunk_where_it_was_cut(
+    sentence_transformers: Any,
+) -> None:
+    text = _numbered(2_000)
+
+    spans = split_spans(text, sentence_transformers(256, 32))
+
+    assert len(spans) == len(sentence_transformers(256, 32).split_text(text)) > 20
+    for before, after in pairwise(spans):
+        digits = re.findall(r"\d+", after.embedded_text.replace("#", "").replace(" ", ""))
+        assert text.startswith(digits[1], text.index(digits[1], after.start))
+        # The overlap is cut off at the end of the span, not at its start.
+        here = re.sub(r"\W", "", text[after.start :].lower().replace("ö", "o"))
+        assert here.startswith(re.sub(r"\W", "", after.embedded_text))
+        assert before.end == after.start
+
+
+@pytest.mark.parametrize("overlap", [0, 3])
+@given(text=TEXTS, size=st.integers(4, 40))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_splitter_that_cuts_characters_in_two(
+    monkeypatch: pytest.MonkeyPatch, text: str, size: int, overlap: int
+) -> None:
+    import tiktoken
+
+    by_bytes = tiktoken.Encoding(
+        name="bytes",
+        pat_str=r"\S+|\s+",
+        mergeable_ranks={bytes([number]): number for number in range(256)},
+        special_tokens={},
+    )
+    monkeypatch.setattr(tiktoken, "get_encoding", lambda _: by_bytes)
+    splitter = TokenTextSplitter(chunk_size=size, chunk_overlap=overlap)
+
+    spans = _split(text, splitter)
+
+    _assert_tiled(text, spans)
+
+
+@pytest.mark.parametrize("separator", ["\n\n", " ", ""])
+@given(text=TEXTS, size=st.integers(20, 400))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_splitter_that_joins_sentences(
+    monkeypatch: pytest.MonkeyPatch, text: str, size: int, separator: str
+) -> None:
+    import nltk
+
+    # What NLTK does before it has loaded data for a language.
+    punkt = nltk.tokenize.punkt.PunktSentenceTokenizer()
+    monkeypatch.setattr(nltk.tokenize, "sent_tokenize", lambda text, _: punkt.tokenize(text))
+    splitter = NLTKTextSplitter(separator, chunk_size=size, chunk_overlap=size // 4)
+
+    spans = _split(text, splitter)
+
+    _assert_tiled(text, spans)
+
+
+@given(text=TEXTS)
+def test_a_splitter_by_meaning(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of langchain-community
+        from langchain_experimental.text_splitter import SemanticChunker
+    splitter = SemanticChunker(fakes.BagOfWords(), breakpoint_threshold_amount=50)
+
+    _assert_tiled(text, _split(text, splitter))
+
+
+MARKDOWN = """Intro.
+
+# Guide
+
+Words of the guide. None.
+
+## Setup
+
+None.
+
+```python
+# no heading
+x = 1
+```
+
+## Use
+
+None.
+
+- one
+- two
+
+# Last
+
+Épilogue.
+"""
+SECTIONS = [
+    ("Intro.\n\n", {}),
+    ("# Guide\n\nWords of the guide. None.\n\n", {"part": "Guide"}),
+    (
+        "## Setup\n\nNone.\n\n```python\n# no heading\nx = 1\n```\n\n",
+        {"part": "Guide", "section": "Setup"},
+    ),
+    ("## Use\n\nNone.\n\n- one\n- two\n\n", {"part": "Guide", "section": "Use"}),
+    ("# Last\n\nÉpilogue.\n", {"part": "Last"}),
+]
+HEADINGS = [("#", "part"), ("##", "section")]
+
+
+@pytest.mark.parametrize("strip_headers", [True, False])
+def test_headings_that_become_metadata_stay_with_their_section(strip_headers: bool) -> None:  # noqa: FBT001
+    splitter = MarkdownHeaderTextSplitter(HEADINGS, strip_headers=strip_headers)
+
+    spans = split_spans(MARKDOWN, splitter)
+
+    assert [(MARKDOWN[span.start : span.end], span.metadata) for span in spans] == SECTIONS
+    assert [span.embedded_text for span in spans] == [
+        document.page_content for document in splitter.split_text(MARKDOWN)
+    ]
+
+
+def test_the_experimental_splitter_for_markdown() -> None:
+    spans = split_spans(MARKDOWN, ExperimentalMarkdownSyntaxTextSplitter(HEADINGS))
+
+    _assert_tiled(MARKDOWN, spans)
+    assert [MARKDOWN[span.start :].splitlines()[0] for span in spans] == [
+        "Intro.", "# Guide", "## Setup", "```python", "## Use", "# Last",
+    ]  # fmt: skip
+    assert spans[3].metadata == {"part": "Guide", "section": "Setup", "Code": "python"}
+
+
+def test_a_code_fence_that_is_not_closed() -> None:
+    """The experimental splitter drops all that follows: text of some length is not let go."""
+    splitter = ExperimentalMarkdownSyntaxTextSplitter(HEADINGS)
+    short = "# Guide\n\nNone.\n\n```python\nx = 1\n"
+    assert [short[span.start : span.end] for span in split_spans(short, splitter)] == [short]
+
+    with pytest.raises(SplittingError, match=r"left 1\d\d letters and digits"):
+        split_spans(short + "one two\n" * 20, splitter)
+
+    closed = f"{short}{'one two' * 20}\n```\n"
+    spans = split_spans(closed, splitter)
+    assert [closed[span.start : span.end] for span in spans] == [
+        "# Guide\n\nNone.\n\n",
+        closed[closed.index("```") :],
+    ]
+
+
+@given(
+    lines=st.lists(
+        st.sampled_from(
+            ["# A", "# B", "## A", "## None.", "None.", "a b", "", "", "A", "- None.", "**é**"]
+        ),
+        max_size=30,
+    ),
+    strip_headers=st.booleans(),
+)
+def test_markdown_full_of_repeats_is_tiled(lines: list[str], strip_headers: bool) -> None:  # noqa: FBT001
+    text = "\n".join(["start", *lines])
+    splitter = MarkdownHeaderTextSplitter(HEADINGS, strip_headers=strip_headers)
+
+    _assert_tiled(text, _split(text, splitter))
+
+
+def test_headings_with_nothing_under_them_are_no_lost_text() -> None:
+    # As in a list of options; more than 100 letters in one place and in all.
+    options = "".join(f"### `--option-number-{number}`\n\n" for number in range(20))
+    text = f"# Options\n\nThere are some.\n\n{options}## More\n\nAnd so on.\n\n{options}"
+    levels = [("#", "Header 1"), ("##", "Header 2"), ("###", "Header 3")]
+
+    spans = split_spans(text, MarkdownHeaderTextSplitter(levels))
+
+    assert "".join(text[span.start : span.end] for span in spans) == text
+    assert [dict(span.metadata) for span in spans] == [
+        {"Header 1": "Options"},
+        {"Header 1": "Options", "Header 2": "More"},
+    ]
+
+
+def test_the_headings_of_a_segment_are_in_its_metadata(way: fakes.Way) -> None:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+        docstore=InMemoryByteStore(),
+        text_splitter=MarkdownHeaderTextSplitter(HEADINGS),
+        config=fakes.EVERYTHING,
+    )
+    way.add(retriever, [Document(MARKDOWN, metadata={"source": "guide.md"})])
+
+    (segment,) = way.invoke(retriever, "one two")
+
+    assert segment.page_content == MARKDOWN
+    assert segment.metadata["part_end"] == "Last"
+    plain = retriever.model_copy(update={"config": fakes.PLAIN})
+    (hit,) = way.invoke(plain, "one two")
+    assert hit.page_content == SECTIONS[3][0]
+    assert (hit.metadata["part_start"], hit.metadata["section_end"]) == ("Guide", "Use")
+
+
+PAGE = """<!DOCTYPE html>
+<html><head><title>A page</title><style>p { color: red; margin: 0 }</style>
+<script>var long = "<p>not text, and much more of it than any separator has, so much that it
+would be refused if it were left out of a text and not of a script</p>";</script></head>
+<body><h1>Guide</h1>
+<p class="first">Words of the guide &mdash; caf&eacute; &amp; more.</p>
+<h2>Setup</h2><p>None.</p><ul><li>one</li><li>two</li></ul>
+<h2>Use</h2>
+<p>None.</p>
+<table><tr><td>1</td><td>2</td></tr></table></body></html>
+"""
+TAGS = [("h1", "part"), ("h2", "section")]
+
+
+def _semantic(**kwargs: Any) -> HTMLSemanticPreservingSplitter:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*is in beta")
+        return HTMLSemanticPreservingSplitter(TAGS, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "splitter",
+    [
+        HTMLHeaderTextSplitter(TAGS),
+        HTMLHeaderTextSplitter(TAGS, return_each_element=True),
+        HTMLSectionSplitter(TAGS),
+        _semantic(),
+        _semantic(max_chunk_size=25),
+        _semantic(normalize_text=True),
+        _semantic(elements_to_preserve=["ul", "table"]),
+    ],
+    ids=lambda splitter: type(splitter).__name__,
+)
+def test_tags_and_entities_of_html_are_passed_over(splitter: Splitter) -> None:
+    spans = split_spans(PAGE, splitter)
+
+    _assert_tiled(PAGE, spans)
+    starts = {PAGE[span.start :][:15] for span in spans}
+    assert "<h2>Setup</h2><" in starts
+    assert "<h2>Use</h2>\n<p" in starts
+    (setup,) = (span for span in spans if "one" in span.embedded_text.split())
+    assert "<li>one</li>" in PAGE[setup.start : setup.end]
+    assert setup.metadata["section"] == "Setup"
+
+
+INLINE = PAGE.replace("Words of the", "Words <b>of</b> <a href='https://example.com'>the</a>")
+
+
+def test_inline_markup_does_not_disturb_a_splitter_that_keeps_the_order() -> None:
+    _assert_tiled(INLINE, split_spans(INLINE, HTMLSectionSplitter(TAGS)))
+
+
+@pytest.mark.parametrize(
+    "splitter", [HTMLHeaderTextSplitter(TAGS), _semantic(), _semantic(preserve_links=True)]
+)
+def test_html_that_a_splitter_reorders_is_refused_with_advice(splitter: Splitter) -> None:
+    name = type(splitter).__name__
+
+    with pytest.raises(SplittingError, match=rf"that {name} returned.*for HTML"):
+        split_spans(INLINE, splitter)
+
+
+def test_json_written_anew_is_refused_with_advice() -> None:
+    splitter: Any = RecursiveJsonSplitter()
+
+    with pytest.raises(
+        SplittingError, match=r"RecursiveJsonSplitter writes JSON anew.*separators="
+    ):
+        split_spans('{"a": {"b": 1}}', splitter)
+
+
+class Dropping:
+    """Leaves out a part of the text."""
+
+    def __init__(self, drop: str) -> None:
+        self.drop = drop
+
+    def split_text(self, text: str) -> list[str]:
+        return [line for line in text.split("\n") if not re.search(self.drop, line)]
+
+
+DROPPABLE = "\n".join(f"Line {number} says something of some length" for number in range(300))
+
+
+@pytest.mark.parametrize(
+    ("drop", "message"),
+    [
+        ("Line 1[0-4] ", r"left 1\d\d letters and digits.*in 1 place\(s\), such as 'Line 10 says"),
+        (r"Line 29\d", r"left 3\d\d letters and digits.*in 1 place\(s\), such as 'Line 290"),
+        (
+            r"Line \d*[37] ",
+            r"left \d+ letters and digits.*in 60 place\(s\), such as 'Line \d*[37] says",
+        ),
+    ],
+)
+def test_dropped_text_is_refused(way: fakes.Way, drop: str, message: str) -> None:
+    indexer = RSEIndexer(
+        InMemoryVectorStore(fakes.BagOfWords()), InMemoryByteStore(), text_splitter=Dropping(drop)
+    )
+
+    with pytest.raises(SplittingError, match=rf"document 'lines\.txt': Dropping {message}"):
+        way.add(indexer, [Document(DROPPABLE, metadata={"source": "lines.txt"})])
+
+
+class OwnSpans(Dropping):
+    """Says itself where its chunks lie."""
+
+    def __init__(self, *spans: Any) -> None:
+        super().__init__("")
+        self.spans = list(spans)
+
+    def split_spans(self, _: str) -> list[Span]:
+        return self.spans
+
+
+def test_a_splitter_may_know_where_its_chunks_lie() -> None:
+    spans = [Span(0, 2, "ab"), Span(2, 4, "header: cd", {"page": 1})]
+
+    assert split_spans("abcd", OwnSpans(*spans)) == spans
+
+
+@pytest.mark.parametrize("places", [[(1, 4)], [(0, 2), (3, 4)], [(0, 4), (4, 4)], [(0, 2)], []])
+def test_what_a_splitter_says_has_to_tile_the_text(places: list[tuple[int, int]]) -> None:
+    got = ", ".join(f"{start} to {end}" for start, end in places)
+    with pytest.raises(SplittingError, match=f"OwnSpans.split_spans .* do not tile.*got {got}$"):
+        split_spans("abcd", OwnSpans(*(Span(*place, "") for place in places)))
+
+
+class Windows:
+    """Windows of lower-cased words, with the defect of older token splitters.
+
+    These go on until a window starts at the end, so that the last ones lie wholly within the
+    overlap of the one before.
+    """
+
+    def __init__(self, size: int, overlap: int) -> None:
+        self.size = size
+        self.overlap = overlap
+
+    def split_text(self, text: str) -> list[str]:
+        words = text.lower().split()
+        starts = range(0, len(words), self.size - self.overlap)
+        return [" ".join(words[start : start + self.size]) for start in starts]
+
+
+def _abstracts() -> list[Document]:
+    """Texts whose last words, less than the overlap, are a window of their own as well."""
+    return [
+        Document(
+            " ".join(f"Study{number}word{word}" for word in range(225))
+            + f" Aspirin, in Trial {number}, reduced Mortality.",
+            metadata={"source": f"abstract {number}"},
+        )
+        for number in range(30)
+    ]
+
+
+def test_fragments_in_the_overlap_are_not_found(way: fakes.Way) -> None:
+    splitter = Windows(256, 32)
+    documents = _abstracts()
+    query = "aspirin reduced mortality"
+    naive = InMemoryVectorStore(fakes.BagOfWords(4096))
+    naive.add_texts([text for d in documents for text in splitter.split_text(d.page_content)])
+    # The defect: the best of the plain search are fragments, all of them.
+    hits = naive.similarity_search(query, k=30)
+    assert all(len(hit.page_content) < 300 for hit in hits)
+
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords(4096)),
+        docstore=InMemoryByteStore(),
+        text_splitter=splitter,
+    )
+    with pytest.warns(UserWarning, match=r"Windows returned 30 chunk\(s\) that lie") as caught:
+        way.add(retriever, documents)
+    assert [warning.filename for warning in caught] == [fakes.__file__]  # the line that adds
+
+    segments = way.invoke(retriever, query, max_context_length=100_000)
+
+    assert segments
+    texts = {document.metadata["source"]: document.page_content for document in documents}
+    for segment in segments:
+        assert segment.page_content == texts[segment.metadata["source"]]
+
+
+def test_a_tiny_chunk_does_not_win_by_being_short(way: fakes.Way) -> None:
+    retriever = fakes.make_retriever(
+        {"tiny": fakes.lines(5), "long": f"{'word ' * 120}25\n"}, order="relevance"
+    )
+
+    (best,) = way.invoke(retriever, fakes.QUERY, k=1)
+
+    assert best.metadata["doc_id"] == "long"
+
+
+class FilteredByDicts(InMemoryVectorStore):
+    """Takes filters as most stores do: fields and the values they equal."""
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        wanted = kwargs.pop("filter", {}).items()
+        return super().similarity_search_with_score(
+            query, k, filter=lambda found: wanted <= found.metadata.items()
+        )
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return self.similarity_search_with_score(query, k, **kwargs)
+
+
+def test_a_filter_by_heading_holds_although_the_document_has_a_field_of_that_name(
+    way: fakes.Way,
+) -> None:
+    text = "# Open\n\nwords for all\n\n# Secret\n\nwords for few"
+    retriever = RSERetriever(
+        vectorstore=FilteredByDicts(fakes.BagOfWords()),
+        docstore=InMemoryByteStore(),
+        text_splitter=MarkdownHeaderTextSplitter([("#", "part")]),
+        config=fakes.EVERYTHING,
+    )
+    way.add(retriever, [Document(text, metadata={"source": "a", "part": "Open"})])
+    (whole,) = way.invoke(retriever, "words")
+    assert whole.page_content == text
+    assert (whole.metadata["part_start"], whole.metadata["part_end"]) == ("Open", "Secret")
+    (segment,) = way.invoke(retriever, "words", filter={"part": "Open"})
+    assert "few" not in segment.page_content

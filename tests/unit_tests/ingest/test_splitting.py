@@ -1,0 +1,441 @@
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from langchain_text_splitters import (
+    CharacterTextSplitter,
+    Language,
+    RecursiveCharacterTextSplitter,
+    TextSplitter,
+)
+
+from langchain_rse import SplittingError
+from langchain_rse.ingest.splitting import Span, check_splitter, split_spans
+
+ALPHABETS = [
+    ["a", "b", " "],
+    ["a", "ab", "the", "a b", " ", "\n", "\n\n", ". ", "--"],
+    ["Hello", "world", "x_y", "42", ", ", ". ", "! ", "? ", " ", "\t", "\r\n", "\r\n\r\n"],
+    ["e\u0301", "a\u0308\u0323", "é", "\u0301", "\u00ad", "ﬁ", "ß", " ", "\n", "."],
+    ["שלום", "עולם", "مرحبا", "\u202e", "\u200f", " ", "\n", "."],
+    ["😀", "👩\u200d👩\u200d👧", "🇩🇪", "\ufe0f", "a", " ", "\n\n"],
+    ["\x00", "\ufeff", "\ud800", "\udfff", "\u2028", "\x85", "\xa0", "\x1c", "z", " ", "\r", "\n"],
+    ["。", "漢", "字", "\u3000", "한국어", "ไทย", "हिन्दी", " ", "\n"],
+]
+TEXTS = st.one_of(
+    *(st.lists(st.sampled_from(alphabet), max_size=60).map("".join) for alphabet in ALPHABETS),
+    st.text(st.characters(), max_size=60),
+)
+LENGTHS: dict[str, Callable[[str], int]] = {
+    "characters": len,
+    "words": lambda text: len(text.split()),
+    "bytes": lambda text: len(text.encode("utf-8", "surrogatepass")),
+    "tokens": lambda text: -(-len(text) // 3),
+}
+# Without letters or digits: nothing is lost for the search when a splitter drops these.
+SEPARATORS = ["", " ", "\n", "\n\n", "\r\n", ".", ". ", "--", "\x00", "😀", "\u00ad", "\u0301"]
+HIERARCHIES = [
+    ["\n\n", "\n", " ", ""],
+    ["\n\n", "\n", ". ", " ", ""],
+    [" "],
+    ["\n", "--"],
+    ["", " "],
+]
+# With keep_separator: letters and regular expressions, too.
+KEPT_SEPARATORS = ["a", "ab", "the", "שלום", "42"]
+KEPT_HIERARCHIES = [["ab", "a", ""], ["the", " ", "a"], ["z", "\n"]]
+PATTERNS = [
+    r"\s+",
+    r"[,.;!?]\s*",
+    r"(?<=[.!?])\s+",
+    r"\r?\n",
+    r"[ab]",
+    r"(?=\s)",
+    r"(?<=\s)",
+    r"\W",
+]
+KEEP_FORMS: list[Any] = [True, "start", "end"]
+
+_CONTENT = re.compile(r"[\W_]+")
+
+
+def _content(text: str) -> str:
+    """The letters and digits of a text."""
+    return _CONTENT.sub("", text)
+
+
+@st.composite
+def splitters(
+    draw: st.DrawFn, *, strip: bool | None = None, overlap: bool = True, keep: bool | None = None
+) -> TextSplitter:
+    """A splitter of LangChain's in any of its settings that keep letters and digits."""
+    chunk_size = draw(st.integers(1, 30))
+    keep = draw(st.booleans()) if keep is None else keep
+    settings: dict[str, Any] = {
+        "chunk_size": chunk_size,
+        "chunk_overlap": draw(st.integers(0, chunk_size - 1)) if overlap else 0,
+        "length_function": LENGTHS[draw(st.sampled_from(sorted(LENGTHS)))],
+        "strip_whitespace": draw(st.booleans()) if strip is None else strip,
+        "keep_separator": draw(st.sampled_from(KEEP_FORMS)) if keep else False,
+    }
+    regex = keep and draw(st.booleans())
+    if draw(st.booleans()):
+        separators = SEPARATORS + KEPT_SEPARATORS if keep else SEPARATORS
+        separator = draw(st.sampled_from(PATTERNS if regex else separators))
+        return CharacterTextSplitter(separator, is_separator_regex=regex, **settings)
+    patterns = st.lists(st.sampled_from([*PATTERNS, ""]), min_size=1, max_size=3)
+    hierarchies = st.sampled_from(HIERARCHIES + KEPT_HIERARCHIES if keep else HIERARCHIES)
+    separators = draw(patterns if regex else hierarchies)
+    return RecursiveCharacterTextSplitter(separators, is_separator_regex=regex, **settings)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quiet_splitters() -> Iterator[None]:
+    """LangChain logs a warning for each chunk that is longer than wanted."""
+    logger = logging.getLogger("langchain_text_splitters")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(before)
+
+
+def _split(text: str, splitter: TextSplitter) -> list[Span]:
+    """Split without the warning about contained chunks: LangChain's splitters may make some."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*wholly inside another chunk", append=False)
+        return split_spans(text, splitter)
+
+
+def _assert_tiled(text: str, spans: list[Span]) -> None:
+    assert [span.start for span in spans] == [0, *(span.end for span in spans[:-1])]
+    assert spans[-1].end == len(text)
+    assert all(span.start < span.end for span in spans)
+    assert "".join(text[span.start : span.end] for span in spans) == text
+
+
+@given(TEXTS.filter(bool), splitters())
+def test_spans_tile_the_text(text: str, splitter: TextSplitter) -> None:
+    _assert_tiled(text, _split(text, splitter))
+
+
+@example(  # "a  a" becomes "a a", which the text has elsewhere
+    text="aa a  a",
+    splitter=RecursiveCharacterTextSplitter(chunk_size=3, chunk_overlap=0, keep_separator=False),
+)
+@given(TEXTS.filter(bool), splitters())
+def test_the_embedded_text_is_the_chunk_and_has_every_letter_of_the_span(
+    text: str, splitter: TextSplitter
+) -> None:
+    spans = _split(text, splitter)
+
+    chunks = iter(splitter.split_text(text))
+    whole = [Span(0, len(text), text)]
+    assert spans == whole or all(span.embedded_text in chunks for span in spans)
+    for span in spans:
+        embedded = _content(span.embedded_text)
+        assert embedded.startswith(_content(text[span.start : span.end]))
+        assert _content(text[span.start :]).startswith(embedded)
+
+
+@given(TEXTS.filter(bool), splitters(keep=True))
+def test_an_exact_chunk_stands_in_the_text_where_its_span_starts(
+    text: str, splitter: TextSplitter
+) -> None:
+    spans = _split(text, splitter)
+
+    # In front of the first chunk there may be stripped white space.
+    assert spans[0].embedded_text in text
+    for span in spans[1:]:
+        assert text.startswith(span.embedded_text, span.start)
+
+
+@given(TEXTS.filter(bool), splitters(strip=False, overlap=False, keep=True))
+def test_spans_are_the_chunks_where_nothing_is_stripped(text: str, splitter: TextSplitter) -> None:
+    chunks = splitter.split_text(text)
+    # LangChain doubles some separators that are regular expressions.
+    assume("".join(chunks) == text)
+
+    spans = split_spans(text, splitter)
+
+    # Chunks of white space alone are part of their neighbors.
+    worded = [chunk for chunk in chunks if chunk.strip()]
+    assert [span.embedded_text for span in spans] == (worded or [text])
+    if worded == chunks:
+        assert [text[span.start : span.end] for span in spans] == chunks
+
+
+def test_overlap_belongs_to_the_embedded_text_of_the_later_chunk() -> None:
+    splitter = CharacterTextSplitter(" ", chunk_size=7, chunk_overlap=3)
+
+    spans = split_spans("one two six ten", splitter)
+
+    assert spans == [Span(0, 4, "one two"), Span(4, 8, "two six"), Span(8, 15, "six ten")]
+
+
+def test_gaps_belong_to_the_chunk_before_them() -> None:
+    splitter = RecursiveCharacterTextSplitter(chunk_size=4, chunk_overlap=0)
+
+    spans = split_spans("\n one \n\n two  ", splitter)
+
+    assert spans == [Span(0, 9, "one"), Span(9, 14, "two")]
+
+
+@pytest.mark.parametrize("strip", [True, False])
+@pytest.mark.parametrize("text", ["a", " ", "\n\n", " \t\r\n ", "\x00", "\ud800", "\ufeff"])
+def test_a_text_that_fits_is_one_span(text: str, strip: bool) -> None:  # noqa: FBT001
+    splitter = RecursiveCharacterTextSplitter(
+        chunk_size=10, chunk_overlap=0, strip_whitespace=strip
+    )
+
+    assert split_spans(text, splitter) == [Span(0, len(text), text)]
+
+
+def test_an_empty_text_has_no_spans() -> None:
+    assert split_spans("", RecursiveCharacterTextSplitter()) == []
+
+
+@pytest.mark.parametrize("text", ["a\n\n\n\nb", "a\n\n\n\nb\n\nc", "\n\n\n\n\na\n\n\n\nb\n\n\n\n"])
+@pytest.mark.parametrize("chunk_size", [1, 4, 100])
+def test_runs_of_separators_that_a_splitter_merges(text: str, chunk_size: int) -> None:
+    splitter = CharacterTextSplitter("\n\n", chunk_size=chunk_size, chunk_overlap=0)
+
+    spans = split_spans(text, splitter)
+
+    _assert_tiled(text, spans)
+    assert [span.embedded_text for span in spans] == splitter.split_text(text)
+
+
+@given(
+    st.text("ab ", min_size=1, max_size=40), st.integers(1, 6), st.sampled_from(["a", "aa", "ba"])
+)
+def test_dropped_letters_raise_or_tile(text: str, chunk_size: int, separator: str) -> None:
+    splitter = CharacterTextSplitter(separator, chunk_size=chunk_size, chunk_overlap=0)
+
+    try:
+        spans = _split(text, splitter)
+    except SplittingError as error:
+        assert "CharacterTextSplitter" in str(error)  # noqa: PT017
+    else:
+        _assert_tiled(text, spans)
+
+
+class TailFragments(RecursiveCharacterTextSplitter):
+    """Returns, after each chunk, the second half of it again, or all of it."""
+
+    def __init__(self, *, share: float, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._share = share
+        self.fragments = 0
+
+    def split_text(self, text: str) -> list[str]:
+        chunks = []
+        for chunk in super().split_text(text):
+            chunks += [chunk, chunk[int(len(chunk) * (1 - self._share)) :]]
+        self.fragments = len(chunks) // 2
+        return chunks
+
+
+@pytest.mark.parametrize(("share", "overlap"), [(0.1, 0), (0.5, 0), (0.5, 12), (1.0, 12)])
+def test_contained_chunks_are_dropped_and_counted(share: float, overlap: int) -> None:
+    text = " ".join("".join(map(chr, range(code, code + 5))) for code in range(0x4E00, 0x4F2C, 5))
+    plain = RecursiveCharacterTextSplitter(chunk_size=30, chunk_overlap=overlap)
+    splitter = TailFragments(share=share, chunk_size=30, chunk_overlap=overlap)
+
+    with pytest.warns(UserWarning, match="wholly inside another chunk") as caught:
+        spans = split_spans(text, splitter)
+
+    assert spans == split_spans(text, plain)
+    assert len(caught) == 1
+    assert f"TailFragments returned {splitter.fragments} chunk(s)" in str(caught[0].message)
+    assert caught[0].filename == __file__
+
+
+@given(TEXTS.filter(bool), st.integers(1, 20), st.floats(0.05, 1.0), st.booleans())
+def test_text_is_tiled_whatever_is_contained(
+    text: str,
+    chunk_size: int,
+    share: float,
+    strip: bool,  # noqa: FBT001
+) -> None:
+    splitter = TailFragments(
+        share=share, chunk_size=chunk_size, chunk_overlap=0, strip_whitespace=strip
+    )
+
+    _assert_tiled(text, _split(text, splitter))
+
+
+class Altering(RecursiveCharacterTextSplitter):
+    """Does something to its chunks before it returns them."""
+
+    def __init__(self, alter: Callable[[list[str]], list[Any]]) -> None:
+        super().__init__(chunk_size=12, chunk_overlap=0)
+        self._alter = alter
+
+    def split_text(self, text: str) -> list[str]:
+        return self._alter(super().split_text(text))
+
+
+UNIQUE = "Alpha beta gamma.  Delta epsilon zeta. Eta theta iota."
+CHUNKS = ["Alpha beta", "gamma.", "Delta", "epsilon", "zeta. Eta", "theta iota."]
+
+
+def test_the_sample_is_split_as_expected() -> None:
+    assert Altering(lambda chunks: chunks).split_text(UNIQUE) == CHUNKS
+
+
+@pytest.mark.parametrize(
+    ("alter", "number", "excerpt"),
+    [
+        (lambda chunks: ["Alfa beta", *chunks[1:]], 0, "Alfa beta"),
+        (lambda chunks: [*chunks[:2], "daleth", *chunks[3:]], 2, "daleth"),
+        (lambda chunks: [*chunks[:4], "zeta. Eta theta", "Omega"], 5, "Omega"),
+        (lambda chunks: [*chunks[:3], "an invention", *chunks[3:]], 3, "an invention"),
+        (lambda chunks: [*chunks[:3], chunks[4], chunks[3], chunks[5]], 4, "zeta. Eta"),
+        (lambda chunks: [*chunks, "x" * 100], 6, "x" * 60),
+        (lambda chunks: [chunks[0], " ", chunks[1], "daleth", *chunks[3:]], 3, "daleth"),
+    ],
+)
+@pytest.mark.parametrize("also_merged", [False, True])
+def test_a_splitter_that_changes_the_text_is_refused(
+    alter: Callable[[list[str]], list[str]],
+    number: int,
+    excerpt: str,
+    also_merged: bool,  # noqa: FBT001
+) -> None:
+    text = UNIQUE
+    if also_merged:
+        # Harmless: only separators differ in the last chunk but one that is right.
+        text = text.replace("Alpha beta", "Alpha   beta").replace("theta iota", "theta   iota")
+
+    class Faulty(Altering):
+        def split_text(self, _: str) -> list[str]:
+            return super().split_text(UNIQUE)
+
+    # Where two chunks changed places, either may be named.
+    numbers = f"(?:{number}|{number - 1})" if "Eta" in excerpt else str(number)
+    with pytest.raises(
+        SplittingError, match=rf"^chunk {numbers} of \d+ that Faulty returned"
+    ) as error:
+        split_spans(text, Faulty(alter))
+
+    assert isinstance(error.value, ValueError)
+    if "Eta" not in excerpt:
+        assert f"{excerpt!r}" in str(error.value)
+    assert "RecursiveCharacterTextSplitter" in str(error.value)
+
+
+def test_a_regular_expression_that_is_put_into_the_chunks_is_refused_with_advice() -> None:
+    splitter = CharacterTextSplitter(r"\s+", is_separator_regex=True, chunk_size=9, chunk_overlap=0)
+
+    with pytest.raises(SplittingError, match="set keep_separator=True"):
+        split_spans("one two three four", splitter)
+
+
+def test_chunks_of_separators_alone_that_are_not_in_the_text_are_left_out() -> None:
+    splitter = CharacterTextSplitter(".", chunk_size=4, chunk_overlap=0)
+    text = "one.!..!.two"
+
+    assert splitter.split_text(text) == ["one", "!.!", "two"]
+    assert split_spans(text, splitter) == [Span(0, 9, "one"), Span(9, 12, "two")]
+
+
+def test_a_splitter_that_finds_nothing_gives_one_span() -> None:
+    assert split_spans(UNIQUE, Altering(lambda _: [])) == [Span(0, len(UNIQUE), UNIQUE)]
+    assert split_spans(UNIQUE, Altering(lambda _: [""])) == [Span(0, len(UNIQUE), UNIQUE)]
+
+
+@pytest.mark.parametrize(
+    ("splitter", "message"),
+    [
+        (
+            RecursiveCharacterTextSplitter,
+            r"not a class.*Make one: RecursiveCharacterTextSplitter\(",
+        ),
+        ("\n\n", r"must have a method split_text\(text\).*type str"),
+        (None, r"must have a method split_text\(text\).*type NoneType"),
+    ],
+)
+def test_what_is_no_splitter_is_refused_even_for_an_empty_text(splitter: Any, message: str) -> None:
+    for refused in (lambda: check_splitter(splitter), lambda: split_spans("", splitter)):
+        with pytest.raises(TypeError, match=message):
+            refused()
+
+
+PYTHON = '''
+import math
+
+
+class Circle:
+    """A circle."""
+
+    def __init__(self, radius):
+        self.radius = radius
+
+    def area(self):
+        return math.pi * self.radius**2
+
+
+def main():
+    for radius in range(3):
+        print(Circle(radius).area())
+
+
+if __name__ == "__main__":
+    main()
+'''
+MARKDOWN = """# Title
+
+Some *text* with a list:
+
+- one
+- two
+
+## Part
+
+```python
+print("code")
+```
+
+***
+
+| a | b |
+|---|---|
+| 1 | 2 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("language", "text"), [(Language.PYTHON, PYTHON), (Language.MARKDOWN, MARKDOWN)]
+)
+@pytest.mark.parametrize("chunk_size", [10, 40, 200])
+@pytest.mark.parametrize("overlap", [0, 5])
+def test_splitters_for_languages(
+    language: Language, text: str, chunk_size: int, overlap: int
+) -> None:
+    splitter = RecursiveCharacterTextSplitter.from_language(
+        language, chunk_size=chunk_size, chunk_overlap=overlap
+    )
+
+    spans = _split(text, splitter)
+
+    _assert_tiled(text, spans)
+    for span in spans[1:]:
+        assert text.startswith(span.embedded_text, span.start)
+
+
+@pytest.mark.parametrize("unit", ["ab ", "a", "\n\n", "ab\n\n\n\n"])
+@pytest.mark.parametrize("overlap", [0, 100])
+@pytest.mark.parametrize("kind", [RecursiveCharacterTextSplitter, CharacterTextSplitter])
+def test_long_repetitive_text(unit: str, overlap: int, kind: type[TextSplitter]) -> None:
+    text = unit * (300_000 // len(unit))
+
+    spans = _split(text, kind(chunk_size=800, chunk_overlap=overlap))
+
+    _assert_tiled(text, spans)

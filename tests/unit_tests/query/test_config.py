@@ -1,0 +1,183 @@
+"""The config, its presets, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_core.documents import BaseDocumentCompressor
+from pydantic import SecretStr
+
+from langchain_rse import PRESETS, CohereReranker, RSEConfig
+from langchain_rse.query.scoring import config_for_reranker
+
+PUBLISHED = [name for name in PRESETS if name.startswith("dsrag")] + ["walkthrough", "kadane"]
+NUMBERS = [
+    name
+    for name in RSEConfig.model_fields
+    if name not in ("solver", "calibration", "rank_fusion", "length_weighting")
+]
+
+
+@pytest.mark.parametrize("field", NUMBERS)
+@pytest.mark.parametrize("value", [math.nan, math.inf, True, "1", [1], -1.5])
+def test_a_bad_number_is_refused_by_name(field: str, value: Any) -> None:
+    if field == "minimum_value" and value == -1.5:
+        return
+    for make in (RSEConfig, RSEConfig().replace):
+        with pytest.raises(ValueError, match=rf"(?s){field}\n"):
+            make(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("solver", "Greedy", "'exact', 'greedy' or 'best'"),
+        ("rank_fusion", "max", "'decay' or 'mean'"),
+        ("length_weighting", None, "'none' or 'published'"),
+        ("calibration", "softmax", "one of identity, minmax, sigmoid, rank, cohere, voyage"),
+        ("calibration", "beta(0, 1)", "positive a and b"),
+        ("irrelevant_chunk_penalty", 7, "less than or equal to 1"),
+        ("neighbor_credit", 1.01, "less than or equal to 1"),
+        ("decay_rate", 0, "greater than 0"),
+        ("max_length", 0, "greater than or equal to 1"),
+        ("penalty", 0.3, "Extra inputs are not permitted"),
+    ],
+)
+def test_a_bad_value_says_what_is_allowed(field: str, value: Any, allowed: str) -> None:
+    with pytest.raises(ValueError, match=rf"(?s){field}\n.*{re.escape(allowed)}"):
+        RSEConfig(**{field: value})
+
+
+def test_good_values() -> None:
+    config = RSEConfig(
+        irrelevant_chunk_penalty=1,
+        calibration=np.tanh,
+        decay_rate=np.float32(0.5),
+        top_k_for_document_selection=None,
+    )
+    assert (config.irrelevant_chunk_penalty, config.decay_rate) == (1.0, 0.5)
+    assert config.calibration is np.tanh
+
+
+@pytest.mark.parametrize("solver", ["greedy", "best"])
+def test_a_longest_segment_belongs_to_the_published_solvers(solver: Any) -> None:
+    with pytest.raises(ValueError, match=f"max_length must be a number.*solver='{solver}'"):
+        RSEConfig(solver=solver)
+    with pytest.raises(ValueError, match="max_length must be None with solver='exact'; got 3"):
+        RSEConfig(max_length=3)
+    published = RSEConfig(solver=solver, max_length=3)
+    assert published.replace(solver="exact", max_length=None).max_length is None
+
+
+def test_a_config_is_a_value() -> None:
+    config = RSEConfig(decay_rate=30)
+    assert config == RSEConfig(decay_rate=30.0) != config.replace(decay_rate=31)
+    assert len({config, RSEConfig(decay_rate=30.0), config.replace(decay_rate=31)}) == 2
+    with pytest.raises(ValueError, match="frozen"):
+        setattr(config, "decay_rate", 3.0)  # noqa: B010
+    assert RSEConfig(**json.loads(config.model_dump_json())) == config
+
+
+def test_presets_by_name() -> None:
+    assert RSEConfig() == PRESETS["balanced"] == RSEConfig.of("balanced")
+    assert RSEConfig.of(config := RSEConfig(segment_cost=2)) is config
+    with pytest.raises(ValueError, match=r"dsrag-balanced.*got 'balance'"):
+        RSEConfig.of("balance")
+    presets: Any = PRESETS
+    with pytest.raises(TypeError):
+        presets["balanced"] = RSEConfig()
+
+
+def test_our_presets_differ_in_the_penalty() -> None:
+    penalties = [PRESETS[n].irrelevant_chunk_penalty for n in ("precision", "balanced", "find_all")]
+    assert penalties == sorted(penalties, reverse=True)
+
+
+# max_length, overall_max_length, minimum_value, penalty, decay_rate, top_k
+DSRAG = {
+    "dsrag-balanced": (15, 30, 0.5, 0.18, 30, 10),
+    "dsrag-precision": (15, 30, 0.7, 0.2, 30, 10),
+    "dsrag-find_all": (40, 200, 0.4, 0.18, 200, 200),
+    "walkthrough": (20, 30, 0.7, 0.2, 30, 1),
+}
+
+
+@pytest.mark.parametrize("name", list(DSRAG))
+def test_published_presets_have_the_published_parameters(name: str) -> None:
+    config = PRESETS[name]
+    assert DSRAG[name] == (
+        config.max_length,
+        config.overall_max_length,
+        config.minimum_value,
+        config.irrelevant_chunk_penalty,
+        config.decay_rate,
+        config.top_k_for_document_selection,
+    )
+    assert config.solver == "greedy"
+    assert config.length_weighting == ("none" if name == "walkthrough" else "published")
+
+
+def test_the_kadane_preset() -> None:
+    config = PRESETS["kadane"]
+    assert (config.solver, config.rank_fusion, config.max_length) == ("best", "mean", 15)
+    assert config.irrelevant_chunk_penalty == 0.3
+
+
+class Reranker(BaseDocumentCompressor):
+    def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
+        raise NotImplementedError
+
+
+class CohereRerank(Reranker):
+    """Known by its name."""
+
+
+class MyCohere(CohereRerank):
+    """Known by its base class."""
+
+
+class SimilarityBasedRelevanceFilter(Reranker):
+    """Its scores are similarities."""
+
+
+RELATIVE = (20.0, 1.0, 2, 0.15)
+ABSOLUTE = (100.0, 3.0, 3, 0.7)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "reranker", "used", "expected"),
+    [
+        ("auto", None, "minmax", RELATIVE),
+        ("sigmoid", None, "sigmoid", RELATIVE),
+        ("auto", Reranker(), "minmax", RELATIVE),
+        ("sigmoid", Reranker(), "sigmoid", ABSOLUTE),
+        (np.tanh, Reranker(), np.tanh, ABSOLUTE),
+        ("rank", CohereRerank(), "rank", RELATIVE),
+        ("auto", CohereRerank(), "cohere", ABSOLUTE),
+        ("auto", MyCohere(), "cohere", ABSOLUTE),
+        ("auto", CohereReranker(model="m", cohere_api_key=SecretStr("key")), "cohere", ABSOLUTE),
+        ("auto", SimilarityBasedRelevanceFilter(), "identity", RELATIVE),
+    ],
+    ids=str,
+)
+def test_the_scores_decide_what_is_not_given(
+    calibration: Any, reranker: Any, used: Any, expected: tuple[float, ...]
+) -> None:
+    config = config_for_reranker(RSEConfig(calibration=calibration), reranker)
+    assert config.calibration == used
+    names = "decay_rate", "contrast", "neighbor_radius", "segment_cost"
+    assert [getattr(config, name) for name in names] == list(expected)
+    given = config_for_reranker(RSEConfig(contrast=1.5, neighbor_radius=0), reranker)
+    assert (given.contrast, given.neighbor_radius) == (1.5, 0)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_presets_are_the_same_for_all_scores(name: str) -> None:
+    for reranker in (None, CohereRerank()):
+        config = config_for_reranker(PRESETS[name], reranker)
+        assert config.replace(calibration="auto") == PRESETS[name]

@@ -1,0 +1,428 @@
+"""Hybrid search: candidates of the docstore's full-text index beside those of the vectors."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.runnables import RunnableLambda
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from pydantic import PrivateAttr
+
+from langchain_rse import RSEConfig, RSERetriever, SQLDocStore
+from langchain_rse.evaluation import Evidence, Question, atune, evaluate, tune
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+# Every chunk stands alone and is worth what it is relevant.
+PLAIN = fakes.PLAIN.replace(decay_rate=10.0, irrelevant_chunk_penalty=0.0)
+
+
+class Ranked(InMemoryVectorStore):
+    """Similarity is the number in a chunk's text, and chunks without one are never found.
+
+    It understands a dict as a filter.
+    """
+
+    def similarity_search_with_score(
+        self,
+        query: str,
+        k: int = 4,
+        filter: Any = None,  # noqa: A002 - as vector stores name it
+        **_: Any,
+    ) -> list[tuple[Document, float]]:
+        del query
+        found = []
+        for record in self.store.values():
+            numbers = [float(word) for word in record["text"].split() if word.startswith("0.")]
+            document = Document(record["text"], metadata=record["metadata"], id=record["id"])
+            if numbers and all(document.metadata.get(n) == v for n, v in (filter or {}).items()):
+                found.append((document, numbers[0]))
+        return sorted(found, key=lambda pair: -pair[1])[:k]
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return self.similarity_search_with_score(query, k, **kwargs)
+
+
+def make(
+    texts: Mapping[str, str], metadata: Mapping[str, Mapping[str, Any]] | None = None, **kwargs: Any
+) -> RSERetriever:
+    retriever = RSERetriever(
+        vectorstore=Ranked(fakes.BagOfWords()),
+        text_splitter=fakes.Lines(),
+        **{
+            "docstore": SQLDocStore("sqlite://", lexical=True),
+            "config": PLAIN,
+            "hybrid": 0.5,
+            **kwargs,
+        },
+    )
+    retriever.add_documents(
+        [
+            Document(text, metadata={"doc_id": name, **(metadata or {}).get(name, {})})
+            for name, text in texts.items()
+        ]
+    )
+    return retriever
+
+
+def chunks_of(segments: Sequence[Document]) -> dict[tuple[str, int], dict[str, Any]]:
+    return {
+        (segment.metadata["doc_id"], chunk["index"]): chunk
+        for segment in segments
+        for chunk in segment.metadata["rse"]["chunks"]
+        if not chunk.get("filled")
+    }
+
+
+TEXTS = {"d1": "first 0.8\nzulu zulu tango\nboth zulu here 0.6\nnothing\n", "d2": "other 0.5\n"}
+
+
+def relevances(segments: Sequence[Document]) -> dict[tuple[str, int], float]:
+    return {place: chunk["relevance"] for place, chunk in chunks_of(segments).items()}
+
+
+def test_the_mix_by_hand(way: Way) -> None:
+    fade = math.exp(-0.1)
+    # By words, the best of two is 1 and the worst 0.
+    dense = {("d1", 0): 0.8, ("d1", 2): 0.6 * fade, ("d2", 0): 0.5 * fade**2}
+    retriever = make(TEXTS)
+    for hybrid in (0.5, 0.3):
+        found = relevances(way.invoke(retriever, "Zulu", hybrid=hybrid))
+        expected = {place: (1 - hybrid) * worth for place, worth in dense.items()}
+        assert found == pytest.approx({**expected, ("d1", 1): hybrid})
+
+
+def test_credit_for_words_is_part_of_the_dense_side(way: Way) -> None:
+    retriever = make({"d1": "zulu 0.5\nother 0.4\n"})
+    without = relevances(way.invoke(retriever, "zulu", hybrid=0.0, lexical_credit=0.6))
+    # What words alone found, one chunk, is worth 1 to their side.
+    found = relevances(way.invoke(retriever, "zulu", lexical_credit=0.6))
+    assert without == pytest.approx({("d1", 0): 0.5 + 0.6 * 0.5, ("d1", 1): 0.4 * math.exp(-0.1)})
+    assert found == pytest.approx(
+        {("d1", 0): (without["d1", 0] + 1) / 2, ("d1", 1): without["d1", 1] / 2}
+    )
+
+
+TRACE: ContextVar[str] = ContextVar("TRACE", default="")
+
+
+def test_both_sides_are_asked_at_once(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vector store in the caller's thread: some can be used in no other."""
+    retriever = make(TEXTS)
+    threads: list[tuple[int, str]] = []
+    meeting = threading.Barrier(2, timeout=20)
+    arrived = asyncio.Event(), asyncio.Event()
+
+    def slowly(kind: type, name: str, place: int) -> None:
+        sync, asynchronous = getattr(kind, name), getattr(kind, f"a{name}")
+
+        def meet(*args: Any, **kwargs: Any) -> Any:
+            threads.append((threading.get_ident(), TRACE.get()))
+            meeting.wait()
+            return sync(*args, **kwargs)
+
+        async def ameet(*args: Any, **kwargs: Any) -> Any:
+            arrived[place].set()
+            await asyncio.wait_for(arrived[1 - place].wait(), 20)
+            return await asynchronous(*args, **kwargs)
+
+        # Of Ranked, the async method calls the sync one.
+        if way.is_async:
+            monkeypatch.setattr(kind, f"a{name}", ameet)
+        else:
+            monkeypatch.setattr(kind, name, meet)
+
+    slowly(Ranked, "similarity_search_with_score", 0)
+    slowly(SQLDocStore, "lexical_search", 1)
+    TRACE.set("mine")
+    assert ("d1", 1) in relevances(way.invoke(retriever, "zulu"))
+    if not way.is_async:
+        assert sum(thread == threading.get_ident() for thread, _ in threads) == 1
+        assert [trace for _, trace in threads] == ["mine", "mine"]
+
+
+@pytest.mark.parametrize("broken", [Ranked, SQLDocStore])
+def test_an_error_of_either_side_comes_through(
+    way: Way, monkeypatch: pytest.MonkeyPatch, broken: type
+) -> None:
+    retriever = make(TEXTS)
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise ConnectionError("the server is gone")
+
+    async def afail(*_: Any, **__: Any) -> Any:
+        fail()
+
+    name = "lexical_search" if broken is SQLDocStore else "similarity_search_with_score"
+    monkeypatch.setattr(broken, name, fail)
+    monkeypatch.setattr(broken, f"a{name}", afail)
+    with pytest.raises(ConnectionError, match="the server is gone"):
+        way.invoke(retriever, "zulu")
+
+
+def test_off_is_as_without(way: Way) -> None:
+    with_index, without = make(TEXTS, hybrid=0.0), make(TEXTS, hybrid=0.0, docstore=InMemoryStore())
+    for credit in (0.0, 0.7):
+        assert relevances(way.invoke(with_index, "zulu", lexical_credit=credit)) == relevances(
+            way.invoke(without, "zulu", lexical_credit=credit)
+        )
+    assert ("d1", 1) not in relevances(way.invoke(with_index, "zulu"))
+
+
+def test_scores_and_ranks_of_both_sides(way: Way) -> None:
+    retriever = make(TEXTS)
+    chunks = chunks_of(way.invoke(retriever, "zulu"))
+    [best, second] = retriever.docstore.lexical_search("zulu", 5)  # type: ignore[attr-defined]
+    assert (
+        chunks[("d1", 1)].items()
+        >= {
+            "rank": None,
+            "score": None,
+            "lexical_rank": 0,
+            "lexical_score": best[1],
+        }.items()
+    )
+    assert (
+        chunks[("d1", 2)].items()
+        >= {
+            "rank": 1,
+            "score": 0.6,
+            "lexical_rank": 1,
+            "lexical_score": second[1],
+        }.items()
+    )
+    assert chunks[("d1", 0)]["rank"] == 0
+    assert "lexical_rank" not in chunks[("d1", 0)]
+
+
+def test_words_alone(way: Way) -> None:
+    assert set(relevances(way.invoke(make(TEXTS), "zulu", hybrid=1.0))) == {("d1", 1)}
+    assert way.invoke(make(TEXTS), "missing", hybrid=1.0) == []
+    assert way.invoke(make({"d1": "zulu\n"}), "zulu", hybrid=1.0)[0].page_content == "zulu\n"
+
+
+@pytest.mark.parametrize("query", ['"zulu', "zulu AND NOT tango", "(zulu", "'zulu; --", "\x00zulu"])
+def test_operators_in_a_query_mean_nothing(way: Way, query: str) -> None:
+    assert ("d1", 1) in relevances(way.invoke(make(TEXTS), query))
+
+
+def test_without_candidates_by_vectors(way: Way) -> None:
+    found = way.invoke(make({"d1": "zulu one\nzulu\n"}), "zulu")
+    assert relevances(found) == {("d1", 1): 0.5}
+
+
+def test_fetch_k_limits_both_sides(way: Way) -> None:
+    texts = {f"d{n}": f"vector 0.{n}\n" for n in range(1, 9)}
+    texts |= {f"w{n}": "zulu " * n + "\n" for n in range(1, 9)}
+    chunks = chunks_of(way.invoke(make(texts, fetch_k=3), "zulu"))
+    assert sum(chunk["rank"] is not None for chunk in chunks.values()) == 3
+    assert sum("lexical_rank" in chunk for chunk in chunks.values()) == 2  # the third is worth 0
+
+
+def test_documents_are_selected_by_the_mix(way: Way) -> None:
+    texts = {
+        "d1": "vector 0.9\n",
+        "d2": "vector 0.2\n",
+        "w1": "zulu zulu\n",
+        "w2": "zulu and more\n",
+    }
+    config = PLAIN.replace(top_k_for_document_selection=1)
+    retriever = make(texts, config=config)
+    assert set(relevances(way.invoke(retriever, "zulu", hybrid=0.7))) == {("w1", 0)}
+    assert set(relevances(way.invoke(retriever, "zulu", hybrid=0.2))) == {("d1", 0)}
+
+
+def test_min_relevance_is_of_each_side(way: Way) -> None:
+    found = relevances(way.invoke(make(TEXTS), "zulu", min_relevance=0.7))
+    assert set(found) == {("d1", 0), ("d1", 1)}
+
+
+# Versions
+
+
+def test_replaced_and_deleted_documents(way: Way) -> None:
+    retriever = make(TEXTS)
+    way.add(retriever, [Document("news 0.3\n", metadata={"doc_id": "d1"})])
+    assert set(relevances(way.invoke(retriever, "zulu"))) == {("d1", 0), ("d2", 0)}
+    way.delete(retriever, ["d1"])
+    assert set(relevances(way.invoke(retriever, "zulu"))) == {("d2", 0)}
+
+
+def test_leftovers_of_a_version_do_not_come_back(way: Way) -> None:
+    writes = fakes.Writes()
+    store = SQLDocStore("sqlite://", lexical=True)
+    retriever = make(TEXTS, docstore=store)
+    # The new version is current, and what is left of the old one is still there.
+    crashing = RSERetriever(
+        vectorstore=retriever.vectorstore,
+        docstore=fakes.WatchedDocStore(store, writes),
+        text_splitter=fakes.Lines(),
+    )
+    writes.fail_at(3)
+    with pytest.raises(fakes.CrashError):
+        way.add(crashing, [Document("zulu news 0.3\n", metadata={"doc_id": "d1"})])
+    assert len(list(store.yield_keys())) > 5 + 4
+    chunks = chunks_of(way.invoke(retriever, "zulu tango"))
+    assert set(chunks) == {("d1", 0), ("d2", 0)}
+
+
+def test_a_document_that_is_replaced_during_the_query(way: Way) -> None:
+    retriever = make(TEXTS)
+    store = retriever.docstore
+    search = store.lexical_search  # type: ignore[attr-defined]
+    stale = search("zulu", 5)
+    retriever.add_documents([Document("zulu news 0.3\n", metadata={"doc_id": "d1"})])
+
+    async def asearch(*_: Any, **__: Any) -> Any:
+        return stale
+
+    object.__setattr__(store, "lexical_search", lambda *_, **__: stale)
+    object.__setattr__(store, "alexical_search", asearch)
+    assert set(relevances(way.invoke(retriever, "zulu"))) == {("d1", 0), ("d2", 0)}
+
+
+# Filters
+
+OWNERS = {"d1": {"owner": "x"}, "d2": {"owner": "y"}, "d3": {"owner": "y"}}
+OWNED = {**TEXTS, "d3": "zulu secret\n"}
+
+
+def test_a_filter_holds_for_both_sides(way: Way) -> None:
+    retriever = make(OWNED, OWNERS)
+    found = way.invoke(retriever, "zulu")
+    assert {doc_id for doc_id, _ in relevances(found)} == {"d1", "d2", "d3"}
+    found = way.invoke(retriever, "zulu", filter={"owner": "y"})
+    assert {doc_id for doc_id, _ in relevances(found)} == {"d2", "d3"}
+    fixed = make(OWNED, OWNERS, search_kwargs={"filter": {"owner": "y"}})
+    assert {doc_id for doc_id, _ in relevances(way.invoke(fixed, "zulu"))} == {"d2", "d3"}
+
+
+@pytest.mark.parametrize(
+    "search_kwargs",
+    [
+        {"filter": lambda _: True},
+        {"filter": {"page": {"$gt": 1}}},
+        {"filter": {"$or": [{"page": 1}]}},
+        {"filter": "page > 1"},
+        {"expr": "page > 1"},
+        {"pre_filter": {"page": 1}},
+        {"namespace": "mine"},
+        {"odd": 1},
+    ],
+)
+def test_filters_that_could_let_chunks_through_are_refused(
+    way: Way, search_kwargs: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match=r"hybrid=0.5.*hybrid=0"):
+        make(TEXTS, search_kwargs=search_kwargs)
+    with pytest.raises(ValueError, match=r"hybrid=0.3.*hybrid=0"):
+        way.invoke(make(TEXTS, hybrid=0.0), "zulu", search_kwargs=search_kwargs, hybrid=0.3)
+
+
+def test_other_search_arguments_are_the_vector_stores(way: Way) -> None:
+    harmless: dict[str, Any] = {"search_params": 1, "filter": None, "expr": None, "where": {}}
+    retriever = make(TEXTS, search_kwargs=harmless)
+    assert ("d1", 1) in relevances(way.invoke(retriever, "zulu"))
+
+
+# What it needs
+
+
+@pytest.mark.parametrize(
+    "docstore", [InMemoryStore(), SQLDocStore("sqlite://")], ids=["other", "plain"]
+)
+def test_a_docstore_without_full_text_index(way: Way, docstore: Any) -> None:
+    with pytest.raises(ValueError, match=r"hybrid=0.5: needs .*SQLDocStore\(..., lexical=True\)"):
+        make(TEXTS, docstore=docstore)
+    with pytest.raises(ValueError, match=r"hybrid=0.3: needs .*SQLDocStore\(..., lexical=True\)"):
+        way.invoke(make(TEXTS, docstore=docstore, hybrid=0.0), "zulu", hybrid=0.3)
+
+
+def test_a_wrapped_retriever_may_filter_what_is_not_known() -> None:
+    with pytest.raises(ValueError, match="needs vectorstore"):
+        RSERetriever(
+            base_retriever=RunnableLambda(lambda _: []),
+            docstore=SQLDocStore("sqlite://", lexical=True),
+            hybrid=0.3,
+        )
+
+
+@pytest.mark.parametrize("hybrid", [-0.1, 1.1, math.nan, "0.3", None, True])
+def test_hybrid_is_a_share(hybrid: Any) -> None:
+    with pytest.raises(ValueError, match="hybrid"):
+        make(TEXTS, hybrid=hybrid)
+
+
+def test_errors_say_during_which_step(way: Way) -> None:
+    retriever = make(TEXTS)
+    store = retriever.docstore
+    store.mset([(key, Document("no manifest")) for key in store.yield_keys(prefix="manifest/")])
+    with pytest.raises(ValueError, match="manifest/") as caught:
+        way.invoke(retriever, "zulu")
+    if hasattr(caught.value, "__notes__"):
+        assert "full-text index of SQLDocStore" in caught.value.__notes__[0]
+
+
+# Together with others
+
+
+class Noting(BaseDocumentCompressor):
+    """Keeps what has the word "zulu", worst first, and notes what it saw."""
+
+    _seen: list[list[str]] = PrivateAttr(default_factory=list)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> list[Document]:
+        del query, callbacks
+        self._seen.append([document.page_content.strip() for document in documents])
+        kept = [document for document in documents if "zulu" in document.page_content][::-1]
+        return [
+            Document(d.page_content, metadata={**d.metadata, "relevance_score": 0.9 - 0.1 * place})
+            for place, d in enumerate(kept)
+        ]
+
+
+def test_a_reranker_sees_both_sides_once_and_decides(way: Way) -> None:
+    reranker = Noting()
+    chunks = chunks_of(way.invoke(make(TEXTS, reranker=reranker), "zulu"))
+    assert reranker._seen == [["first 0.8", "both zulu here 0.6", "other 0.5", "zulu zulu tango"]]
+    assert {place: chunk["score"] for place, chunk in chunks.items()} == {
+        ("d1", 1): 0.9,
+        ("d1", 2): 0.8,
+    }
+    assert chunks[("d1", 1)]["rank"] == 0
+    assert chunks[("d1", 1)]["lexical_rank"] == 0
+
+
+@pytest.mark.parametrize("metric", ["recall", "iou"])
+def test_tuning_measures_what_evaluate_does(way: Way, metric: str) -> None:
+    retriever = make(
+        {"d1": "".join(f"line{n} 0.{n}\nzulu{n} text\n" for n in range(1, 9))},
+        config=RSEConfig(irrelevant_chunk_penalty=0.1),
+    )
+    text = "".join(f"line{n} 0.{n}\nzulu{n} text\n" for n in range(1, 9))
+    questions = [
+        Question(f"zulu{n}", [Evidence("d1", text.index(f"zulu{n}"), text.index(f"zulu{n}") + 10)])
+        for n in (2, 4, 6)
+    ]
+    space = {"lexical_credit": (0.0, 0.7), "irrelevant_chunk_penalty": (0.0, 0.4)}
+    tuning = way.call(
+        tune, atune, retriever, questions, [20, 60], metric=metric, space=space, trials=8
+    )
+    for trial in tuning.trials:
+        report = evaluate(retriever, questions, [20, 60], **trial.changes)
+        assert report.mean(metric).mean() == pytest.approx(trial.score)
+    assert tuning.trials[0].score > 0

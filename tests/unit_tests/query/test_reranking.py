@@ -1,0 +1,205 @@
+"""Whatever a compressor does to Documents, the chunks it means are found again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import BaseDocumentCompressor, Document
+from pydantic import Field
+
+from langchain_rse._sync import arun, run
+from langchain_rse.errors import CandidateError
+from langchain_rse.query.reranking import rerank
+from langchain_rse.query.searching import Candidate
+from langchain_rse.stores.records import document_key
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way
+
+way = fakes.way
+
+Compress = Callable[[list[Document]], Any]
+
+
+class Compressor(BaseDocumentCompressor):
+    """Does as it is told; counts its calls, and tells sync from async."""
+
+    compress: Compress
+    top_n: int | None = None
+    top_k: int | None = None
+    k: int | None = None
+    asked: list[tuple[str, int]] = Field(default_factory=list)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> Any:
+        del query, callbacks
+        self.asked.append(("sync", len(documents)))
+        return self.compress(list(documents))
+
+    async def acompress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> Any:
+        del query, callbacks
+        self.asked.append(("async", len(documents)))
+        return self.compress(list(documents))
+
+
+def chunk(number: int, text: str | None = None, **metadata: Any) -> Document:
+    return Document(
+        f"text {number}" if text is None else text,
+        id=f"id-{number}",
+        metadata={"doc_id": "a", "rse_version": "v", "chunk_index": number, **metadata},
+    )
+
+
+def candidate(document: Document, score: float | None = None) -> Candidate:
+    number = document.metadata["chunk_index"]
+    return Candidate(document, "a", document_key("a"), "v", number, score=score, rank=number)
+
+
+def candidates(count: int = 4) -> list[Candidate]:
+    return [candidate(chunk(number), 1 / (number + 1)) for number in range(count)]
+
+
+def reranked(way: Way, compressor: Compressor, given: Sequence[Candidate]) -> list[Candidate]:
+    def sync() -> list[Candidate]:
+        return run(rerank(compressor, given, "query", None))
+
+    async def asynchronous() -> list[Candidate]:
+        return await arun(rerank(compressor, given, "query", None))
+
+    return way.call(sync, asynchronous)
+
+
+def numbers(found: Sequence[Candidate]) -> list[tuple[int, float | None]]:
+    assert [c.rank for c in found] == list(range(len(found)))
+    return [(c.chunk_index, c.score) for c in found]
+
+
+def scored(document: Document, score: Any, **changes: Any) -> Document:
+    metadata = {**document.metadata, "relevance_score": score}
+    return document.model_copy(update={"metadata": metadata, **changes})
+
+
+def test_order_and_scores_are_the_rerankers(way: Way) -> None:
+    compressor = Compressor(compress=lambda found: [scored(found[2], 0.9), scored(found[0], 0.5)])
+    given = candidates()
+    assert numbers(reranked(way, compressor, given)) == [(2, 0.9), (0, 0.5)]
+    assert compressor.asked == [("async" if way.is_async else "sync", 4)]
+    assert given == candidates()
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda document: Document(document.page_content, metadata=document.metadata),
+        lambda document: Document("cut", metadata=document.metadata),
+        lambda document: Document(document.page_content, id=document.id),
+        lambda document: Document("cut", id=document.id, metadata={"relevance_score": 0.5}),
+        lambda document: Document(document.page_content),
+    ],
+    ids=["id", "id and text", "metadata", "metadata and text", "all but the text"],
+)
+def test_what_is_lost_is_found_again(way: Way, lose: Callable[[Document], Document]) -> None:
+    compressor = Compressor(compress=lambda found: [lose(found[1])])
+    (found,) = reranked(way, compressor, candidates())
+    assert found.document == chunk(1)
+
+
+@given(st.data())
+def test_anything_that_keeps_a_chunk_recognizable(data: st.DataObject) -> None:
+    given = [candidate(chunk(number, text="same text")) for number in range(6)]
+    picked = data.draw(st.lists(st.integers(0, 5)))
+    scores = [data.draw(st.sampled_from([None, 0.0, 0.2, 0.5, 1.0])) for _ in picked]
+    keep_id = [data.draw(st.booleans()) for _ in picked]
+
+    def compress(found: list[Document]) -> list[Document]:
+        return [
+            Document("same", id=found[i].id)
+            if by_id
+            else scored(found[i], score, id=None, page_content="same")
+            for i, score, by_id in zip(picked, scores, keep_id, strict=True)
+        ]
+
+    found = reranked(Way(None), Compressor(compress=compress), given)
+    expected: dict[int, float | None] = {}
+    for i, score, by_id in zip(picked, scores, keep_id, strict=True):
+        expected.setdefault(i, None if by_id else score)
+    known = [score for score in expected.values() if score is not None]
+    if len(known) == len(expected) and known == sorted(known) != known[::-1]:
+        expected = dict.fromkeys(expected)  # relevances do not rise
+    assert numbers(found) == list(expected.items())
+    assert all(one.document.page_content == "same text" for one in found)
+
+
+@pytest.mark.parametrize("score", [None, "0.9", True, math.nan, math.inf, [0.9]])
+def test_what_is_no_number_is_no_score(way: Way, score: object) -> None:
+    compressor = Compressor(compress=lambda found: [scored(found[0], score)])
+    assert numbers(reranked(way, compressor, candidates())) == [(0, None)]
+
+
+def test_scores_of_those_before_are_not_taken_for_the_rerankers(way: Way) -> None:
+    given = [candidate(chunk(0, relevance_score=0.7), 0.7)]
+    compressor = Compressor(compress=lambda found: found)
+    (found,) = reranked(way, compressor, given)
+    assert found.score is None
+    assert found.document.metadata["relevance_score"] == 0.7
+
+
+def test_a_compressor_may_write_into_what_it_is_given(way: Way) -> None:
+    def spoil(found: list[Document]) -> list[Document]:
+        for document in found:
+            document.metadata["relevance_score"] = 0.5
+            document.page_content = "spoiled"
+        return found
+
+    given = candidates()
+    found = reranked(way, Compressor(compress=spoil), given)
+    assert given == candidates()
+    assert [one.document for one in found] == [one.document for one in given]
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [Document("new"), chunk(9), chunk(9, text="text 0"), Document("new", id="id-9")],
+    ids=["unknown", "another chunk", "another chunk with a known text", "another id"],
+)
+def test_a_document_that_was_not_given(way: Way, stranger: Document) -> None:
+    compressor = Compressor(compress=lambda _: [stranger])
+    with pytest.raises(CandidateError, match=r"Compressor returned a Document .* not given"):
+        reranked(way, compressor, candidates())
+
+
+def test_chunks_of_equal_text_are_matched_in_their_order(way: Way) -> None:
+    given = [candidate(chunk(number, text="same")) for number in range(3)]
+    compressor = Compressor(compress=lambda _: [Document("same"), Document("same")])
+    assert [number for number, _ in numbers(reranked(way, compressor, given))] == [0, 1]
+
+
+def test_numbers_of_numpy_are_chunk_indices(way: Way) -> None:
+    compressor = Compressor(
+        compress=lambda found: [
+            Document("cut", metadata={**found[2].metadata, "chunk_index": np.int64(2)})
+        ]
+    )
+    assert numbers(reranked(way, compressor, candidates())) == [(2, None)]
+
+
+@pytest.mark.parametrize("limit", ["top_n", "top_k", "k"])
+def test_a_warning_names_a_reranker_that_keeps_few(way: Way, limit: str) -> None:
+    limits: Any = {limit: 3}
+    cutting = Compressor(compress=lambda found: found[:3], **limits)
+    with pytest.warns(UserWarning, match=f"Compressor keeps only.*{limit}=None, or to fetch_k"):
+        assert len(reranked(way, cutting, candidates(9))) == 3
+    reranked(way, Compressor(compress=lambda found: found[:2]), candidates())
+    reranked(way, Compressor(compress=lambda found: found, top_n=4), candidates(4))
+
+
+def test_a_compressor_that_returns_nothing(way: Way) -> None:
+    assert reranked(way, Compressor(compress=lambda _: []), candidates()) == []

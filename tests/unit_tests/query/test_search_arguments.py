@@ -1,0 +1,258 @@
+"""Filters hold for whole segments: access rights are one use of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+from langchain_rse import PRESETS, RSEConfig, RSERetriever
+from langchain_rse.evaluation import Evidence, Question, tune
+from langchain_rse.query.search_arguments import HARMLESS, PLACES
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way
+
+way = fakes.way
+
+# Fills every gap and reaches for every neighbor.
+GREEDY_FOR_TEXT = RSEConfig(
+    irrelevant_chunk_penalty=0.01, segment_cost=5.0, neighbor_credit=1.0, neighbor_radius=3
+)
+
+
+def matches(filter_: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
+    """A filter in the manner of Chroma and others."""
+    return all(
+        all(matches(part, metadata) for part in value)
+        if name == "$and"
+        else any(matches(part, metadata) for part in value)
+        if name == "$or"
+        else metadata.get(name) in value["$in"]
+        if isinstance(value, Mapping)
+        else metadata.get(name) == value
+        for name, value in filter_.items()
+    )
+
+
+class FilteringStore(InMemoryVectorStore):
+    """A store that takes filters as mappings, under more than one name."""
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        wanted = kwargs.get("filter") or kwargs.get("where") or {}
+        by = wanted if callable(wanted) else lambda found: matches(wanted, found.metadata)
+        return super().similarity_search_with_score(query, k, filter=by)
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return self.similarity_search_with_score(query, k, **kwargs)
+
+
+def pages_of(name: str, count: int) -> list[Document]:
+    """Pages of one chunk each, some of them secret."""
+    return [
+        Document(
+            f"text of {name}, page number {page}",
+            metadata={"source": name, "year": 2024, "page": page, "secret": page % 3 == 2},
+        )
+        for page in range(count)
+    ]
+
+
+def make(**kwargs: Any) -> RSERetriever:
+    retriever = RSERetriever(
+        vectorstore=FilteringStore(fakes.BagOfWords()),
+        docstore=InMemoryStore(),
+        text_splitter=RecursiveCharacterTextSplitter(chunk_size=30, chunk_overlap=0),
+        **{"config": GREEDY_FOR_TEXT, **kwargs},
+    )
+    retriever.add_documents([*pages_of("a", 9), *pages_of("b", 9)])
+    return retriever
+
+
+def everything_read(way: Way, retriever: RSERetriever, **kwargs: Any) -> str:
+    return "\n".join(
+        segment.page_content for segment in way.invoke(retriever, "text page number", **kwargs)
+    )
+
+
+def pages_in(text: str) -> set[tuple[str, int]]:
+    return {
+        (document.metadata["source"], document.metadata["page"])
+        for document in (*pages_of("a", 9), *pages_of("b", 9))
+        if document.page_content in text
+    }
+
+
+PUBLIC = {(name, page) for name in "ab" for page in range(9) if page % 3 != 2}
+
+
+@pytest.mark.parametrize("preset", [None, *PRESETS])
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        {"secret": False},
+        {"secret": {"$in": [False]}},
+        {"$and": [{"year": 2024}, {"secret": False}]},
+        {"$or": [{"source": "nobody"}, {"$and": [{"secret": False}]}]},
+        lambda document: not document.metadata["secret"],
+    ],
+)
+def test_no_segment_holds_what_the_filter_excludes(
+    way: Way, filter_: Any, preset: str | None
+) -> None:
+    retriever = make(**({"config": preset} if preset else {}))
+    text = everything_read(way, retriever, filter=filter_)
+    assert text
+    assert pages_in(text) <= PUBLIC
+    for secret in (2, 5, 8):
+        assert f"number {secret}" not in text
+    as_where = everything_read(way, retriever, search_kwargs={"where": filter_})
+    if not callable(filter_):
+        assert as_where == text
+
+
+ABOUT_DOCUMENTS: list[dict[str, Any]] = [
+    *({name: {"source": "a"}} for name in ("filter", "where", "pre_filter", "any_other_name")),
+    {"filter": {"$and": [{"year": {"$gte": 2024}}, {"doc_id": {"$in": ["a", "b"]}}]}},
+    {"filter": {"$not": {"source": {"$nin": ["b"]}}}},
+    {"filter": [{"year": 2024}, {"source": "a"}]},
+    *({name: None} for name in ("filter", "where", "any_other_name")),
+    *({name: {}} for name in ("filter", "where", "any_other_name")),
+    *({name: 3} for name in sorted(HARMLESS)),
+    *({name: "a place"} for name in sorted(PLACES)),
+]
+ABOUT_CHUNKS: list[dict[str, Any]] = [
+    *({"filter": given} for given in ({"page": 1}, {"year": 2024, "page": 1}, "page = 1", 3, True)),
+    {"filter": len},
+    {"filter": {3: "a"}},
+    {"filter": {"$and": [{"source": "a"}, {"page": {"$lt": 9}}]}},
+    {"where_document": {"$contains": "text"}},
+    # The document has a field of that name, but it stands for an operator.
+    {"filter": {"term": {"metadata.page": 3}}},
+    {"filter": {"term": [{"page": 3}]}},
+    {"filter": {"source": {"page": 3}}},
+    {"filter": {"source": {"$in": {"page": [3]}}}},
+    # Under the names that stores use, and one that nobody knows.
+    *({name: "page = 1"} for name in ("expr", "where", "where_str", "search_filter", "odd")),
+    *({name: {"page": 1}} for name in ("metadata", "meta_filter", "predicates", "conditions")),
+    {"namespace": "a place", "odd": 1},
+    {"only_public": True},
+    {"prefilter": True},
+]
+
+
+@pytest.mark.parametrize("search_kwargs", ABOUT_DOCUMENTS, ids=str)
+def test_gaps_are_filled_unless_an_argument_may_be_about_chunks(
+    way: Way, search_kwargs: dict[str, Any]
+) -> None:
+    assert filled(way, search_kwargs)
+    assert not filled(way, search_kwargs, candidates_only=True)
+
+
+@pytest.mark.parametrize("search_kwargs", ABOUT_CHUNKS, ids=str)
+def test_an_argument_may_be_a_filter_unless_it_is_known_to_be_none(
+    way: Way, search_kwargs: dict[str, Any]
+) -> None:
+    assert not filled(way, search_kwargs)
+
+
+@pytest.mark.parametrize(
+    "filter_", [None, {}, {"source": "a"}, {"year": 2024}, {"doc_id": {"$in": ["a", "b"]}}]
+)
+def test_gaps_are_filled_where_the_filter_is_about_whole_documents(way: Way, filter_: Any) -> None:
+    retriever = make(fetch_k=3)
+    (first, *_) = way.invoke(retriever, "text page number", filter=filter_, order="relevance")
+    assert any(chunk.get("filled") for chunk in first.metadata["rse"]["chunks"])
+
+
+def filled(way: Way, search_kwargs: dict[str, Any], **kwargs: Any) -> bool:
+    """Whether a segment holds chunks that were not found, whatever the store was told."""
+
+    class Deaf(InMemoryVectorStore):
+        def similarity_search_with_score(self, query: str, k: int = 4, **_: Any) -> Any:
+            return super().similarity_search_with_score(query, k)
+
+        async def asimilarity_search_with_score(self, query: str, k: int = 4, **_: Any) -> Any:
+            return self.similarity_search_with_score(query, k)
+
+        def similarity_search_with_relevance_scores(
+            self, query: str, k: int = 4, **_: Any
+        ) -> list[tuple[Document, float]]:
+            return super().similarity_search_with_score(query, k)
+
+        async def asimilarity_search_with_relevance_scores(
+            self, query: str, k: int = 4, **_: Any
+        ) -> list[tuple[Document, float]]:
+            return self.similarity_search_with_relevance_scores(query, k)
+
+    retriever = RSERetriever(
+        vectorstore=Deaf(fakes.BagOfWords()),
+        docstore=InMemoryStore(),
+        text_splitter=RecursiveCharacterTextSplitter(chunk_size=30, chunk_overlap=0),
+        config=GREEDY_FOR_TEXT,
+        fetch_k=3,
+        search_kwargs=search_kwargs,
+        **kwargs,
+    )
+    pages = pages_of("a", 9)
+    for page in pages:
+        page.metadata["term"] = "autumn"
+    retriever.add_documents(pages)
+    segments = way.invoke(retriever, "text page number")
+    assert segments
+    return any(chunk.get("filled") for s in segments for chunk in s.metadata["rse"]["chunks"])
+
+
+def test_a_filter_of_the_store_alone_can_be_announced(way: Way) -> None:
+    class Public(BaseRetriever):
+        store: InMemoryVectorStore
+
+        def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+            return self.store.similarity_search(
+                query, k=200, filter=lambda found: not found.metadata["secret"]
+            )
+
+    filled = make()
+    assert isinstance(filled.vectorstore, InMemoryVectorStore)
+    retriever = RSERetriever(
+        base_retriever=Public(store=InMemoryVectorStore(fakes.BagOfWords())),
+        docstore=filled.docstore,
+        config=GREEDY_FOR_TEXT,
+    )
+    assert isinstance(retriever.base_retriever, Public)
+    retriever.base_retriever.store.store = filled.vectorstore.store
+    assert not pages_in(everything_read(way, retriever)) <= PUBLIC
+    assert pages_in(everything_read(way, retriever, candidates_only=True)) == PUBLIC
+
+
+@given(st.sets(st.integers(0, 8)), st.sampled_from([0.0, 0.2]))
+def test_any_set_of_pages_holds(allowed: set[int], penalty: float) -> None:
+    retriever = make()
+    text = everything_read(
+        Way(None),
+        retriever,
+        filter={"page": {"$in": sorted(allowed)}},
+        irrelevant_chunk_penalty=penalty,
+    )
+    assert pages_in(text) <= {(name, page) for name in "ab" for page in allowed}
+
+
+def test_tuning_holds_to_the_filter() -> None:
+    retriever = make()
+    questions = [Question("text page number", [Evidence(name, 0, 5)]) for name in ("a", "b")]
+    public = {"secret": False}
+    tuning = tune(retriever, questions, [10_000], trials=2, metric="iou", filter=public)
+    everything = tune(retriever, questions, [10_000], trials=2, metric="iou")
+    # Less text around the same evidence.
+    assert tuning.start > everything.start

@@ -1,0 +1,328 @@
+"""Which segments come back, compared with solving the whole documents."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import PRESETS, RSEConfig, RSEIndexer, RSERetriever
+from langchain_rse.engine import bm25_scores, neighbor_credit, solve_exact
+from tests.unit_tests import fakes
+from tests.unit_tests.engine.oracles import best_by_brute_force, greedy_by_brute_force
+
+# Relevance is the score, whatever the rank and the words.
+PLAIN: dict[str, Any] = {
+    "calibration": "identity",
+    "decay_rate": 1e300,
+    "lexical_credit": 0.0,
+    "top_k_for_document_selection": None,
+}
+
+
+class Dense(NamedTuple):
+    """A document: relevance and length of every chunk."""
+
+    relevance: list[float]
+    lengths: list[int]
+
+
+def retriever_over(documents: list[Dense], texts: list[str] | None = None) -> RSERetriever:
+    """A retriever whose candidates are the chunks of positive relevance, best first."""
+    store, docstore = InMemoryVectorStore(fakes.BagOfWords()), InMemoryStore()
+    indexer = RSEIndexer(store, docstore, text_splitter=fakes.Lines())
+    for number, document in enumerate(documents):
+        text = "".join("x" * (length - 1) + "\n" for length in document.lengths)
+        indexer.add_documents([Document(text)], ids=[str(number)])
+    chunks = {
+        (chunk["metadata"]["doc_id"], chunk["metadata"]["chunk_index"]): chunk["metadata"]
+        for chunk in store.store.values()
+    }
+    found = [
+        Document(
+            texts[index] if texts else "x",
+            metadata={**chunks[str(number), index], "relevance_score": relevance},
+        )
+        for number, document in enumerate(documents)
+        for index, relevance in enumerate(document.relevance)
+        if relevance > 0
+    ]
+    found.sort(key=lambda document: -document.metadata["relevance_score"])
+    return RSERetriever(
+        base_retriever=fakes.FixedRetriever(documents=found),
+        docstore=docstore,
+        order="relevance",
+        max_context_length=None,
+        fetch_k=10_000,
+    )
+
+
+def select(documents: list[Dense], config: RSEConfig, **arguments: Any) -> list[Document]:
+    retriever = retriever_over(documents).model_copy(update={"config": config})
+    return retriever.invoke("query", **arguments)
+
+
+def placed(segments: list[Document]) -> list[tuple[int, int, int, Any]]:
+    """Document, first and last chunk, and value of each."""
+    return [
+        (int(name), start, end, pytest.approx(segment.metadata["relevance_score"]))
+        for segment, (name, start, end) in zip(segments, fakes.ranges(segments), strict=True)
+    ]
+
+
+@st.composite
+def dense_documents(draw: st.DrawFn, longest: int = 30, shortest_chunk: int = 2) -> list[Dense]:
+    """Up to three documents with few candidates each; everything adds up exactly."""
+    documents = []
+    for _ in range(draw(st.integers(1, 3))):
+        size = draw(st.integers(1, longest))
+        relevance = [0.0] * size
+        for chunk in draw(st.sets(st.integers(0, size - 1), min_size=1, max_size=8)):
+            relevance[chunk] = draw(st.integers(1, 8)) / 8
+        lengths = draw(st.lists(st.integers(shortest_chunk, 12), min_size=size, max_size=size))
+        documents.append(Dense(relevance, lengths))
+    return documents
+
+
+def by_best_candidate(documents: list[Dense]) -> list[int]:
+    """The order of documents, which decides ties: by their best candidate."""
+    return sorted(range(len(documents)), key=lambda number: -max(documents[number].relevance))
+
+
+def values(document: Dense, config: RSEConfig) -> list[float]:
+    """The values of all chunks, by the formulas."""
+    weights = [1.0] * len(document.lengths)
+    for chunk, length in enumerate(document.lengths):
+        if config.length_weighting == "published" and document.relevance[chunk]:
+            weights[chunk] = max(length / config.reference_length, 1.0)
+    return [
+        weight * (relevance - config.irrelevant_chunk_penalty)
+        for weight, relevance in zip(weights, document.relevance, strict=True)
+    ]
+
+
+PUBLISHED = st.builds(
+    PRESETS["dsrag-balanced"].replace,
+    irrelevant_chunk_penalty=st.sampled_from([0.125, 0.25, 0.5]),
+    length_weighting=st.sampled_from(["none", "published"]),
+    reference_length=st.just(4.0),
+    max_length=st.integers(1, 12),
+    overall_max_length=st.integers(1, 20),
+    minimum_value=st.sampled_from([-1.0, 0.0, 0.25, 0.5, 2.0]),
+    **{name: st.just(value) for name, value in PLAIN.items()},
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(dense_documents(), PUBLISHED)
+def test_greedy_equals_solving_whole_documents(documents: list[Dense], config: RSEConfig) -> None:
+    order = by_best_candidate(documents)
+    tables = [values(documents[number], config) for number in order]
+    starts = np.cumsum([0, *map(len, tables)]).tolist()
+    found = greedy_by_brute_force(
+        [[value for table in tables for value in table]],
+        max_length=config.max_length or 0,
+        overall_max_length=config.overall_max_length,
+        minimum_value=config.minimum_value,
+        boundaries=starts,
+    )
+    expected = []
+    for start, end, value in found:
+        place = max(i for i in range(len(tables)) if starts[i] <= start)
+        expected.append((order[place], start - starts[place], end - starts[place], value))
+    expected.sort(key=lambda segment: -segment[3])
+    assert placed(select(documents, config)) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(dense_documents(), PUBLISHED.map(lambda config: config.replace(solver="best")))
+def test_best_is_the_best_segment_of_each_document(
+    documents: list[Dense], config: RSEConfig
+) -> None:
+    expected = {}
+    for number, document in enumerate(documents):
+        best = best_by_brute_force(values(document, config), max_length=config.max_length)
+        if best and best.value >= config.minimum_value:
+            expected[number] = (number, *best[:2], pytest.approx(best.value))
+    assert {segment[0]: segment for segment in placed(select(documents, config))} == expected
+
+
+EXACT = st.builds(
+    RSEConfig,
+    irrelevant_chunk_penalty=st.sampled_from([0.0, 0.1, 0.3, 0.6]),
+    neighbor_credit=st.sampled_from([0.0, 0.5, 1.0]),
+    neighbor_radius=st.integers(0, 3),
+    segment_cost=st.sampled_from([0.0, 0.1, 1.0]),
+    minimum_value=st.sampled_from([-1.0, 0.0, 0.5]),
+    contrast=st.just(1.0),
+    **{name: st.just(value) for name, value in PLAIN.items()},
+)
+
+
+@settings(max_examples=80, deadline=None)
+# Gaps of more than 16 chunks are not closed: with such lengths, that is never worth it.
+@given(dense_documents(longest=80, shortest_chunk=4), EXACT)
+def test_exact_equals_solving_whole_documents(documents: list[Dense], config: RSEConfig) -> None:
+    radius, cost = config.neighbor_radius or 0, config.segment_cost or 0.0
+    order = by_best_candidate(documents)
+    credited = np.concatenate(
+        [
+            neighbor_credit(
+                np.array(documents[number].relevance), credit=config.neighbor_credit, radius=radius
+            )
+            for number in order
+        ]
+    )
+    lengths = np.concatenate([documents[number].lengths for number in order])
+    starts = np.cumsum([0, *(len(documents[number].lengths) for number in order)])
+    expected = {}
+    for start, end, value in solve_exact(
+        credited,
+        penalty=config.irrelevant_chunk_penalty,
+        weights=lengths / lengths[credited > 0].mean(),
+        segment_cost=cost,
+        boundaries=starts.tolist(),
+    ):
+        place = int(np.searchsorted(starts, start, side="right")) - 1
+        shift = int(starts[place])
+        if value >= config.minimum_value:
+            expected[order[place], start - shift, end - shift] = pytest.approx(value)
+    chosen = select(documents, config)
+    assert {segment[:3]: segment[3] for segment in placed(chosen)} == expected
+    for segment in chosen:
+        chunks = segment.metadata["rse"]["chunks"]
+        paid = config.irrelevant_chunk_penalty * cost
+        value = sum(chunk["value"] for chunk in chunks) - paid
+        assert segment.metadata["relevance_score"] == pytest.approx(value)
+
+
+def chunks_in(segments: list[Document]) -> set[tuple[str, int]]:
+    return {(name, i) for name, start, end in fakes.ranges(segments) for i in range(start, end)}
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    dense_documents(),
+    st.sampled_from(list(PRESETS)),
+    st.sampled_from([0.0, 0.5]),
+    st.lists(st.integers(0, 300), min_size=2, max_size=4).map(sorted),
+)
+def test_more_room_only_adds_chunks(
+    documents: list[Dense], preset: str, minimum_value: float, budgets: list[int]
+) -> None:
+    config = PRESETS[preset].replace(**{**PLAIN, "minimum_value": minimum_value})
+    retriever = retriever_over(documents).model_copy(update={"config": config})
+    smaller: set[tuple[str, int]] = set()
+    for budget in [*budgets, None]:
+        segments = retriever.invoke("query", max_context_length=budget)
+        assert smaller <= chunks_in(segments)
+        smaller = chunks_in(segments)
+        assert all(s.metadata["relevance_score"] >= minimum_value - 1e-9 for s in segments)
+        assert budget is None or sum(len(s.page_content) for s in segments) <= budget
+
+
+@settings(max_examples=30, deadline=None)
+@given(dense_documents(), PUBLISHED)
+def test_without_a_penalty_every_segment_contains_a_candidate(
+    documents: list[Dense], config: RSEConfig
+) -> None:
+    for segment in select(documents, config.replace(irrelevant_chunk_penalty=0.0)):
+        assert any("rank" in chunk for chunk in segment.metadata["rse"]["chunks"])
+
+
+def test_credit_ends_with_the_document_and_with_its_radius() -> None:
+    config = RSEConfig(
+        **PLAIN,
+        contrast=1.0,
+        irrelevant_chunk_penalty=0.0,
+        neighbor_credit=0.5,
+        neighbor_radius=2,
+        segment_cost=0.0,
+    )
+    far = [0.0] * 30
+    documents = [Dense([0.2, 0.0, 1.0], [9] * 3), Dense([0.2, *far, 1.0, 0.0], [9] * 33)]
+    credited = {
+        (name, start): [chunk["credited"] for chunk in segment.metadata["rse"]["chunks"]]
+        for segment in select(documents, config)
+        for name, start, _ in fakes.ranges([segment])
+    }
+    # 0.2 gets a quarter of the 1.0 two chunks on: 1 - 0.8 * 0.75.
+    assert credited == {
+        ("0", 0): pytest.approx([0.4, 1 - 0.9 * 0.5, 1.0]),
+        ("1", 0): pytest.approx([0.2, 0.1, 0.05]),
+        ("1", 29): pytest.approx([0.25, 0.5, 1.0, 0.5]),
+    }
+
+
+def test_earlier_documents_win_ties() -> None:
+    config = PRESETS["dsrag-balanced"].replace(
+        **PLAIN, overall_max_length=1, length_weighting="none"
+    )
+    documents = [Dense([0.0, 1.0], [9, 9]), Dense([1.0, 0.0], [9, 9])]
+    assert placed(select(documents, config)) == [(0, 1, 2, pytest.approx(0.82))]
+
+
+# The words of the query
+
+
+def relevances(scores: list[float], texts: list[str], query: str, **config: Any) -> list[float]:
+    """The relevance of candidates with these scores and texts; 0 for those that are left out."""
+    retriever = retriever_over([Dense(scores, [9] * len(scores))], texts)
+    found = retriever.invoke(
+        query,
+        **{
+            "calibration": "identity",
+            "irrelevant_chunk_penalty": 0.0,
+            "neighbor_credit": 0.0,
+            "contrast": 1.0,
+            **config,
+        },
+    )
+    relevance = [0.0] * len(scores)
+    for segment in found:
+        for chunk in segment.metadata["rse"]["chunks"]:
+            relevance[chunk["index"]] = chunk["relevance"]
+    return relevance
+
+
+TEXTS = ["a dog", "some cat", "the red fox"]
+SCORES = [0.50, 0.49, 0.48]
+
+
+def test_words_of_the_query_count_as_a_second_witness() -> None:
+    plain = [score * math.exp(-rank / 10) for rank, score in enumerate(SCORES)]
+    with_words = relevances(SCORES, TEXTS, "red fox", decay_rate=10, lexical_credit=0.75)
+    # The third is the first by words; the words of the others do not match.
+    assert with_words == pytest.approx([plain[0], plain[1], 1 - (1 - plain[2]) * 0.25])
+    enough = relevances(SCORES, TEXTS, "red fox", decay_rate=10, lexical_credit=1.0)
+    assert enough == pytest.approx([plain[0], plain[1], 1])
+    for credit, query in [(0.0, "red fox"), (0.75, "nothing of this")]:
+        found = relevances(SCORES, TEXTS, query, decay_rate=10, lexical_credit=credit)
+        assert found == pytest.approx(plain)
+
+
+def test_the_credit_of_words_falls_with_their_rank() -> None:
+    texts = ["red", "red fox", "red red", "dog"]
+    tiny = [4e-12, 3e-12, 2e-12, 1e-12]
+    by_words = relevances(tiny, texts, "red fox", decay_rate=2, lexical_credit=0.5)
+    scores = bm25_scores("red fox", texts)
+    assert 0 < scores[0] < scores[2] < scores[1]
+    assert by_words[1] == pytest.approx(0.5)
+    assert by_words[2] == pytest.approx(0.5 * math.exp(-1 / 2) * scores[2] / scores[1])
+    assert by_words[0] == pytest.approx(0.5 * math.exp(-2 / 2) * scores[0] / scores[1])
+    assert by_words[3] == pytest.approx(0, abs=1e-11)
+
+
+def test_candidates_below_min_relevance_count_as_not_found() -> None:
+    arguments = {"decay_rate": 2.0, "min_relevance": 0.5, "lexical_credit": 0.2}
+    # Neither the rank nor the words change which ones are below.
+    found = relevances([0.9, 0.5, 0.49], TEXTS, "red fox", **arguments)
+    assert found == pytest.approx([0.9, 0.5 * math.exp(-1 / 2), 0.0])
+    assert relevances([0.4, 0.3, 0.2], TEXTS, "red fox", **arguments) == [0, 0, 0]

@@ -1,0 +1,219 @@
+"""Rerankers as they are: what each returns, and what it is worth by its calibration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_classic.retrievers.document_compressors import (
+    CrossEncoderReranker as LangChainsCrossEncoderReranker,
+)
+from langchain_classic.retrievers.document_compressors import EmbeddingsFilter, LLMListwiseRerank
+from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.runnables import RunnableLambda
+from scipy.special import betainc, expit
+
+from langchain_rse.engine import RANK_RELEVANCE
+from langchain_rse.rerankers import CrossEncoderReranker
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way, lines, make_retriever
+
+way = fakes.way
+QUERY = fakes.QUERY
+TEXT = lines(0, 10, 20, 30)
+
+
+class CrossEncoder(BaseCrossEncoder):
+    """A model of LangChain's kind: the later a text's number, the better."""
+
+    def __init__(self, scale: float = 1.0, kind: Callable[[list[float]], Any] = list) -> None:
+        self.scale = scale
+        self.kind = kind
+
+    def score(self, text_pairs: list[tuple[str, str]]) -> Any:
+        assert {query for query, _ in text_pairs} <= {QUERY}
+        return self.kind([self.scale * (int(text[1]) - 1.5) for _, text in text_pairs])
+
+
+class Predicting:
+    """A model of sentence-transformers' kind."""
+
+    def predict(self, pairs: list[tuple[str, str]]) -> Any:
+        return np.array(CrossEncoder().score(pairs), dtype=np.float32)
+
+
+class Service(BaseDocumentCompressor):
+    """Returns copies without ids, best first, as services' integrations do."""
+
+    name: str = "relevance_score"
+    scores: Sequence[Any] = (0.9, 0.6, 0.3, 0.0)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> list[Document]:
+        del query, callbacks
+        return [
+            Document(document.page_content, metadata={**document.metadata, self.name: score})
+            for document, score in zip(documents, self.scores, strict=True)
+        ]
+
+
+def named(name: str, **kwargs: Any) -> BaseDocumentCompressor:
+    """A service's integration of that class name."""
+    made: Callable[..., BaseDocumentCompressor] = type(name, (Service,), {})
+    return made(**kwargs)
+
+
+def by_rank(way: Way, reranker: Any, **kwargs: Any) -> list[tuple[int, Any, Any]]:
+    """Chunk, score and relevance of the candidates that are worth anything, by their ranks."""
+    retriever = make_retriever(
+        {"a": TEXT},
+        reranker=reranker,
+        config=fakes.EVERYTHING.replace(
+            calibration="auto", decay_rate=1e9, contrast=1.0, neighbor_credit=0.0
+        ),
+    )
+    chunks = [
+        chunk
+        for segment in way.invoke(retriever, QUERY, **{"minimum_value": 0.0, **kwargs})
+        for chunk in segment.metadata["rse"]["chunks"]
+        if "rank" in chunk
+    ]
+    chunks.sort(key=lambda chunk: chunk["rank"])
+    return [(chunk["index"], chunk["score"], chunk["relevance"]) for chunk in chunks]
+
+
+def relevances(way: Way, reranker: Any, **kwargs: Any) -> list[float]:
+    return [relevance for *_, relevance in by_rank(way, reranker, **kwargs)]
+
+
+# Calibrations by name
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b"),
+    [("CohereRerank", 0.4, 0.4), ("CohereReranker", 0.4, 0.4), ("VoyageAIRerank", 0.5, 1.8)],
+)
+def test_services_known_by_name(way: Way, name: str, a: float, b: float) -> None:
+    scores = (0.9, 0.6, 0.3, 0.1)
+    expected = betainc(a, b, scores).tolist()
+    assert relevances(way, named(name, scores=scores)) == pytest.approx(expected)
+
+
+def test_a_similarity_is_what_it_says(way: Way) -> None:
+    found = relevances(way, named("SimilarityBasedRelevanceFilter", scores=(0.9, 0.6, 0.3, 0.1)))
+    assert found == pytest.approx([0.9, 0.6, 0.3, 0.1])
+
+
+def test_logits_are_known_by_name(way: Way) -> None:
+    scores = (4.0, 0.0, -2.0, -8.0)
+    expected = [1 / (1 + math.exp(-score)) for score in scores]
+    found = relevances(way, named("NVIDIARerank", scores=scores))
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["JinaRerank", "BedrockRerank", "FlashrankRerank", "MyReranker"])
+def test_others_are_spread_over_the_candidates(way: Way, name: str) -> None:
+    found = relevances(way, named(name, scores=(0.9, 0.6, 0.4, 0.3)))
+    assert found == pytest.approx([1, 0.5, 1 / 6])
+
+
+@pytest.mark.parametrize(
+    ("calibration", "expected"),
+    [
+        ("sigmoid", expit([4.5, 1.5, -1.5, -4.5])),
+        ("cohere", betainc(0.4, 0.4, [1, 1])),
+        ("voyage", betainc(0.5, 1.8, [1, 1])),
+        ("beta(2, 3)", betainc(2, 3, [1, 1])),
+        ("rank", [RANK_RELEVANCE] * 4),
+        ("minmax", [1, 2 / 3, 1 / 3]),
+    ],
+)
+def test_any_scores_by_a_calibration_that_is_named(
+    way: Way, calibration: str, expected: Any
+) -> None:
+    logits = named("NVIDIARerank", scores=(4.5, 1.5, -1.5, -4.5))
+    assert relevances(way, logits, calibration=calibration) == pytest.approx(list(expected))
+
+
+@pytest.mark.parametrize("name", ["my_relevance_score", "score", "query_similarity_score"])
+def test_scores_under_other_names_are_not_seen(way: Way, name: str) -> None:
+    assert relevances(way, Service(name=name)) == pytest.approx([RANK_RELEVANCE] * 4)
+
+
+# Rerankers that give an order alone
+
+
+def test_langchains_cross_encoder_gives_an_order(way: Way) -> None:
+    reranker = LangChainsCrossEncoderReranker(model=CrossEncoder(), top_n=200)
+    assert by_rank(way, reranker) == [
+        (index, None, pytest.approx(RANK_RELEVANCE)) for index in (3, 2, 1, 0)
+    ]
+
+
+def test_a_language_model_gives_an_order(way: Way) -> None:
+    reranker = LLMListwiseRerank(
+        # It may name one twice.
+        reranker=RunnableLambda(lambda given: [given["documents"][i] for i in (2, 0, 2, 1)]),
+        top_n=200,
+    )
+    assert [index for index, *_ in by_rank(way, reranker)] == [2, 0, 1]
+
+
+# Cross-encoders with their scores
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CrossEncoder(),
+        CrossEncoder(kind=lambda scores: np.array(scores, dtype=np.float32)),
+        CrossEncoder(kind=iter),
+        Predicting(),
+    ],
+    ids=["list", "array", "iterator", "predict"],
+)
+def test_a_cross_encoder_with_its_scores(way: Way, model: Any) -> None:
+    found = by_rank(way, CrossEncoderReranker(model=model), calibration="sigmoid")
+    assert [index for index, *_ in found] == [3, 2, 1, 0]
+    logits = [1.5, 0.5, -0.5, -1.5]
+    assert [score for _, score, _ in found] == pytest.approx(logits)
+    assert [relevance for *_, relevance in found] == pytest.approx(expit(logits).tolist())
+
+
+def test_a_cross_encoder_copies_documents(way: Way) -> None:
+    reranker = CrossEncoderReranker(model=CrossEncoder(scale=0.0))
+    given = [Document(f"c{n}", id=str(n), metadata={"page": n}) for n in range(3)]
+    found = way.call(reranker.compress_documents, reranker.acompress_documents, given, QUERY)
+    assert [document.id for document in found] == ["0", "1", "2"]  # of equal scores
+    assert found[1].metadata == {"page": 1, "relevance_score": 0.0}
+    assert "relevance_score" not in given[1].metadata
+    assert way.call(reranker.compress_documents, reranker.acompress_documents, [], QUERY) == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda scores: scores[:-1],
+        lambda scores: [*scores, 1.0],
+        lambda scores: [math.nan, *scores[1:]],
+        lambda scores: [[score] for score in scores],
+    ],
+    ids=["fewer", "more", "nan", "nested"],
+)
+def test_scores_that_a_cross_encoder_should_not_give(way: Way, kind: Any) -> None:
+    reranker = CrossEncoderReranker(model=CrossEncoder(kind=kind))
+    with pytest.raises(ValueError, match="CrossEncoder must return one finite number"):
+        by_rank(way, reranker)
+
+
+@pytest.mark.filterwarnings("ignore:.*langchain-community.*:DeprecationWarning")
+def test_an_embeddings_filter_gives_an_order(way: Way) -> None:
+    reranker = EmbeddingsFilter(embeddings=fakes.Angles(), k=None, similarity_threshold=0.9)
+    assert by_rank(way, reranker) == [
+        (index, None, pytest.approx(RANK_RELEVANCE)) for index in (0, 1, 2)
+    ]

@@ -1,0 +1,403 @@
+"""What lexical search of a docstore does, on any database: a suite to be subclassed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.headers import DocumentHeaders
+from tests.unit_tests import fakes
+
+Way = fakes.Way
+MakeStore = Callable[..., SQLDocStore]
+Scored = list[tuple[Document, float]]
+
+
+def indexer(store: SQLDocStore, writes: fakes.Writes | None = None) -> RSEIndexer:
+    vectors = fakes.WatchedVectorStore(fakes.BagOfWords(), writes or fakes.Writes())
+    docstore = fakes.WatchedDocStore(store, writes) if writes else store
+    return RSEIndexer(vectors, docstore, text_splitter=fakes.Lines())
+
+
+def document(doc_id: str, *lines: str, **metadata: Any) -> Document:
+    return Document("\n".join(lines), metadata={"doc_id": doc_id, **metadata})
+
+
+def search(
+    way: Way,
+    store: SQLDocStore,
+    query: str,
+    k: int = 10,
+    condition: Mapping[str, Any] | None = None,
+) -> Scored:
+    return way.call(store.lexical_search, store.alexical_search, query, k, filter=condition)
+
+
+def execute(url: str, statement: str, *parameters: Any) -> list[Any]:
+    """What another program does with the database."""
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        result = connection.execute(sa.text(statement), *parameters)
+        rows = list(result) if result.returns_rows else []
+    engine.dispose()
+    return rows
+
+
+def key_of_chunk(store: SQLDocStore) -> str:
+    """The key of the only chunk."""
+    [key] = [key for key in store.yield_keys() if key.endswith("/0") and "spans" not in key]
+    return key
+
+
+def places(found: Scored) -> list[tuple[str, int]]:
+    return [(chunk.metadata["doc_id"], chunk.metadata["chunk_index"]) for chunk, _ in found]
+
+
+PIECES = [
+    *("AND", "OR", "NOT", "NEAR(", "zulu", "text", "--", "/*", "{text}", "text:", "<->", "''"),
+    *('""', "%s", ":query", "?", "$1", "\ufffd", "é", "漢", "\x00", "\ud800", "\\u0000", "\\"),
+    *"\"'()*:^+-|&!<>%_;,.~@$",
+]
+ANY_TEXT = st.text(st.characters(blacklist_categories=[])) | st.lists(st.sampled_from(PIECES)).map(
+    " ".join
+)
+
+OPERATORS = [
+    *("zulu AND missing", "NOT zulu", "missing OR zulu", "NEAR(zulu missing)", "zulu*missing"),
+    *('"zulu', 'zulu"', '"zulu missing"', "text:zulu", "-zulu", "^zulu", "{text}:zulu", "zulu:*"),
+    *("zulu & missing", "!zulu", "zulu <-> missing", "(zulu", "zulu)", "'zulu", "zulu''", "zulu\\"),
+    *(
+        "\\'zulu",
+        "zulu; DROP TABLE langchain_rse",
+        "zulu' OR '1'='1",
+        "zulu\x00",
+        "\ud800zulu\udfff",
+    ),
+    *("zulu -- ", "/* zulu */", ":zulu", "%zulu", "%(zulu)s", "?zulu", "$1 zulu", "ZULU", "zulu's"),
+]
+
+
+class LexicalSuite:
+    """Subclasses give `url` and `make_store`, which opens the same database again and again."""
+
+    @pytest.fixture
+    def url(self) -> str:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def table(self) -> str:
+        return "langchain_rse"
+
+    @pytest.fixture
+    def make_store(self) -> MakeStore:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def store(self, make_store: MakeStore) -> SQLDocStore:
+        return make_store()
+
+    def test_best_match_first(self, way: Way, store: SQLDocStore) -> None:
+        texts = ["the fox and the dog", "the dog", "a fox", "quick fox, quick dog", "nothing"]
+        way.add(indexer(store), [document("a", *texts, title="animals", page=3, day=(1, 2))])
+        found = search(way, store, "Quick fox")
+        assert places(found)[0] == ("a", 3)
+        assert sorted(places(found)) == [("a", 0), ("a", 2), ("a", 3)]
+        scores = [score for _, score in found]
+        assert scores == sorted(scores, reverse=True)
+        assert scores[-1] > 0
+        assert found[0][0].page_content == "quick fox, quick dog\n"
+        assert search(way, store, "Quick fox", k=1) == found[:1]
+
+    def test_chunks_come_as_from_the_vector_store(self, way: Way, store: SQLDocStore) -> None:
+        index = indexer(store)
+        parts = [document("a", "zulu", title="t", page=n, day=(1, 2)) for n in (1, 2)]
+        way.add(index, parts)
+        stored = index.vectorstore.similarity_search("zulu", k=10)
+        found = search(way, store, "zulu")
+        assert len(found) == 2
+        for chunk, score in found:
+            assert {**chunk.metadata} in [{**other.metadata} for other in stored]
+            assert chunk.page_content.strip() == "zulu"
+            assert score > 0
+
+    @pytest.mark.parametrize("doc_id", ["ACME_2023_10-K.pdf", "/data/acme/2023.txt", "ACME 2023"])
+    def test_the_name_of_a_document_counts(self, way: Way, store: SQLDocStore, doc_id: str) -> None:
+        way.add(indexer(store), [document("other", "revenue"), document(doc_id, "revenue")])
+        assert places(search(way, store, "revenue of Acme in 2023"))[0] == (doc_id, 0)
+
+    def test_words_of_a_header_find_its_chunks(self, way: Way, store: SQLDocStore) -> None:
+        retriever = RSERetriever(
+            vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+            docstore=store,
+            text_splitter=fakes.Lines(),
+            headers=DocumentHeaders(),
+            hybrid=1.0,  # by words alone
+            config=fakes.PLAIN,
+        )
+        parts = [
+            document("a", "one two", title="Herons", section="Nests"),
+            document("a", "three four", title="Herons", section="Zebrafinch"),
+        ]
+        way.add(retriever, [*parts, document("b", "five", title="Owls")])
+        ((chunk, _),) = search(way, store, "zebrafinch")
+        assert chunk.page_content == "Herons\nZebrafinch\n\nthree four"  # as a reranker sees it
+        (segment,) = way.invoke(retriever, "zebrafinch")
+        assert segment.page_content == "three four"
+        assert segment.metadata["doc_id"] == "a"
+
+    def test_rare_words_count_more(self, way: Way, store: SQLDocStore) -> None:
+        common = [f"common words number{n}" for n in range(30)]
+        way.add(indexer(store), [document("a", *common, "rare thing")])
+        assert places(search(way, store, "common words rare", k=1)) == [("a", 30)]
+
+    def test_a_document_replaced(self, way: Way, store: SQLDocStore) -> None:
+        index = indexer(store)
+        way.add(index, [document("a", "old zulu", "same"), document("b", "zulu")])
+        way.add(index, [document("a", "new", "same")])
+        assert places(search(way, store, "zulu")) == [("b", 0)]
+        assert places(search(way, store, "new same old")) in (
+            [("a", 0), ("a", 1)],
+            [("a", 1), ("a", 0)],
+        )
+
+    def test_a_document_deleted(self, way: Way, store: SQLDocStore) -> None:
+        index = indexer(store)
+        way.add(index, [document("a", "zulu"), document("b", "zulu")])
+        way.delete(index, ["a"])
+        assert places(search(way, store, "zulu")) == [("b", 0)]
+        way.delete(index, ["b"])
+        assert search(way, store, "zulu") == []
+
+    def test_no_call_that_crashes_brings_two_versions(self, way: Way, store: SQLDocStore) -> None:
+        for number in range(12):
+            name = f"{number}"
+            writes = fakes.Writes()
+            index = indexer(store, writes)
+            way.add(index, [document(name, *["zulu old"] * 4)])
+            writes.fail_at(number, "halfway")
+            with contextlib.suppress(fakes.CrashError):
+                way.add(index, [document(name, *["zulu new"] * 3)])
+            found = search(way, store, "zulu", 50, {"doc_id": name})
+            texts = sorted(chunk.page_content.strip() for chunk, _ in found)
+            assert texts in (["zulu old"] * 4, ["zulu new"] * 3)
+            writes.fail_at(None)
+            way.add(index, [document(name, *["zulu new"] * 3)])
+            assert len(search(way, store, "zulu", 50, {"doc_id": name})) == 3
+
+    def test_chunks_without_a_manifest_are_not_found(self, way: Way, store: SQLDocStore) -> None:
+        way.add(indexer(store), [document("a", "zulu")])
+        store.mdelete(list(store.yield_keys(prefix="manifest/")))
+        assert search(way, store, "zulu") == []
+
+    def test_only_chunks_are_indexed(self, way: Way, store: SQLDocStore) -> None:
+        store.mset(
+            [
+                ("key", Document("zulu")),
+                ("a/b/spans/1", Document("zulu")),
+                ("a/b/c", Document("zulu")),
+            ]
+        )
+        way.add(indexer(store), [document("a", "text", zulu="zulu")])
+        assert search(way, store, "zulu manifest unfinished cuts") == []
+
+    def test_equal_texts_in_different_places_stay_apart(self, way: Way, store: SQLDocStore) -> None:
+        way.add(indexer(store), [document("a", "zulu\n", "zulu\n"), document("b", "zulu")])
+        assert sorted(places(search(way, store, "zulu"))) == [("a", 0), ("a", 1), ("b", 0)]
+
+    def test_operators_mean_nothing(self, way: Way, store: SQLDocStore) -> None:
+        way.add(indexer(store), [document("a", "other", "zulu", "text")])
+        for query in OPERATORS:
+            assert ("a", 1) in places(search(way, store, query)), query
+        assert len(list(store.yield_keys(prefix="manifest/"))) == 1
+
+    def test_a_query_without_words_finds_nothing(self, way: Way, store: SQLDocStore) -> None:
+        way.add(indexer(store), [document("a", "zulu", "text")])
+        for query in ["", " \n", "\"'*", "\x00", "\ud800", "!?", "()", "AND"]:
+            assert search(way, store, query) == [], query
+
+    @given(query=ANY_TEXT)
+    @settings(
+        max_examples=60,
+        deadline=None,
+        suppress_health_check=[
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.differing_executors,
+        ],
+    )
+    def test_any_query_is_harmless(self, store: SQLDocStore, query: str) -> None:
+        if not list(store.yield_keys()):
+            indexer(store).add_documents([document("a", "zulu", "text")])
+        found = store.lexical_search(f"zulu {query}", 10)
+        assert ("a", 0) in places(found)
+        assert set(places(found)) <= {("a", 0), ("a", 1)}
+        assert set(places(store.lexical_search(query, 10))) <= {("a", 0), ("a", 1)}
+
+    @given(texts=st.lists(ANY_TEXT, min_size=1, max_size=4))
+    @settings(
+        max_examples=30,
+        deadline=None,
+        suppress_health_check=[
+            HealthCheck.function_scoped_fixture,
+            HealthCheck.differing_executors,
+        ],
+    )
+    def test_any_text_is_indexed_and_forgotten(self, store: SQLDocStore, texts: list[str]) -> None:
+        index = indexer(store)
+        index.add_documents(
+            [Document(" ".join([*texts, "\x00 zulu \\"]), metadata={"doc_id": "a"})]
+        )
+        assert [chunk.metadata["doc_id"] for chunk, _ in store.lexical_search("zulu", 1)] == ["a"]
+        index.delete(["a"])
+        assert store.lexical_search("zulu", 10) == []
+
+    def test_a_long_query(self, way: Way, store: SQLDocStore) -> None:
+        way.add(indexer(store), [document("a", "zulu")])
+        assert places(search(way, store, "zulu " + " ".join(f"w{n}" for n in range(50_000)))) == [
+            ("a", 0)
+        ]
+        assert search(way, store, "z" * 100_000) == []
+
+    def test_a_long_chunk(self, way: Way, store: SQLDocStore) -> None:
+        way.add(indexer(store), [document("a", "zulu " + " ".join(map(str, range(300_000))))])
+        assert places(search(way, store, "zulu")) == [("a", 0)]
+
+    def test_filters(self, way: Way, store: SQLDocStore) -> None:
+        way.add(
+            indexer(store),
+            [
+                document("a", "zulu", page=1, owner="x"),
+                document("a", "zulu", page=2, owner="x"),
+                document("b", "zulu", page=2, owner="y", public=True),
+                document("c", "zulu", page=3, owner="x", public=1),
+            ],
+        )
+        cases: list[tuple[Mapping[str, Any] | None, str]] = [
+            (None, "a0 a1 b0 c0"),
+            ({}, "a0 a1 b0 c0"),
+            ({"doc_id": "a"}, "a0 a1"),
+            ({"owner": "x"}, "a0 a1 c0"),
+            ({"page": 2}, "a1 b0"),
+            ({"page": 2.0}, "a1 b0"),
+            ({"page": "2"}, ""),
+            ({"page": 2, "owner": "x"}, "a1"),
+            ({"public": True}, "b0"),
+            ({"public": 1}, "c0"),
+            ({"unknown": "x"}, ""),
+            ({"owner": "' OR 1=1 --"}, ""),
+        ]
+        for condition, expected in cases:
+            found = places(search(way, store, "zulu", condition=condition))
+            # Between parts stand two line ends: the second is a chunk of its own, without words.
+            names = {"a1" if place == ("a", 2) else f"{place[0]}{place[1]}" for place in found}
+            assert " ".join(sorted(names)) == expected, condition
+
+    def test_a_filter_does_not_use_up_k(self, way: Way, store: SQLDocStore) -> None:
+        others = [document(f"other {n}", "zulu zulu", owner="x") for n in range(40)]
+        way.add(indexer(store), [*others, document("mine", "some zulu more", owner="y")])
+        assert places(search(way, store, "zulu", 3, {"owner": "y"})) == [("mine", 0)]
+        assert len(search(way, store, "zulu", 3, {"owner": "x"})) == 3
+
+    def test_other_filters_are_refused(self, way: Way, store: SQLDocStore) -> None:
+        others: list[Any] = [
+            lambda _: True,
+            "page",
+            ["page"],
+            {"page": {"$gt": 1}},
+            {"$and": [{"page": 1}]},
+            {"page": [1, 2]},
+            {"page": None},
+            {1: 1},
+        ]
+        for condition in others:
+            with pytest.raises(ValueError, match=r"filter .*Use hybrid=0"):
+                search(way, store, "zulu", condition=condition)
+
+    def test_k_has_to_be_positive(self, way: Way, store: SQLDocStore) -> None:
+        with pytest.raises(ValueError, match="k must be at least 1; got 0"):
+            search(way, store, "zulu", 0)
+
+    def test_what_is_there_is_indexed_once(self, way: Way, make_store: MakeStore) -> None:
+        plain = make_store(lexical=False)
+        way.add(indexer(plain), [document("a", "zulu", "text"), document("b", "zulu")])
+        with pytest.raises(ValueError, match="lexical=True"):
+            search(way, plain, "zulu")
+        for _ in range(2):
+            assert sorted(places(search(way, make_store(), "zulu"))) == [("a", 0), ("b", 0)]
+
+    def test_a_store_without_lexical_keeps_the_index_all_the_same(
+        self, way: Way, make_store: MakeStore
+    ) -> None:
+        store, plain = make_store(), make_store(lexical=False)
+        way.add(indexer(store), [document("a", "zulu"), document("b", "zulu")])
+        other = indexer(plain)
+        way.add(other, [document("a", "changed"), document("c", "zulu")])
+        way.delete(other, ["b"])
+        assert places(search(way, store, "zulu")) == [("c", 0)]
+        assert places(search(way, store, "changed")) == [("a", 0)]
+
+    def test_a_write_that_fails_leaves_the_index_as_it_was(
+        self, way: Way, store: SQLDocStore
+    ) -> None:
+        way.add(indexer(store), [document("a", "zulu")])
+        rows: list[Any] = [(key_of_chunk(store), Document("changed")), (None, Document("x"))]
+        with pytest.raises(sa.exc.IntegrityError):
+            way.call(store.mset, store.amset, rows)
+        assert places(search(way, store, "zulu")) == [("a", 0)]
+        assert search(way, store, "changed") == []
+
+    def test_a_corrupt_chunk_can_be_deleted(
+        self, way: Way, store: SQLDocStore, url: str, table: str
+    ) -> None:
+        index = indexer(store)
+        way.add(index, [document("a", "zulu")])
+        change = f"UPDATE \"{table}\" SET value = 'not JSON' WHERE key = :key"
+        execute(url, change, {"key": key_of_chunk(store)})
+        assert search(way, store, "zulu") == []
+        way.delete(index, ["a"])
+        way.add(index, [document("a", "zulu")])
+        assert places(search(way, store, "zulu")) == [("a", 0)]
+
+    def test_endings_of_words(self, way: Way, make_store: MakeStore) -> None:
+        english = make_store(tokenizer="porter unicode61", language="english")
+        way.add(indexer(english), [document("a", "changed margins", "other")])
+        assert places(search(way, english, "changing margin")) == [("a", 0)]
+
+    def test_other_words_need_an_index_built_anew(self, way: Way, make_store: MakeStore) -> None:
+        way.add(indexer(make_store()), [document("a", "changed margins")])
+        english = make_store(tokenizer="porter unicode61", language="english")
+        with pytest.raises(ValueError, match=r"built with .*drop_lexical_index\(\)"):
+            search(way, english, "changing")
+        english.drop_lexical_index()
+        assert places(search(way, english, "changing")) == [("a", 0)]
+
+    def test_a_dropped_index_leaves_nothing(
+        self, way: Way, make_store: MakeStore, url: str, table: str
+    ) -> None:
+        store = make_store()
+        way.add(indexer(store), [document("a", "zulu")])
+        store.drop_lexical_index()
+        engine = sa.create_engine(url)
+        inspector = sa.inspect(engine)
+        names = [*inspector.get_table_names(), *inspector.get_view_names()]
+        assert [name for name in names if name.startswith(f"{table}_lexical")] == []
+        engine.dispose()
+        plain = make_store(lexical=False)
+        way.add(indexer(plain), [document("b", "zulu")])
+        assert sorted(places(search(way, make_store(), "zulu"))) == [("a", 0), ("b", 0)]
+
+    def test_settings_that_the_database_does_not_know(
+        self, way: Way, make_store: MakeStore
+    ) -> None:
+        store = make_store(tokenizer="nonsense", language="nonsense")
+        with pytest.raises(ValueError, match="nonsense"):
+            search(way, store, "zulu")
+        assert sorted(places(search(way, make_store(), "zulu"))) == []

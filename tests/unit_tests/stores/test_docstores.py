@@ -1,0 +1,762 @@
+"""Docstores: what goes in comes out, whatever the database and the way to it."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import enum
+import math
+import sqlite3
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_classic.storage import LocalFileStore, create_kv_docstore
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore, ByteStore, InMemoryByteStore, InMemoryStore
+from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
+
+from langchain_rse import CorruptRecordError, JSONDocStore, RSERetriever, SQLDocStore
+from langchain_rse.stores.json import as_docstore, decode_document, encode_document
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+
+def threaded_store(folder: Path) -> SQLDocStore:
+    """A store where no async driver is installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "aiosqlite", None)
+        return SQLDocStore(f"sqlite:///{folder}/chunks.db")
+
+
+MakeStore = Callable[[Path], BaseStore[str, Document]]
+STORES: dict[str, MakeStore] = {
+    "sqlite": lambda folder: SQLDocStore(f"sqlite:///{folder}/chunks.db"),
+    "sqlite-threaded": threaded_store,
+    "sqlite-memory": lambda _: SQLDocStore("sqlite://"),
+    "byte-memory": lambda _: JSONDocStore(InMemoryByteStore()),
+    "byte-files": lambda folder: JSONDocStore(LocalFileStore(folder / "chunks")),
+}
+SQL_STORES = [name for name in STORES if name.startswith("sqlite")]
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> BaseStore[str, Document]:
+    """Each docstore, empty."""
+    return STORES[request.param](tmp_path)
+
+
+@pytest.fixture(params=SQL_STORES)
+def sql_store(request: pytest.FixtureRequest, tmp_path: Path) -> BaseStore[str, Document]:
+    """Each way to SQLite, empty."""
+    return STORES[request.param](tmp_path)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "chunks.db"
+
+
+@pytest.fixture
+def file_store(path: Path) -> SQLDocStore:
+    return SQLDocStore(f"sqlite:///{path}")
+
+
+def get(way: Way, store: BaseStore[str, Document], *keys: str) -> list[Document | None]:
+    return way.call(store.mget, store.amget, keys)
+
+
+def put(way: Way, store: BaseStore[str, Document], *pairs: tuple[str, Document]) -> None:
+    way.call(store.mset, store.amset, pairs)
+
+
+def keys_of(way: Way, store: BaseStore[str, Document], prefix: str | None = None) -> list[str]:
+    async def from_async() -> list[str]:
+        return [key async for key in store.ayield_keys(prefix=prefix)]
+
+    return way.call(lambda: list(store.yield_keys(prefix=prefix)), from_async)
+
+
+# LangChain's standard tests
+
+
+class TestSync(fakes.ThreeValues, BaseStoreSyncTests[Document]):
+    @pytest.fixture
+    def kv_store(self, store: BaseStore[str, Document]) -> BaseStore[str, Document]:
+        return store
+
+
+class TestAsync(fakes.ThreeValues, BaseStoreAsyncTests[Document]):
+    @pytest.fixture
+    async def kv_store(
+        self, store: BaseStore[str, Document]
+    ) -> AsyncIterator[BaseStore[str, Document]]:
+        yield store
+        if isinstance(store, SQLDocStore):
+            await store.aclose()
+
+
+# What Documents may hold
+
+
+class Color(str, enum.Enum):
+    RED = "red"
+
+
+class Level(int, enum.Enum):
+    HIGH = 3
+
+
+# Every character, NUL and lone surrogates included.
+any_text = st.text(st.characters(exclude_categories=()), max_size=20)
+fixed_zones = st.sampled_from(
+    [dt.timezone.utc, dt.timezone(dt.timedelta(hours=-5, minutes=-30, seconds=-7))]
+)
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    any_text,
+    st.binary(max_size=8),
+    st.dates(),
+    st.datetimes(timezones=st.none() | fixed_zones),
+    st.times(timezones=st.none() | fixed_zones),
+    st.decimals(),
+    st.uuids(),
+    st.sampled_from([Path("a/b.txt"), Path()]),
+)
+names = any_text | st.sampled_from(["__rse__", "page_content", "id"])
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(names, inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+documents = st.builds(
+    Document,
+    page_content=any_text,
+    metadata=st.dictionaries(names, values, max_size=4),
+    id=st.none() | any_text,
+)
+
+
+def exactly(value: object) -> object:
+    """A form in which values are equal only if their types are too, and nan equals nan."""
+    if isinstance(value, Document):
+        return exactly([value.page_content, value.metadata, value.id])
+    if isinstance(value, dict):
+        return {name: exactly(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value), [exactly(inner) for inner in value]
+    if isinstance(value, (dt.datetime, dt.time)):
+        value = value.replace(fold=0)  # ISO 8601 has no word for it
+    return type(value), repr(value)
+
+
+@settings(max_examples=60)
+@given(documents)
+def test_a_document_reads_back_as_it_was(document: Document) -> None:
+    text = encode_document(document)
+    text.encode()  # databases take no lone surrogates
+    assert "\x00" not in text  # nor does PostgreSQL take NUL
+    read = decode_document(text, "key")
+    assert exactly(read) == exactly(document)
+    assert encode_document(read) == text
+
+
+@settings(max_examples=25)
+@given(st.lists(documents, min_size=1, max_size=3))
+def test_stores_give_back_what_was_written(some: list[Document]) -> None:
+    sql_store = SQLDocStore("sqlite://")
+    for store in (sql_store, JSONDocStore(InMemoryByteStore())):
+        store.mset([(str(number), document) for number, document in enumerate(some)])
+        read = store.mget([str(number) for number in range(len(some))])
+        assert [exactly(document) for document in read] == [exactly(each) for each in some]
+    sql_store.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (np.float32(1.5), 1.5),
+        (np.float64(math.inf), math.inf),
+        (np.int64(-3), -3),
+        (np.uint8(200), 200),
+        (np.bool_(True), True),
+        (np.str_("text"), "text"),
+        (Color.RED, "red"),
+        (Level.HIGH, 3),
+        ([np.int64(1), {"a": (Color.RED,)}], [1, {"a": ("red",)}]),
+        ({Color.RED: 1}, {"red": 1}),
+        ({np.str_("a"): 1}, {"a": 1}),
+    ],
+)
+def test_scalars_of_numpy_and_enums_become_plain(given: object, expected: object) -> None:
+    document = Document("", metadata={"value": given})
+    read = decode_document(encode_document(document), "key")
+    assert exactly(read.metadata["value"]) == exactly(expected)
+
+
+@pytest.mark.parametrize(
+    ("bad", "place"),
+    [
+        ({1, 2}, "document['metadata']['field']"),
+        (frozenset(), "document['metadata']['field']"),
+        (object(), "document['metadata']['field']"),
+        (np.zeros(2), "document['metadata']['field']"),
+        (1j, "document['metadata']['field']"),
+        (dt.timedelta(1), "document['metadata']['field']"),
+        (np.datetime64("2024-02-29"), "document['metadata']['field']"),
+        ([0, {"deep": (1, {2})}], "document['metadata']['field'][1]['deep'][1]"),
+        ({"a": {3: "x"}}, "the key 3 in document['metadata']['field']['a']"),
+        ({None: 1}, "the key None in document['metadata']['field']"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(bad: object, place: str) -> None:
+    with pytest.raises(TypeError, match="cannot be kept") as caught:
+        encode_document(Document("", metadata={"field": bad}))
+    assert str(caught.value).startswith(f"{place} is of type ")
+
+
+def test_a_refused_document_keeps_the_others_out(way: Way, store: BaseStore[str, Document]) -> None:
+    bad = Document("", metadata={"field": {1, 2}})
+    with pytest.raises(TypeError, match="cannot be kept"):
+        put(way, store, ("a", Document("good")), ("b", bad))
+    assert keys_of(way, store) == []
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "",
+        "not JSON",
+        '{"page_content": "cut o',
+        "null",
+        "3",
+        '"page_content"',
+        "[]",
+        "{}",
+        '{"page_content": 3}',
+        '{"page_content": null}',
+        '{"page_content": "x", "metadata": []}',
+        '{"page_content": "x", "metadata": null}',
+        '{"page_content": "x", "metadata": {"a": {"__rse__": ["unknown", 1]}}}',
+        '{"page_content": "x", "metadata": {"a": {"__rse__": "ab"}}}',
+        '{"page_content": "x", "metadata": {"a": {"__rse__": 3}}}',
+        '{"page_content": "x", "metadata": {"a": {"__rse__": [[], 1]}}}',
+        '{"page_content": "x", "metadata": {"a": {"__rse__": ["date", "2024-13-01"]}}}',
+        '{"page_content": "x", "metadata": {"a": {"__rse__": ["decimal", "x"]}}}',
+        '{"page_content": "x", "metadata": {"a": {"__rse__": ["bytes", "zz"]}}}',
+        '{"page_content": "x", "metadata": {"a": {"__rse__": ["dict", [1]]}}}',
+        '{"__rse__": ["tuple", [1]]}',
+        pytest.param('{"page_content":' + "[" * 100_000, id="deeply nested"),
+        b'{"page_content": "\xff"}',
+        b"\x80\x81",
+    ],
+)
+def test_a_corrupt_record_is_an_error_that_names_its_key(record: str | bytes) -> None:
+    with pytest.raises(CorruptRecordError, match=r"(?s)'doc/bad'.*delete this key"):
+        decode_document(record, "doc/bad")
+
+
+@pytest.mark.parametrize("record", ["not JSON", b"\x80\x81"])
+def test_one_corrupt_record_leaves_the_others(
+    way: Way, path: Path, file_store: SQLDocStore, record: str | bytes
+) -> None:
+    byte_store = InMemoryByteStore()
+    stores = (file_store, JSONDocStore(byte_store))
+    for store in stores:
+        store.mset([("good", Document("good"))])
+    byte_store.mset([("doc/bad", record if isinstance(record, bytes) else record.encode())])
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO langchain_rse VALUES ('doc/bad', ?)", (record,))
+    connection.close()
+    for store in stores:
+        with pytest.raises(CorruptRecordError, match="'doc/bad'"):
+            get(way, store, "good", "doc/bad")
+        assert get(way, store, "good") == [Document("good")]
+
+
+# Keys
+
+
+def test_many_keys_with_duplicates_come_in_order(way: Way, store: BaseStore[str, Document]) -> None:
+    put(way, store, *((f"key{number}", Document(f"{number}")) for number in range(0, 1_300, 2)))
+    wanted = [*range(1_299, -1, -1), 0, 2, 3, 0]
+    read = get(way, store, *(f"key{number}" for number in wanted))
+    assert [document and document.page_content for document in read] == [
+        None if number % 2 else f"{number}" for number in wanted
+    ]
+    assert get(way, store) == []
+
+
+def test_many_keys_are_deleted(way: Way, store: BaseStore[str, Document]) -> None:
+    put(way, store, *((f"{number}", Document("")) for number in range(1_300)))
+    way.call(store.mdelete, store.amdelete, [f"{number}" for number in range(1, 1_300)] + ["x"])
+    assert keys_of(way, store) == ["0"]
+
+
+def test_of_a_key_given_twice_the_last_counts(way: Way, store: BaseStore[str, Document]) -> None:
+    put(way, store, ("a", Document("1")), ("b", Document("2")), ("a", Document("3")))
+    assert get(way, store, "a", "b") == [Document("3"), Document("2")]
+
+
+def test_results_belong_to_the_caller(way: Way, store: BaseStore[str, Document]) -> None:
+    written = Document("text", metadata={"tags": ["a"]})
+    put(way, store, ("a", written))
+    written.metadata["tags"].append("written")
+    first, second = get(way, store, "a", "a")
+    assert first
+    assert second
+    first.metadata["tags"].append("first")
+    first.page_content = "first"
+    assert second == Document("text", metadata={"tags": ["a"]})
+    assert get(way, store, "a") == [second]
+
+
+LAST = "\U0010ffff"
+KEYS = [
+    *(
+        "a",
+        "a%",
+        "a%b",
+        "ab",
+        "a_",
+        "a_b",
+        "aXb",
+        "A",
+        "Ab",
+        "a/b",
+        "a/",
+        "a0",
+        "",
+        "'",
+        "\\",
+        "a\\",
+    ),
+    *("é", "e\u0301", "\ud7ff", "\ud7ffz", "\ue000", "\ue000a", "\uffff", "\uffffb", "😀", "😀a"),
+    *(LAST, LAST + "a", LAST * 2, "a" + LAST, "a" + LAST + "b", "b", "\x00", "a\x00b"),
+]
+
+
+PREFIXES = [
+    *(None, "", "a", "a%", "a_", "A", "a/", "é", "e", "\ud7ff", "\ue000", "\uffff", "😀"),
+    *(LAST, LAST * 2, LAST * 3, "a" + LAST, "%", "_", "'", "\\", "nothing", "\x00"),
+]
+
+
+def test_keys_by_prefix(way: Way, sql_store: BaseStore[str, Document]) -> None:
+    put(way, sql_store, *((key, Document("")) for key in KEYS))
+    for prefix in PREFIXES:
+        expected = sorted(key for key in KEYS if key.startswith(prefix or ""))
+        assert keys_of(way, sql_store, prefix) == expected
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.text("ab%_\ud7ff\ue000" + LAST, max_size=4), max_size=12),
+    st.text("ab%_\ud7ff\ue000" + LAST, max_size=3),
+)
+def test_any_keys_by_any_prefix(keys: list[str], prefix: str) -> None:
+    store = SQLDocStore("sqlite://")
+    store.mset([(key, Document("")) for key in keys])
+    assert list(store.yield_keys(prefix=prefix)) == sorted(
+        {key for key in keys if key.startswith(prefix)}
+    )
+    store.close()
+
+
+@pytest.mark.parametrize("count", [1_000, 2_345])
+def test_more_keys_than_a_page(way: Way, sql_store: BaseStore[str, Document], count: int) -> None:
+    some = [f"some/{number}" for number in range(count)]
+    put(way, sql_store, *((key, Document("")) for key in ["a", *some, "z"]))
+    assert keys_of(way, sql_store, "some/") == sorted(some)
+    assert keys_of(way, sql_store) == ["a", *sorted(some), "z"]
+
+
+def test_keys_can_be_deleted_while_they_are_listed(sql_store: BaseStore[str, Document]) -> None:
+    keys = sorted(f"{number}" for number in range(1_100))
+    sql_store.mset([(key, Document("")) for key in keys])
+    seen = []
+    for key in sql_store.yield_keys():
+        seen.append(key)
+        if len(seen) % 100 == 0:
+            sql_store.mdelete(seen)
+    assert seen == keys
+    assert list(sql_store.yield_keys()) == []
+
+
+def test_a_prefix_is_a_search_of_the_index(path: Path, file_store: SQLDocStore) -> None:
+    """Listing the keys of one document must not read those of all others."""
+    file_store.mset([(f"{number}", Document("")) for number in range(1_500)])
+    statements: list[tuple[str, Any]] = []
+
+    def note(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
+        statements.append((statement, parameters))
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    assert len(list(file_store.yield_keys(prefix="1"))) == 611
+    sa.event.remove(sa.Engine, "before_cursor_execute", note)
+
+    connection = sqlite3.connect(path)
+    for statement, parameters in statements:
+        plan = str(connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall())
+        assert "SEARCH langchain_rse USING COVERING INDEX" in plan
+        assert "TEMP B-TREE" not in plan  # nothing is sorted
+    connection.close()
+    assert statements
+
+
+# SQLite
+
+
+def test_parent_folders_are_made(way: Way, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "deep folder" / "chunks.db"
+    store = SQLDocStore(f"sqlite:///{path}")
+    assert not path.parent.exists()  # only use makes them
+    put(way, store, ("a", Document("text")))
+    assert path.exists()
+    assert get(way, SQLDocStore(f"sqlite:///{path}"), "a") == [Document("text")]
+
+
+def test_relative_paths_and_several_tables(
+    way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one, two = (SQLDocStore("sqlite:///chunks.db", table_name=name) for name in ("one", "Two_2"))
+    put(way, one, ("a", Document("1")))
+    put(way, two, ("a", Document("2")))
+    assert get(way, one, "a") == [Document("1")]
+    assert get(way, two, "a") == [Document("2")]
+    assert (tmp_path / "chunks.db").exists()
+
+
+def test_the_file_is_in_wal_mode(way: Way, path: Path, file_store: SQLDocStore) -> None:
+    put(way, file_store, ("a", Document("")))
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+    connection.close()
+
+
+def test_reading_while_another_connection_writes(
+    way: Way, path: Path, file_store: SQLDocStore
+) -> None:
+    put(way, file_store, ("a", Document("old")))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("DELETE FROM langchain_rse")
+    assert get(way, file_store, "a") == [Document("old")]
+    other.execute("COMMIT")
+    other.close()
+    assert get(way, file_store, "a") == [None]
+
+
+def test_a_lock_that_stays_is_an_error(way: Way, path: Path) -> None:
+    store = SQLDocStore(f"sqlite:///{path}", timeout=0.01)
+    put(way, store, ("a", Document("old")))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(sa.exc.OperationalError, match="database is locked"):
+        put(way, store, ("a", Document("new")))
+    other.execute("ROLLBACK")
+    other.close()
+    put(way, store, ("a", Document("new")))
+    assert get(way, store, "a") == [Document("new")]
+
+
+def test_a_write_that_fails_writes_nothing(way: Way, path: Path, file_store: SQLDocStore) -> None:
+    put(way, file_store, ("a", Document("old")))
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "CREATE TRIGGER no BEFORE INSERT ON langchain_rse WHEN new.key = 'key1999' "
+            "BEGIN SELECT RAISE(FAIL, 'not this one'); END"
+        )
+    connection.close()
+    with pytest.raises(sa.exc.IntegrityError, match="not this one"):
+        put(
+            way,
+            file_store,
+            ("a", Document("new")),
+            *((f"key{number}", Document("")) for number in range(2_000)),
+        )
+    assert keys_of(way, file_store) == ["a"]
+    assert get(way, file_store, "a") == [Document("old")]
+
+
+def test_a_read_only_database(way: Way, path: Path, file_store: SQLDocStore) -> None:
+    file_store.mset([("a", Document("text"))])
+    file_store.close()
+    for options in ("mode=ro", "mode=ro&immutable=1"):
+        store = SQLDocStore(f"sqlite:///file:{path}?{options}&uri=true")
+        assert get(way, store, "a", "b") == [Document("text"), None]
+        assert keys_of(way, store) == ["a"]
+        with pytest.raises(PermissionError, match=r"cannot be written to.*read-only.*writable"):
+            put(way, store, ("b", Document("")))
+        with pytest.raises(PermissionError, match="cannot be written to"):
+            way.call(store.mdelete, store.amdelete, ["a"])
+        assert get(way, store, "a") == [Document("text")]
+
+
+def test_a_read_only_database_without_the_table(way: Way, path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE other (id)")
+    connection.close()
+    store = SQLDocStore(f"sqlite:///file:{path}?mode=ro&uri=true")
+    with pytest.raises(PermissionError, match="its table or index is missing"):
+        get(way, store, "a")
+
+
+def test_a_file_that_is_not_there_and_may_not_be_made(way: Way, path: Path) -> None:
+    store = SQLDocStore(f"sqlite:///file:{path}?mode=ro&uri=true")
+    with pytest.raises(FileNotFoundError, match="immutable=1"):
+        get(way, store, "a")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("", "url must be"),
+        ("chunks.db", "url must be.*sqlite:///chunks.db"),
+        (None, "url must be"),
+        ("nosuchdatabase://host/name", "nosuchdatabase"),
+        ("sqlite+nosuchdriver:///chunks.db", "nosuchdriver"),
+        ("sqlite+aiosqlite:///chunks.db", "aiosqlite.*no sync form"),
+        ("postgresql+asyncpg://host/name", "asyncpg.*no sync form"),
+        ("postgresql+psycopg_async://host/name", "psycopg_async.*no sync form"),
+    ],
+)
+def test_urls_that_cannot_be_used(url: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SQLDocStore(url)
+
+
+@pytest.mark.parametrize("name", ["", "1a", "a;DROP TABLE x", 'a"', "é", "a\n", "t" * 41])
+def test_table_names_that_cannot_be_used(name: str) -> None:
+    with pytest.raises(ValueError, match="table_name must be letters, digits and underscores"):
+        SQLDocStore("sqlite://", table_name=name)
+
+
+def test_a_driver_that_is_not_installed_is_named() -> None:
+    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[postgres\]'"):
+        SQLDocStore("postgresql+psycopg2://host/name")
+
+
+def test_the_password_is_not_shown() -> None:
+    store = SQLDocStore("postgresql+psycopg://user:geheim@host/name")
+    assert "geheim" not in repr(store)
+    assert "user" in repr(store)
+    assert "host/name" in repr(store)
+
+
+# Threads and event loops
+
+
+def test_threads(sql_store: BaseStore[str, Document]) -> None:
+    """Cold start included: all threads find the table missing."""
+
+    def work(thread: int) -> None:
+        for number in range(15):
+            sql_store.mset(
+                [(f"{thread}/{number}", Document(f"{number}")), ("shared", Document(f"{thread}"))]
+            )
+            assert sql_store.mget([f"{thread}/{number}"]) == [Document(f"{number}")]
+            if number % 5 == 4:
+                sql_store.mdelete([f"{thread}/{number}"])
+                assert len(list(sql_store.yield_keys(prefix=f"{thread}/"))) == (number + 1) * 4 // 5
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert len(list(sql_store.yield_keys())) == 8 * 12 + 1
+
+
+def test_two_stores_on_one_file(path: Path) -> None:
+    stores = [SQLDocStore(f"sqlite:///{path}") for _ in range(4)]
+
+    def work(number: int) -> None:
+        stores[number % 4].mset([(f"{number}", Document(f"{number}"))])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(100)))
+    assert len(list(stores[0].yield_keys())) == 100
+
+
+async def test_many_tasks(sql_store: BaseStore[str, Document]) -> None:
+    async def work(number: int) -> None:
+        await sql_store.amset([(f"{number}", Document(f"{number}"))])
+        assert await sql_store.amget([f"{number}"]) == [Document(f"{number}")]
+
+    await asyncio.gather(*(work(number) for number in range(40)))
+    assert len([key async for key in sql_store.ayield_keys()]) == 40
+
+
+def test_one_event_loop_after_the_other(sql_store: BaseStore[str, Document]) -> None:
+    async def work(number: int) -> list[Document | None]:
+        await sql_store.amset([(f"{number}", Document(f"{number}"))])
+        return await sql_store.amget(["0", "1", "2"])
+
+    for number in range(3):
+        read = asyncio.run(work(number))
+        assert [document and document.page_content for document in read] == [
+            f"{each}" if each <= number else None for each in range(3)
+        ]
+    assert len(sql_store.mget(["0", "1", "2"])) == 3
+
+
+def test_event_loops_in_several_threads(sql_store: BaseStore[str, Document]) -> None:
+    def work(number: int) -> list[Document | None]:
+        async def both() -> list[Document | None]:
+            await sql_store.amset([(f"{number}", Document(f"{number}"))])
+            return await sql_store.amget([f"{number}"])
+
+        return asyncio.run(both())
+
+    with ThreadPoolExecutor(4) as pool:
+        read = list(pool.map(work, range(12)))
+    assert read == [[Document(f"{number}")] for number in range(12)]
+
+
+def test_the_async_driver_is_used(file_store: SQLDocStore) -> None:
+    """Where it is installed, only the making of the table goes through the loop's threads."""
+    file_store.mset([("a", Document("text"))])
+
+    async def work() -> list[Document | None]:
+        asyncio.get_running_loop().set_default_executor(fakes.NoThreads())
+        await file_store.amset([("b", Document("more"))])
+        assert [key async for key in file_store.ayield_keys()] == ["a", "b"]
+        return await file_store.amget(["a", "b"])
+
+    assert asyncio.run(work()) == [Document("text"), Document("more")]
+
+
+def test_use_after_close(way: Way, file_store: SQLDocStore) -> None:
+    async def close() -> None:
+        file_store.close()
+
+    for number in range(3):
+        put(way, file_store, (f"{number}", Document(f"{number}")))
+        way.call(file_store.close, file_store.aclose)
+        way.call(file_store.close, close)
+    assert len(keys_of(way, file_store)) == 3
+
+
+# Wrapping
+
+
+V = TypeVar("V")
+
+
+class PlainBytes(BaseStore[str, bytes]):
+    """A byte store as a user writes it."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def mget(self, keys: Sequence[str]) -> list[bytes | None]:
+        return [self.kept.get(key) for key in keys]
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
+        self.kept.update(key_value_pairs)
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self.kept.pop(key, None)
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        return (key for key in self.kept if key.startswith(prefix or ""))
+
+
+class NamedBytes(ByteStore):
+    """The same through LangChain's name for it."""
+
+    mget = PlainBytes.mget
+    mset = PlainBytes.mset
+    mdelete = PlainBytes.mdelete
+    yield_keys = PlainBytes.yield_keys
+    __init__ = PlainBytes.__init__
+
+
+class DerivedBytes(PlainBytes):
+    """The type of the values stands in the base class."""
+
+
+class MixedBytes(BaseStore[str, bytes], Generic[V]):
+    """With a type parameter that says nothing of the values."""
+
+    mget = PlainBytes.mget
+    mset = PlainBytes.mset
+    mdelete = PlainBytes.mdelete
+    yield_keys = PlainBytes.yield_keys
+    __init__ = PlainBytes.__init__
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda _: InMemoryByteStore(),
+        LocalFileStore,
+        lambda _: PlainBytes(),
+        lambda _: NamedBytes(),
+        lambda _: DerivedBytes(),
+        lambda _: MixedBytes[int](),
+    ],
+    ids=["InMemoryByteStore", "LocalFileStore", "plain", "ByteStore", "derived", "mixed"],
+)
+def test_byte_stores_are_wrapped(
+    way: Way, tmp_path: Path, make: Callable[[Path], BaseStore[str, bytes]]
+) -> None:
+    store = make(tmp_path)
+    wrapped = as_docstore(store)
+    assert isinstance(wrapped, JSONDocStore)
+    assert wrapped.store is store
+    document = Document("é\x00", metadata={"day": dt.date(2024, 1, 1)}, id="x")
+    put(way, wrapped, ("folder/a", document))
+    assert get(way, wrapped, "folder/a", "folder/b") == [document, None]
+    (value,) = store.mget(["folder/a"])
+    assert value
+    assert value.decode().startswith('{"page_content":"é')
+    assert as_docstore(wrapped) is wrapped
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        InMemoryStore,
+        lambda: create_kv_docstore(InMemoryByteStore()),
+        lambda: SQLDocStore("sqlite://"),
+    ],
+    ids=["InMemoryStore", "create_kv_docstore", "SQLDocStore"],
+)
+def test_stores_of_documents_are_left_as_they_are(
+    make: Callable[[], BaseStore[str, Document]],
+) -> None:
+    store = make()
+    assert as_docstore(store) is store
+
+
+@pytest.mark.parametrize("bad", [None, {}, "sqlite://", SQLDocStore])
+def test_other_things_are_no_docstores(bad: Any) -> None:
+    with pytest.raises(TypeError, match=r"docstore must be a LangChain BaseStore.*SQLDocStore"):
+        as_docstore(bad)
+
+
+@pytest.mark.parametrize("make", [InMemoryByteStore, InMemoryStore, PlainBytes])
+def test_a_retriever_takes_any_store(way: Way, make: Callable[[], BaseStore[str, Any]]) -> None:
+    vectorstore = fakes.WatchedVectorStore(fakes.BagOfWords(), fakes.Writes())
+    retriever = RSERetriever(vectorstore=vectorstore, docstore=make())
+    way.add(retriever, [Document("some text that is found", metadata={"day": dt.date(2024, 1, 1)})])
+    (segment,) = way.invoke(retriever, "text")
+    assert segment.metadata["day"] == dt.date(2024, 1, 1)

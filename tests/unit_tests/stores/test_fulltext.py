@@ -1,0 +1,133 @@
+"""Lexical search on SQLite."""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from langchain_rse import SQLDocStore
+from langchain_rse.stores import fulltext as lexical
+from tests.unit_tests import fakes
+from tests.unit_tests.stores.fulltext_suite import (
+    LexicalSuite,
+    MakeStore,
+    document,
+    indexer,
+)
+
+way = fakes.way
+
+
+class TestFile(LexicalSuite):
+    @pytest.fixture
+    def url(self, tmp_path: Path) -> str:
+        return f"sqlite:///{tmp_path}/chunks.db"
+
+    @pytest.fixture
+    def make_store(self, url: str) -> MakeStore:
+        return functools.partial(SQLDocStore, url, lexical=True)
+
+
+def test_in_memory() -> None:
+    store = SQLDocStore("sqlite://", lexical=True)
+    indexer(store).add_documents([document("a", "zulu")])
+    [(chunk, score)] = store.lexical_search("zulu", 1)
+    assert (chunk.page_content, score > 0) == ("zulu", True)
+
+
+@pytest.mark.parametrize("name", ["Chunks", "order", "a_b"])
+def test_any_table_name(name: str) -> None:
+    store = SQLDocStore("sqlite://", lexical=True, table_name=name)
+    indexer(store).add_documents([document("a", "zulu")])
+    assert len(store.lexical_search("zulu", 1)) == 1
+    store.drop_lexical_index()
+
+
+def test_the_index_lives_through_a_vacuum(tmp_path: Path) -> None:
+    path = tmp_path / "chunks.db"
+    store = SQLDocStore(f"sqlite:///{path}", lexical=True)
+    index = indexer(store)
+    index.add_documents([document(f"d{n}", f"zulu{n}") for n in range(9)])
+    index.delete(["d0", "d3"])
+    connection = sqlite3.connect(path)
+    connection.execute("VACUUM")
+    connection.close()
+    for number in range(9):
+        found = store.lexical_search(f"zulu{number}", 5)
+        expected = [] if number in {0, 3} else [f"d{number}"]
+        assert [chunk.metadata["doc_id"] for chunk, _ in found] == expected
+
+
+def test_quotes_in_a_tokenizer(tmp_path: Path) -> None:
+    for _ in range(2):  # it is recognized
+        store = SQLDocStore(
+            f"sqlite:///{tmp_path}/c.db", lexical=True, tokenizer="unicode61 tokenchars '-_'"
+        )
+        indexer(store).add_documents([document("a", "zulu")])
+        assert len(store.lexical_search("zulu", 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("東京都の人口は", 0),
+        ("中国最大的城市是哪个", 2),
+        ("2023年度の売上高", 3),
+        ("首都是北京吗", None),
+        ("capital", 4),
+        ("capit", 4),
+    ],
+)
+def test_text_without_spaces(query: str, expected: int | None) -> None:
+    """Trigrams find what has three characters in a row in common, and parts of words."""
+    store = SQLDocStore("sqlite://", lexical=True, tokenizer="trigram")
+    texts = ["東京都の人口は約千四百万人です。", "北京是中华人民共和国的首都。"]
+    texts += ["上海是中国最大的城市。", "当社の2023年度の業績です。", "The capital of France"]
+    indexer(store).add_documents([document("a", *texts)])
+    found = [chunk.metadata["chunk_index"] for chunk, _ in store.lexical_search(query, 1)]
+    assert found == ([] if expected is None else [expected])
+
+
+def test_common_words_are_left_out_only_beside_rarer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexical, "_MOST_RANKED", 5)
+    store = SQLDocStore("sqlite://", lexical=True)
+    texts = [f"common number{n}" for n in range(20)] + ["rare common", "rare"]
+    indexer(store).add_documents([document("a", *texts)])
+    found = store.lexical_search("common rare", 50)
+    assert sorted(chunk.metadata["chunk_index"] for chunk, _ in found) == [20, 21]
+    assert len(store.lexical_search("common missing", 50)) == 21
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"url": "postgresql+psycopg://host/db", "language": "x'; --"}, "language must be"),
+        ({"url": "mysql+pymysql://host/db"}, "on SQLite and PostgreSQL; url names 'mysql'"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict[str, str], message: str) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(ValueError, match=message):
+        SQLDocStore(**{"url": "sqlite://", "lexical": True, **arguments})  # type: ignore[arg-type]
+
+
+def test_a_read_only_database_is_searched(tmp_path: Path) -> None:
+    path = tmp_path / "chunks.db"
+    store = SQLDocStore(f"sqlite:///{path}", lexical=True)
+    indexer(store).add_documents([document("a", "zulu")])
+    store.close()
+    reader = SQLDocStore(f"sqlite:///file:{path}?mode=ro&uri=true", lexical=True)
+    assert len(reader.lexical_search("zulu", 1)) == 1
+
+
+def test_a_read_only_database_without_an_index(tmp_path: Path) -> None:
+    path = tmp_path / "chunks.db"
+    store = SQLDocStore(f"sqlite:///{path}")
+    indexer(store).add_documents([document("a", "zulu")])
+    store.close()
+    reader = SQLDocStore(f"sqlite:///file:{path}?mode=ro&uri=true", lexical=True)
+    with pytest.raises(PermissionError, match="read-only"):
+        reader.lexical_search("zulu", 1)

@@ -1,0 +1,215 @@
+"""What a document is stored as, and what is read of it."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryStore
+
+from langchain_rse import CorruptRecordError
+from langchain_rse._sync import run
+from langchain_rse.stores.metadata import metadata_changes
+from langchain_rse.stores.reading import read_chunks, read_layouts
+from langchain_rse.stores.records import (
+    SPANS_PER_PAGE,
+    Chunk,
+    DocumentVersion,
+    Manifest,
+    Version,
+    adopted_key,
+    chunk_key,
+    chunk_metadata,
+    chunk_vectors,
+    document_key,
+    document_records,
+    manifest_key,
+    simple_metadata,
+    vector_id,
+)
+
+
+def document(**changes: Any) -> DocumentVersion:
+    chunks = [
+        Chunk(0, 4, "one\n", "one", [(0, {"page": 1}), (3, {"page": 2})], header="Title"),
+        Chunk(4, 7, "two", "one two"),
+    ]
+    return DocumentVersion(
+        **{
+            "doc_id": "d",
+            "version": Version("v", len(chunks)),
+            "length": 7,
+            "metadata": {"title": "T", "authors": ["a"]},
+            "chunks": chunks,
+            **changes,
+        }
+    )
+
+
+@pytest.mark.parametrize("index", [0, 7, 1_000_000])
+def test_ids_of_vectors_are_the_same_in_every_release(index: int) -> None:
+    namespace = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
+    name = chunk_key("document", "version", index)
+    assert vector_id("document", "version", index) == str(uuid.uuid5(namespace, name))
+
+
+def test_records_of_a_document() -> None:
+    key = document_key("d")
+    place = {"doc_id": "d", "chunk_index": 0, "start_index": 0, "end_index": 4}
+    assert dict(document_records(document())) == {
+        f"{key}/v/0": Document(
+            "one\n",
+            metadata={**place, "places": [[0, {"page": 1}], [3, {"page": 2}]], "header": "Title"},
+        ),
+        f"{key}/v/1": Document(
+            "two", metadata={"doc_id": "d", "chunk_index": 1, "start_index": 4, "end_index": 7}
+        ),
+        f"{key}/v/spans/0": Document("", metadata={"cuts": [0, 4, 7]}),
+    }
+    assert set(dict(document_records(document()))) == set(Version("v", 2).docstore_keys(key))
+
+
+def test_vectors_of_a_document() -> None:
+    first, second = chunk_vectors(document())
+    key = document_key("d")
+    assert (first.page_content, second.page_content) == ("Title\n\none", "one two")
+    assert [first.id, second.id] == list(Version("v", 2).vector_ids(key))
+    assert first.metadata == {
+        "title": "T",
+        "page": 1,
+        "doc_id": "d",
+        "chunk_id": first.id,
+        "chunk_index": 0,
+        "start_index": 0,
+        "end_index": 4,
+        "rse_version": "v",
+    }
+    assert "page" not in second.metadata
+
+
+def test_an_adopted_document_has_records_of_its_vectors_and_no_new_vectors() -> None:
+    adopted = [("empty", None), ("x", 1), ("y", 1)]
+    gap = document(version=Version("v", 2, adopted=3), gaps=frozenset({0}), adopted=adopted)
+    key = document_key("d")
+    assert list(chunk_vectors(gap)) == []
+    records = dict(document_records(gap))
+    assert list(records)[0] == f"{key}/v/vectors/0"  # noqa: RUF015 - what is to be removed is known first
+    assert records[f"{key}/v/vectors/0"].metadata == {"ids": ["empty", "x", "y"]}
+    assert records[f"{key}/v/spans/0"].metadata == {"cuts": [0, 4, 7], "gaps": [0]}
+    assert f"{key}/v/0" not in records
+    assert records[adopted_key("empty")].metadata == {"doc_id": None}
+    chunk = {"doc_id": "d", "rse_version": "v", "chunk_index": 1}
+    assert records[adopted_key("x")].metadata == records[adopted_key("y")].metadata == chunk
+
+
+def test_vector_stores_get_simple_metadata_that_can_be_encoded() -> None:
+    metadata = {
+        "text": "a\0\ud800b",
+        "path": Path("a/b"),
+        "number": np.float32(0.5),
+        "yes": np.bool_(True),
+        "none": None,
+        "list": [1],
+    }
+    expected = {"text": "a\ufffd\ufffdb", "path": str(Path("a/b")), "number": 0.5, "yes": True}
+    assert simple_metadata(metadata) == expected
+    assert type(simple_metadata(metadata)["yes"]) is bool
+    place = {"doc_id": "d", "chunk_index": 0}
+    assert chunk_metadata(metadata, place, "v").items() >= {**expected, **place}.items()
+
+
+def test_a_manifest_is_read_as_it_was_written() -> None:
+    manifest = Manifest(
+        doc_id="d",
+        current=Version("v", 2),
+        unfinished=[Version("u", 3, adopted=4)],
+        length=7,
+        metadata={"authors": ["a"]},
+        rules={"page": "all"},
+        header="T",
+    )
+    assert Manifest.from_document(manifest.to_document(), "key") == manifest
+
+
+@pytest.mark.parametrize("written", [{}, {"format": 2}, {"format": None}])
+def test_records_of_another_release_say_to_index_again(written: dict[str, Any]) -> None:
+    record = Manifest("d").to_document()
+    fields = {name: value for name, value in record.metadata.items() if name != "format"}
+    with pytest.raises(CorruptRecordError, match=r"'key'.*another version.*index the documents"):
+        Manifest.from_document(Document("", metadata={**fields, **written}), "key")
+
+
+@pytest.mark.parametrize(
+    "places", ["text", 3, None, ["page"], [[0]], [[-1, {}]], [["x", {}]], [[0, "page"]]], ids=str
+)
+def test_a_chunk_with_wrong_places_is_named(places: Any) -> None:
+    record = Document("text", metadata={"places": places})
+    with pytest.raises(CorruptRecordError, match="'some/key'"):
+        metadata_changes(record, "some/key")
+
+
+# Reading
+
+
+def stored(chunks: int, gaps: frozenset[int]) -> InMemoryStore:
+    """A docstore with a document of chunks of 1, 2, ... characters."""
+    spans, start = [], 0
+    for index in range(chunks):
+        spans.append(Chunk(start, start + index + 1, "x" * (index + 1), ""))
+        start += index + 1
+    version = Version("v", chunks)
+    whole = document(version=version, chunks=spans, gaps=gaps)
+    manifest = Manifest("d", current=version, length=start)
+    store = InMemoryStore()
+    store.mset([*document_records(whole), (manifest_key(whole.key), manifest.to_document())])
+    return store
+
+
+@settings(max_examples=15)
+@given(
+    st.sets(st.integers(0, 1_100), max_size=4),
+    st.lists(st.integers(0, 1_300), min_size=2, max_size=6, unique=True),
+)
+def test_windows_are_cut_at_gaps_and_at_the_end_of_the_document(
+    gaps: set[int], bounds: list[int]
+) -> None:
+    chunks = 2 * SPANS_PER_PAGE + 50
+    pairs = zip(*[iter(sorted(bounds))] * 2)  # noqa: B905
+    windows = [range(start, stop) for start, stop in pairs]
+    key = document_key("d")
+    layouts = run(read_layouts(stored(chunks, frozenset(gaps)), {(key, "v"): windows}))
+    layout = layouts[key]
+    assert layout is not None
+    inside = [i for window in windows for i in window if i < chunks and i not in gaps]
+    assert [index for window in layout.windows for index in window] == inside
+    assert layout.lengths().tolist() == [index + 1 for index in inside]
+    assert not any(gap in window for window in layout.windows for gap in gaps)
+
+
+def test_other_versions_and_unknown_documents_have_no_windows() -> None:
+    store, key = stored(3, frozenset()), document_key("d")
+    layouts = run(read_layouts(store, {(key, "old"): [range(3)], ("unknown", "v"): [range(1)]}))
+    assert layouts["unknown"] is None
+    layout = layouts[key]
+    assert layout is not None
+    assert list(layout.windows) == []
+
+
+def test_missing_chunks_are_told_from_replaced_documents() -> None:
+    store, key = stored(3, frozenset()), document_key("d")
+    layout = run(read_layouts(store, {(key, "v"): [range(3)]}))[key]
+    assert layout is not None
+    store.mdelete([chunk_key(key, "v", 1)])
+    found = run(read_chunks(store, {key: layout}, [(key, 0), (key, 1)]))
+    assert found is not None
+    assert found[key, 0] is not None
+    assert found[key, 1] is None
+    replaced = Manifest("d", current=Version("new", 1))
+    store.mset([(manifest_key(key), replaced.to_document())])
+    assert run(read_chunks(store, {key: layout}, [(key, 0), (key, 1)])) is None

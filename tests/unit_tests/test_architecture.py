@@ -1,0 +1,255 @@
+"""The law of imports, and how large a file and a function may be.
+
+Reads the sources; nothing is imported but in fresh interpreters.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PACKAGE = "langchain_rse"
+ROOT = Path(__file__).parents[2] / PACKAGE
+
+# From the ground up: a room imports only from rooms on lower levels, and from itself.
+LEVELS = [
+    {"_messages", "errors", "_sync", "_progress", "embeddings"}
+    | {"_asking", "_compressing", "_templates"},
+    {"engine"},
+    {"config"},
+    {"stores"},
+    {"ingest"},
+    {"headers", "adopting"},
+    {"query"},
+    {"indexer"},
+    {"retriever"},
+    {"filters", "rerankers"},
+    {"evaluation"},
+    {"cli"},
+    {"__main__"},
+]
+LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}
+# The lowest level is one room: its modules may import from each other.
+GROUND = LEVELS[0]
+
+MOST_LINES_OF_PACKAGE = 11_000
+MOST_LINES_OF_FILE = 500
+MOST_LINES_OF_FUNCTION = 60
+
+# Underscores that are part of a documented interface.
+NAMED_TUPLE = {"_asdict", "_fields", "_field_defaults", "_make", "_replace"}
+DOCUMENTED = {("_messages", "_getframe")}
+
+
+class Import(NamedTuple):
+    """One imported module of this package, and the line that imports it."""
+
+    importer: str
+    imported: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.importer}, line {self.line}: imports {self.imported}"
+
+
+def name_of(path: Path) -> str:
+    """A module's dotted name below the package; "" for the package itself."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {name_of(path): path for path in sorted(ROOT.rglob("*.py"))}
+MODULES = [name for name in FILES if name]
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(FILES[module].read_text(encoding="utf-8"))
+
+
+def room_of(module: str) -> str:
+    return module.split(".", maxsplit=1)[0]
+
+
+def exported() -> dict[str, str]:
+    """The names that the package itself offers, by the module that each comes from."""
+    return {
+        alias.asname or alias.name: (node.module or "").removeprefix(f"{PACKAGE}.")
+        for node in ast.walk(tree(""))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def imported_names(module: str) -> Iterator[tuple[str, int]]:
+    """All that a module imports, anywhere in it, as dotted names with their lines."""
+    is_package = FILES[module].name == "__init__.py"
+    package = module if is_package else module.rpartition(".")[0]
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = f"{PACKAGE}.{package}".strip(".").split(".")
+                base = ".".join([*above[: len(above) - node.level + 1], *filter(None, [base])])
+            yield from ((f"{base}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def imports(module: str) -> Iterator[Import]:
+    """The modules of this package that a module imports."""
+    for name, line in imported_names(module):
+        if name.split(".")[0] != PACKAGE:
+            continue
+        below = name.removeprefix(PACKAGE).removeprefix(".")
+        target = below if below in FILES else below.rpartition(".")[0]
+        if not target and below:
+            target = exported()[below]
+        yield Import(module, target, line)
+
+
+def test_every_module_belongs_to_a_room() -> None:
+    unknown = sorted({room_of(module) for module in MODULES} - LEVEL.keys())
+    assert not unknown, f"say in LEVELS, above, where these belong: {unknown}"
+
+
+@pytest.mark.parametrize("room", sorted({room_of(module) for module in MODULES}))
+def test_a_room_imports_only_from_rooms_below_it(room: str) -> None:
+    upward = [
+        each
+        for module in MODULES
+        if room_of(module) == room
+        for each in imports(module)
+        if room_of(each.imported) != room
+        and not {room, room_of(each.imported)} <= GROUND
+        and LEVEL.get(room_of(each.imported), len(LEVELS)) >= LEVEL[room]
+    ]
+    assert not upward, "\n".join(map(str, upward))
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = {
+        module: {each.imported for each in imports(module)} - {module, ""} for module in MODULES
+    }
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The packages and modules, without their parts, that a statement loads in a new Python."""
+    program = (
+        f"import json, sys\nbefore = set(sys.modules)\n{statement}\n"
+        "print(json.dumps([name.split('.')[0] for name in set(sys.modules) - before]))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return set(json.loads(result.stdout))
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    assert loaded_by(f"import {PACKAGE}") - sys.stdlib_module_names == {PACKAGE}
+
+
+def test_the_engine_needs_numpy_alone() -> None:
+    loaded = loaded_by(f"import {PACKAGE}.engine")
+    assert not loaded & {"langchain_core", "langchain_text_splitters", "pydantic", "sqlalchemy"}
+
+    imported = {
+        name.split(".")[0]
+        for module in MODULES
+        if room_of(module) == "engine"
+        for name, _ in imported_names(module)
+    }
+    assert imported - sys.stdlib_module_names <= {"numpy", "typing_extensions", PACKAGE}
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
+
+
+@cache
+def own_private_names() -> set[str]:
+    """All names with an underscore that this package defines somewhere."""
+    names = set()
+    for module in FILES:
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                names.add(node.attr)
+    return {name for name in names if is_private(name)} | NAMED_TUPLE
+
+
+def called(node: ast.AST) -> str:
+    """The name of the function that is called, if it has one."""
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+
+
+def private_reads(module: str) -> Iterator[tuple[str, int]]:
+    """Private attributes and modules of other libraries that a module uses, with their lines.
+
+    An attribute counts as another library's if nothing in this package defines its name.
+    """
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Attribute):
+            if called(node.value) != "super":  # LangChain's hooks call those of the class above
+                yield node.attr, node.lineno
+        elif isinstance(node, ast.Call) and called(node) in {"getattr", "hasattr", "setattr"}:
+            attribute = node.args[1]
+            if isinstance(attribute, ast.Constant) and isinstance(attribute.value, str):
+                yield attribute.value, node.lineno
+    for name, line in imported_names(module):
+        first, *rest = name.split(".")
+        if first not in {PACKAGE, "__future__"}:
+            yield from ((part, line) for part in rest if is_private(part))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_private_attribute_of_another_library_is_read(module: str) -> None:
+    found = [
+        f"{FILES[module].name}, line {line}: {name}"
+        for name, line in private_reads(module)
+        if is_private(name) and name not in own_private_names() and (module, name) not in DOCUMENTED
+    ]
+    assert not found, "\n".join(found)
+
+
+def lines_of(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_the_package_stays_small() -> None:
+    lines = sum(map(lines_of, FILES.values()))
+    assert lines <= MOST_LINES_OF_PACKAGE
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_files_and_functions_stay_short(module: str) -> None:
+    assert lines_of(FILES[module]) <= MOST_LINES_OF_FILE
+    long = [
+        f"{node.name}: {node.end_lineno - node.lineno + 1} lines"
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > MOST_LINES_OF_FUNCTION
+    ]
+    assert not long, "\n".join(long)
