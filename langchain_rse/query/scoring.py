@@ -326,12 +326,10 @@ def _in_columns(
     candidates: dict[int, Candidate] = {}
     column = 0
     for number, (layout, chunks) in enumerate(zip(documents, by_document.values(), strict=True)):
-        ascending = sorted(chunks)
         for window in layout.windows:
             relevances.append(np.zeros(len(window)))
-            for chunk in ascending:
-                if chunk in window:
-                    place = chunk - window.start
+            for place, chunk in enumerate(window):
+                if chunk in chunks:
                     candidates[column + place], relevances[-1][place] = chunks[chunk]
             windows.append((number, window))
             starts.append(column)
