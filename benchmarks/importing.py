@@ -18,6 +18,7 @@ STATEMENTS = (
     "import langchain_rse.engine",
     "from langchain_rse import RSERetriever",
     "from langchain_rse import RSERetriever, SQLDocStore",
+    "from langchain_rse.cli.app import app",
 )
 MEASURED = "import langchain_rse"
 MOST = 1.15

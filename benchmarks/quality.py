@@ -10,6 +10,7 @@ kept in a cache, since embedding takes minutes.
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,6 +40,7 @@ from folders import (
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import BaseStore, InMemoryStore
+from mixed import cut_out_notes, write_up_mixed
 from pages import (
     CEILING,
     OURS,
@@ -97,6 +99,10 @@ def main() -> None:
         hybrids = [measure_hybrid(folder, arguments) for folder in folders]
         write_page(arguments, f"hybrid-{model}", write_up_hybrid(hybrids, model, command))
         return
+    if arguments.mixed:
+        pages = [measure_mixed(folder, arguments, command) for folder in folders]
+        write_page(arguments, f"mixed-{model}", itertools.chain.from_iterable(pages))
+        return
     results = [measure(folder, arguments) for folder in folders]
     stem = f"quality-{model}"
     write_page(
@@ -146,6 +152,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--hybrid", action="store_true", help="only vectors and words, each alone and together"
     )
+    parser.add_argument(
+        "--mixed", action="store_true", help="only short notes among long reports, cut out of them"
+    )
     return parser.parse_args()
 
 
@@ -164,6 +173,8 @@ def options_given(arguments: argparse.Namespace) -> Iterator[str]:
         yield "--ablations"
     if arguments.hybrid:
         yield "--hybrid"
+    if arguments.mixed:
+        yield "--mixed"
 
 
 # Measuring
@@ -238,6 +249,20 @@ def measure_hybrid(folder: Folder, arguments: argparse.Namespace) -> Results:
     progress("")
     docstore.close()
     return results
+
+
+def measure_mixed(folder: Folder, arguments: argparse.Namespace, command: str) -> Iterator[str]:
+    """Ask about notes and reports: the best chunks, and ours with and without a penalty."""
+    mixed, is_note = cut_out_notes(folder)
+    ours, store = index(mixed, arguments, InMemoryStore())
+    plain = store.as_retriever(search_kwargs={"k": CANDIDATES})
+    reports = {
+        TOP_K: ask(mixed, TOP_K, plain),
+        OURS: ask(mixed, OURS, ours, **FILL),
+        f"{OURS}, at its default penalty": ask(mixed, "default penalty", ours),
+    }
+    progress("")
+    return write_up_mixed(mixed, is_note, reports, command)
 
 
 def published_forms(folder: Folder, ours: RSERetriever, store: MatrixStore) -> dict[str, At]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 Advance = Callable[[int], object]
 """Advances a progress bar by a number of items."""
@@ -22,14 +24,56 @@ def progress_bar(total: int | None, *, unit: str, title: str, show: bool) -> Ite
     Raises:
         ImportError: If ``show`` is True and tqdm is not installed.
     """
+    with _tqdm(show, total=total, unit=f" {unit}", desc=title) as bar:
+        yield (lambda _: None) if bar is None else bar.update
+
+
+class ChunkBar:
+    """Counts chunks that are written, and names their document, in a bar if one is `shown`.
+
+    Attributes:
+        length: Characters of all documents, by which the number of chunks is estimated; 0 once all
+            are split, so that it is known; None if it is unknown, which shows no total.
+    """
+
+    def __init__(self) -> None:
+        self.length: int | None = None
+        self._bar: Any = None
+        self._chunks = self._split = 0
+
+    @contextmanager
+    def shown(self, *, show: bool) -> Iterator[None]:
+        """Show a bar; `progress_bar` says what is raised."""
+        with _tqdm(show, unit=" chunks", desc="Indexing") as self._bar:
+            yield
+            if self._bar is not None:
+                self._bar.total = self._bar.n  # the last documents may have had no chunks
+
+    def expect(self, chunks: int, length: int) -> None:
+        """Say how many chunks a document has, and how many characters."""
+        self._chunks += chunks
+        self._split += length
+        if self._bar is not None:
+            left = self.length and max(1, self.length - self._split)
+            more = left and 1 + self._chunks * left // max(1, self._split)
+            self._bar.total = None if more is None else self._chunks + more
+
+    def advance(self, chunks: int, doc_id: str = "") -> None:
+        """Count chunks; show the last part of a document's id, if it is a path or address."""
+        if self._bar is not None:
+            self._bar.update(chunks)
+            if doc_id:
+                self._bar.set_postfix_str(re.split(r"[/\\]", doc_id.rstrip("/\\"))[-1])
+
+
+def _tqdm(show: bool, **settings: Any) -> AbstractContextManager[Any]:  # noqa: ANN401, FBT001
     if not show:
-        yield lambda _: None
-        return
+        return nullcontext()
     try:
         from tqdm import tqdm  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
             "show_progress=True needs tqdm: pip install 'langchain-rse[progress]'"
         ) from error
-    with tqdm(total=total, unit=f" {unit}", desc=title) as bar:
-        yield bar.update
+    bar: AbstractContextManager[Any] = tqdm(**settings)
+    return bar

@@ -7,8 +7,17 @@ needs. `run` makes them, `arun` awaits their async twins; nothing else differs.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import contextmanager
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -18,6 +27,7 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -83,6 +93,27 @@ async def arun(steps: Steps[T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
+
+
+def run_each(first: Steps[S], then: Callable[[S], Iterable[Steps[Iterable[T]]]]) -> Iterator[T]:
+    """Yield what generators of steps return that are made of what the first returns."""
+    for steps in then(run(first)):
+        yield from run(steps)
+
+
+async def arun_each(
+    first: Steps[S], then: Callable[[S], Iterable[Steps[Iterable[T]]]]
+) -> AsyncIterator[T]:
+    """Like `run_each`, awaiting each call."""
+    for steps in then(await arun(first)):
+        for item in await arun(steps):
+            yield item
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of ``size`` items; the last may be shorter."""
+    iterator = iter(items)
+    return iter(lambda: list(itertools.islice(iterator, size)), [])
 
 
 @contextmanager

@@ -72,7 +72,8 @@ class RSEConfig(BaseModel):
     best segment of each document."""
     irrelevant_chunk_penalty: _Share = 0.4
     """The relevance, from 0 to 1, from which text is worth its room: what a chunk without relevance
-    costs. Smaller returns more text; 0 fills the budget as long as anything is relevant."""
+    costs. Smaller returns more text; 0 fills the budget as long as anything is relevant.
+    If the best candidate that fits has at least this relevance, something comes back."""
     calibration: _Calibration = "auto"
     """How scores become relevances in [0, 1]: ``"auto"`` (a reranker known by name gets its own
     calibration, other scores ``"minmax"``), or one of those of `langchain_rse.engine.calibrate`."""
@@ -94,13 +95,14 @@ class RSEConfig(BaseModel):
     scores; with ``"minmax"`` the best candidate's relevance is always 1."""
     neighbor_credit: _Share = 0.5
     """Share of a chunk's relevance that counts for the chunks beside it, its square for the next
-    ones, and so on; see `langchain_rse.engine.neighbor_credit`."""
+    ones, and so on; see `langchain_rse.engine.neighbor_credit`. A document of one chunk is
+    credited as if chunks like it stood beside it."""
     neighbor_radius: _CountOrZero | None = None
     """How many chunks away the credit ends. None: 2, or 3 for a reranker's absolute scores."""
     segment_cost: _NotNegative | None = None
     """What a segment costs in addition to its text, in chunks of average length: larger makes fewer
-    and longer segments. Used by ``"exact"`` only. None: 0.15, or 0.7 for a reranker's absolute
-    scores."""
+    and longer segments. A document shorter than an average chunk pays in proportion to its length.
+    Used by ``"exact"`` only. None: 0.15, or 0.7 for a reranker's absolute scores."""
     length_weighting: _LengthWeighting = "published"
     """For the solvers ``"greedy"`` and ``"best"``: ``"published"`` weighs candidates longer than
     ``reference_length`` by their length over it, as dsRAG does; ``"none"`` weighs all alike."""
@@ -228,7 +230,8 @@ class QuerySettings(BaseModel):
     config: Annotated[RSEConfig, BeforeValidator(RSEConfig.of)] = PRESETS["balanced"]
     """How segments are chosen: an `RSEConfig` or the name of a preset."""
     k: _Count | None = None
-    """Return at most this many segments, the best; None for no limit."""
+    """Return at most this many segments, those of the highest value; None for no limit. A value is
+    worth text, so longer segments come before a short document; for those, set the budget."""
     max_context_length: _NotNegative | None = 16_000
     """The budget: the most text that all segments together may have, in the units of
     ``length_function``. ``irrelevant_chunk_penalty`` may return less. None for no limit."""
@@ -250,7 +253,8 @@ class QuerySettings(BaseModel):
     search_kwargs: Annotated[dict[str, Any], AfterValidator(_check_search_kwargs)] = Field(
         default_factory=dict
     )
-    """Passed to the vector store or the wrapped retriever, such as ``{"filter": ...}``."""
+    """Passed to the vector store or the wrapped retriever, which has to take them, such as
+    ``{"filter": ...}``. A dict of fields and values they equal is checked on what comes back."""
     candidates_only: bool = False
     """True for segments that contain candidates only. Set it if ``base_retriever`` filters by
     itself; filters in ``search_kwargs`` hold for whole segments in any case."""
@@ -258,7 +262,13 @@ class QuerySettings(BaseModel):
     """``"document"``: segments of a document stand together in the order of its text, the
     documents by their best segment; ``"relevance"``: the best segment first."""
     on_missing: Literal["raise", "split"] = "raise"
-    """What to do if the docstore lacks a chunk: raise an error, or split the segment there."""
+    """What to do if the docstore lacks a chunk: raise an error, or split the segment there. With
+    ``"split"``, candidates that say no document, or one that the docstore does not know, are left
+    out, with a warning that counts them."""
+    duplicates: Literal["drop", "keep"] = "drop"
+    """``"drop"``: of documents with the same text, only the one with the best candidate counts, so
+    that the budget is not spent on one text twice; segments have its metadata, such as ``source``.
+    ``"keep"`` keeps all of them."""
 
     solver: _Solver | None = None
     irrelevant_chunk_penalty: _Share | None = None

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 
 from langchain_core.documents import Document
@@ -10,7 +18,7 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from langchain_rse._sync import Steps, arun, run
+from langchain_rse._sync import Steps, arun, arun_each, run, run_each
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import Adding
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
@@ -18,6 +26,7 @@ from langchain_rse.ingest.embedding_limits import find_limit
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Rule
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
@@ -34,6 +43,8 @@ class RSEIndexer:
     A document is known by its id. Adding one whose text, chunks and metadata are stored already
     does nothing; otherwise it replaces the stored one. Queries see either the old version or the
     new one, never a mixture, and a call that was cut off anywhere is completed by calling again.
+    Where the vector store gives vectors back (``docs/indexing.md`` says which do), only chunks
+    whose embedded text is new are embedded.
 
     The vector store gets those metadata values that every store takes (strings, numbers,
     booleans); the docstore gets all of them. Where a chunk lies (``chunk_index``, ``start_index``
@@ -108,6 +119,7 @@ class RSEIndexer:
         documents: Iterable[Document],
         *,
         ids: Iterable[str] | None = None,
+        append: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
         """Add documents; those whose id is known are replaced if they differ.
@@ -116,12 +128,19 @@ class RSEIndexer:
         else the metadata ``source``, else a digest of the text. LangChain Documents with the same
         id are the parts of one document and are joined in their order.
 
+        Give whole documents, which are split here, and all their parts in one call. Parts that are
+        chunks already are put together again, by their ``start_index`` or by the text in which
+        they overlap, with a warning.
+
         Args:
             documents: The documents. In a list, the parts of a document may stand anywhere. An
                 iterator is read in batches and never held whole; there, they must follow one
                 another.
             ids: One id for each of ``documents``.
-            show_progress: Show a progress bar; needs tqdm.
+            append: Add to the end of the documents that are stored, instead of replacing them:
+                for documents that come in pieces. The result is that of all parts in one call.
+                Documents that are not stored are added.
+            show_progress: Show how many chunks are written, and of which document; needs tqdm.
 
         Returns:
             The ids of the documents, each once, in order of appearance.
@@ -129,33 +148,47 @@ class RSEIndexer:
         Raises:
             ValueError: If there are not as many ``ids`` as documents, an id is empty or has a NUL
                 or lone surrogate, which not every store can keep, the parts of a document are
-                scattered over an iterator, or they contradict a rule ``"same"``.
-            SplittingError: If the splitter rewrites, reorders, invents or drops text.
+                scattered over an iterator, or they contradict a rule ``"same"``. If the parts of
+                one ``source`` are of two files, as far as pages and metadata tell. If a document
+                would be replaced by a later piece of itself, or a chunk or segment that was
+                retrieved is given for it. With ``append``, if the parts are stored already, or do
+                not begin where the stored ones end.
+            SplittingError: If the splitter rewrites, reorders, invents or drops text, or parts are
+                chunks that cannot be put together.
             TypeError: If metadata has a value that cannot be kept.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
-        return run(self._adding().add(documents, ids, show_progress=show_progress))
+        return run(self._adding(append=append).add(documents, ids, show_progress=show_progress))
 
     async def aadd_documents(
         self,
         documents: Iterable[Document] | AsyncIterable[Document],
         *,
         ids: Iterable[str] | None = None,
+        append: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
         """Like `add_documents`, async; takes async iterators as well.
 
         Other iterators are advanced in a thread, so that they may block.
         """
-        return await arun(self._adding().add(documents, ids, show_progress=show_progress))
+        return await arun(
+            self._adding(append=append).add(documents, ids, show_progress=show_progress)
+        )
 
     def _writer(self) -> Writer:
         limit = self._limit and replace(self._limit)  # each call counts by itself
         return Writer(self.vectorstore, self.docstore, self.batch_size, limit)
 
-    def _adding(self) -> Adding:
-        separator, rules = self.document_separator, self.metadata_rules
-        return Adding(self._writer(), self.text_splitter, self.headers, separator, rules)
+    def _adding(self, *, append: bool) -> Adding:
+        return Adding(
+            self._writer(),
+            self.text_splitter,
+            self.headers,
+            self.document_separator,
+            self.metadata_rules,
+            append,
+        )
 
     def delete(self, ids: Sequence[str]) -> list[str]:
         """Delete documents from both stores, the vectors first.
@@ -175,6 +208,24 @@ class RSEIndexer:
     async def adelete(self, ids: Sequence[str]) -> list[str]:
         """Like `delete`, async."""
         return await arun(self._writer().delete(ids))
+
+    def chunks(self) -> Iterator[Document]:
+        """Read all chunks from the docstore, a batch at a time, to build another retriever on.
+
+        They have id, text and metadata as in the vector store, but the text has no overlap and no
+        white space around it. Of a document that is replaced meanwhile, some may be missing.
+
+        Example:
+            .. code-block:: python
+
+                bm25 = BM25Retriever.from_documents(list(indexer.chunks()), k=200)
+                retriever = RSERetriever(base_retriever=bm25, docstore=indexer.docstore)
+        """
+        return run_each(*every_chunk(self.docstore))
+
+    def achunks(self) -> AsyncIterator[Document]:
+        """Like `chunks`, async."""
+        return arun_each(*every_chunk(self.docstore))
 
     def adopt(
         self,

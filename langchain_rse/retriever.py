@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Annotated, Any
 
 from langchain_core.callbacks import (
@@ -19,15 +27,16 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_vali
 from typing_extensions import Self, override
 
 from langchain_rse._messages import warn
-from langchain_rse._sync import Steps, arun, run
+from langchain_rse._sync import Steps, arun, arun_each, run, run_each
 from langchain_rse.adopting import Adoption, ExistingIndex
 from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.query.pipeline import Sources, retrieve
-from langchain_rse.query.searching import check_hybrid
+from langchain_rse.query.searching import check_search
 from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Rule
 
 __all__ = ["RSERetriever"]
@@ -58,7 +67,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
     - ``page_content``: the slice of the source, below the document's header with
       ``include_header``
     - ``id``: the same for the same version of the document and the same range
-    - ``metadata``: what holds for the whole document; ``doc_id``, ``start_index`` and ``end_index``
+    - ``metadata``: what holds for the whole document; ``chunk_id`` (the id again, for an
+      ``EnsembleRetriever`` and the like); ``doc_id``, ``start_index`` and ``end_index``
       (characters of the text, end exclusive); ``relevance_score`` (the segment's value, a sum over
       its chunks); for metadata that changes along the document, such as ``page``, its first and
       last value as ``page_start`` and ``page_end`` or what ``metadata_rules`` say; and ``rse``, a
@@ -72,8 +82,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     Raises:
         ValueError: At construction, if a field is unknown or out of its range, if not exactly one
-            of ``vectorstore`` and ``base_retriever`` is given, or if ``hybrid`` is above 0 and the
-            docstore has no full-text index or cannot apply the search arguments.
+            of ``vectorstore`` and ``base_retriever`` is given, if ``base_retriever`` does not take
+            a search argument, or if ``hybrid`` is above 0 and the docstore has no full-text index
+            or cannot apply the search arguments.
 
     Example:
         .. code-block:: python
@@ -117,7 +128,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         if (self.vectorstore is None) == (self.base_retriever is None):
             given = "neither" if self.vectorstore is None else "both"
             raise ValueError(f"give exactly one of vectorstore and base_retriever; got {given}")
-        check_hybrid(self._sources(), self)
+        check_search(self._sources(), self)
         return self
 
     # Reading
@@ -139,7 +150,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Raises:
             TypeError: If an argument is unknown, the query is not a string, or
                 ``base_retriever`` or ``reranker`` returns something else than Documents.
-            ValueError: If an argument is out of its range.
+            ValueError: If an argument is out of its range, ``base_retriever`` does not take a
+                search argument, or what came back is not what ``filter`` asks for.
             CandidateError: If a candidate does not say which chunk of which document it is, or a
                 reranker returns a Document that it was not given.
             MissingRecordError: If the docstore lacks a document or chunk, unless ``on_missing``
@@ -190,6 +202,14 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 params["ls_embedding_provider"] = type(self.vectorstore.embeddings).__name__
         return params
 
+    def chunks(self) -> Iterator[Document]:
+        """All chunks as Documents, to build another retriever on; see `RSEIndexer.chunks`."""
+        return run_each(*every_chunk(self.docstore))
+
+    def achunks(self) -> AsyncIterator[Document]:
+        """Like `chunks`, async."""
+        return arun_each(*every_chunk(self.docstore))
+
     # Writing
 
     def add_documents(
@@ -197,21 +217,29 @@ class RSERetriever(QuerySettings, BaseRetriever):
         documents: Iterable[Document],
         *,
         ids: Iterable[str] | None = None,
+        append: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
-        """Add documents to both stores and return their ids; see `RSEIndexer.add_documents`."""
-        return self._own_indexer().add_documents(documents, ids=ids, show_progress=show_progress)
+        """Add documents to both stores and return their ids; see `RSEIndexer.add_documents`.
+
+        Give whole documents, which ``text_splitter`` splits, and all their parts in one call; or
+        pieces with ``append``, each added to the end of what is stored.
+        """
+        return self._own_indexer().add_documents(
+            documents, ids=ids, append=append, show_progress=show_progress
+        )
 
     async def aadd_documents(
         self,
         documents: Iterable[Document] | AsyncIterable[Document],
         *,
         ids: Iterable[str] | None = None,
+        append: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
         """Like `add_documents`, async; takes async iterators as well."""
         return await self._own_indexer().aadd_documents(
-            documents, ids=ids, show_progress=show_progress
+            documents, ids=ids, append=append, show_progress=show_progress
         )
 
     def delete(self, ids: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 
 from langchain_rse._messages import first_few
 from langchain_rse._progress import progress_bar
-from langchain_rse._sync import Steps, call, compute, during
+from langchain_rse._sync import Steps, batches, call, compute, during
 from langchain_rse.adopting.chunks import doc_id_of
 from langchain_rse.adopting.documents import locate_chunks, make_version
 from langchain_rse.adopting.index import ExistingIndex
@@ -16,7 +16,7 @@ from langchain_rse.adopting.joining import JoinedChunks
 from langchain_rse.adopting.listing import list_chunks
 from langchain_rse.adopting.report import Adoption
 from langchain_rse.errors import AdoptionError
-from langchain_rse.ingest.writing import Writer, batches
+from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.records import (
     DOC_ID,
     VERSION,

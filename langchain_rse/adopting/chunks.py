@@ -37,11 +37,10 @@ def doc_id_of(document: Document, key: str) -> str:
     """The id of a chunk's document; AdoptionError if it has none."""
     value = document.metadata.get(key)
     if not isinstance(value, (str, int)) or value == "":
-        fields = ", ".join(map(repr, sorted(document.metadata))) or "none"
         raise AdoptionError(
             f"chunk {document.id!r} has {key}={value!r} in its metadata; doc_id_key must name a "
-            "field that holds the document's name, a string or a whole number (its fields: "
-            f"{fields})"
+            "field that holds the document's name, a string or a whole number. "
+            f"{_fields(document, (str, int))}"
         )
     return str(value)
 
@@ -69,8 +68,14 @@ def _number(document: Document, key: str | None) -> int | None:
         why = ": the splitter could not tell where it lies" if value == -1 else ""
         raise AdoptionError(
             f"chunk {document.id!r} has {key}={value!r} in its metadata{why}; this field must hold "
-            "whole numbers of at least 0"
+            f"whole numbers of at least 0. {_fields(document, int)}"
         ) from error
+
+
+def _fields(document: Document, kind: type | tuple[type, ...]) -> str:
+    """A sentence that names the fields of a chunk that may be meant."""
+    some = [f"{n}={v!r:.60}" for n, v in document.metadata.items() if isinstance(v, kind)]
+    return f"Its fields of this kind: {', '.join(sorted(some)) or 'none'}"
 
 
 def distinct(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:

@@ -9,13 +9,9 @@ from langchain_rse.adopting.chunks import StoredChunk
 from langchain_rse.adopting.index import ExistingIndex
 from langchain_rse.adopting.report import Gap
 from langchain_rse.errors import AdoptionError
+from langchain_rse.ingest.joining import WHITE_SPACE, agrees, is_stripped, overlap, white_space
 
-# Splitters strip white space, indentation included: at most this many missing characters between
-# two chunks are taken for it.
-_WHITE_SPACE = 16
 _PAGE_BREAK = "\n\n"
-# Neighbors with this many equal characters overlap; fewer may be equal by chance.
-_SURE_OVERLAP = 24
 
 
 @dataclasses.dataclass
@@ -38,7 +34,7 @@ def join_chunks(doc_id: str, chunks: Iterable[StoredChunk], index: ExistingIndex
             joined.left_out += chunk.vectors
         elif last is None:
             chunk.start = chunk.position if index.start_index_key else 0
-            if chunk.start > _WHITE_SPACE:
+            if chunk.start > WHITE_SPACE:
                 joined.gaps.append(Gap(doc_id, None, chunk.vectors[0], chunk.start))
             joined.chunks.append(chunk)
         else:
@@ -67,7 +63,7 @@ def _step(last: StoredChunk, chunk: StoredChunk, number: int, index: ExistingInd
         # Numbers go on from page to page, or begin again.
         if chunk.page > last.page + 1 or (by_number and chunk.position not in {0, 1, number + 1}):
             return None, None
-        if index.start_index_key and chunk.position > _WHITE_SPACE:
+        if index.start_index_key and chunk.position > WHITE_SPACE:
             return chunk.position, None
         return len(_PAGE_BREAK), _PAGE_BREAK
     if index.start_index_key:
@@ -76,21 +72,18 @@ def _step(last: StoredChunk, chunk: StoredChunk, number: int, index: ExistingInd
         raise _conflict(last, chunk)
     if by_number and chunk.position > number + 1:
         return None, None
-    shared = _overlap(last.text, chunk.text, index.chunk_overlap)
-    stripped = not (shared or last.text[-1].isspace() or chunk.text[0].isspace())
-    between = index.separator if stripped else ""
+    shared = overlap(last.text, chunk.text, index.chunk_overlap)
+    between = "" if shared or not is_stripped(last.text, chunk.text) else index.separator
     return len(between) - shared, between
 
 
 def _step_by_start(last: StoredChunk, chunk: StoredChunk) -> _Step:
     distance = chunk.position - last.position - len(last.text)
-    there = last.text[distance:] if distance < 0 else ""
-    if not (there.startswith(chunk.text) or chunk.text.startswith(there)):
+    if not agrees(last.text, chunk.position - last.position, chunk.text):
         raise _conflict(last, chunk)
-    if distance > _WHITE_SPACE:
+    if distance > WHITE_SPACE:
         return distance, None
-    # A space, or most likely a blank line and indentation.
-    return distance, " " if distance == 1 else "\n\n".ljust(distance)[: max(distance, 0)]
+    return distance, white_space(distance)
 
 
 def _conflict(*chunks: StoredChunk) -> AdoptionError:
@@ -98,27 +91,12 @@ def _conflict(*chunks: StoredChunk) -> AdoptionError:
         f"{one.vectors[0]!r} (page {one.page}, position {one.position}, begins {one.text[:40]!r})"
         for one in chunks
     )
+    first, second = (one.metadata for one in chunks)
+    differ = [name for name in first if "page" in name and first[name] != second.get(name)]
+    hint = f"={differ[0]!r}, in which they differ" if differ else ""
     return AdoptionError(
         f"two chunks have different texts at one place: {' and '.join(named)}. If one is of an "
         "older version of the document, delete it. If positions count from the top of each page, "
-        "set page_key. If the store lists the chunks of a page in order, set in_store_order=True"
+        f"set page_key{hint}. If the store lists the chunks of a page in order, set "
+        "in_store_order=True"
     )
-
-
-def _overlap(before: str, after: str, most: int | None) -> int:
-    """Characters of the longest end of one text that begins the next, 0 if equal by chance.
-
-    `_SURE_OVERLAP` characters are no chance; where the index has overlap (`most`), fewer count as
-    well if they are whole words.
-    """
-    longest = min(len(before), len(after)) - 1
-    if most is not None:
-        longest = min(longest, most)
-    for shared in range(longest, 0 if most else _SURE_OVERLAP - 1, -1):
-        if before[-shared] == after[0] and before.endswith(after[:shared]):
-            ends = before[-shared - 1 :][:2], after[shared - 1 : shared + 1]
-            cuts_a_word = any(map(str.isalnum, ends))
-            has_words = any(map(str.isalnum, after[:shared]))
-            if shared >= _SURE_OVERLAP or (has_words and not cuts_a_word):
-                return shared
-    return 0

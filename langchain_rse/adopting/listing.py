@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._sync import Steps, call, compute
+from langchain_rse._sync import Steps, compute
+from langchain_rse.ingest.known_vectors import pgvector_rows
 
 # Chunks in one request to a server; Chroma Cloud gives no more than 300.
 _PAGE = 250
@@ -94,20 +95,9 @@ _READERS: dict[str, Callable[[Any], Iterator[Document]]] = {
 
 
 def _pgvector(store: Any) -> Steps[list[Document]]:  # noqa: ANN401
-    def query(collection: Any) -> sa.Select[Any]:  # noqa: ANN401
-        row = store.EmbeddingStore
-        columns = sa.select(row.id, row.document, row.cmetadata)
-        return columns.where(row.collection_id == collection.uuid).order_by(row.id)
-
-    def read() -> list[Any]:
-        with store.session_maker() as session:
-            return list(session.execute(query(store.get_collection(session))))
-
-    async def aread() -> list[Any]:
-        async with store.session_maker() as session:
-            return list(await session.execute(query(await store.aget_collection(session))))
-
-    rows = yield from (call(read, aread) if store.async_mode else compute(read))
+    rows = yield from pgvector_rows(
+        store, lambda row: sa.select(row.id, row.document, row.cmetadata).order_by(row.id)
+    )
     return [
         Document(id=str(vector), page_content=text or "", metadata=metadata or {})
         for vector, text, metadata in rows

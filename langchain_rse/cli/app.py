@@ -1,10 +1,14 @@
-"""The commands of ``langchain-rse``, in the order of its help."""
+"""The commands of ``langchain-rse``, in the order of its help.
+
+Their modules import what takes long inside of functions: help comes at once.
+"""
 
 from __future__ import annotations
 
 import typer
 
 from langchain_rse.cli.demo import demo
+from langchain_rse.cli.documents import list_documents, remove, stats
 from langchain_rse.cli.evaluate import evaluate
 from langchain_rse.cli.index import index
 from langchain_rse.cli.inspect import inspect
@@ -15,9 +19,10 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # no frames, which are in the way where output is read by programs
     help="Retrieve relevant segments instead of isolated chunks from your own documents.",
 )
 """The command line, a typer app."""
 
-for command in (demo, index, query, evaluate, inspect):
-    app.command()(exit_on_error(command))
+for command in (demo, index, query, list_documents, stats, inspect, remove, evaluate):
+    app.command(command.__name__.partition("_")[0])(exit_on_error(command))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from langchain_chroma import Chroma
 from langchain_core.documents import Document
-from rich.rule import Rule
-from rich.text import Text
 
 from langchain_rse.cli.knowledge_base import Folder, open_or_create
-from langchain_rse.cli.output import command_line, console, print_panel, print_segment, shorten
+from langchain_rse.cli.output import command_line, print_panel, print_segment, print_text, shorten
+
+if TYPE_CHECKING:
+    from langchain_core.vectorstores import VectorStore
 
 # Their answers are longer than one chunk of 800 characters.
 _QUESTIONS = (
@@ -34,46 +34,42 @@ def demo(
     opened = open_or_create(kb)
     documents = _python_reference()
     characters = sum(len(document.page_content) for document in documents)
-    console.print(
-        f"The Python language reference: {len(documents)} documents, {characters:,} characters"
-    )
+    size = f"{len(documents)} documents, {characters:,} characters"
+    print_text(f"The Python language reference: {size}")
     started = time.perf_counter()
-    opened.retriever.add_documents(documents, show_progress=True)
-    if embedded := opened.embeddings.texts_embedded:
-        seconds = time.perf_counter() - started
-        console.print(f"Indexed {embedded} chunks in {seconds:.1f} s into {kb}")
-    else:
-        console.print(f"Already indexed in {kb}: nothing to do")
+    opened.add(documents)
+    seconds = time.perf_counter() - started
+    chunks = opened.embeddings.texts_embedded
+    done = f"Indexed {chunks} chunks in {seconds:.1f} s into" if chunks else "Already indexed in"
+    print_text(f"{done} {kb}")
 
     for number, question in enumerate(_QUESTIONS, 1):
-        console.print(Rule(style="bold"))
-        console.print(Text(f"Question {number}: {question}\n", style="bold"))
+        print_text(f"Question {number}: {question}\n", "bold")
         _print_chunks(opened.vectorstore, question)
         segments = opened.retriever.invoke(question, k=_SEGMENTS)
-        console.print(Text(f"\nRSE: the {len(segments)} best segments", style="bold green"))
+        print_text(f"\nRSE: the {len(segments)} best segments", "bold green")
         for segment in segments:
-            print_segment(segment, full=full)
-    console.print(
+            print_segment(segment, full=full, question=question)
+    print_text(
         f"\nAsk your own question:  {command_line()} query QUESTION --kb {kb}\n"
-        f"Add your own documents: {command_line()} index PATH... --kb {kb}",
-        soft_wrap=True,
+        f"Add your own documents: {command_line()} index PATH... --kb {kb}"
     )
 
 
 def _python_reference() -> list[Document]:
     """The topics of the language reference that every CPython contains for help()."""
-    from pydoc_data.topics import topics  # noqa: PLC0415 - half a megabyte
+    from pydoc_data.topics import topics  # half a megabyte
 
-    return [
-        Document(page_content=text, metadata={"source": name})
-        for name, text in sorted(topics.items())
-    ]
+    # Some have one text, such as "else" and "if".
+    names = {topics[name]: name for name in sorted(topics, reverse=True)}
+    return [Document(page_content=text, metadata={"source": name}) for text, name in names.items()]
 
 
-def _print_chunks(vectorstore: Chroma, question: str) -> None:
+def _print_chunks(vectorstore: VectorStore, question: str) -> None:
     """Print what plain retrieval returns."""
-    console.print(Text(f"Plain retrieval: the {_CHUNKS} best chunks", style="bold yellow"))
+    print_text(f"Plain retrieval: the {_CHUNKS} best chunks", "bold yellow")
     for chunk, distance in vectorstore.similarity_search_with_score(question, k=_CHUNKS):
         fields = chunk.metadata
-        place = f"{fields['source']} · characters {fields['start_index']}-{fields['end_index']}"
-        print_panel(f"{place} · score {1 - distance:.2f}", shorten(chunk.page_content))
+        place = f"characters {fields['start_index']}-{fields['end_index']}"
+        title = f"{fields['source']} · score {1 - distance:.2f}"
+        print_panel(title, (place, shorten(chunk.page_content)))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_rse import evaluation
 from langchain_rse.cli.knowledge_base import Folder, document_names, find_document, open_existing
-from langchain_rse.cli.output import print_json
-from langchain_rse.evaluation import Evidence, Question, load_questions
+from langchain_rse.cli.output import AsJson, print_json, print_text
+from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, save_settings, settings
 
-_BUDGETS = (4_000, 8_000, 16_000)
+if TYPE_CHECKING:
+    from langchain_rse.evaluation import Question
 
 
 def evaluate(
@@ -28,49 +29,62 @@ def evaluate(
             dir_okay=False,
         ),
     ],
+    *,
     budget: Annotated[
         list[int] | None, typer.Option(min=1, help="Characters that may be returned; repeatable.")
     ] = None,
     trials: Annotated[
         int, typer.Option("--tune", min=0, help="Also search this many sets of parameters.")
     ] = 0,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    save_config: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the settings that --tune recommends to this file, for --config.",
+            dir_okay=False,
+            writable=True,
+        ),
+    ] = None,
+    preset: Preset = None,
+    penalty: Penalty = None,
+    hybrid: Hybrid = None,
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how much of the evidence for questions is returned: segments beside chunks."""
-    opened = open_existing(kb)
+    from langchain_rse import evaluation
+
+    if save_config and not trials:
+        raise ValueError("--save-config writes what --tune finds: give --tune N as well")
+    opened = open_existing(kb, **settings(config, preset, penalty, hybrid))
     retriever = opened.retriever
     asked = _load(questions, document_names(retriever.docstore))
-    options: dict[str, Any] = {"budgets": budget or _BUDGETS, "show_progress": not as_json}
+    given = {"budgets": budget} if budget else {}
+    options: dict[str, Any] = {**given, "show_progress": sys.stderr.isatty()}
     tuning = evaluation.tune(retriever, asked, trials=trials, **options) if trials else None
+    if save_config and tuning:
+        save_settings(save_config, retriever.model_copy(update=dict(tuning.changes)))
     measure = partial(evaluation.evaluate, questions=asked, **options)
-    segments = measure(retriever=retriever, name="segments")
     # Chunks fill the budget, so they are compared with segments that fill it.
-    filled = measure(
-        retriever=retriever, name="segments, filling the budget", irrelevant_chunk_penalty=0
-    )
+    full = "segments, filling the budget"
     plain = opened.vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
+    segments = measure(retriever=retriever, name="segments")
+    filled = measure(retriever=retriever, name=full, irrelevant_chunk_penalty=0)
     chunks = measure(retriever=plain, name="chunks")
-    reports, comparison = (segments, filled, chunks), filled.compare(chunks)
+    reports, comparison = [segments, filled, chunks], filled.compare(chunks)
     if as_json:
-        found = {
-            "reports": [report.to_dict() for report in reports],
-            "comparison": comparison.to_dict(),
-            "tuning": tuning.to_dict() if tuning else None,
-        }
-        print_json(found)
+        found = {"reports": [report.to_dict() for report in reports]}
+        tuned = tuning and tuning.to_dict()
+        print_json({**found, "comparison": comparison.to_dict(), "tuning": tuned})
         return
-    for table in (*reports, comparison, *([tuning] if tuning else [])):
-        typer.echo(f"\n{table}")
+    for table in filter(None, (*reports, comparison, tuning)):
+        print_text(f"\n{table}")
 
 
 def _load(path: Path, names: Mapping[str, Sequence[str]]) -> list[Question]:
     """Read questions; names of files in their evidence become ids of documents."""
+    from langchain_rse.evaluation import Evidence, Question, load_questions
 
     def with_id(part: Evidence) -> Evidence:
         return Evidence(find_document(part.doc_id, names), part.start, part.end)
 
-    return [
-        Question(question.question, [with_id(part) for part in question.evidence])
-        for question in load_questions(path)
-    ]
+    return [Question(one.question, [*map(with_id, one.evidence)]) for one in load_questions(path)]

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
-from langchain_core.vectorstores import VectorStore
-from rich.panel import Panel
 from rich.text import Text
 
 from langchain_rse.cli.knowledge_base import Folder, document_names, find_document, open_existing
-from langchain_rse.cli.output import console, print_json
+from langchain_rse.cli.output import AsJson, console, print_json, print_panel, print_text
 from langchain_rse.errors import MissingRecordError
-from langchain_rse.stores.metadata import metadata_changes, segment_metadata
-from langchain_rse.stores.records import (
-    END_INDEX,
-    START_INDEX,
-    Manifest,
-    chunk_key,
-    document_key,
-    manifest_key,
-)
+
+if TYPE_CHECKING:
+    from langchain_core.vectorstores import VectorStore
+
+    from langchain_rse.stores.records import Manifest
 
 
 def inspect(
@@ -35,7 +29,7 @@ def inspect(
         int | None, typer.Option(min=0, help="Show all of the chunk of this number, from 0.")
     ] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with all texts.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show a document's chunks: their places, what was embedded, what would be returned."""
     opened = open_existing(kb)
@@ -58,23 +52,16 @@ def inspect(
 def inspect_document(
     docstore: BaseStore[str, Document], vectorstore: VectorStore, doc_id: str
 ) -> dict[str, Any]:
-    """Read what the two stores have of a document.
-
-    Args:
-        docstore: The docstore.
-        vectorstore: The vector store; it must implement ``get_by_ids``.
-        doc_id: The document's id.
+    """Read what the two stores have of a document; the vector store must know ``get_by_ids``.
 
     Returns:
         The document's fields, and its ``chunks``: of each the place (None if unknown), the ``text``
         that a segment returns, the ``embedded`` text, the ``metadata`` that do not hold for the
         whole document, and the ``problem`` if something is missing. The vectors of adopted
         documents are not looked up.
-
-    Raises:
-        MissingRecordError: If the docstore does not know the document.
-        CorruptRecordError: If a record of the docstore cannot be read.
     """
+    from langchain_rse.stores.records import Manifest, document_key, manifest_key
+
     key = manifest_key(document_key(doc_id))
     record = docstore.mget([key])[0]
     if record is None:
@@ -96,18 +83,22 @@ def inspect_document(
 def _chunks(
     docstore: BaseStore[str, Document], vectorstore: VectorStore, manifest: Manifest
 ) -> Iterator[dict[str, Any]]:
+    from langchain_rse.stores.metadata import metadata_changes, segment_metadata
+    from langchain_rse.stores.records import END_INDEX, START_INDEX, chunk_key
+
     version = manifest.current
     if version is None:
         return
     keys = [chunk_key(manifest.key, version.name, index) for index in range(version.chunks)]
-    vector_ids = list(version.vector_ids(manifest.key))
-    vectors = vectorstore.get_by_ids(vector_ids) if vector_ids else []
+    ids = list(version.vector_ids(manifest.key))
+    vectors = vectorstore.get_by_ids(ids) if ids else []
     embedded = {vector.id: vector.page_content for vector in vectors}
     for index, (key, record) in enumerate(zip(keys, docstore.mget(keys), strict=True)):
+        vector_text = embedded.get(ids[index]) if ids else None
         places = [metadata for _, metadata in metadata_changes(record, key)] if record else []
         metadata = segment_metadata(manifest.metadata, manifest.rules, places)
-        vector_text = embedded.get(vector_ids[index]) if vector_ids else None
-        missing = {"text": record is None, "vector": bool(vector_ids) and vector_text is None}
+        problems = ["no text"] * (record is None)
+        problems += ["no vector"] * (bool(ids) and vector_text is None)
         yield {
             "index": index,
             "start": record.metadata[START_INDEX] if record else None,
@@ -115,21 +106,19 @@ def _chunks(
             "text": record.page_content if record else None,
             "embedded": vector_text,
             "metadata": {n: v for n, v in metadata.items() if n not in manifest.metadata},
-            "problem": ", ".join(f"no {what}" for what, is_so in missing.items() if is_so),
+            "problem": ", ".join(problems),
         }
 
 
 def _print_document(found: Mapping[str, Any], count: int) -> None:
-    shown = Text(found["doc_id"], "bold")
+    print_text(found["doc_id"], "bold")
     if version := found["version"]:
-        shown.append(f"\n{found['length']:,} characters in {count:,} chunks", "not bold")
-        shown.append(f" · version {version}", "not bold")
+        print_text(f"{found['length']:,} characters in {count:,} chunks · version {version}")
     for version in found["incomplete_versions"]:
-        shown.append(f"\nAdding or deleting version {version} was interrupted: do it again", "red")
+        print_text(f"Adding or deleting version {version} was interrupted: do it again", "red")
     header = {"header": found["header"]} if found["header"] else {}
     for name, value in {**header, **found["metadata"]}.items():
-        shown.append(f"\n{name}: {value}", "not bold")
-    console.print(shown, soft_wrap=True)
+        print_text(f"{name}: {value}")
 
 
 def _print_chunk(chunk: Mapping[str, Any], *, full: bool) -> None:
@@ -137,12 +126,12 @@ def _print_chunk(chunk: Mapping[str, Any], *, full: bool) -> None:
     place = "" if chunk["text"] is None else f"{chunk['start']}-{chunk['end']}"
     metadata = ", ".join(f"{name} {value}" for name, value in chunk["metadata"].items())
     parts = [f"chunk {chunk['index']}", place, metadata, chunk["problem"]]
-    line = Text(" · ".join(filter(None, parts)), "bold")
-    if not full:
-        line.append("  " + " ".join((chunk["text"] or "").split()), "not bold")
-        console.print(line, no_wrap=True, overflow="ellipsis")
+    title = " · ".join(filter(None, parts))
+    if full:
+        texts = {"embedded": chunk["embedded"], "returned": chunk["text"]}
+        print_panel(title, *((n, Text(text)) for n, text in texts.items() if text is not None))
         return
-    console.print(line, soft_wrap=True)
-    for title, text in (("embedded", chunk["embedded"]), ("returned", chunk["text"])):
-        if text is not None:
-            console.print(Panel(Text(text), title=title))
+    line = Text(title, "bold").append("  " + " ".join((chunk["text"] or "").split()), "not bold")
+    if console.is_terminal:
+        line.truncate(console.width, overflow="ellipsis")
+    print_text(line)

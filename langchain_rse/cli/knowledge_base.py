@@ -1,30 +1,71 @@
-"""A knowledge base: a folder with a vector store and a docstore."""
+"""A knowledge base: a folder with a vector store, a docstore, and how they were made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import itertools
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from chromadb.config import Settings
-from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse.cli.output import command_line
-from langchain_rse.embeddings import WordLlamaEmbeddings
-from langchain_rse.headers import DocumentHeaders
-from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.records import Manifest, manifest_key
-from langchain_rse.stores.sql import SQLDocStore
+from langchain_rse.cli.models import DEFAULT, CountingEmbeddings, load_embeddings
+from langchain_rse.cli.output import command_line, errors
+
+if TYPE_CHECKING:
+    from langchain_chroma import Chroma
+
+    from langchain_rse.retriever import RSERetriever
+    from langchain_rse.stores.records import Manifest
+    from langchain_rse.stores.sql import SQLDocStore
 
 Folder = Annotated[
     Path, typer.Option("--kb", help="Folder of the knowledge base.", file_okay=False)
 ]
 
+# Of all documents together, to be read before the first is added.
+_CHARACTERS_AHEAD = 100_000_000
+
 _DOCSTORE = "chunks.db"
-_WITH_HEADERS = "with-headers"  # an empty file, there if chunks are embedded with headers
+_SETTINGS = "settings.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """How a knowledge base was made; kept in its folder."""
+
+    embeddings: str  # the name of the model
+    headers: bool = False
+    lexical: bool = False  # whether there is a full-text index
+
+    @classmethod
+    def of(cls, folder: Path) -> Made:
+        """Read how a knowledge base was made; a ValueError if there is none in the folder."""
+        if not _exists(folder):
+            raise ValueError(
+                f"There is no knowledge base in {folder}. Create it with: {command_line()} index "
+                f"PATH... --kb {folder}"
+            )
+        try:
+            return cls(**json.loads((folder / _SETTINGS).read_bytes()))
+        except (FileNotFoundError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"The knowledge base in {folder} has no {_SETTINGS} that can be read ({error}): "
+                "another version of langchain-rse may have made it. Index the files again, into "
+                "another folder"
+            ) from error
+
+    def write(self, folder: Path) -> None:
+        """Keep this in the folder, whole or not at all."""
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / f"{_SETTINGS}.new"
+        temporary.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
+        temporary.replace(folder / _SETTINGS)
 
 
 class KnowledgeBase(NamedTuple):
@@ -32,57 +73,109 @@ class KnowledgeBase(NamedTuple):
 
     retriever: RSERetriever
     vectorstore: Chroma
-    embeddings: WordLlamaEmbeddings
+    embeddings: CountingEmbeddings
+
+    def add(self, documents: Iterable[Document]) -> list[str]:
+        """Add documents, with a progress bar in a terminal; return their ids."""
+        try:
+            ahead = _read_ahead(documents)
+            return self.retriever.add_documents(ahead, show_progress=sys.stderr.isatty())
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("The same command goes on where it stopped") from None
 
 
-def open_existing(folder: Path) -> KnowledgeBase:
-    """Open a knowledge base; a ValueError if there is none in the folder."""
-    if not (folder / _DOCSTORE).exists():
-        raise ValueError(
-            f"There is no knowledge base in {folder}. Create it with: {command_line()} index "
-            f"PATH... --kb {folder}"
-        )
-    return open_or_create(folder)
+def _read_ahead(documents: Iterable[Document]) -> Iterable[Document]:
+    """A list, of which the progress bar knows how much is left, unless they are too long."""
+    rest, some, length = iter(documents), [], 0
+    for document in rest:
+        some.append(document)
+        length += len(document.page_content)
+        if length > _CHARACTERS_AHEAD:
+            return itertools.chain(some, rest)
+    return some
 
 
-def open_or_create(folder: Path, *, headers: bool | None = None) -> KnowledgeBase:
+def open_existing(folder: Path, **fields: Any) -> KnowledgeBase:  # noqa: ANN401
+    """Open a knowledge base, its retriever with these fields; a ValueError if there is none."""
+    made = Made.of(folder)
+    if fields.get("hybrid") and not made.lexical:
+        errors.print("Making the full-text index of this knowledge base, once.")
+        return _open(folder, dataclasses.replace(made, lexical=True), fields, changed=True)
+    return _open(folder, made, fields)
+
+
+def open_or_create(
+    folder: Path, *, headers: bool | None = None, embeddings: str | None = None
+) -> KnowledgeBase:
     """Open a knowledge base, new if there is none in the folder.
 
-    ``headers`` says whether to embed headers from now on; None leaves it as it is.
+    ``headers`` says whether to embed headers from now on, ``embeddings`` names the model; None
+    leaves them as they are. A ValueError if there is another model.
     """
-    if headers:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / _WITH_HEADERS).touch()
-    elif headers is not None:
-        (folder / _WITH_HEADERS).unlink(missing_ok=True)
-    chroma = str((folder / "chroma").resolve())
-    embeddings = WordLlamaEmbeddings()
-    vectorstore = Chroma(
-        collection_name="chunks",
-        embedding_function=embeddings,
-        persist_directory=chroma,
-        collection_metadata={"hnsw:space": "cosine"},
-        client_settings=Settings(
-            anonymized_telemetry=False, is_persistent=True, persist_directory=chroma
-        ),
+    made = Made.of(folder) if _exists(folder) else Made(embeddings or DEFAULT)
+    if embeddings not in {None, made.embeddings}:
+        raise ValueError(
+            f"The knowledge base in {folder} was made with --embeddings {made.embeddings}; vectors "
+            "of two models cannot be compared. Leave --embeddings out, or index the files into "
+            "another folder, with another --kb"
+        )
+    if headers is not None:
+        made = dataclasses.replace(made, headers=headers)
+    return _open(folder, made, {}, changed=True)
+
+
+def _exists(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (_SETTINGS, _DOCSTORE))
+
+
+def _open(
+    folder: Path, made: Made, fields: Mapping[str, Any], *, changed: bool = False
+) -> KnowledgeBase:
+    from chromadb import PersistentClient
+    from chromadb.config import Settings
+    from langchain_chroma import Chroma
+
+    from langchain_rse.headers import DocumentHeaders
+    from langchain_rse.retriever import RSERetriever
+
+    embeddings = load_embeddings(made.embeddings)
+    if changed:
+        made.write(folder)
+    client = PersistentClient(
+        str((folder / "chroma").resolve()), Settings(anonymized_telemetry=False)
     )
+    space = {"hnsw:space": "cosine"}
+    vectorstore = Chroma("chunks", embeddings, client=client, collection_metadata=space)
     retriever = RSERetriever(
         vectorstore=vectorstore,
-        docstore=SQLDocStore(f"sqlite:///{(folder / _DOCSTORE).as_posix()}"),
-        headers=DocumentHeaders() if (folder / _WITH_HEADERS).exists() else None,
+        docstore=open_docstore(folder, made),
+        headers=DocumentHeaders() if made.headers else None,
+        **fields,
     )
     return KnowledgeBase(retriever, vectorstore, embeddings)
 
 
+def open_docstore(folder: Path, made: Made) -> SQLDocStore:
+    """Open the docstore of a knowledge base alone, which takes a tenth of the time."""
+    from langchain_rse.stores.sql import SQLDocStore
+
+    return SQLDocStore(f"sqlite:///{(folder / _DOCSTORE).as_posix()}", lexical=made.lexical)
+
+
+def manifests(docstore: BaseStore[str, Document]) -> list[Manifest]:
+    """What the docstore knows of each document, in the order of their ids."""
+    from langchain_rse._sync import run
+    from langchain_rse.stores.reading import read_manifests
+
+    return sorted(run(read_manifests(docstore)), key=lambda manifest: manifest.doc_id)
+
+
 def document_names(docstore: BaseStore[str, Document]) -> dict[str, list[str]]:
     """The ids of all documents, by ids and by names of files with and without suffix."""
-    keys = sorted(docstore.yield_keys(prefix=manifest_key("")))
     names: dict[str, list[str]] = {}
-    for key, record in zip(keys, docstore.mget(keys), strict=True):
-        if record is not None:
-            doc_id = Manifest.from_document(record, key).doc_id
-            for name in {doc_id, Path(doc_id).name, Path(doc_id).stem}:
-                names.setdefault(name, []).append(doc_id)
+    for doc_id in (manifest.doc_id for manifest in manifests(docstore)):
+        for name in {doc_id, Path(doc_id).name, Path(doc_id).stem}:
+            names.setdefault(name, []).append(doc_id)
     return names
 
 

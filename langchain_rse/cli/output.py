@@ -1,41 +1,103 @@
-"""Printing to the terminal: segments, errors, and how to call a command."""
+"""Printing: segments, tables and messages; frames and colors in a terminal only."""
 
 from __future__ import annotations
 
 import functools
 import json
+import logging
+import re
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from langchain_core.documents import Document
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
-from langchain_rse.errors import MissingRecordError
-
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
 _LINES_SHOWN = 3
+_MESSAGES_SHOWN = 10
+_KINDS = ("note", "warning")
+_SHORT = 3  # letters of words such as "the"
 
 
 def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command print errors without a traceback, and exit with status 2."""
+    """Make a command print errors and warnings as lines, and exit with status 2 or 130."""
 
     @functools.wraps(command)
     def wrapped(**options: Any) -> None:  # noqa: ANN401
-        try:
-            command(**options)
-        except (ImportError, MissingRecordError, ValueError) as error:
-            errors.print(Text(str(error)), soft_wrap=True)
-            raise typer.Exit(2) from error
+        with _messages_as_lines():
+            try:
+                command(**options)
+            except (typer.Exit, typer.BadParameter, BrokenPipeError):
+                raise
+            except KeyboardInterrupt as error:
+                below = "\n" * errors.is_terminal  # the progress bar
+                print_error(f"{below}Interrupted. {error}".rstrip())
+                raise typer.Exit(130) from error
+            except Exception as error:
+                print_error(_explain(error))
+                raise typer.Exit(2) from error
 
     return wrapped
+
+
+def _explain(error: Exception) -> str:
+    """What a person needs to know of an error."""
+    if isinstance(error, ModuleNotFoundError):
+        return f"{error.name} is not installed: pip install 'langchain-rse[cli]'"
+    expected = isinstance(error, (ImportError, LookupError, OSError, ValueError))
+    text = str(error) if expected else f"{type(error).__name__}: {error}"
+    return "\n".join([text, *getattr(error, "__notes__", ())])
+
+
+@contextmanager
+def _messages_as_lines() -> Iterator[None]:
+    """Print warnings, and the log lines of this package, on stderr when the command has ended.
+
+    They would break up progress bars. Nothing of this remains in the process.
+    """
+    log = BufferingHandler(sys.maxsize)
+    # `index` lists files without text itself; pypdf logs each flaw that it gets over.
+    log.addFilter(lambda record: not record.name.startswith(("langchain_rse.ingest.", "pypdf")))
+    loggers = [logging.getLogger(name) for name in ("langchain_rse", "pypdf")]
+    level = loggers[0].level
+    loggers[0].setLevel(logging.INFO)
+    for logger in loggers:
+        logger.addHandler(log)
+        logger.propagate = False  # other packages may print what reaches the root
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            yield
+    finally:
+        loggers[0].setLevel(level)
+        for logger in loggers:
+            logger.removeHandler(log)
+            logger.propagate = True
+        lines = dict.fromkeys(
+            [f"warning: {one.message}" for one in caught]
+            + [f"{_KINDS[one.levelno > logging.INFO]}: {one.getMessage()}" for one in log.buffer]
+        )
+        for line in list(lines)[:_MESSAGES_SHOWN]:
+            print_error(line, "yellow")
+        if len(lines) > _MESSAGES_SHOWN:
+            print_error(f"... and {len(lines) - _MESSAGES_SHOWN} more", "yellow")
+
+
+def print_error(message: str, style: str = "red") -> None:
+    """Print a line on stderr."""
+    errors.print(Text(message, style), soft_wrap=True)
 
 
 def command_line() -> str:
@@ -49,39 +111,60 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2, default=str))
 
 
-def print_segment(segment: Document, *, full: bool) -> None:
-    """Print a segment's place and its text, with a rule above each chunk."""
+def print_text(text: str | Text, style: str = "") -> None:
+    """Print text, styled in a terminal; elsewhere as it is, with long lines and control codes."""
+    if console.is_terminal:
+        console.print(text if isinstance(text, Text) else Text(text, style), soft_wrap=True)
+    else:
+        sys.stdout.write(f"{text}\n")  # typer.echo takes no heed of the stream's encoding
+
+
+def print_segment(segment: Document, *, full: bool, question: str) -> None:
+    """Print a segment's place and its text, with a line above each chunk."""
     metadata = segment.metadata
     pages = ""
     if "page_start" in metadata and "page_end" in metadata:
         first, last = metadata["page_start"] + 1, metadata["page_end"] + 1
         pages = f" · page {first}" if first == last else f" · pages {first}-{last}"
     title = (
-        f"{metadata['source']} · characters {metadata['start_index']}-{metadata['end_index']}"
-        f"{pages} · score {metadata['relevance_score']:.2f}"
+        f"{metadata['source']}{pages} · characters {metadata['start_index']}-"
+        f"{metadata['end_index']} · score {metadata['relevance_score']:.2f}"
     )
-    parts: list[RenderableType] = []
-    place = 0
+    parts, place = [], 0
     for chunk in metadata["rse"]["chunks"]:
-        rank = "filled in" if chunk.get("filled") else f"rank {chunk['rank'] + 1}"
-        parts.append(Rule(Text(f"chunk {chunk['index']} · {rank}", style="dim"), style="dim"))
-        text = segment.page_content[place : place + chunk["length"]]
-        parts.append(shorten(text, full=full))
+        rank = "filled in"
+        if not chunk.get("filled"):
+            rank = f"rank {chunk['rank'] + 1} · relevance {chunk['relevance']:.2f}"
+        text = shorten(segment.page_content[place : place + chunk["length"]], full=full)
+        _mark_words(text, question)
+        parts.append((f"chunk {chunk['index']} · {rank}", text))
         place += chunk["length"]
-    print_panel(title, Group(*parts))
+    print_panel(title, *parts)
 
 
-def print_panel(title: str, content: RenderableType) -> None:
-    """Print a title and a frame below it."""
-    console.print(Text(title, style="bold"), soft_wrap=True)
-    console.print(Panel(content))
+def _mark_words(text: Text, question: str) -> None:
+    """Mark the words of a question; short ones only if they are names, numbers or the like."""
+    words = [w for w in re.findall(r"\w+", question) if len(w) > _SHORT or not w.islower()]
+    if words:
+        pattern = "|".join(word.removesuffix("s") for word in words)
+        text.highlight_regex(rf"(?i)\b(?:{pattern})\w*", "bold cyan")
+
+
+def print_panel(title: str, *parts: tuple[str, Text]) -> None:
+    """Print a title, and texts with a line above each; in a terminal in a frame."""
+    print_text(title, "bold")
+    if console.is_terminal:
+        shown = [one for name, text in parts for one in (Rule(Text(name), style="dim"), text)]
+        console.print(Panel(Group(*shown)))
+    else:
+        print_text("\n".join(f"--- {name}\n{text}" for name, text in parts) + "\n")
 
 
 def shorten(text: str, *, full: bool = False) -> Text:
     """The first lines of a text, and how many more there are."""
     lines = text.strip("\n").splitlines()
-    if full or len(lines) <= _LINES_SHOWN:
-        return Text("\n".join(lines))
-    return Text("\n".join(lines[:_LINES_SHOWN])).append(
-        f"\n... {len(lines) - _LINES_SHOWN} more lines", style="dim"
-    )
+    count = len(lines) if full else _LINES_SHOWN
+    shown = Text("\n".join(lines[:count]))
+    if len(lines) > count:
+        shown.append(f"\n... {len(lines) - count} more lines", style="dim")
+    return shown

@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from langchain_rse.cli.knowledge_base import Folder, open_existing
-from langchain_rse.cli.output import console, print_json, print_segment
+from langchain_rse.cli.output import AsJson, print_json, print_segment, print_text
+from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, filter_of, settings
 
 
 def query(
-    question: Annotated[str, typer.Argument(help="The question.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")],
     kb: Folder,
+    *,
     k: Annotated[int, typer.Option("--k", min=1, help="At most this many segments.")] = 5,
     max_context_length: Annotated[
         int, typer.Option(min=0, help="At most this many characters in total.")
     ] = 16_000,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    preset: Preset = None,
+    penalty: Penalty = None,
+    hybrid: Hybrid = None,
+    conditions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="NAME=VALUE",
+            help="Search only chunks with this value in their metadata (`inspect` shows it; page "
+            'counts from 0); repeatable. Numbers, true and false are taken as such, "7" as text.',
+        ),
+    ] = None,
+    order: Annotated[
+        str, typer.Option(help="document: as segments stand there, or relevance: the best first.")
+    ] = "document",
+    config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Ask a knowledge base."""
-    retriever = open_existing(kb).retriever
-    segments = retriever.invoke(question, k=k, max_context_length=max_context_length)
+    condition = filter_of(conditions or ())
+    fields = settings(config, preset, penalty, hybrid)
+    if fields.get("hybrid") and len(conditions or ()) > 1:
+        raise ValueError("with --hybrid give --filter once: the full-text index takes no more")
+    retriever = open_existing(kb, **fields).retriever
+    arguments: dict[str, Any] = {"filter": condition} if condition else {}
+    segments = retriever.invoke(
+        question, k=k, max_context_length=max_context_length, order=order, **arguments
+    )
     if as_json:
         print_json(
             [{"id": s.id, "page_content": s.page_content, "metadata": s.metadata} for s in segments]
         )
         return
     for segment in segments:
-        print_segment(segment, full=True)
+        print_segment(segment, full=True, question=question)
     if not segments:
-        console.print("Nothing relevant was found.")
+        print_text("Nothing relevant was found.")

@@ -3,7 +3,10 @@
 With the relevance r_i >= 0 and the weight w_i > 0 of each chunk, it maximizes over all sets of
 disjoint segments within documents
 
-    sum over segments of ( sum over chunks i of w_i * (r_i - penalty)  -  segment_cost * penalty )
+    sum over segments of ( sum over chunks i of w_i * (r_i - penalty)  -  cost * penalty )
+
+where cost = segment_cost * min(1, weight of the document). A segment's cost stands for tearing a
+passage out of its context, and a document shorter than an average chunk has less context to lose.
 
 1. **One penalty** takes a dynamic program with two states per chunk, in a segment or not. It
    visits only chunks with r_i > penalty, since segments begin and end on those.
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
@@ -48,6 +52,7 @@ def solve_exact(
     weights: ArrayLike | None = None,
     segment_cost: float = 0.25,
     boundaries: Sequence[int] = (),
+    document_weights: ArrayLike | None = None,
 ) -> list[Segment]:
     """Choose the segments that are worth most together at one penalty.
 
@@ -59,8 +64,11 @@ def solve_exact(
         relevance: Shape ``(chunks,)``, at least 0.
         penalty: What a chunk of weight 1 costs, at least 0.
         weights: Shape ``(chunks,)``, positive; None weighs each chunk 1.
-        segment_cost: What a segment costs beyond its chunks, in chunks of weight 1; at least 0.
-        boundaries: Indices at which a document starts; no segment crosses one.
+        segment_cost: What a segment costs beyond its chunks, in chunks of weight 1; at least 0. In
+            a document that weighs less than 1, it costs that share of it.
+        boundaries: Indices at which a document starts, or a part of one; no segment crosses one.
+        document_weights: Shape ``(chunks,)``, positive: the weight of the document that each chunk
+            is in. None if all chunks of each document are given.
 
     Returns:
         The segments, best first; equal ones by position.
@@ -74,7 +82,7 @@ def solve_exact(
     """
     if weights is None:
         weights = np.ones(np.shape(relevance))
-    problem = _Problem(relevance, "weights", weights, segment_cost, boundaries)
+    problem = _Problem(relevance, ("weights", weights), segment_cost, boundaries, document_weights)
     penalty = check_number("penalty", penalty)
     return problem.best_first(problem.solve(penalty), penalty)
 
@@ -87,6 +95,7 @@ def solve_budget(
     penalty: float = 0.0,
     segment_cost: float = 0.25,
     boundaries: Sequence[int] = (),
+    document_lengths: ArrayLike | None = None,
 ) -> list[Segment]:
     """Choose the best segments that fit a budget of text.
 
@@ -104,6 +113,8 @@ def solve_budget(
             relevant, more stops where chunks are not worth it.
         segment_cost: As in `solve_exact`.
         boundaries: As in `solve_exact`.
+        document_lengths: Shape ``(chunks,)``, positive: the length of the document that each chunk
+            is in. None if all chunks of each document are given.
 
     Returns:
         The segments, best first, with their values at ``penalty``; equal ones by position.
@@ -122,6 +133,7 @@ def solve_budget(
         penalty=penalty,
         segment_cost=segment_cost,
         boundaries=boundaries,
+        document_lengths=document_lengths,
     )
     return ranking.segments(ranking.within(budget))
 
@@ -134,6 +146,7 @@ def rank_chunks(
     penalty: float = 0.0,
     segment_cost: float = 0.25,
     boundaries: Sequence[int] = (),
+    document_lengths: ArrayLike | None = None,
 ) -> Ranking:
     """Order chunks as `solve_budget`, with the same arguments, takes them as the budget grows.
 
@@ -141,7 +154,9 @@ def rank_chunks(
         The chunks that fit the budget and at least the one after them, if any is left that
         is worth the penalty. Their order does not depend on the budget.
     """
-    problem = _Problem(relevance, "lengths", lengths, segment_cost, boundaries, normalize=True)
+    problem = _Problem(
+        relevance, ("lengths", lengths), segment_cost, boundaries, document_lengths, normalize=True
+    )
     budget = check_number("budget", budget)
     penalty = check_number("penalty", penalty)
     return Ranking(problem.order(budget, penalty), problem, penalty)
@@ -212,29 +227,23 @@ class Ranking:
 class _Problem:
     """The checked input of the solver.
 
-    ``unit`` is the weight that counts as 1, and ``segment_cost``, one number for all segments, is
-    in the units of ``weights``. ``starts`` are those of documents, and the number of chunks.
+    ``unit`` is the weight that counts as 1. ``starts`` are those of documents, and the number of
+    chunks.
     """
 
     def __init__(
         self,
         relevance: ArrayLike,
-        name: str,
-        weights: ArrayLike,
+        weights: tuple[str, ArrayLike],
         segment_cost: float,
         boundaries: Sequence[int],
+        document_weights: ArrayLike | None,
         *,
         normalize: bool = False,
     ) -> None:
+        name, given = weights
         self.relevance = check_array("relevance", relevance)
-        self.weights = check_array(name, weights)
-        if self.weights.shape != self.relevance.shape:
-            raise ValueError(
-                f"{name} must have one number for each of the {self.relevance.size} chunks; "
-                f"got {self.weights.size}"
-            )
-        if self.weights.min(initial=np.inf) <= 0:
-            raise ValueError(f"{name} must be above 0; got {self.weights.min()}")
+        self.weights = self._positive(name, given)
         if self.relevance.min(initial=0) < 0:
             raise ValueError(f"relevance must be at least 0; got {self.relevance.min()}")
         starts = check_boundaries(boundaries, self.relevance.size)
@@ -244,7 +253,13 @@ class _Problem:
         self._weights = self.weights[self._chunks]
         self._gains = self._weights * self.relevance[self._chunks]
         self.unit = float(self._weights.mean()) if normalize and self._chunks.size else 1.0
-        self.segment_cost = check_number("segment_cost", segment_cost) * self.unit
+        segment_cost = check_number("segment_cost", segment_cost)
+        self._firsts = sorted({0, *self.starts} - {self.weights.size})
+        documents = self._documents(f"document_{name}", document_weights)
+        with np.errstate(over="ignore"):
+            self._costs = segment_cost * np.minimum(documents, self.unit)
+        places = np.searchsorted(self._firsts, self._chunks, side="right") - 1
+        self._chunk_costs = self._costs[places]
         # The weight between each chunk and the one before, infinite across documents.
         bounds = np.stack([self._chunks[:-1] + 1, self._chunks[1:]], axis=1).ravel()
         between: Floats = np.add.reduceat(self.weights, bounds)[::2] if bounds.size else bounds
@@ -253,6 +268,36 @@ class _Problem:
         firsts = np.searchsorted(self._chunks, starts)
         self._gaps[firsts[firsts < self._chunks.size]] = np.inf
 
+    def _positive(self, name: str, values: ArrayLike) -> Floats:
+        """One number above 0 for each chunk, else a ValueError."""
+        array = check_array(name, values)
+        if array.shape != self.relevance.shape:
+            raise ValueError(
+                f"{name} must have one number for each of the {self.relevance.size} chunks; "
+                f"got {array.size}"
+            )
+        if array.min(initial=np.inf) <= 0:
+            raise ValueError(f"{name} must be above 0; got {array.min()}")
+        return array
+
+    def _documents(self, name: str, weights: ArrayLike | None) -> Floats:
+        """The weight of each document."""
+        if weights is None:
+            given = self.weights if self._firsts else np.zeros(0)
+            return np.add.reduceat(given, self._firsts)
+        array = self._positive(name, weights)
+        for change in (np.flatnonzero(np.diff(array)) + 1).tolist():
+            if change not in self.starts:
+                raise ValueError(
+                    f"{name} must be the same for all chunks of a document; got "
+                    f"{array[change - 1]} and {array[change]} for chunks {change - 1} and {change}"
+                )
+        return array[self._firsts]
+
+    def cost(self, chunk: int) -> float:
+        """What a segment of a chunk's document costs, in the units of the weights."""
+        return self._costs.item(bisect_right(self._firsts, chunk) - 1)
+
     def solve(self, penalty: float) -> list[Bounds]:
         """The segments of the best solution for one penalty, in the order of the text."""
         penalty = max(penalty, _LEAST_PENALTY)
@@ -260,7 +305,8 @@ class _Problem:
         good = np.flatnonzero(values > 0)
         losses = penalty * self._gaps - np.minimum(values, 0.0)
         gaps = _sums_between(losses, good)
-        pairs = _dynamic_program(values[good].tolist(), gaps.tolist(), penalty * self.segment_cost)
+        costs = penalty * self._chunk_costs[good]
+        pairs = _dynamic_program(values[good].tolist(), gaps.tolist(), costs.tolist())
         chunks = self._chunks[good].tolist()
         # Where a segment costs nothing, those that touch are not one yet.
         return self.joined((chunks[first], chunks[last] + 1) for first, last in pairs)
@@ -269,11 +315,12 @@ class _Problem:
         """The chunks whose threshold is above a penalty, as many as the budget needs."""
         low = self._first_penalty(budget, penalty)
         while True:
+            segments = self.solve(low)
             ranked = threshold_penalties(
-                self.solve(low),
+                segments,
                 self.relevance,
                 self.weights,
-                segment_cost=self.segment_cost,
+                costs=[self.cost(start) for start, _ in segments],
                 unit=self.unit,
             )
             if low > penalty:
@@ -299,7 +346,7 @@ class _Problem:
 
         A solution has at least the chunks that are worth their text and a segment of their own.
         """
-        alone = self._gains / (self._weights + self.segment_cost)
+        alone = self._gains / (self._weights + self._chunk_costs)
         order = np.argsort(-alone)
         # One more, since chunks whose threshold is this very penalty are left out.
         beyond = np.searchsorted(np.cumsum(self._weights[order]), budget, side="right") + 1
@@ -311,7 +358,7 @@ class _Problem:
         def density(chunk: int) -> float:
             weight: float = self.weights.item(chunk)
             gain: float = weight * self.relevance.item(chunk)
-            cost = weight + (1 - self.neighbors(chunk, taken)) * self.segment_cost
+            cost = weight + (1 - self.neighbors(chunk, taken)) * self.cost(chunk)
             if cost > 0:
                 return gain / cost
             return np.inf if cost < 0 or gain > 0 else 0.0
@@ -356,7 +403,7 @@ class _Problem:
         weight, relevance = self.weights.item, self.relevance.item
         # Faster than numpy, since most segments are short.
         value = sum(weight(chunk) * (relevance(chunk) - penalty) for chunk in range(start, end))
-        return (value - penalty * self.segment_cost) / self.unit
+        return (value - penalty * self.cost(start)) / self.unit
 
     def best_first(self, segments: Iterable[Bounds], penalty: float) -> list[Segment]:
         """Segments with their values at a penalty."""
@@ -367,19 +414,21 @@ class _Problem:
         return sum(map(self.weights.item, chunks))
 
 
-def _dynamic_program(values: Sequence[float], gaps: Sequence[float], cost: float) -> list[Bounds]:
+def _dynamic_program(
+    values: Sequence[float], gaps: Sequence[float], costs: Sequence[float]
+) -> list[Bounds]:
     """The first and last chunk of each segment of the best solution for one penalty.
 
     Args:
         values: What each chunk is worth, above 0.
         gaps: What it costs to bridge the gap between each chunk and the one before.
-        cost: What a segment costs.
+        costs: What a segment of the document of each chunk costs.
     """
     # Of the best values in the two states, only the difference is kept: how much better it is to
     # be outside of a segment than in one that reaches the last chunk.
     outside = np.inf
     bridges, ends = [], []
-    for value, gap in zip(values, gaps, strict=True):
+    for value, gap, cost in zip(values, gaps, costs, strict=True):
         bridge = gap < cost - outside
         outside = (outside + gap if bridge else cost) - value
         bridges.append(bridge)  # the best segment that reaches this chunk has the one before

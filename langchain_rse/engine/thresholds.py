@@ -3,12 +3,13 @@
 A chunk enters the solution when the penalty falls below its threshold. For a penalty p, the
 solution maximizes, with x = 1 for each chunk that is in it and x = 0 for the others,
 
-    sum(w * r * x) / p - sum(w * x) - segment_cost / 2 * (how often x changes along the text)
+    sum(w * r * x) / p - sum(w * x) - cost / 2 * (how often x changes along the text)
 
 The solutions for all p form a taut string (Davies and Kovac, "Local Extremes, Runs, Strings and
 Multiresolution", 2001). Draw the chunks as a path that moves right by ``w`` and up by ``w * r``
-with each. Of all paths within half a ``segment_cost`` to the left and to the right of it, take the
-shortest. Where this string moves right by s for each unit that it rises, the threshold is 1 / s.
+with each. Of all paths within half of the ``cost`` of a segment to the left and to the right of it,
+take the shortest. Where this string moves right by s for each unit that it rises, the threshold is
+1 / s.
 
 Weights and weighted relevances are rounded once, to multiples of a power of two, and then added
 up as whole numbers. So the thresholds, and with them the order of chunks, do not depend on the
@@ -33,7 +34,7 @@ def threshold_penalties(
     relevance: Floats,
     weights: Floats,
     *,
-    segment_cost: float,
+    costs: Sequence[float],
     unit: float,
 ) -> list[tuple[float, int]]:
     """The threshold penalty and the index of each chunk of a solution.
@@ -42,7 +43,7 @@ def threshold_penalties(
         segments: The solution for some penalty, ``(start, end)`` each.
         relevance: Shape ``(chunks,)``.
         weights: Shape ``(chunks,)``.
-        segment_cost: In the unit of the weights.
+        costs: What each segment costs, in the unit of the weights.
         unit: A usual weight.
     """
     chunks = [chunk for start, end in segments for chunk in range(start, end)]
@@ -50,15 +51,15 @@ def threshold_penalties(
     # A chunk of any relevance, however faint, counts as relevant.
     faintest = np.where(relevance[chunks] > 0, math.ldexp(1.0, -digits), 0.0)
     gains = np.maximum(weights[chunks] * relevance[chunks], faintest)
-    # A cost beyond this keeps segments out as well as any.
-    cost = round(math.ldexp(min(segment_cost, 2.0**60 * unit), digits))
     whole_weights, whole_gains = (
         list(map(int, np.rint(np.ldexp(amounts, digits)).tolist()))
         for amounts in (weights[chunks], gains)
     )
     thresholds: list[float] = []
-    for start, end in segments:
+    for (start, end), segment_cost in zip(segments, costs, strict=True):
         here = slice(len(thresholds), len(thresholds) + end - start)
+        # A cost beyond this keeps segments out as well as any.
+        cost = round(math.ldexp(min(segment_cost, 2.0**60 * unit), digits))
         thresholds += _thresholds_of_segment(whole_weights[here], whole_gains[here], cost)
     return list(zip(thresholds, chunks, strict=True))
 

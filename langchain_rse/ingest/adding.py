@@ -11,19 +11,29 @@ from langchain_core.runnables import run_in_executor
 from langchain_rse._messages import first_few, warn
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Call, Steps, compute
+from langchain_rse.ingest.appending import refuse_pieces, with_stored
 from langchain_rse.ingest.documents import (
     HeaderMaker,
     Headers,
+    IdOrigin,
     SourceDocument,
     SplitDocument,
     document_version,
     out_of_order,
     split_document,
 )
+from langchain_rse.ingest.rejoining import WHOLE, LooseChunks, check_one_file, rejoin
 from langchain_rse.ingest.splitting import Splitter, warn_of_contained
 from langchain_rse.ingest.tokens import TokenSplitter
 from langchain_rse.ingest.writing import Writer
-from langchain_rse.stores.records import DOC_ID, UNENCODABLE, Rule, digest
+from langchain_rse.stores.records import (
+    DOC_ID,
+    UNENCODABLE,
+    DocumentVersion,
+    Manifest,
+    Rule,
+    digest,
+)
 
 # Characters that are read ahead and written together; a document counts as 1,000 at least.
 _CHARACTERS_AHEAD = 1_000_000
@@ -42,9 +52,12 @@ class Adding:
     headers: HeaderMaker | None
     separator: str
     rules: Mapping[str, Rule]
-    _ids: dict[str, None] = field(default_factory=dict)  # in order of appearance
+    append: bool = False  # to what is stored of the documents
+    _ids: dict[str, IdOrigin] = field(default_factory=dict)  # in order of appearance
     # What to warn of.
     _repeated: int = 0
+    _loose: LooseChunks = field(default_factory=LooseChunks)
+    _rejoined: list[str] = field(default_factory=list)
     _disordered: list[str] = field(default_factory=list)
     _shortened: list[str] = field(default_factory=list)
     _contained: int = 0
@@ -58,28 +71,27 @@ class Adding:
     ) -> Steps[list[str]]:
         """Add documents; return their ids, each once, in order of appearance."""
         reader = _Reader(documents, ids)
-        total = len(documents) if isinstance(documents, Sequence) else None
         ask = show_progress and hasattr(self.headers, "llm")
         with (
-            progress_bar(total, unit="documents", title="Indexing", show=show_progress) as advance,
+            self.writer.progress.shown(show=show_progress),
             progress_bar(None, unit="answers", title="Headers", show=ask) as answered,
         ):
             last: list[SourceDocument] = []
             while not reader.is_at_end:
-                last = yield from self._add_batch(reader, last, advance, answered)
+                last = yield from self._add_batch(reader, last, answered)
         self._warn()
         return list(self._ids)
 
     def _add_batch(
-        self, reader: _Reader, last: list[SourceDocument], advance: Advance, answered: Advance
+        self, reader: _Reader, last: list[SourceDocument], answered: Advance
     ) -> Steps[list[SourceDocument]]:
         """Write the documents of a batch; return the last, which may go on in the next batch."""
         sources = self._joined(last, (yield from reader.next_batch()))
         last = [] if reader.is_at_end else sources[-1:]
         complete = sources[: len(sources) - len(last)]
+        self.writer.progress.length = 0 if reader.is_at_end else reader.length
         if complete:
             yield from self._write(complete, answered)
-        advance(sum(len(source.parts) for source in complete))
         return last
 
     def _joined(
@@ -87,10 +99,12 @@ class Adding:
     ) -> list[SourceDocument]:
         """Documents with those of a batch, of which parts may follow one another."""
         for part in batch:
+            if part.id_origin == "text":
+                self._loose.look_at(part.parts[0])
             if part.doc_id not in self._ids:
-                self._ids[part.doc_id] = None
+                self._ids[part.doc_id] = part.id_origin
                 sources.append(part)
-            elif not part.has_own_id:
+            elif part.id_origin == "text":
                 self._repeated += 1
             elif sources and sources[-1].doc_id == part.doc_id:
                 sources[-1].parts += part.parts
@@ -104,11 +118,13 @@ class Adding:
 
     def _write(self, sources: Sequence[SourceDocument], answered: Advance) -> Steps[None]:
         """Split documents, give them headers, and write them."""
-        for source in sources:
-            if problems := out_of_order([part.metadata for part in source.parts], self.rules):
-                self._disordered.append(f"document {source.doc_id!r}: {', '.join(problems)}")
+        if self.append:
+            sources = yield from with_stored(self.writer, sources, self.rules)
         drafts = yield from compute(
-            lambda: [_Draft(source, self._split(source, self.splitter)) for source in sources]
+            lambda: [
+                _Draft(source, self._split(source, self.splitter))
+                for source in map(self._whole, sources)
+            ]
         )
         too_long = drafts if self.headers else []
         while self.headers and too_long:
@@ -121,7 +137,22 @@ class Adding:
         versions = yield from compute(
             lambda: [document_version(draft.document, draft.headers) for draft in drafts]
         )
-        yield from self.writer.write(versions)
+        for version in versions:
+            self.writer.progress.expect(len(version.chunks), version.length)
+        yield from self.writer.write(versions, None if self.append else self._refuse_pieces)
+
+    def _whole(self, source: SourceDocument) -> SourceDocument:
+        """The document, put together if its parts are chunks."""
+        whole = rejoin(source, append=self.append)
+        if len(whole.parts) < len(source.parts):
+            self._rejoined.append(source.doc_id)
+        check_one_file(whole, self.rules)
+        if problems := out_of_order([part.metadata for part in whole.parts], self.rules):
+            self._disordered.append(f"document {source.doc_id!r}: {', '.join(problems)}")
+        return whole
+
+    def _refuse_pieces(self, replaced: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
+        return refuse_pieces(self.writer, replaced, self.rules)
 
     def _split(self, source: SourceDocument, splitter: Splitter) -> SplitDocument:
         return split_document(source, splitter, self.separator, self.rules)
@@ -150,6 +181,25 @@ class Adding:
                 "segments reach across such places. Add each part once and in order, as a loader "
                 "gives them, not split before; if they are of different files, give each file an "
                 "id of its own (ids= or metadata['doc_id'])"
+            )
+        if self._rejoined:
+            warn(
+                f"{len(self._rejoined)} document(s) ({first_few(map(repr, self._rejoined), _NAMED)}"
+                ") were given as chunks, and were put together again. Their start positions, and "
+                f"white space between chunks, are right as far as chunks tell. Better {WHOLE}"
+            )
+        if warning := self._loose.warning():
+            warn(warning)
+        same = [
+            f"{doc_id!r} has the same text as {other!r}, which is stored"
+            for doc_id, other in self.writer.same_texts.items()
+            if self._ids[doc_id] == "source"  # an id that is given is meant
+        ]
+        if same:
+            warn(
+                f"{len(same)} document(s) have the text of another one: {first_few(same, _NAMED)}. "
+                "If they are one file under several names, such as a relative and an absolute "
+                "path, delete all but one; an id of its own (ids= or metadata['doc_id']) keeps each"
             )
         warn_of_contained(self._contained, self.splitter)
         if self._shortened:
@@ -192,6 +242,7 @@ class _Reader:
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         self.is_at_end = False
+        self.length: int | None = None  # characters of all documents; None if unknown
         self._ids: Iterator[object] | None = None if ids is None else iter(ids)
         self._sources: Iterator[SourceDocument] | AsyncIterator[SourceDocument] = (
             self._aread(documents)
@@ -205,6 +256,7 @@ class _Reader:
         if isinstance(documents, Sequence):
             order: dict[str, int] = {}
             sources = sorted(sources, key=lambda one: order.setdefault(one.doc_id, len(order)))
+            self.length = sum(len(source.parts[0].page_content) for source in sources)
             self._check_all_ids_used()
         yield from sources
         self._check_all_ids_used()
@@ -266,14 +318,26 @@ class _Reader:
                     f"{given!r}"
                 )
         metadata = document.metadata
-        known = (given, metadata.get(DOC_ID), document.id, metadata.get("source"))
-        doc_id = next((str(one) for one in known if one is not None and one != ""), None)
-        if doc_id is None:
-            return SourceDocument(digest(document.page_content), [document], has_own_id=False)
+        known: dict[IdOrigin, Sequence[object]] = {
+            "ids": [given],
+            "metadata": [metadata.get(DOC_ID), document.id],
+            "source": [metadata.get("source")],
+        }
+        origin, doc_id = next(
+            (
+                (origin, str(one))
+                for origin, some in known.items()
+                for one in some
+                if one is not None and one != ""
+            ),
+            ("text", ""),
+        )
+        if not doc_id:
+            return SourceDocument(digest(document.page_content), [document], "text")
         # Other texts can be changed for the vector store; an id has to stay what it is.
         if found := UNENCODABLE.search(doc_id):
             raise ValueError(
                 f"the document id {doc_id!r} has the character {found.group()!r}, which not every "
                 "store can keep; give the document another one with ids= or metadata['doc_id']"
             )
-        return SourceDocument(doc_id, [document])
+        return SourceDocument(doc_id, [document], origin)

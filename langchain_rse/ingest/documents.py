@@ -5,9 +5,9 @@ from __future__ import annotations
 import bisect
 import itertools
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from langchain_core.documents import Document
@@ -30,6 +30,7 @@ from langchain_rse.stores.records import (
     VERSION,
     Chunk,
     DocumentVersion,
+    Part,
     Rule,
     Version,
     digest,
@@ -44,13 +45,17 @@ Places = Sequence[tuple[int, Mapping[str, Any]]]
 # Part of every version: raised when the same text would be stored in another way.
 _FORMAT = "3"
 
-# Metadata that indexing writes: what a retrieved chunk has of it is not true of a new document.
-_WRITTEN = frozenset({DOC_ID, CHUNK_ID, CHUNK_INDEX, START_INDEX, END_INDEX, VERSION})
+WRITTEN = frozenset({DOC_ID, CHUNK_ID, CHUNK_INDEX, START_INDEX, END_INDEX, VERSION})
+"""Metadata that indexing writes: what a retrieved chunk has of it is not true of a new document."""
 
 # Numbers named in a message.
 _NAMED = 3
 
 _RULES = TypeAdapter(dict[str, Rule])
+
+IdOrigin = Literal["ids", "metadata", "source", "text"]
+"""Where a document's id is from: ``ids=``, metadata ``doc_id`` or ``Document.id``, metadata
+``source``, or a digest of its text."""
 
 
 @dataclass
@@ -59,7 +64,8 @@ class SourceDocument:
 
     doc_id: str
     parts: list[Document]  # such as pages, in their order
-    has_own_id: bool = True  # else the id is a digest of its text
+    id_origin: IdOrigin = "ids"
+    stored: int = 0  # number of the first parts that are stored already
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,7 @@ class SplitDocument:
         places: Other metadata, for each chunk: pairs of a character of the chunk and what holds
             from there, the first for character 0; empty if there is none.
         rules: Rules for fields of the metadata, besides the default ones.
+        parts: The parts it was given in, see `DocumentVersion`.
         contained: Number of chunks that were dropped because they lie wholly inside another.
     """
 
@@ -83,6 +90,7 @@ class SplitDocument:
     metadata: Mapping[str, Any]
     places: Sequence[Places]
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    parts: Sequence[Part] = ()
     contained: int = 0
 
     @property
@@ -147,7 +155,7 @@ def split_document(
     doc_id = source.doc_id
     text = separator.join(part.page_content for part in source.parts)
     spans, contained = _split(text, splitter, doc_id)
-    left_out = {*_WRITTEN, *(name for name, rule in rules.items() if rule == "drop")}
+    left_out = {*WRITTEN, *(name for name, rule in rules.items() if rule == "drop")}
     of_parts = [_without(left_out, part.metadata) for part in source.parts]
     of_spans = [_without(left_out, span.metadata) for span in spans]
     # What a splitter says of some chunks does not hold for the whole document.
@@ -155,11 +163,17 @@ def split_document(
     shared, rest, stored_rules = sort_metadata(of_parts, rules, doc_id, changing=names)
     lengths = [len(part.page_content) + len(separator) for part in source.parts[:-1]]
     starts = list(itertools.accumulate(lengths, initial=0))
+    parts = [
+        (start, len(part.page_content), here)
+        for start, part, here in zip(starts, source.parts, rest or [{}] * len(starts), strict=True)
+    ]
     places = [
         _places(text, span, starts, rest, of_span)
         for span, of_span in zip(spans, of_spans, strict=True)
     ]
-    return SplitDocument(doc_id, text, spans, shared, places, stored_rules, contained)
+    if len(parts) == 1 and not rest:
+        parts = []
+    return SplitDocument(doc_id, text, spans, shared, places, stored_rules, parts, contained)
 
 
 def _split(text: str, splitter: Splitter, doc_id: str) -> tuple[list[Span], int]:
@@ -216,9 +230,10 @@ def document_version(document: SplitDocument, headers: Headers | None) -> Docume
         Chunk(span.start, span.end, text[span.start : span.end], span.embedded_text, here, header)
         for span, here, header in zip(spans, document.places, in_front, strict=True)
     ]
-    everything: list[Any] = [text, above, document.metadata, document.rules]
+    everything: list[Any] = [text, above, _sorted(document.metadata), document.rules]
+    everything += [[start, length, _sorted(here)] for start, length, here in document.parts]
     for chunk in chunks:
-        places = [list(place) for place in chunk.metadata]
+        places = [[offset, _sorted(here)] for offset, here in chunk.metadata]
         everything.append([chunk.start, chunk.embedded_text, chunk.header, places])
     name = digest(_FORMAT, encode_json(everything, f"document {document.doc_id!r}"))
     return DocumentVersion(
@@ -227,9 +242,14 @@ def document_version(document: SplitDocument, headers: Headers | None) -> Docume
         length=len(text),
         metadata=document.metadata,
         chunks=chunks,
+        parts=document.parts,
         rules=document.rules,
         header=above,
     )
+
+
+def _sorted(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(sorted(metadata.items()))
 
 
 # Metadata
@@ -299,11 +319,19 @@ def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) 
     Whole numbers in a field with the rule ``"range"``, such as pages, should rise one by one.
     """
     problems = []
-    for name, rule in {**DEFAULT_RULES, **rules}.items():
-        values: list[Any] = [part.get(name) for part in parts]
-        is_number = (type(value) is int or isinstance(value, np.integer) for value in values)
-        if rule == "range" and all(is_number):
-            jumps = [f"{b} comes after {a}" for a, b in itertools.pairwise(values) if b != a + 1]
-            if jumps:
-                problems.append(f"{name} {first_few(jumps, _NAMED)}")
+    for name, values in numbered(parts, rules):
+        jumps = [f"{b} comes after {a}" for a, b in itertools.pairwise(values) if b != a + 1]
+        if jumps:
+            problems.append(f"{name} {first_few(jumps, _NAMED)}")
     return problems
+
+
+def numbered(
+    parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule], more: Collection[str] = ()
+) -> Iterator[tuple[str, list[int]]]:
+    """The fields with the rule ``"range"``, and `more`, that are a whole number in all parts."""
+    ranges = [name for name, rule in {**DEFAULT_RULES, **rules}.items() if rule == "range"]
+    for name in dict.fromkeys([*ranges, *more]):
+        values: list[Any] = [part.get(name) for part in parts]
+        if all(type(value) is int or isinstance(value, np.integer) for value in values):
+            yield name, values

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._sync import Steps, call, compute, during
+from langchain_rse._progress import ChunkBar
+from langchain_rse._sync import Steps, batches, call, compute, during
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.ingest.embedding_limits import EmbeddingLimit
+from langchain_rse.ingest.known_vectors import gives_vectors, read_vectors, write_vectors
 from langchain_rse.stores.records import (
+    DOC_ID,
     DocumentVersion,
     Manifest,
     Version,
     adopted_key,
     answers_key,
     chunk_vectors,
+    digest,
     document_key,
     document_records,
     manifest_key,
+    text_key,
+    vector_of,
 )
 
-T = TypeVar("T")
+Check = Callable[[Iterable[tuple[DocumentVersion, Manifest]]], Steps[None]]
+"""Looks at documents that are to be written, each with its manifest so far."""
 
 
 @dataclass(frozen=True)
@@ -38,30 +44,42 @@ class Writer:
         docstore: Where their texts stand.
         batch_size: Items in one call of a store, at least 1.
         limit: Counts embedded texts that are longer than the model reads; None counts none.
+        progress: Counts chunks that are written.
+        same_texts: Documents that were written with the text of another one, and that one.
     """
 
     vectorstore: VectorStore
     docstore: BaseStore[str, Document]
     batch_size: int
     limit: EmbeddingLimit | None = None
+    progress: ChunkBar = field(default_factory=ChunkBar)
+    same_texts: dict[str, str] = field(default_factory=dict)
 
-    def write(self, documents: Sequence[DocumentVersion]) -> Steps[None]:
+    def write(
+        self, documents: Sequence[DocumentVersion], check: Check | None = None
+    ) -> Steps[None]:
         """Write the documents that are not stored in this version, and finish interrupted calls.
 
         A manifest announces the version before its records and vectors are written; the next
-        makes it current; then the former version is removed.
+        makes it current; then the former version is removed. Chunks whose embedded text has a
+        vector in another version of these documents are written with that vector. Before all that,
+        ``check`` looks at the documents that are not stored in this version; it may raise an error.
         """
-        stored = yield from self.manifests([document.key for document in documents])
+        stored, owners = yield from self._stored(documents)
         new: list[tuple[DocumentVersion, Manifest]] = []
         written: list[Manifest] = []
         for document, known in zip(documents, stored, strict=True):
             manifest = known or Manifest(document.doc_id)
             if manifest.current == document.version:
                 written.append(manifest)
+                self.progress.advance(len(document.chunks))
             else:
                 new.append((document, manifest))
         if new:
+            if check is not None:
+                yield from check(new)
             written += yield from self._write_new(new)
+        yield from self._record_texts(documents, owners)
         to_clean = [manifest for manifest in written if manifest.unfinished]
         if to_clean:
             yield from self._remove_unfinished(to_clean)
@@ -85,6 +103,7 @@ class Writer:
         if deleted:
             yield from self._set_manifests(deleted)
             yield from self._remove_unfinished(deleted)
+            yield from self._forget_texts(deleted)
             yield from self._delete_records(
                 key for one in deleted for key in (answers_key(one.key), manifest_key(one.key))
             )
@@ -99,10 +118,7 @@ class Writer:
             CorruptRecordError: If a record is not one of a manifest.
         """
         records = yield from self._read_records(map(manifest_key, keys))
-        return [
-            None if record is None else Manifest.from_document(record, key)
-            for key, record in records
-        ]
+        return [_manifest(record, key) for key, record in records]
 
     def _adopted_vectors(self, manifest: Manifest, version: Version) -> Steps[list[str]]:
         """The recorded ids of the vectors that a version was adopted from."""
@@ -139,29 +155,71 @@ class Writer:
             for some in batches(keys, self.batch_size):
                 yield from call(self.docstore.mdelete, self.docstore.amdelete, some)
 
+    # Texts, to find documents with the same one
+
+    def _stored(
+        self, documents: Sequence[DocumentVersion]
+    ) -> Steps[tuple[list[Manifest | None], dict[str, str]]]:
+        """The manifests of documents, and by digests of their texts the documents that have them.
+
+        The latter may not be true any more.
+        """
+        keys = [manifest_key(document.key) for document in documents]
+        texts = {text_key(one.text_digest): one.text_digest for one in documents if one.text_digest}
+        found = dict((yield from self._read_records([*keys, *texts])))
+        owners = {
+            text: str(record.metadata.get(DOC_ID))
+            for key, text in texts.items()
+            if (record := found[key])
+        }
+        return [_manifest(found[key], key) for key in keys], owners
+
+    def _record_texts(
+        self, documents: Sequence[DocumentVersion], owners: Mapping[str, str]
+    ) -> Steps[None]:
+        """Record which document has a text; note those whose text another document has."""
+        texts = {document.doc_id: document.text_digest for document in documents}
+        others = [document_key(owner) for owner in owners.values() if owner not in texts]
+        for manifest in (yield from self.manifests(others)):
+            if manifest is not None and manifest.current is not None:
+                texts[manifest.doc_id] = manifest.text_digest
+        true = {text: owner for text, owner in owners.items() if texts.get(owner) == text}
+        for document in documents:
+            if document.text_digest and not document.adopted:
+                owner = true.setdefault(document.text_digest, document.doc_id)
+                if owner != document.doc_id:
+                    self.same_texts[document.doc_id] = owner
+        yield from self.set_records(
+            (text_key(text), Document("", metadata={DOC_ID: owner}))
+            for text, owner in true.items()
+            if owners.get(text) != owner
+        )
+
+    def _forget_texts(self, manifests: Iterable[Manifest]) -> Steps[None]:
+        """Remove the records that say that these documents have their texts."""
+        texts = [(text_key(one.text_digest), one.doc_id) for one in manifests if one.text_digest]
+        found = dict((yield from self._read_records(dict(texts))))
+        yield from self._delete_records(
+            key for key, owner in texts if (own := found[key]) and own.metadata.get(DOC_ID) == owner
+        )
+
     # Both stores
 
     def _write_new(self, new: Sequence[tuple[DocumentVersion, Manifest]]) -> Steps[list[Manifest]]:
-        """Write documents, given their manifests so far; return their new manifests.
-
-        The vectors of an interrupted call are deleted before they are added again: FAISS
-        refuses ids that it has, and LanceDB keeps both vectors.
-        """
-        interrupted = (
-            document.version.vector_ids(document.key)
-            for document, manifest in new
-            if document.version in manifest.unfinished
-        )
-        yield from self._delete_vectors(itertools.chain.from_iterable(interrupted), required=False)
+        """Write documents, given their manifests so far; return their new manifests."""
+        kept = yield from self._kept(new)
+        known = yield from self._known(new)
         yield from self._set_manifests(
-            replace(known, unfinished=[*_others(known.unfinished, document), document.version])
-            for document, known in new
+            replace(one, unfinished=[*_others(one.unfinished, document), document.version])
+            for document, one in new
         )
         yield from self.set_records(
             itertools.chain.from_iterable(document_records(document) for document, _ in new)
         )
-        yield from self._add_vectors(
-            itertools.chain.from_iterable(chunk_vectors(document) for document, _ in new)
+        chunks = itertools.chain.from_iterable(chunk_vectors(document) for document, _ in new)
+        yield from self._add_vectors(chunks, kept, known)
+        yield from self._forget_texts(
+            manifest for document, manifest in new if manifest.text_digest != document.text_digest
         )
         written = [
             Manifest(
@@ -169,6 +227,7 @@ class Writer:
                 current=document.version,
                 unfinished=_others(manifest.versions, document),
                 length=document.length,
+                text_digest=document.text_digest,
                 metadata=document.metadata,
                 rules=document.rules,
                 header=document.header,
@@ -200,20 +259,76 @@ class Writer:
 
     # Vector store
 
-    def _add_vectors(self, vectors: Iterable[Document]) -> Steps[None]:
+    def _kept(self, new: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[set[str]]:
+        """The vectors of interrupted calls that are in the store, and need not be added again.
+
+        If the store cannot tell, they are deleted: LanceDB would keep both vectors of an id.
+        """
+        interrupted = (
+            document.version.vector_ids(document.key)
+            for document, manifest in new
+            if document.version in manifest.unfinished
+        )
+        kept: set[str] = set()
+        for some in batches(itertools.chain.from_iterable(interrupted), self.batch_size):
+            existing = yield from self._existing(some)
+            if existing is None:
+                yield from self._delete_vectors(some, required=False)
+            else:
+                kept.update(existing)
+        return kept
+
+    def _known(self, new: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[dict[str, str]]:
+        """The vectors of other versions of documents, by the digests of their embedded texts."""
+        ids: list[Iterable[str]] = []
+        for document, manifest in new if gives_vectors(self.vectorstore) else ():
+            for version in () if document.adopted else _others(manifest.versions, document):
+                ids.append(version.vector_ids(manifest.key))
+                ids.append((yield from self._adopted_vectors(manifest, version)))
+        known: dict[str, str] = {}
+        for some in batches(itertools.chain.from_iterable(ids), self.batch_size):
+            existing = yield from self._existing(some)
+            known.update((digest(text), vector) for vector, text in (existing or {}).items())
+        return known
+
+    def _add_vectors(
+        self, chunks: Iterable[Document], kept: Collection[str], known: Mapping[str, str]
+    ) -> Steps[None]:
+        """Write chunks to the vector store, but those that it has `_kept`."""
+        with during(f"adding vectors to {type(self.vectorstore).__name__}"):
+            for some in batches(chunks, self.batch_size):
+                self.progress.advance(0, some[0].metadata[DOC_ID])
+                missing = [chunk for chunk in some if chunk.id not in kept]
+                if new := (yield from self._reuse(missing, known)):
+                    yield from self._embed(new)
+                self.progress.advance(len(some))
+
+    def _reuse(self, chunks: list[Document], known: Mapping[str, str]) -> Steps[list[Document]]:
+        """Write the chunks whose embedded text has a `_known` vector; return the others."""
+        sources = [known.get(digest(chunk.page_content), "") for chunk in chunks] if known else []
+        if not any(sources):
+            return chunks
+        vectors = yield from read_vectors(self.vectorstore, filter(None, sources))
+        rows = [
+            (str(chunk.id), chunk.page_content, chunk.metadata, vectors[source])
+            for chunk, source in zip(chunks, sources, strict=True)
+            if source in vectors
+        ]
+        if rows:
+            yield from write_vectors(self.vectorstore, rows)
+        return [c for c, source in zip(chunks, sources, strict=True) if source not in vectors]
+
+    def _embed(self, chunks: list[Document]) -> Steps[None]:
         store = self.vectorstore
-        with during(f"adding vectors to {type(store).__name__}"):
-            for some in batches(vectors, self.batch_size):
-                if self.limit is not None:
-                    texts = [document.page_content for document in some]
-                    yield from compute(self.limit.look_at, texts)
-                ids = [str(document.id) for document in some]
-                kept = yield from call(store.add_documents, store.aadd_documents, some, ids=ids)
-                if kept and list(kept) != ids:  # some stores return nothing at all
-                    raise ValueError(
-                        f"{type(store).__name__} did not keep the ids it was given, so its "
-                        "vectors could never be replaced or deleted; use a store that does"
-                    )
+        if self.limit is not None:
+            yield from compute(self.limit.look_at, [chunk.page_content for chunk in chunks])
+        ids = [str(chunk.id) for chunk in chunks]
+        kept = yield from call(store.add_documents, store.aadd_documents, chunks, ids=ids)
+        if kept and list(kept) != ids:  # some stores return nothing at all
+            raise ValueError(
+                f"{type(store).__name__} did not keep the ids it was given, so its vectors "
+                "could never be replaced or deleted; use a store that does"
+            )
 
     def _delete_vectors(self, vectors: Iterable[str], *, required: bool = True) -> Steps[None]:
         """Delete vectors, of which some may not be there.
@@ -233,7 +348,7 @@ class Writer:
                     if existing is None or len(existing) == len(some):
                         raise
                     if existing:
-                        yield from self._delete_all(existing)
+                        yield from self._delete_all(list(existing))
 
     def _delete_all(self, ids: list[str]) -> Steps[None]:
         store = self.vectorstore
@@ -243,22 +358,23 @@ class Writer:
                 "again to delete what is left"
             )
 
-    def _existing(self, ids: list[str]) -> Steps[list[str] | None]:
-        """The vectors that are in the store; None if the store cannot tell."""
+    def _existing(self, ids: list[str]) -> Steps[dict[str, str] | None]:
+        """The embedded texts of vectors that are in the store; None if the store cannot tell."""
         store = self.vectorstore
         try:
-            found = yield from call(store.get_by_ids, store.aget_by_ids, ids)
+            with during(f"reading from {type(store).__name__}"):
+                found = yield from call(store.get_by_ids, store.aget_by_ids, ids)
         except NotImplementedError:
             return None
-        existing = {document.id for document in found}
-        return None if None in existing else [vector for vector in ids if vector in existing]
+        existing = {vector_of(document): document.page_content for document in found}
+        if None in existing:
+            return None
+        return {vector: existing[vector] for vector in ids if vector in existing}
+
+
+def _manifest(record: Document | None, key: str) -> Manifest | None:
+    return None if record is None else Manifest.from_document(record, key)
 
 
 def _others(versions: Iterable[Version], document: DocumentVersion) -> list[Version]:
     return [version for version in versions if version != document.version]
-
-
-def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of ``size`` items; the last may be shorter."""
-    iterator = iter(items)
-    return iter(lambda: list(itertools.islice(iterator, size)), [])

@@ -12,6 +12,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 
+from langchain_core.documents import Document
+
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import Segment
 from langchain_rse.query.scoring import ScoredChunks
@@ -33,10 +35,16 @@ class Texts:
     """The texts of the chunks that were read, by column; empty for those that are missing."""
 
     def __init__(
-        self, scored: ScoredChunks, chunks: Mapping[int, str], *, include_header: bool
+        self,
+        scored: ScoredChunks,
+        records: Mapping[int, Document | None],
+        *,
+        include_header: bool,
     ) -> None:
         self._scored = scored
-        self._chunks = chunks
+        self._chunks = {
+            column: record.page_content if record else "" for column, record in records.items()
+        }
         self._include_header = include_header
 
     def of(self, start: int, end: int) -> str:
@@ -106,6 +114,12 @@ class Budget:
         sizes = itertools.accumulate(int(scored.lengths[start:end].sum()) for start, end in steps)
         count = sum(1 for _ in itertools.takewhile(lambda size: size <= room, sizes))
         return min(count + self._spare, len(steps))
+
+    def alone_to_read(self, scored: ScoredChunks, selection: Selection) -> list[Segment]:
+        """The candidates that may be returned alone, of which the first that fits is."""
+        room = math.inf if self.characters is None else self.characters
+        some = [one for one in selection.alone() if scored.lengths[one.start] <= room]
+        return some[:1] if self._is_exact else some
 
     def fit(self, selection: Selection, count: int, texts: Texts) -> int:
         """The number of steps that fit, of those whose texts were read."""

@@ -11,6 +11,7 @@ from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.budget import Budget
+from langchain_rse.query.explaining import explain_nothing_chosen, explain_nothing_found
 from langchain_rse.query.reading import read
 from langchain_rse.query.rendering import render
 from langchain_rse.query.reranking import rerank
@@ -58,10 +59,14 @@ def retrieve(
         found = candidates
         if found is None:
             found = yield from find_candidates(sources, query, settings, callbacks)
+        if not found:
+            return []
         scored = yield from score(sources.docstore, query, found, settings, reranked=reranked)
         budget = Budget(settings, (candidate.document.page_content for candidate in found))
         selection = select(scored, config, budget=budget.characters)
         segments = yield from read(sources.docstore, scored, selection, budget, settings)
+        if segments == []:
+            explain_nothing_chosen(found, scored, selection, budget, settings)
         if segments is not None:
             return render(segments, settings)
     raise MissingRecordError(
@@ -84,5 +89,8 @@ def find_candidates(
     Returns:
         The candidates, best first.
     """
-    candidates = yield from search(sources, query, settings, callbacks)
-    return (yield from rerank(sources.reranker, candidates, query, callbacks))
+    candidates, returned = yield from search(sources, query, settings, callbacks)
+    kept = yield from rerank(sources.reranker, candidates, query, callbacks)
+    if not kept:
+        yield from explain_nothing_found(sources, settings, returned, len(candidates))
+    return kept

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -21,8 +20,6 @@ from langchain_rse.query.scoring import ScoredChunk, ScoredChunks
 from langchain_rse.query.selecting import Selection
 from langchain_rse.stores.reading import Layout, read_chunks
 from langchain_rse.stores.records import chunk_key
-
-logger = logging.getLogger(__name__)
 
 
 class DocumentSegment(NamedTuple):
@@ -51,42 +48,52 @@ def read(
 ) -> Steps[list[DocumentSegment] | None]:
     """Read the selected segments and leave out those that do not fit, best first.
 
-    None if a document was replaced or deleted since its layout was read.
+    If none is left, the best candidate that fits and is worth the penalty takes their place.
+
+    Returns:
+        The segments; None if a document was replaced or deleted since its layout was read.
     """
     count = budget.steps_to_read(scored, selection)
-    places = {
-        column: scored.locate(column) for step in selection.steps[:count] for column in range(*step)
-    }
-    layouts = {layout.manifest.key: layout for layout in scored.documents}
-    wanted = [(layout.manifest.key, index) for layout, index in places.values()]
-    found = yield from read_chunks(docstore, layouts, wanted)
-    if found is None:
+    columns = [column for step in selection.steps[:count] for column in range(*step)]
+    records = yield from _read_columns(docstore, scored, columns)
+    if records is None:
         return None
-    records = {column: found[place] for column, place in zip(places, wanted, strict=True)}
-    texts = Texts(
-        scored,
-        {column: record.page_content if record else "" for column, record in records.items()},
-        include_header=settings.include_header,
-    )
+    texts = Texts(scored, records, include_header=settings.include_header)
     included = budget.fit(selection, count, texts)
     segments, trimmed = selection.segments(included), None
     if settings.allow_trim and included < count:
         segments, trimmed = trim(selection, included, texts, budget, settings.config.minimum_value)
+    if not segments and trimmed is None:
+        alone = budget.alone_to_read(scored, selection)
+        records = yield from _read_columns(docstore, scored, [one.start for one in alone])
+        if records is None:
+            return None
+        texts = Texts(scored, records, include_header=settings.include_header)
+        fits = (one for one in alone if budget.measure(texts.returned(*one[:2])) <= budget.limit)
+        segments = list(itertools.islice(fits, 1))
     chosen = [_with_texts(segment, scored, selection, records) for segment in segments]
     if trimmed is not None:
         segment, skipped, dropped = trimmed
         cut = _with_texts(segment, scored, selection, records)
         chosen.append(cut._replace(skipped=skipped, dropped=dropped))
-    if selection.steps and not chosen and budget.limit:
-        logger.warning(
-            "a query returned nothing: the text of the highest value is longer than "
-            "max_context_length=%g. allow_trim=True returns part of it; or make chunks smaller, or "
-            "give more room",
-            budget.limit,
-        )
     whole = [part for one in chosen for part in _without_missing(one, settings.on_missing)]
     # Parts of a split or trimmed segment have other values than the segment.
     return sorted(whole, key=lambda segment: -segment.value)
+
+
+def _read_columns(
+    docstore: BaseStore[str, Document], scored: ScoredChunks, columns: Sequence[int]
+) -> Steps[dict[int, Document | None] | None]:
+    """Read the records of columns; None if a document was replaced or deleted."""
+    if not columns:
+        return {}
+    places = [scored.locate(column) for column in columns]
+    layouts = {layout.manifest.key: layout for layout in scored.documents}
+    wanted = [(layout.manifest.key, index) for layout, index in places]
+    found = yield from read_chunks(docstore, layouts, wanted)
+    if found is None:
+        return None
+    return {column: found[place] for column, place in zip(columns, wanted, strict=True)}
 
 
 def _with_texts(

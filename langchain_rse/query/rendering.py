@@ -14,9 +14,11 @@ from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import ScoredChunk
 from langchain_rse.stores.metadata import metadata_changes, segment_metadata
 from langchain_rse.stores.records import (
+    CHUNK_ID,
     DOC_ID,
     END_INDEX,
     RELEVANCE_SCORE,
+    SEGMENT,
     START_INDEX,
     chunk_key,
     with_header,
@@ -41,8 +43,9 @@ def _to_document(segment: DocumentSegment, *, include_header: bool) -> Document:
     text = "".join(record.page_content for record in records)
     skipped, dropped = segment.skipped, segment.dropped
     cut = f"/{skipped}-{dropped}" if skipped or dropped else ""
+    identity = f"{manifest.key}/{version}/{segment.start}-{segment.end}{cut}"
     return Document(
-        id=f"{manifest.key}/{version}/{segment.start}-{segment.end}{cut}",
+        id=identity,
         page_content=with_header(
             manifest.header if include_header else "", text[skipped : len(text) - dropped]
         ),
@@ -51,10 +54,11 @@ def _to_document(segment: DocumentSegment, *, include_header: bool) -> Document:
                 manifest.metadata, manifest.rules, _changing_metadata(segment, records, text)
             ),
             DOC_ID: manifest.doc_id,
+            CHUNK_ID: identity,
             START_INDEX: start + skipped,
             END_INDEX: end - dropped,
             RELEVANCE_SCORE: segment.value,
-            "rse": {
+            SEGMENT: {
                 "version": version,
                 "chunk_start": segment.start,
                 "chunk_end": segment.end,

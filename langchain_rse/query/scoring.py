@@ -11,7 +11,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.stores import BaseStore
 from numpy.typing import NDArray
 
-from langchain_rse._messages import first_few
+from langchain_rse._messages import first_few, warn
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import (
@@ -79,6 +79,7 @@ class ScoredChunks(NamedTuple):
         relevance: Shape ``(chunks,)``, 0 for chunks that are no candidates.
         credited: The same with neighbor credit.
         lengths: Lengths in characters, shape ``(chunks,)``.
+        document_lengths: The same for the document of each chunk.
     """
 
     documents: Sequence[Layout]
@@ -88,6 +89,7 @@ class ScoredChunks(NamedTuple):
     relevance: Floats
     credited: Floats
     lengths: NDArray[np.int64]
+    document_lengths: NDArray[np.int64]
 
     def locate(self, column: int) -> tuple[Layout, int]:
         """The document of a column, and the chunk's number in it."""
@@ -123,10 +125,12 @@ def score(
 ) -> Steps[ScoredChunks]:
     """Score the candidates and the chunks around them in the documents that are considered.
 
-    Candidates of versions that are no longer current are left out. That is known only for documents
-    that were read, so further documents are read while some are left out.
+    Candidates of versions that are no longer current are left out, and those of documents whose
+    text a better candidate's document has. That is known only for documents that were read, so
+    further documents are read while some are left out.
     """
     layouts: dict[str, Layout | None] = {}
+    found = candidates
     ranked = _ranked(query, candidates, settings, reranked=reranked)
     while True:
         best = ranked[: settings.config.top_k_for_document_selection]
@@ -139,7 +143,7 @@ def score(
         layouts |= yield from _read_layouts(
             docstore, [c for c in candidates if c.key in unread], settings
         )
-        kept = [c for c in candidates if c.key not in layouts or _counts(c, layouts, settings)]
+        kept = _kept(candidates, ranked, layouts, settings)
         if len(kept) < len(candidates):
             candidates = _renumbered(kept)
             ranked = _ranked(query, candidates, settings, reranked=reranked)
@@ -150,6 +154,14 @@ def score(
             "the vector store has chunks. Are the two stores a pair? If the docstore lost them, "
             "delete the documents' vectors and add them again, or set on_missing='split' to go on "
             "without them"
+        )
+    lost = [c.doc_id for c in found if c.key in layouts and layouts[c.key] is None]
+    if lost and settings.on_missing == "split":
+        warn(
+            f"{len(lost)} of {len(found)} candidates are left out, as the docstore does not know "
+            f"their document(s) {first_few(map(repr, dict.fromkeys(lost)))} (on_missing='split'). "
+            "Delete their vectors and add the documents again; if others have added them to an "
+            "adopted index, adopt it again"
         )
     known = {key: layout for key, layout in layouts.items() if layout is not None}
     return _in_columns([pair for pair in ranked if pair[0].key in considered], known, settings)
@@ -290,6 +302,25 @@ def _restricted(layout: Layout, chunks: Iterable[int], settings: QuerySettings) 
     return dataclasses.replace(layout, windows=windows)
 
 
+def _kept(
+    candidates: Sequence[Candidate],
+    ranked: Sequence[tuple[Candidate, float]],
+    layouts: Mapping[str, Layout | None],
+    settings: QuerySettings,
+) -> list[Candidate]:
+    """The candidates that count as far as is known; of equal texts, those of the best document."""
+    kept: set[tuple[str, str, int]] = set()
+    first: dict[str, str] = {}
+    for candidate, _ in ranked:
+        layout = layouts.get(candidate.key)
+        if candidate.key in layouts and not _counts(candidate, layouts, settings):
+            continue
+        text = layout.manifest.text_digest if layout and settings.duplicates == "drop" else ""
+        if not text or first.setdefault(text, candidate.key) == candidate.key:
+            kept.add(candidate.place)
+    return [candidate for candidate in candidates if candidate.place in kept]
+
+
 def _counts(
     candidate: Candidate, layouts: Mapping[str, Layout | None], settings: QuerySettings
 ) -> bool:
@@ -335,7 +366,6 @@ def _in_columns(
             starts.append(column)
             column += len(window)
     none: Floats = np.zeros(0)
-    credit, radius = config.neighbor_credit, config.neighbor_radius or 0
     return ScoredChunks(
         documents=documents,
         windows=windows,
@@ -343,10 +373,31 @@ def _in_columns(
         candidates=candidates,
         relevance=np.concatenate(relevances or [none]),
         credited=np.concatenate(
-            [neighbor_credit(r, credit=credit, radius=radius) for r in relevances] or [none]
+            [
+                _credited(each, documents[number], config)
+                for (number, _), each in zip(windows, relevances, strict=True)
+            ]
+            or [none]
         ),
         lengths=np.concatenate(
             [layout.lengths() for layout in documents if layout.windows]
             or [np.zeros(0, dtype=np.int64)]
         ),
+        document_lengths=np.repeat(
+            np.array([documents[number].manifest.length for number, _ in windows], np.int64),
+            [len(window) for _, window in windows],
+        ),
     )
+
+
+def _credited(relevance: Floats, document: Layout, config: RSEConfig) -> Floats:
+    """The relevance of a window with neighbor credit.
+
+    A document of one chunk is credited as if chunks like it stood around it: without that, the
+    chunks of long documents, which have neighbors, leave no room for it.
+    """
+    credit, radius = config.neighbor_credit, config.neighbor_radius or 0
+    if document.manifest.current and document.manifest.current.chunks == 1:
+        alike = np.repeat(relevance, 2 * radius + 1)
+        return neighbor_credit(alike, credit=credit, radius=radius)[radius : radius + 1]
+    return neighbor_credit(relevance, credit=credit, radius=radius)

@@ -1,4 +1,4 @@
-"""Which search arguments may exclude chunks: filters, under any name.
+"""Which search arguments may exclude chunks: filters, under any name; and whether a filter held.
 
 Stores take filters under many names: filter, where, expr, pre_filter, metadata_filter, predicates,
 and more. So any argument may be a filter, except those that are known not to be.
@@ -7,10 +7,13 @@ and more. So any argument may be a filter, except those that are known not to be
 from __future__ import annotations
 
 import datetime as dt
+import math
 import numbers
 import uuid
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
+
+from langchain_core.documents import Document
 
 HARMLESS = frozenset(
     {
@@ -34,6 +37,8 @@ PLACES = frozenset(
 writes them there."""
 
 _PLAIN = (str, numbers.Number, dt.date, dt.time, uuid.UUID, type(None))
+# Numbers that differ by less are equal: some stores keep few digits.
+_PRECISION = 1e-6
 
 
 def may_exclude(search_kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,6 +48,51 @@ def may_exclude(search_kwargs: Mapping[str, Any]) -> dict[str, Any]:
         for name, given in search_kwargs.items()
         if name not in HARMLESS and given is not None and given != {}
     }
+
+
+def check_filtered(documents: Sequence[Document], condition: object, name: str) -> None:
+    """Raise a ValueError if a store or retriever of this name returned what a filter excludes.
+
+    What is checked of a filter is which fields equal which strings, numbers or booleans, as in
+    ``{"year": 2024}``, ``{"year": {"$eq": 2024}}`` and ``"$and"`` of those; a list stands for any
+    of its values. The rest is for the store to understand: operators, functions, other languages.
+    """
+    for field, wanted in _equalities(condition):
+        for document in documents:
+            found = document.metadata.get(field)
+            values = found if isinstance(found, (list, tuple, set)) else [found]
+            if not any(_is_same(value, one) for value in values for one in wanted):
+                raise ValueError(
+                    f"{name} returned what the filter excludes: {field}={found!r} instead of "
+                    f"{' or '.join(map(repr, wanted))} in the metadata of document {document.id!r} "
+                    f"({document.page_content[:40]!r}). Write the filter as {name} takes it; or "
+                    "filter inside a base_retriever and set candidates_only=True"
+                )
+
+
+def _equalities(condition: object) -> Iterator[tuple[str, Collection[Any]]]:
+    """The fields of a filter that have to equal a value, and the values that will do."""
+    for name, wanted in condition.items() if isinstance(condition, Mapping) else ():
+        if name == "$and" and isinstance(wanted, (list, tuple)):
+            for part in wanted:
+                yield from _equalities(part)
+        elif isinstance(name, str) and name.isidentifier():  # no operator, no path
+            value = wanted.get("$eq") if isinstance(wanted, Mapping) else wanted
+            values = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+            if all(isinstance(one, (str, numbers.Real)) for one in values):
+                yield name, values
+
+
+def _is_same(found: object, wanted: object) -> bool:
+    """True if two values are equal, whatever a store made of them: 3, 3.0, "3"; True, "true"."""
+    if found is None:
+        return False
+    if str(found).casefold() == str(wanted).casefold():
+        return True
+    try:
+        return math.isclose(float(found), float(wanted), rel_tol=_PRECISION)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def may_split(search_kwargs: Mapping[str, Any], shared: Container[str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,15 +15,18 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
+from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError
-from langchain_rse.query.search_arguments import may_exclude
+from langchain_rse.query.search_arguments import check_filtered, may_exclude
+from langchain_rse.query.wrapped import check_taken, warn_of_few
 from langchain_rse.stores.fulltext import check_filter, check_lexical
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,
     RELEVANCE_SCORE,
+    SEGMENT,
     VERSION,
     adopted_key,
     document_key,
@@ -51,6 +54,12 @@ class Sources(NamedTuple):
     base_retriever: Any | None
     docstore: BaseStore[str, Document]
     reranker: BaseDocumentCompressor | None = None
+
+    @property
+    def name(self) -> str:
+        """The class that finds the candidates."""
+        found_by = self.base_retriever if self.vectorstore is None else self.vectorstore
+        return type(found_by).__name__
 
 
 class Candidate(NamedTuple):
@@ -88,36 +97,46 @@ class Candidate(NamedTuple):
 
 def search(
     sources: Sources, query: str, settings: QuerySettings, callbacks: Callbacks = None
-) -> Steps[list[Candidate]]:
-    """Find the candidates of a query, best first; a chunk found twice counts at its better rank."""
+) -> Steps[tuple[list[Candidate], int]]:
+    """Find the candidates of a query, best first; a chunk found twice counts at its better rank.
+
+    Returns:
+        The candidates, and how many Documents were found for them.
+    """
+    check_search(sources, settings)
     searches = [
         _ask_retriever(sources.base_retriever, query, settings, callbacks)
         if sources.vectorstore is None
         else _search_vectors(sources.vectorstore, query, settings)
     ]
     if settings.hybrid:
-        check_hybrid(sources, settings)
         searches.append(_search_words(sources.docstore, query, settings))
     found, *by_words = yield from concurrently(searches, len(searches))
-    found = yield from _identify_adopted(sources.docstore, found)
+    check_filtered(
+        [document for document, _ in found], settings.search_kwargs.get("filter"), sources.name
+    )
+    identified = yield from _identify_adopted(sources.docstore, found)
     candidates: dict[tuple[str, str, int], Candidate] = {}
-    for number, (document, score) in enumerate(found):
-        candidate = _candidate(document, number)
-        judgment = judgment_of(document.metadata) if sources.vectorstore is None else {}
+    for candidate, score in _candidates(identified, settings):
+        judgment = judgment_of(candidate.document.metadata) if sources.vectorstore is None else {}
         candidates.setdefault(
             candidate.place,
             candidate._replace(score=score, rank=len(candidates), judgment=judgment),
         )
+    if sources.vectorstore is None:
+        warn_of_few(sources.base_retriever, len(found), settings.fetch_k)
     for number, (document, score) in enumerate(itertools.chain.from_iterable(by_words)):
         candidate = _candidate(document, number)
         candidates[candidate.place] = candidates.get(candidate.place, candidate)._replace(
             lexical_score=score, lexical_rank=number
         )
-    return list(candidates.values())
+    return list(candidates.values()), sum(map(len, (found, *by_words)))
 
 
-def check_hybrid(sources: Sources, settings: QuerySettings) -> None:
-    """Raise a ValueError if the full-text index cannot apply the filters of the vector search."""
+def check_search(sources: Sources, settings: QuerySettings) -> None:
+    """Raise a ValueError if the wrapped retriever or the full-text index cannot apply filters."""
+    if sources.vectorstore is None:
+        check_taken(sources.base_retriever, settings.search_kwargs)
     if not settings.hybrid:
         return
     if sources.vectorstore is None:
@@ -274,6 +293,33 @@ def finite_score(score: object) -> float | None:
     return float(score) if math.isfinite(score) else None
 
 
+def _candidates(
+    found: Sequence[_ScoredDocument], settings: QuerySettings
+) -> Iterator[tuple[Candidate, float | None]]:
+    """The candidates with their scores; with a warning for those that are left out."""
+    left_out: list[CandidateError] = []
+    for number, (document, score) in enumerate(found):
+        if isinstance(document.metadata.get(SEGMENT), dict):
+            raise CandidateError(
+                f"candidate {number} (id {document.id!r}) is a segment, not a chunk. Wrap the "
+                "retriever that returns chunks, not an RSERetriever or a store of segments"
+            )
+        try:
+            yield _candidate(document, number), score
+        except CandidateError as error:
+            if settings.on_missing == "raise":
+                raise
+            left_out.append(error)
+    if left_out:
+        warn(
+            f"{len(left_out)} of {len(found)} candidates are left out, as they do not say which "
+            "chunk of which document they are (on_missing='split'). If others have added them to "
+            "an adopted index, adopt it again, with RSEIndexer.adopt or "
+            "RSERetriever.from_existing_index. The first one: "
+            f"{left_out[0]}"
+        )
+
+
 def _candidate(document: Document, number: int) -> Candidate:
     doc_id = _identifier(document, DOC_ID, str, number)
     version = _identifier(document, VERSION, str, number)
@@ -294,6 +340,7 @@ def _identifier(document: Document, name: str, kind: type[T], number: int) -> T:
             "needs to know which chunk of which document it is. Was it written by other means? "
             "Bring such an index in with RSERetriever.from_existing_index, and again when it has "
             "grown; or write it with RSERetriever.add_documents or RSEIndexer. A retriever or "
-            "reranker in between must keep ids and metadata"
+            "reranker in between must keep ids and metadata. on_missing='split' leaves such "
+            "candidates out"
         )
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +27,14 @@ class Selection(NamedTuple):
         steps: What a growing budget adds, the best first: ranges ``(start, end)``, with the exact
             solver chunk by chunk, with the others segment by segment.
         segments: From a number of steps to the segments that they form, best first.
+        alone: Makes the candidates that are worth the penalty, the most relevant first, each a
+            segment that costs nothing: one of them is returned if no step fits.
     """
 
     values: Floats
     steps: Sequence[tuple[int, int]]
     segments: Callable[[int], list[Segment]]
+    alone: Callable[[], list[Segment]] = list
 
 
 def select(scored: ScoredChunks, config: RSEConfig, *, budget: float | None = None) -> Selection:
@@ -41,8 +45,32 @@ def select(scored: ScoredChunks, config: RSEConfig, *, budget: float | None = No
     """
     if not scored.lengths.size:
         return Selection(np.zeros(0), [], lambda _: [])
-    if config.solver == "exact":
-        return _select_exactly(scored, config, budget)
+    exact = config.solver == "exact"
+    choose = _select_exactly if exact else _select_as_published
+    selection = choose(scored, config, budget)
+    return selection._replace(alone=partial(_worth_alone, scored, selection, config))
+
+
+def _worth_alone(scored: ScoredChunks, selection: Selection, config: RSEConfig) -> list[Segment]:
+    """The candidates whose relevance is at least the penalty, the most relevant first.
+
+    Where a published solver chooses nothing, nothing is returned, as published.
+    """
+    if config.solver != "exact" and not selection.steps:
+        return []
+    least = config.irrelevant_chunk_penalty
+    columns = [
+        column
+        for column in scored.candidates
+        if scored.relevance[column] >= least
+        and scored.relevance[column] > 0
+        and selection.values[column] >= config.minimum_value
+    ]
+    columns.sort(key=lambda column: -scored.relevance[column])
+    return [Segment(column, column + 1, float(selection.values[column])) for column in columns]
+
+
+def _select_as_published(scored: ScoredChunks, config: RSEConfig, _: float | None) -> Selection:
     values = scored.credited - config.irrelevant_chunk_penalty
     if config.length_weighting == "published":
         found = list(scored.candidates)
@@ -77,6 +105,7 @@ def _select_exactly(scored: ScoredChunks, config: RSEConfig, budget: float | Non
         penalty=config.irrelevant_chunk_penalty,
         segment_cost=config.segment_cost or 0.0,
         boundaries=scored.starts.tolist(),
+        document_lengths=scored.document_lengths,
     )
     steps = ranking.steps(config.minimum_value)
 

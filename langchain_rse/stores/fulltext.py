@@ -24,17 +24,13 @@ from sqlalchemy.exc import DBAPIError
 from typing_extensions import override
 
 from langchain_rse.stores.json import decode_document
-from langchain_rse.stores.metadata import metadata_changes
+from langchain_rse.stores.metadata import chunk_document
 from langchain_rse.stores.records import (
     DOC_ID,
-    HEADER,
-    PLACE,
     UNENCODABLE,
     Manifest,
-    chunk_metadata,
     manifest_key,
     simple_metadata,
-    with_header,
 )
 
 # Chunks that are ranked for a query. If more have one of its words, the most common words are
@@ -158,7 +154,7 @@ class LexicalIndex:
                     manifests[document] = _manifest(document, manifest_record, equal)
                 manifest = manifests[document]
                 if manifest and manifest.current and manifest.current.name == version:
-                    chunk = _chunk(key, record, manifest, version)
+                    chunk = chunk_document(decode_document(record, key), key, manifest, version)
                     if _passes(chunk.metadata, equal):
                         found.append((chunk, score))
             if len(found) >= k or len(matches) < limit:
@@ -207,15 +203,6 @@ def _manifest(document: str, record: str | None, condition: Mapping[str, Any]) -
     manifest = Manifest.from_document(decode_document(record, key), key)
     shared = {**simple_metadata(manifest.metadata), DOC_ID: manifest.doc_id}
     return manifest if _passes({**condition, **shared}, condition) else None
-
-
-def _chunk(key: str, record: str, manifest: Manifest, version: str) -> Document:
-    """A chunk from its record, with text and metadata as in the vector store."""
-    chunk = decode_document(record, key)
-    own = metadata_changes(chunk, key)[0][1]
-    place = {name: chunk.metadata[name] for name in PLACE if name in chunk.metadata}
-    text = with_header(chunk.metadata.get(HEADER, ""), chunk.page_content)
-    return Document(text, metadata=chunk_metadata({**manifest.metadata, **own}, place, version))
 
 
 def _passes(metadata: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:

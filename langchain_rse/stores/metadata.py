@@ -11,7 +11,17 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import encode_json
-from langchain_rse.stores.records import PLACES, Rule
+from langchain_rse.stores.records import (
+    CHUNK_ID,
+    HEADER,
+    PLACE,
+    PLACES,
+    Manifest,
+    Rule,
+    chunk_metadata,
+    encodable,
+    with_header,
+)
 
 DEFAULT_RULES: Mapping[str, Rule] = {"page": "range", "page_label": "range"}
 """Fields with a rule that nobody has to give: also where a document has a single page."""
@@ -72,3 +82,15 @@ def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str,
             f"the docstore's chunk {key!r} has {PLACES}={places!r} in its metadata, which should "
             "be pairs of a number and a dict. Delete the document and add it again"
         ) from error
+
+
+def chunk_document(record: Document, key: str, manifest: Manifest, version: str) -> Document:
+    """A chunk from its record, with id, text and metadata as in the vector store.
+
+    Overlap is not kept, nor whether the splitter strips white space, as most do: so it is here.
+    """
+    own = metadata_changes(record, key)[0][1]
+    place = {name: record.metadata[name] for name in PLACE if name in record.metadata}
+    metadata = chunk_metadata({**manifest.metadata, **own}, place, version)
+    text = encodable(with_header(record.metadata.get(HEADER, ""), record.page_content.strip()))
+    return Document(text, id=metadata.get(CHUNK_ID), metadata=metadata)

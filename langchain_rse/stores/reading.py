@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from numpy.typing import NDArray
+from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
-from langchain_rse._sync import Steps, call, during
+from langchain_rse._sync import Steps, batches, call, during
 from langchain_rse.errors import CorruptRecordError
+from langchain_rse.stores.metadata import chunk_document
 from langchain_rse.stores.records import (
     SPANS_PER_PAGE,
     Manifest,
+    Version,
     chunk_key,
     manifest_key,
+    parts_key,
     spans_key,
 )
 
+# Records that are read at once where all are read.
+_BATCH = 500
+
 VersionKey = tuple[str, str]
 """A document's key and the name of a version."""
+
+_PARTS = TypeAdapter(list[tuple[NonNegativeInt, NonNegativeInt, dict[str, Any]]])
 
 
 @dataclass(frozen=True)
@@ -176,3 +186,95 @@ def read_chunks(
             if not manifest or manifest.current != layouts[key].manifest.current:
                 return None
     return found
+
+
+def read_manifests(
+    docstore: BaseStore[str, Document], most: int | None = None
+) -> Steps[list[Manifest]]:
+    """Read the manifests of all documents, or the first ones, ordered by their keys."""
+    beginning = manifest_key("")
+
+    def find(prefix: str | None) -> list[str]:
+        return [key for key in docstore.yield_keys(prefix=prefix) if key.startswith(beginning)]
+
+    async def afind(prefix: str | None) -> list[str]:
+        found = docstore.ayield_keys(prefix=prefix)
+        return [key async for key in found if key.startswith(beginning)]
+
+    with during("listing the documents of the docstore"):
+        # Some stores take the prefix for a whole key.
+        keys = (yield from call(find, afind, beginning)) or (yield from call(find, afind, None))
+    manifests: list[Manifest] = []
+    for some in batches(sorted(keys)[:most], _BATCH):
+        with during("reading manifests from the docstore"):
+            records = yield from call(docstore.mget, docstore.amget, some)
+        found = zip(records, some, strict=True)
+        manifests += [Manifest.from_document(record, key) for record, key in found if record]
+    return manifests
+
+
+def every_chunk(
+    docstore: BaseStore[str, Document],
+) -> tuple[Steps[list[Manifest]], Callable[[Iterable[Manifest]], Iterator[Steps[list[Document]]]]]:
+    """Read all chunks of current versions a batch at a time, see `langchain_rse._sync.run_each`.
+
+    Those that are missing are left out.
+    """
+
+    def then(manifests: Iterable[Manifest]) -> Iterator[Steps[list[Document]]]:
+        chunks = (
+            (manifest, manifest.current.name, index)
+            for manifest in manifests
+            if manifest.current
+            for index in range(manifest.current.chunks)
+        )
+        return (_read_batch(docstore, batch) for batch in batches(chunks, _BATCH))
+
+    return read_manifests(docstore), then
+
+
+def _read_batch(
+    docstore: BaseStore[str, Document], chunks: Sequence[tuple[Manifest, str, int]]
+) -> Steps[list[Document]]:
+    keys = [chunk_key(manifest.key, version, index) for manifest, version, index in chunks]
+    with during("reading chunks from the docstore"):
+        records = yield from call(docstore.mget, docstore.amget, keys)
+    return [
+        chunk_document(record, key, manifest, version)
+        for record, key, (manifest, version, _) in zip(records, keys, chunks, strict=True)
+        if record is not None
+    ]
+
+
+class StoredText(NamedTuple):
+    """The text of a document's current version, and the parts that it was given in."""
+
+    text: str
+    parts: list[Document]
+
+
+def read_text(docstore: BaseStore[str, Document], manifest: Manifest) -> Steps[StoredText | None]:
+    """Read all text of a document that `RSEIndexer` added; None if some of it is missing."""
+    version = manifest.current or Version("", 0)
+    keys = [chunk_key(manifest.key, version.name, index) for index in range(version.chunks)]
+    place = parts_key(manifest.key, version.name)
+    with during("reading from the docstore"):
+        *chunks, record = yield from call(docstore.mget, docstore.amget, [*keys, place])
+    # What is white space alone has no chunks.
+    text = "".join(chunk.page_content for chunk in chunks if chunk) or " " * manifest.length
+    if len(text) != manifest.length:
+        return None
+    try:
+        parts = _PARTS.validate_python(record.metadata["parts"] if record else [(0, len(text), {})])
+    except (KeyError, ValidationError) as error:
+        raise CorruptRecordError(
+            f"the docstore's record {place!r} of document {manifest.doc_id!r} cannot be used: "
+            f"{error}. Delete the document and add it again"
+        ) from error
+    return StoredText(
+        text,
+        [
+            Document(text[start : start + length], metadata={**manifest.metadata, **here})
+            for start, length, here in parts
+        ],
+    )

@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -30,6 +31,8 @@ PLACES = "places"  # `Chunk.metadata`, if there is any
 HEADER = "header"  # what was embedded in front, if anything
 # Of segments: the value. Of reranked documents: the reranker's score.
 RELEVANCE_SCORE = "relevance_score"
+# Of segments: a dict of its chunks and how they were scored.
+SEGMENT = "rse"
 # Of filtered documents.
 IS_RELEVANT = "is_relevant"  # True if the model judged so, None if it is not judged
 RELEVANCE_EXPLANATION = "relevance_explanation"  # why, by the model; None if it is not judged
@@ -45,7 +48,7 @@ UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 """Characters that some database or model cannot take: NUL and lone surrogates."""
 
 # The form of the records. A docstore with another number has to be written anew.
-_FORMAT = 3
+_FORMAT = 4
 
 _Count = Annotated[int, Field(ge=0, strict=True)]
 
@@ -85,6 +88,11 @@ def spans_key(key: str, version: str, page: int) -> str:
     return f"{key}/{version}/spans/{page}"
 
 
+def parts_key(key: str, version: str) -> str:
+    """The docstore key of the record on the parts that a document was given in."""
+    return f"{key}/{version}/parts"
+
+
 def vectors_key(key: str, version: str, page: int) -> str:
     """The docstore key of a page of the ids of adopted vectors."""
     return f"{key}/{version}/vectors/{page}"
@@ -93,6 +101,11 @@ def vectors_key(key: str, version: str, page: int) -> str:
 def adopted_key(vector: str) -> str:
     """The docstore key of the record on an adopted vector; ``vector`` is its id."""
     return f"adopted/{digest(vector)}"
+
+
+def text_key(text_digest: str) -> str:
+    """The docstore key of the record on the document that has a text."""
+    return f"texts/{text_digest}"
 
 
 def answers_key(key: str) -> str:
@@ -189,6 +202,7 @@ class Version(NamedTuple):
         """All keys of this version in the docstore, but those of adopted vectors."""
         yield from (chunk_key(key, self.name, index) for index in range(self.chunks))
         yield from (spans_key(key, self.name, page) for page in range(self.pages))
+        yield parts_key(key, self.name)
         yield from self.vectors_keys(key)
 
     def vectors_keys(self, key: str) -> Iterator[str]:
@@ -215,6 +229,7 @@ class Manifest:
             document is being deleted.
         unfinished: Versions that are being written or removed, of which any part may be stored.
         length: Characters of the current version's text.
+        text_digest: Digest of that text, by which equal texts are known; empty without text.
         metadata: What holds for the whole document.
         rules: What segments carry of some fields; the others follow the default rules.
         header: What may stand above its segments; empty for nothing.
@@ -224,6 +239,7 @@ class Manifest:
     current: Version | None = None
     unfinished: Sequence[Version] = ()
     length: _Count = 0
+    text_digest: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     rules: Mapping[str, Rule] = field(default_factory=dict)
     header: str = ""
@@ -299,6 +315,10 @@ class Chunk(NamedTuple):
     header: str = ""
 
 
+Part = tuple[int, int, Mapping[str, Any]]
+"""A part of a document: its first character, its length, and what does not hold for all parts."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DocumentVersion:
     """A document, ready to be written; `Manifest` has the fields that are not named here.
@@ -306,6 +326,8 @@ class DocumentVersion:
     Attributes:
         version: This version.
         chunks: Its chunks, in the order of the text; they tile it.
+        parts: The parts it was given in; empty if it is one part, of which all metadata is
+            ``metadata``.
         gaps: Numbers of chunks whose text nobody has (in adopted documents).
         adopted: For an adopted document: the id of each vector that is in the store, and the
             number of the chunk it stands for, None if it stands for nothing.
@@ -316,6 +338,7 @@ class DocumentVersion:
     length: int
     metadata: Mapping[str, Any]
     chunks: Sequence[Chunk]
+    parts: Sequence[Part] = ()
     gaps: frozenset[int] = frozenset()
     rules: Mapping[str, Rule] = field(default_factory=dict)
     header: str = ""
@@ -325,6 +348,11 @@ class DocumentVersion:
     def key(self) -> str:
         """The document's key in the docstore."""
         return document_key(self.doc_id)
+
+    @cached_property
+    def text_digest(self) -> str:
+        """Digest of the text; empty without text."""
+        return digest("".join(chunk.text for chunk in self.chunks)) if self.chunks else ""
 
 
 def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
@@ -351,6 +379,8 @@ def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]
         if gaps := [number for number in range(len(some)) if first + number in document.gaps]:
             spans["gaps"] = gaps
         yield spans_key(key, name, page), _record(**spans)
+    if document.parts:
+        yield parts_key(key, name), _record(parts=[list(part) for part in document.parts])
     for vector, number in document.adopted:
         yield adopted_record(vector, document.doc_id, name, number)
 

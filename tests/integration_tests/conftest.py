@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import os
 import socket
 import subprocess
@@ -24,7 +23,10 @@ from pathlib import Path
 import pytest
 
 # Files whose tests are all slow: they start programs, or run everything on every store.
-SLOW_FILES = {"test_adopting.py", "test_cli.py", "test_vectorstores.py", "test_voyage.py"}
+SLOW_FILES = {
+    *("test_adopting.py", "test_cli.py", "test_cli_documents.py", "test_cli_terminal.py"),
+    *("test_vectorstores.py", "test_voyage.py"),
+}
 SLOW_FIXTURES = {"chroma_url", "postgres_url"}
 
 _totals: dict[str, float] = defaultdict(float)
@@ -106,11 +108,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("seconds for each vector store")
         for store, seconds in _totals.items():
             terminalreporter.write_line(f"{seconds:7.2f}  {store}")
-
-
-@pytest.fixture(autouse=True)
-def log_levels() -> Iterator[None]:
-    """The command line silences loggers in its process, which here is that of other tests."""
-    yield
-    for name in ("langchain_rse", "pypdf"):
-        logging.getLogger(name).setLevel(logging.NOTSET)

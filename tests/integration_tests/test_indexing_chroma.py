@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.stores.records import document_key
+from langchain_rse.stores.records import digest, document_key, text_key
 from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
 
@@ -29,7 +29,7 @@ class Index:
 
     def __init__(self, folder: Path, way: Way) -> None:
         self.way = way
-        self.embeddings = fakes.BagOfWords()
+        self.embeddings = fakes.CountingModel()
         self.chroma = open_chroma(folder, self.embeddings)
         self.docstore = SQLDocStore(f"sqlite:///{folder}/chunks.db")
         self.indexer = RSEIndexer(
@@ -61,10 +61,13 @@ class Index:
             for each in vectors
         ] == [(name, part) for name in sorted(texts) for part in texts[name].split("\n\n")]
         keys = set()
+        several = {each["doc_id"] for each in vectors if "page" in each}
         for each in vectors:
             key = document_key(each["doc_id"])
             version = f"{key}/{each['rse_version']}"
             keys |= {f"{version}/{each['chunk_index']}", f"{version}/spans/0", f"manifest/{key}"}
+            keys |= {f"{version}/parts"} if each["doc_id"] in several else set()
+            keys.add(text_key(digest(texts[each["doc_id"]])))
         assert set(self.docstore.yield_keys()) == keys
         segments = self.segments()
         assert {each.metadata["doc_id"]: each.page_content for each in segments} == texts
@@ -112,6 +115,35 @@ def test_the_same_again_embeds_nothing(folder: Folder) -> None:
         assert index.add(document) == ["a"]
         assert index.embeddings.batches == []
         index.assert_holds_exactly({"a": document.page_content})
+
+
+def test_a_call_that_was_cut_off_goes_on_in_another_process(folder: Folder) -> None:
+    text = text_of("first", 9)
+    with folder.open() as index:
+        index.embeddings.left = 6
+        with pytest.raises(fakes.CutOffError):
+            index.add(Document(text, id="a"))
+    with folder.open() as index:
+        assert index.segments() == []
+        index.add(Document(text, id="a"))
+        assert index.embeddings.taken() == text.split("\n\n")[6:]
+        index.assert_holds_exactly({"a": text})
+
+
+def test_replacing_embeds_what_changed(folder: Folder) -> None:
+    text = text_of("first", 9)
+    with folder.open() as index:
+        index.add(Document(text, id="a"))
+    new = text.replace("04", "xx")
+    with folder.open() as index:
+        index.add(Document(new, id="a"))
+        assert index.embeddings.taken() == [new.split("\n\n")[4]]
+        index.assert_holds_exactly({"a": new})
+    with folder.open() as index:
+        index.add(Document(new, id="a", metadata={"year": 2024}))
+        assert index.embeddings.taken() == []
+        index.assert_holds_exactly({"a": new})
+        assert {metadata["year"] for metadata in index.vectors()} == {2024}
 
 
 @pytest.mark.parametrize("chunks", [1, 5, 11])

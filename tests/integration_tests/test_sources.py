@@ -172,10 +172,44 @@ def test_pages_loaded_lazily_and_in_any_order(way: Way, tmp_path: Path, report: 
     pages = PyPDFLoader(report).load()
     found = segment.metadata["page_start"], segment.metadata["page_end"]
     assert found == pages_of(segment, pages)
-    with pytest.warns(UserWarning, match=r"report\.pdf': page 4 comes after 1, 3 comes after 4"):
+    with pytest.warns(UserWarning, match=r"report\.pdf': page 3 comes after 1"):
+        ask(way, retriever, [*pages[:2], *pages[3:]], QUESTION)
+    with pytest.raises(ValueError, match=r"report\.pdf'.*page 3 comes after 4.*ids="):
         ask(way, retriever, [*pages[:2], pages[4], pages[3]], QUESTION)
-    with pytest.warns(UserWarning, match=r"report\.pdf': page 0 comes after 4\."):
+    with pytest.raises(ValueError, match=r"report\.pdf'.*page 0 comes after 4.*ids="):
         ask(way, retriever, [*pages, *pages], QUESTION)
+
+
+@pytest.mark.parametrize("overlap", [0, 200])
+def test_pages_split_before_are_put_together(
+    way: Way, tmp_path: Path, report: Path, overlap: int
+) -> None:
+    """As most people write it: ``add_documents(splitter.split_documents(loader.load()))``."""
+    pages = PyPDFLoader(report).load()
+    splitter = RecursiveCharacterTextSplitter(
+        chunk_size=400, chunk_overlap=overlap, add_start_index=True
+    )
+    chunks = splitter.split_documents(pages)
+    assert len(chunks) > len(pages)
+    retriever = make_retriever(tmp_path)
+    with pytest.warns(UserWarning, match=r"1 document\(s\) .*put together again"):
+        way.add(retriever, chunks)
+    found = way.invoke(retriever, QUESTION, k=1)[0]
+    plain = " ".join(" ".join(page.page_content for page in pages).split())
+    assert " ".join(found.page_content.split()) in plain
+    assert (found.metadata["page_start"], found.metadata["page_end"]) == pages_of(found, pages)
+
+
+def test_pages_loaded_lazily_in_pieces(way: Way, tmp_path: Path, report: Path) -> None:
+    retriever = make_retriever(tmp_path)
+    for page in PyPDFLoader(report).lazy_load():
+        way.add(retriever, [page], append=True)
+    (found,) = way.invoke(retriever, QUESTION, k=1)
+    with pytest.raises(ValueError, match=r"begins with page 4, but page 0 is stored"):
+        way.add(retriever, PyPDFLoader(report).load()[4:])
+    assert way.invoke(retriever, QUESTION, k=1) == [found]
+    assert way.add(retriever, PyPDFLoader(report).load()) == [str(report)]
+    assert way.invoke(retriever, QUESTION, k=1) == [found]
 
 
 # One Document a file

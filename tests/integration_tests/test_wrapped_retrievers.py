@@ -54,20 +54,12 @@ def source() -> RSERetriever:
     return retriever
 
 
-def chunks_of(source: RSERetriever) -> list[Document]:
-    assert isinstance(source.vectorstore, InMemoryVectorStore)
-    return [
-        Document(chunk["text"], id=chunk["id"], metadata=chunk["metadata"])
-        for chunk in source.vectorstore.store.values()
-    ]
-
-
 def by_words(source: RSERetriever, **kwargs: Any) -> BaseRetriever:
     with warnings.catch_warnings():
         # The package says that it is being sunset.
         warnings.simplefilter("ignore", DeprecationWarning)
         from langchain_community.retrievers import BM25Retriever
-    retriever: BaseRetriever = BM25Retriever.from_documents(chunks_of(source), **kwargs)
+    retriever: BaseRetriever = BM25Retriever.from_documents(list(source.chunks()), **kwargs)
     return retriever
 
 
@@ -117,7 +109,7 @@ def test_contextual_compression(way: Way, source: RSERetriever) -> None:
 
 
 def test_a_runnable_without_scores(way: Way, source: RSERetriever) -> None:
-    found = sorted(chunks_of(source), key=lambda chunk: "night" not in chunk.page_content)
+    found = sorted(source.chunks(), key=lambda chunk: "night" not in chunk.page_content)
     check(way, wrapped(source, RunnableLambda(lambda _: found)))
 
 

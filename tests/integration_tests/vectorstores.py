@@ -54,6 +54,8 @@ class Case:
         linear: Whether the score is a linear function of the cosine.
         typed: Whether there is nothing to ask before the first chunks are added, which then
             decide which metadata all others may have, and of which types.
+        tells: Whether the store can tell which ids it has.
+        reuses: Whether its vectors are written again for chunks that did not change.
     """
 
     name: str
@@ -62,6 +64,11 @@ class Case:
     filtered: Callable[[str, int | str], dict[str, Any]]
     linear: bool = True
     typed: bool = False
+    tells: bool = True
+    reuses: bool = True
+
+
+_UNABLE = {"tells": False, "reuses": False}
 
 
 def cosine(similarity: float) -> float:
@@ -291,13 +298,25 @@ CASES = [
     Case(
         "Qdrant in process l2", qdrant("process", "EUCLID"), distance, qdrant_filter, linear=False
     ),
-    Case("LanceDB l2", lancedb(), squared_distance, lancedb_filter, typed=True),
-    Case("Milvus l2", milvus("L2"), squared_distance, milvus_filter),
-    Case("Milvus cosine", milvus("COSINE"), cosine, milvus_filter),
+    Case("LanceDB l2", lancedb(), squared_distance, lancedb_filter, typed=True, **_UNABLE),
+    Case("Milvus l2", milvus("L2"), squared_distance, milvus_filter, **_UNABLE),
+    Case("Milvus cosine", milvus("COSINE"), cosine, milvus_filter, **_UNABLE),
     Case("PGVector cosine", pgvector("COSINE"), cosine_distance, by_dict),
     Case("PGVector l2", pgvector("EUCLIDEAN"), distance, by_dict, linear=False),
     Case("PGVector ip", pgvector("MAX_INNER_PRODUCT"), negative_cosine, by_dict),
-    Case("PGVectorStore cosine", pgvectorstore("COSINE_DISTANCE"), cosine_distance, by_dict),
-    Case("PGVectorStore l2", pgvectorstore("EUCLIDEAN"), distance, by_dict, linear=False),
-    Case("PGVectorStore ip", pgvectorstore("INNER_PRODUCT"), cosine, by_dict),
+    *(
+        Case(
+            f"PGVectorStore {name}",
+            pgvectorstore(strategy),
+            score,
+            by_dict,
+            linear=score is not distance,
+            reuses=False,
+        )
+        for name, strategy, score in (
+            ("cosine", "COSINE_DISTANCE", cosine_distance),
+            ("l2", "EUCLIDEAN", distance),
+            ("ip", "INNER_PRODUCT", cosine),
+        )
+    ),
 ]

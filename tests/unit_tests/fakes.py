@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import math
+import random
 import re
 import zlib
 from collections.abc import (
@@ -111,6 +112,43 @@ class BagOfWords(Embeddings):
             vector[1 + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.size] += 1.0
         length = math.hypot(*vector)
         return [value / length for value in vector]
+
+
+class CutOffError(Exception):
+    """What a model raises when a call is to be cut off."""
+
+
+class CountingModel(BagOfWords):
+    """Words, and noise so that no two texts are alike; notes what it embeds, and can fail.
+
+    Attributes:
+        texts: All that were embedded, in order.
+        left: Texts that are embedded before a call is cut off; None for all.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.left: int | None = None
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        if self.left is not None:
+            self.left -= len(texts)
+            if self.left < 0:
+                raise CutOffError
+        self.texts += texts
+        return super().embed_documents(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        chance = random.Random(text)  # noqa: S311 - only has to be the same again
+        vector = [value + chance.gauss(0.0, 0.02) for value in super().embed_query(text)]
+        length = math.hypot(*vector)
+        return [value / length for value in vector]
+
+    def taken(self) -> list[str]:
+        """What was embedded since the last time."""
+        texts, self.texts = self.texts, []
+        return texts
 
 
 class Angles(Embeddings):
@@ -304,12 +342,25 @@ class WatchedDocStore(BaseStore[str, Document]):
             yield key
 
 
+class WatchedRows(dict[str, dict[str, Any]]):
+    """What an InMemoryVectorStore holds; notes when rows are written with given vectors."""
+
+    def __init__(self, writes: Writes) -> None:
+        super().__init__()
+        self.writes = writes
+
+    def update(self, rows: Iterable[tuple[str, dict[str, Any]]]) -> None:  # type: ignore[override]
+        with self.writes.call("write_vectors", list(rows)) as some:
+            super().update(some)
+
+
 class WatchedVectorStore(InMemoryVectorStore):
     """A vector store whose writing calls are noted."""
 
     def __init__(self, embedding: Embeddings, writes: Writes) -> None:
         super().__init__(embedding)
         self.writes = writes
+        self.store = WatchedRows(writes)
 
     def add_documents(
         self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any
@@ -347,7 +398,7 @@ def make_retriever(
         **{"config": PLAIN, **kwargs},
     )
     retriever.add_documents(
-        [Document(text, metadata={"source": name}) for name, text in texts.items()]
+        [Document(text, metadata={"source": name}) for name, text in texts.items()], ids=texts
     )
     return retriever
 

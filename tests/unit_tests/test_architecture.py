@@ -41,13 +41,17 @@ LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}
 # The lowest level is one room: its modules may import from each other.
 GROUND = LEVELS[0]
 
-MOST_LINES_OF_PACKAGE = 11_000
+MOST_LINES_OF_PACKAGE = 13_200
 MOST_LINES_OF_FILE = 500
 MOST_LINES_OF_FUNCTION = 60
 
 # Underscores that are part of a documented interface.
 NAMED_TUPLE = {"_asdict", "_fields", "_field_defaults", "_make", "_replace"}
-DOCUMENTED = {("_messages", "_getframe")}
+DOCUMENTED = {
+    ("_messages", "_getframe"),
+    # langchain-chroma writes given vectors nowhere else; LangChain's documentation uses it.
+    ("ingest.known_vectors", "_collection"),
+}
 
 
 class Import(NamedTuple):

@@ -14,3 +14,15 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     assert result.returncode == 1
     assert "typer, which is not installed: pip install 'langchain-rse[cli]'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_help_waits_for_no_store_and_no_model() -> None:
+    program = (
+        "import sys; import langchain_rse.cli.app; "
+        "print(*{name.split('.')[0] for name in sys.modules})"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    slow = {"chromadb", "langchain_chroma", "numpy", "pypdf", "sqlalchemy", "bs4", "wordllama"}
+    assert not slow & set(result.stdout.split())

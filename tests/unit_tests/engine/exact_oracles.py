@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ _ROUNDING = 1e-13
 class Optimum(NamedTuple):
     """What the best choice is worth, and the smallest size of one that is worth as much.
 
-    The size is the sum of the weights, and ``segment_cost`` for each segment.
+    The size is the sum of the weights, and what each segment costs.
     """
 
     value: float
@@ -29,10 +30,21 @@ class Range(NamedTuple):
     most: frozenset[int]
 
 
+def segment_costs(
+    weights: Sequence[Any], segment_cost: Any, boundaries: Sequence[int]
+) -> list[Any]:
+    """What a segment costs in the document of each chunk: less in one lighter than a chunk."""
+    limits = sorted({0, len(weights), *boundaries})
+    costs: list[Any] = []
+    for start, end in itertools.pairwise(limits):
+        costs += [segment_cost * min(1, sum(weights[start:end]))] * (end - start)
+    return costs
+
+
 def every_choice(
     relevance: Sequence[float], boundaries: Sequence[int]
-) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """All sets of chunks whose segments begin and end on relevant ones, and how many those are."""
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """All sets of chunks whose segments begin and end on relevant ones, and where they begin."""
     count = len(relevance)
     choices: NDArray[np.bool_] = (np.arange(2**count)[:, None] >> np.arange(count)) & 1 == 1
     joined = choices[:, 1:] & choices[:, :-1]
@@ -41,7 +53,7 @@ def every_choice(
     begins[:, 1:] &= ~joined
     ends[:, :-1] &= ~joined
     allowed = ~((begins | ends) & (np.array(relevance) <= 0)).any(axis=1)
-    return choices[allowed], begins[allowed].sum(axis=1)
+    return choices[allowed], begins[allowed]
 
 
 def exact_by_brute_force(
@@ -53,9 +65,9 @@ def exact_by_brute_force(
     boundaries: Sequence[int],
 ) -> Optimum:
     """The best of all sets of chunks."""
-    choices, counts = every_choice(relevance, boundaries)
-    values = -segment_cost * penalty * counts
-    sizes = segment_cost * counts.astype(float)
+    choices, begins = every_choice(relevance, boundaries)
+    sizes = begins @ np.array(segment_costs(weights, segment_cost, boundaries), dtype=float)
+    values = -penalty * sizes
     for index, (one, weight) in enumerate(zip(relevance, weights, strict=True)):
         values += choices[:, index] * (weight * (one - penalty))
         sizes += choices[:, index] * weight
@@ -75,10 +87,11 @@ def exact_by_last_segments(
 
     For inputs with too many sets of chunks to look at.
     """
+    costs = segment_costs(weights, segment_cost, boundaries)
     best = [(0.0, 0.0)]  # value, and size with its sign turned
     for end in range(1, len(relevance) + 1):
         options = [best[end - 1]]
-        value, size = -segment_cost * penalty, segment_cost
+        value, size = -costs[end - 1] * penalty, costs[end - 1]
         for start in range(end - 1, -1, -1):
             value += weights[start] * (relevance[start] - penalty)
             size += weights[start]
@@ -108,15 +121,17 @@ def budget_by_brute_force(
     if not relevant:
         return Range(frozenset(), frozenset())
     weights = [Fraction(length * len(relevant), sum(relevant)) for length in lengths]
-    choices, counts = every_choice(relevance, boundaries)
+    costs = segment_costs(weights, Fraction(segment_cost), boundaries)
+    choices, begins = every_choice(relevance, boundaries)
     members = [frozenset(np.flatnonzero(row).tolist()) for row in choices]
     gains = [
         sum((weights[index] * Fraction(relevance[index]) for index in chosen), Fraction(0))
         for chosen in members
     ]
     sizes = [
-        sum((weights[index] for index in chosen), Fraction(segment_cost) * count)
-        for chosen, count in zip(members, counts.tolist(), strict=True)
+        sum((weights[index] for index in chosen), Fraction(0))
+        + sum((costs[index] for index in np.flatnonzero(begin)), Fraction(0))
+        for chosen, begin in zip(members, begins, strict=True)
     ]
     rate = Fraction(penalty)
     while True:

@@ -16,6 +16,7 @@ from tests.unit_tests.engine.exact_oracles import (
     budget_by_brute_force,
     exact_by_brute_force,
     exact_by_last_segments,
+    segment_costs,
 )
 
 # Eighths add up and multiply exactly, so ties are ties; tenths make ties but for rounding.
@@ -40,8 +41,12 @@ def _total(found: Sequence[Segment], lengths: Sequence[float]) -> float:
 
 
 def _size(found: Sequence[Segment], problem: dict[str, Any]) -> float:
-    segment_cost: float = problem["segment_cost"]
-    return _total(found, problem["weights"]) + segment_cost * len(found)
+    costs = _costs(problem)
+    return _total(found, problem["weights"]) + sum(costs[segment.start] for segment in found)
+
+
+def _costs(problem: dict[str, Any]) -> list[float]:
+    return segment_costs(problem["weights"], problem["segment_cost"], problem["boundaries"])
 
 
 def _normalized(relevance: Sequence[float], lengths: Sequence[float]) -> Any:
@@ -59,12 +64,13 @@ def _check(
     boundaries: Sequence[int],
 ) -> None:
     """The segments are allowed, are worth what they say and are in order."""
+    costs = segment_costs(weights, segment_cost, boundaries)
     for segment in found:
         assert 0 <= segment.start < segment.end <= len(relevance)
         assert not any(segment.start < border < segment.end for border in boundaries)
         inside = range(segment.start, segment.end)
         terms = [weights[index] * (relevance[index] - penalty) for index in inside]
-        terms.append(-segment_cost * penalty)
+        terms.append(-costs[segment.start] * penalty)
         scale = max(map(abs, terms))
         assert segment.value == pytest.approx(math.fsum(terms), rel=1e-9, abs=1e-12 * scale)
     for one, other in itertools.pairwise(sorted(found)):
@@ -248,6 +254,17 @@ def test_exact_weighs_chunks() -> None:
     assert found == [Segment(0, 3, 0.5 - 0.25 + 1.0 - 0.5)]
 
 
+def test_a_segment_of_a_short_document_costs_less() -> None:
+    short: dict[str, Any] = {"weights": [0.25, 1.0, 1.0], "boundaries": [1], "segment_cost": 1.0}
+
+    found = solve_exact([1.0, 0.5, 1.0], penalty=0.375, **short)
+    # The documents weigh 0.25 and 2, so their segments cost 0.25 and 1 times the penalty.
+    assert found == [Segment(1, 3, 0.125 + 0.625 - 0.375), Segment(0, 1, 0.15625 - 0.09375)]
+    # Part of a long document, of which these are all relevant chunks.
+    found = solve_exact([1.0, 0.5, 1.0], penalty=0.375, document_weights=[9.0, 2.0, 2.0], **short)
+    assert found == [Segment(1, 3, 0.125 + 0.625 - 0.375)]
+
+
 @pytest.mark.parametrize("penalty", [0.0, 0.2])
 def test_exact_chooses_nothing_where_nothing_is_relevant(penalty: float) -> None:
     assert solve_exact([], penalty=penalty) == []
@@ -339,6 +356,21 @@ def test_errors_name_what_is_wrong(solver: str, argument: str, value: Any) -> No
         solve(**arguments)
 
 
+@pytest.mark.parametrize(
+    ("document_lengths", "wrong"),
+    [
+        ([5, 5], "must have one number"),
+        ([0, 0, 0], "must be above 0"),
+        ([5, 4, 4], "must be the same for all chunks of a document; got 5.0 and 4.0 for chunks 0"),
+    ],
+)
+def test_errors_name_wrong_document_lengths(document_lengths: list[int], wrong: str) -> None:
+    with pytest.raises(ValueError, match=f"^document_lengths {wrong}"):
+        solve_budget(
+            [0.5] * 3, [1] * 3, budget=2, boundaries=[2], document_lengths=document_lengths
+        )
+
+
 @pytest.mark.parametrize("budget", [-1, math.nan, math.inf, "2", None])
 def test_a_wrong_budget_is_an_error(budget: Any) -> None:
     with pytest.raises(ValueError, match=f"^budget must be a finite number of .*; got {budget!r}"):
@@ -391,12 +423,19 @@ def _without_budget(problem: dict[str, Any], penalty: float | None = None) -> li
         return []
     # Lengths as they are, so that ties are ties here as well.
     unit = float(np.mean(np.array(problem["lengths"])[np.array(problem["relevance"]) > 0]))
+    limits = sorted({0, len(problem["lengths"]), *problem["boundaries"]})
+    documents = [
+        sum(problem["lengths"][start:end]) / unit
+        for start, end in itertools.pairwise(limits)
+        for _ in range(start, end)
+    ]
     found = solve_exact(
         problem["relevance"],
         penalty=problem["penalty"] if penalty is None else penalty,
         weights=problem["lengths"],
         segment_cost=problem["segment_cost"] * unit,
         boundaries=problem["boundaries"],
+        document_weights=documents,
     )
     return [segment._replace(value=segment.value / unit) for segment in found]
 

@@ -665,7 +665,8 @@ def test_judgments_reach_the_chunks_of_segments(way: Way, role: str) -> None:
     if role == "wrapped":
         assert source.vectorstore is not None
         base = ContextualCompressionRetriever(
-            base_compressor=relevant, base_retriever=source.vectorstore.as_retriever()
+            base_compressor=relevant,
+            base_retriever=source.vectorstore.as_retriever(search_kwargs={"k": 50}),
         )
         retriever = RSERetriever(base_retriever=base, docstore=docstore, config=fakes.EVERYTHING)
     segments = way.invoke(retriever, QUERY)

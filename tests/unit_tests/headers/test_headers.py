@@ -335,6 +335,7 @@ def test_more_room_only_adds_text_below_headers(way: Way) -> None:
     index = Index(way, InMemoryStore())
     index.add(DocumentHeaders(), herons(title="Of herons"))
     before: set[int] = set()
+    was_alone = False
     for limit in range(0, 200, 5):
         segments = way.invoke(
             index.retriever(), "frogs nest", include_header=True, max_context_length=limit
@@ -344,8 +345,10 @@ def test_more_room_only_adds_text_below_headers(way: Way) -> None:
             for segment in segments
             for place in range(segment.metadata["start_index"], segment.metadata["end_index"])
         }
-        assert before <= now
+        # A candidate alone, where the best segment has no room, gives way to that segment.
+        assert before <= now or was_alone
         before = now
+        was_alone = [len(segment.metadata["rse"]["chunks"]) for segment in segments] == [1]
     assert len(before) == len(HERONS)
 
 

@@ -122,7 +122,7 @@ def test_a_field_with_a_rule_follows_it_in_a_document_of_one_part(stores: Stores
         "slide_end": 3,
         "by": ["Ann"],
         "title": "T",
-        **{name: metadata[name] for name in ("doc_id", "start_index", "end_index")},
+        **{name: metadata[name] for name in ("doc_id", "chunk_id", "start_index", "end_index")},
         "relevance_score": metadata["relevance_score"],
     }
 
@@ -287,8 +287,9 @@ def test_segments_carry_the_pages_of_their_text(
 
 
 def numbered(*pages: object, name: str = "report.pdf", field: str = "page") -> list[Document]:
+    """Parts of one document, since its id says so."""
     return [
-        Document(f"text {place} of page {page}\n", metadata={"source": name, field: page})
+        Document(f"text {place} of page {page}\n", metadata={"doc_id": name, field: page})
         for place, page in enumerate(pages)
     ]
 
@@ -374,7 +375,7 @@ def test_files_of_one_name_in_two_folders_are_two_documents(stores: Stores) -> N
 
 
 def test_two_files_under_one_id_are_reported(stores: Stores) -> None:
-    """Both are called report.pdf, and nothing else tells them apart but their pages."""
+    """Both were given the id report.pdf, and nothing else tells them apart but their pages."""
     with pytest.warns(UserWarning, match="page 0 comes after 2.*ids="):
         stores.add([*numbered(0, 1, 2), *numbered(0, 1)])
 

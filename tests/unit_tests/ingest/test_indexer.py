@@ -7,17 +7,19 @@ import contextlib
 import datetime as dt
 import itertools
 import logging
+import re
 import sys
 import time
 import uuid
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.stores import BaseStore, InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTextSplitter
@@ -30,7 +32,7 @@ from langchain_rse import (
     SQLDocStore,
 )
 from langchain_rse.headers import DocumentHeaders
-from langchain_rse.stores.records import digest, document_key, manifest_key
+from langchain_rse.stores.records import digest, document_key, manifest_key, text_key
 from tests.unit_tests import fakes
 from tests.unit_tests.ingest.test_tokens import KINDS
 
@@ -47,8 +49,22 @@ def splitter(chunk_size: int = CHUNK_SIZE) -> RecursiveCharacterTextSplitter:
     return RecursiveCharacterTextSplitter(chunk_size=chunk_size, chunk_overlap=0)
 
 
+class StrictRows(fakes.WatchedRows):
+    """Refuses ids that it has."""
+
+    def update(self, rows: Iterable[tuple[str, dict[str, Any]]]) -> None:  # type: ignore[override]
+        new = dict(rows)
+        if self.keys() & new.keys():
+            raise ValueError(f"refused: {self.keys() & new.keys()}")
+        super().update(new.items())
+
+
 class StrictVectorStore(fakes.WatchedVectorStore):
     """Like FAISS, refuses to add ids that it has and to delete ids that it lacks."""
+
+    def __init__(self, embedding: Embeddings, writes: fakes.Writes) -> None:
+        super().__init__(embedding, writes)
+        self.store = StrictRows(writes)
 
     def add_documents(
         self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any
@@ -167,7 +183,7 @@ def assert_holds_exactly(stores: Stores, texts: dict[str, str]) -> None:
         (version,) = {each["rse_version"] for each in metadata}
         key = document_key(doc_id)
         expected_keys |= {f"{key}/{version}/{index}" for index in range(len(vectors))}
-        expected_keys |= {f"{key}/{version}/spans/0", f"manifest/{key}"}
+        expected_keys |= {f"{key}/{version}/spans/0", f"manifest/{key}", text_key(digest(text))}
     assert stores.keys() == sorted(expected_keys)
     assert {vector["metadata"]["doc_id"] for vector in stores.vectors()} == set(texts)
     assert {
@@ -299,8 +315,9 @@ def test_parts_may_stand_apart_further_than_is_read_ahead(stores: Stores) -> Non
 def test_a_chunk_that_is_added_again_keeps_nothing_of_its_former_place(stores: Stores) -> None:
     stores.add(Document(text_of("first", 3), id="a", metadata={"title": "T"}))
     (_, chunk, _) = stores.vectors()
-    again = Document(chunk["text"], id="again", metadata={**chunk["metadata"], "doc_id": "b"})
-    assert stores.add(again, Document("second part", metadata={"doc_id": "b"})) == ["b"]
+    again = Document(chunk["text"], id="again", metadata=chunk["metadata"])
+    second = Document("second part")
+    assert stores.add(again, second, ids=["b", "b"]) == ["b"]
     (segment,) = stores.segments()["b"]
     assert "title_start" in segment.metadata
     stale = {"rse_version", "chunk_id", "chunk_index", "start_index", "end_index"}
@@ -309,10 +326,8 @@ def test_a_chunk_that_is_added_again_keeps_nothing_of_its_former_place(stores: S
     assert [(each["chunk_index"], each["start_index"]) for each in found] == [(0, 0), (1, 32)]
     assert not {each["chunk_id"] for each in found} & {chunk["metadata"]["chunk_id"]}
     before = stores.keys()
-    stores.add(
-        again.model_copy(update={"metadata": {"doc_id": "b", "title": "T"}}),
-        Document("second part", metadata={"doc_id": "b"}),
-    )
+    plain = again.model_copy(update={"metadata": {"title": "T"}})
+    stores.add(plain, second, ids=["b", "b"])
     assert stores.keys() == before  # the stale names are no part of the version
 
 
@@ -444,7 +459,7 @@ def test_changed_splitter_replaces(stores: Stores) -> None:
     stores.indexer = stores.indexer_with(text_splitter=splitter(3 * CHUNK_SIZE))
     stores.add(Document(text, id="a"))
     assert len(stores.vectors()) == 2
-    assert len(stores.keys()) == 2 + 1 + 1
+    assert len(stores.keys()) == 2 + 1 + 1 + 1
     assert what_is_read(stores.segments()["a"], [text]) == text
 
 
@@ -498,7 +513,7 @@ def test_many_documents_and_chunks(stores: Stores) -> None:
     text = text_of("long", 1_100)
     stores.indexer = stores.indexer_with(batch_size=700)
     stores.add_text(text)
-    assert len(stores.keys()) == 1_100 + 3 + 1
+    assert len(stores.keys()) == 1_100 + 3 + 1 + 1
     stores.retriever.fetch_k = 2_000
     assert what_is_read(stores.segments()["a"], [text]) == text
     stores.delete("a")
@@ -729,14 +744,89 @@ def test_progress_without_tqdm_says_what_to_install(
     stores.add(Document("text"))  # without a bar it is not needed
 
 
-def test_progress_is_shown(stores: Stores, capsys: pytest.CaptureFixture[str]) -> None:
-    pages = [Document(f"page {number}", id=f"{number // 2}") for number in range(6)]
-    stores.add(*pages, show_progress=True)
+class Shown(NamedTuple):
+    """What a bar of chunks showed at one moment."""
+
+    written: int
+    total: int | None
+    name: str
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> list[Shown]:
+    """What the bar showed so far, from the first document on."""
     captured = capsys.readouterr()
-    assert "6/6" in captured.err
     assert captured.out == ""
-    stores.way.add(stores.indexer, iter(pages))
+    states = re.findall(r"(\d+)(?:/(\d+) | chunks )\[[^\]]*chunks/s, ([^\]]*)\]", captured.err)
+    return [Shown(int(done), int(total) if total else None, name) for done, total, name in states]
+
+
+def test_progress_is_shown_by_chunk(stores: Stores, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["reports/2023/10k.pdf", r"C:\reports\10q.pdf", "https://example.com/notes/", "plain"]
+    documents = [Document(text_of(str(n), 5), id=name) for n, name in enumerate(names)]
+    stores.add(*documents, show_progress=True)
+    seen = shown(capsys)
+    assert [state.total for state in seen] == [20] * len(seen)
+    written = [state.written for state in seen]
+    assert written == sorted(written)
+    assert set(written) == {*range(0, 20, BATCH_SIZE), 20}
+    assert list(dict.fromkeys(state.name for state in seen)) == [
+        *("10k.pdf", "10q.pdf", "notes", "plain")
+    ]
+    stores.way.add(stores.indexer, iter(documents))
     assert capsys.readouterr().err == ""
+
+
+def test_progress_counts_chunks_that_are_not_embedded(
+    stores: Stores, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of documents that did not change, and those that have their vectors already."""
+    texts = [text_of("same", 4), text_of("first", 4)]
+    stores.add(*(Document(text, id=str(n)) for n, text in enumerate(texts)))
+    texts[1] = texts[1].replace("02", "xx")
+    stores.add(*(Document(text, id=str(n)) for n, text in enumerate(texts)), show_progress=True)
+    seen = shown(capsys)
+    assert seen[0] == Shown(4, 8, "1")
+    assert seen[-1] == Shown(8, 8, "1")
+    stores.add(*(Document(text, id=str(n)) for n, text in enumerate(texts)), show_progress=True)
+    assert "8/8" in capsys.readouterr().err
+    stores.add(Document("", id="empty"), show_progress=True)
+    assert "0 chunks" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("as_iterator", [False, True])
+def test_progress_is_never_complete_before_the_end(
+    stores: Stores,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    as_iterator: bool,
+) -> None:
+    """Documents are split group by group, so the number of chunks is not known before the last."""
+    monkeypatch.setattr("langchain_rse.ingest.adding._CHARACTERS_AHEAD", 3_000)
+    texts = [text_of(str(n), n % 7) for n in range(40)]
+    documents = [Document(text, id=f"{n}.txt") for n, text in enumerate(texts)]
+    given = iter(documents) if as_iterator else documents
+    stores.way.add(stores.indexer, given, show_progress=True)
+    seen = shown(capsys)
+    chunks = sum(n % 7 for n in range(40))
+    assert seen[-1] == Shown(chunks, chunks, "39.txt")
+    for state in seen:
+        if state.written < chunks:
+            assert state.total is None or state.total > state.written
+    estimates = {state.total for state in seen if 30 < state.written < chunks - 20}
+    if as_iterator:
+        assert estimates == {None}
+    else:
+        assert max(abs((total or 0) - chunks) for total in estimates) < 0.2 * chunks
+
+
+def test_progress_stops_where_a_call_was_cut_off(
+    stores: Stores, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stores.writes.fail_at(5)  # the second batch of vectors
+    with pytest.raises(fakes.CrashError):
+        stores.add(Document(text_of("first", 7), id="a"), show_progress=True)
+    assert shown(capsys)[-1] == Shown(3, 7, "a")
 
 
 # Errors of others
@@ -837,7 +927,7 @@ def test_vectors_that_could_not_be_deleted_are_deleted_by_the_next_call(way: Way
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"format": 3, "doc_id": "a", "current": ["v"]}, {"format": 3, "length": -1}]
+    "fields", [{}, {"format": 4, "doc_id": "a", "current": ["v"]}, {"format": 4, "length": -1}]
 )
 def test_a_record_that_is_no_manifest(stores: Stores, fields: dict[str, Any]) -> None:
     key = manifest_key(document_key("a"))
@@ -875,11 +965,14 @@ class Scenario(NamedTuple):
 
 
 OTHER = text_of("other", 2)
+SAME = text_of("same", 5).split("\n\n")
 SCENARIOS = {
     "add": Scenario(None, text_of("new", 7)),
     "shrink": Scenario(text_of("old", 7), text_of("new", 2)),
     "grow": Scenario(text_of("old", 2), text_of("new", 7)),
     "common chunks": Scenario(text_of("same", 4), text_of("same", 7)),
+    "one chunk changed": Scenario(text_of("same", 7), text_of("same", 7).replace("04", "xx")),
+    "no chunk changed": Scenario("\n\n".join(SAME), "\n\n".join(SAME[1:2] + SAME[:1] + SAME[2:])),
     "delete": Scenario(text_of("old", 7), None),
 }
 HOWS: tuple[fakes.How, ...] = ("before", "halfway", "after")
@@ -952,9 +1045,13 @@ def test_after_a_crash_any_other_call_leaves_what_it_says(
             assert_holds_exactly(stores, expected(after))
 
 
-def test_crash_upon_crash(make_stores: Callable[[], Stores]) -> None:
+@pytest.mark.parametrize("common", [False, True])
+def test_crash_upon_crash(make_stores: Callable[[], Stores], *, common: bool) -> None:
     """Version 2 crashes, version 3 crashes as well: what is read is whole, and 4 cleans up."""
-    versions = [text_of(name, chunks) for name, chunks in zip("abcd", (4, 6, 2, 5), strict=True)]
+    versions = [
+        f"{name} paragraph of the beginning\n\n{text_of('same' if common else name, chunks)}"
+        for name, chunks in zip("abcd", (4, 6, 2, 5), strict=True)
+    ]
     scenario = Scenario(versions[0], versions[1])
     calls = calls_of(scenario)
     for first, second in itertools.product(range(0, calls, 2), range(0, calls, 3)):

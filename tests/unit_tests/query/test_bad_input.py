@@ -342,7 +342,8 @@ def test_many_documents_that_are_gone_take_few_reads(way: Way) -> None:
         fetch_k=1_000,
         on_missing="split",
     )
-    segments = way.invoke(retriever, QUERY)
+    with pytest.warns(UserWarning, match="990 of 1000 candidates are left out"):
+        segments = way.invoke(retriever, QUERY)
     assert [doc_id for doc_id, *_ in ranges(segments)] == [str(n) for n in range(990, 995)]
     assert len(store.reads) < 12
     with pytest.raises(MissingRecordError, match="'0', '1', '2', '3', '4'"):

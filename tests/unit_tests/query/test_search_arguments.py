@@ -180,11 +180,19 @@ def filled(way: Way, search_kwargs: dict[str, Any], **kwargs: Any) -> bool:
     """Whether a segment holds chunks that were not found, whatever the store was told."""
 
     class Deaf(InMemoryVectorStore):
-        def similarity_search_with_score(self, query: str, k: int = 4, **_: Any) -> Any:
-            return super().similarity_search_with_score(query, k)
+        """Knows no filters but those by page alone, or it would be noticed."""
 
-        async def asimilarity_search_with_score(self, query: str, k: int = 4, **_: Any) -> Any:
-            return self.similarity_search_with_score(query, k)
+        def similarity_search_with_score(
+            self, query: str, k: int = 4, **kwargs: Any
+        ) -> list[tuple[Document, float]]:
+            told = kwargs.get("filter")
+            page = told.get("page") if isinstance(told, dict) else None
+            return super().similarity_search_with_score(
+                query, k, filter=page and (lambda found: found.metadata["page"] == page)
+            )
+
+        async def asimilarity_search_with_score(self, *args: Any, **kwargs: Any) -> Any:
+            return self.similarity_search_with_score(*args, **kwargs)
 
         def similarity_search_with_relevance_scores(
             self, query: str, k: int = 4, **_: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -61,6 +62,7 @@ def retriever_over(documents: list[Dense], texts: list[str] | None = None) -> RS
         order="relevance",
         max_context_length=None,
         fetch_k=10_000,
+        duplicates="keep",  # texts of equal lengths are equal
     )
 
 
@@ -154,6 +156,15 @@ def test_best_is_the_best_segment_of_each_document(
     assert {segment[0]: segment for segment in placed(select(documents, config))} == expected
 
 
+def credited_of(document: Dense, config: RSEConfig) -> Any:
+    """Relevance with neighbor credit; a document of one chunk has neighbors like itself."""
+    radius = config.neighbor_radius or 0
+    alone = len(document.relevance) == 1
+    relevance = np.array(document.relevance * (2 * radius + 1 if alone else 1))
+    credited = neighbor_credit(relevance, credit=config.neighbor_credit, radius=radius)
+    return credited[radius : radius + 1] if alone else credited
+
+
 EXACT = st.builds(
     RSEConfig,
     irrelevant_chunk_penalty=st.sampled_from([0.0, 0.1, 0.3, 0.6]),
@@ -168,18 +179,14 @@ EXACT = st.builds(
 
 @settings(max_examples=80, deadline=None)
 # Gaps of more than 16 chunks are not closed: with such lengths, that is never worth it.
-@given(dense_documents(longest=80, shortest_chunk=4), EXACT)
+@given(
+    dense_documents(longest=80, shortest_chunk=4) | dense_documents(longest=1, shortest_chunk=4),
+    EXACT,
+)
 def test_exact_equals_solving_whole_documents(documents: list[Dense], config: RSEConfig) -> None:
-    radius, cost = config.neighbor_radius or 0, config.segment_cost or 0.0
+    cost = config.segment_cost or 0.0
     order = by_best_candidate(documents)
-    credited = np.concatenate(
-        [
-            neighbor_credit(
-                np.array(documents[number].relevance), credit=config.neighbor_credit, radius=radius
-            )
-            for number in order
-        ]
-    )
+    credited = np.concatenate([credited_of(documents[number], config) for number in order])
     lengths = np.concatenate([documents[number].lengths for number in order])
     starts = np.cumsum([0, *(len(documents[number].lengths) for number in order)])
     expected = {}
@@ -195,12 +202,77 @@ def test_exact_equals_solving_whole_documents(documents: list[Dense], config: RS
         if value >= config.minimum_value:
             expected[order[place], start - shift, end - shift] = pytest.approx(value)
     chosen = select(documents, config)
+    if not expected:  # the best candidate comes back, if it is worth the penalty
+        assert len(chunks_in(chosen)) <= 1
+        return
     assert {segment[:3]: segment[3] for segment in placed(chosen)} == expected
     for segment in chosen:
         chunks = segment.metadata["rse"]["chunks"]
-        paid = config.irrelevant_chunk_penalty * cost
+        whole = sum(documents[int(segment.metadata["doc_id"])].lengths)
+        share = min(1.0, whole / lengths[credited > 0].mean())
+        paid = config.irrelevant_chunk_penalty * cost * share
         value = sum(chunk["value"] for chunk in chunks) - paid
         assert segment.metadata["relevance_score"] == pytest.approx(value)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    dense_documents(),
+    EXACT,
+    st.booleans(),
+    st.sampled_from([None, 0, 3, 6, 9, 40]),
+    st.sampled_from([len, lambda text: len(text) / 2]),
+)
+def test_the_best_candidate_that_fits_and_is_worth_the_penalty_comes_back(
+    documents: list[Dense],
+    config: RSEConfig,
+    prohibitive: bool,  # noqa: FBT001
+    budget: int | None,
+    length: Any,
+) -> None:
+    if prohibitive:  # no segment is worth its cost
+        config = config.replace(segment_cost=1e9)
+    segments = select(documents, config, max_context_length=budget, length_function=length)
+
+    lengths = np.concatenate([document.lengths for document in documents])
+    credited = np.concatenate([credited_of(document, config) for document in documents])
+    values = (credited - config.irrelevant_chunk_penalty) * lengths / lengths[credited > 0].mean()
+    chunks = [(str(n), i) for n, one in enumerate(documents) for i in range(len(one.relevance))]
+    relevance = {
+        chunk: one
+        for chunk, one, length_of_chunk, value in zip(
+            chunks,
+            itertools.chain.from_iterable(document.relevance for document in documents),
+            lengths,
+            values,
+            strict=True,
+        )
+        if one >= config.irrelevant_chunk_penalty
+        and one > 0
+        and value >= config.minimum_value
+        and (budget is None or length("x" * length_of_chunk) <= budget)
+    }
+    assert not relevance or segments
+    if prohibitive and config.irrelevant_chunk_penalty:
+        found = [relevance[chunk] for chunk in chunks_in(segments)]
+        assert found == sorted(relevance.values())[-1:]
+
+
+@pytest.mark.parametrize("cost", [0.15, 0.7, 5.0])
+@pytest.mark.parametrize("size", [2, 5, 9, 20, 40])
+def test_a_short_document_costs_its_share_of_a_segment(cost: float, size: int) -> None:
+    report = Dense([0.0] * 5 + [0.9, 1.0, 0.8] + [0.0] * 5, [20] * 13)
+    note = Dense([0.75], [size])
+    config = RSEConfig(**PLAIN, neighbor_credit=0.0, segment_cost=cost)
+
+    def found(penalty: float) -> bool:
+        segments = select([report, note], config, irrelevant_chunk_penalty=penalty)
+        return any(segment.metadata["doc_id"] == "1" for segment in segments)
+
+    average = (60 + size) / 4
+    threshold = 0.75 / (1 + cost * min(1, average / size))
+    assert found(threshold - 1e-6)
+    assert not found(threshold + 1e-6)
 
 
 def chunks_in(segments: list[Document]) -> set[tuple[str, int]]:
@@ -222,7 +294,8 @@ def test_more_room_only_adds_chunks(
     smaller: set[tuple[str, int]] = set()
     for budget in [*budgets, None]:
         segments = retriever.invoke("query", max_context_length=budget)
-        assert smaller <= chunks_in(segments)
+        # A candidate alone, where the best segment has no room, gives way to that segment.
+        assert smaller <= chunks_in(segments) or len(smaller) == 1
         smaller = chunks_in(segments)
         assert all(s.metadata["relevance_score"] >= minimum_value - 1e-9 for s in segments)
         assert budget is None or sum(len(s.page_content) for s in segments) <= budget

@@ -47,6 +47,7 @@ def document(**changes: Any) -> DocumentVersion:
             "length": 7,
             "metadata": {"title": "T", "authors": ["a"]},
             "chunks": chunks,
+            "parts": [(0, 3, {"page": 1}), (3, 4, {"page": 2})],
             **changes,
         }
     )
@@ -71,6 +72,9 @@ def test_records_of_a_document() -> None:
             "two", metadata={"doc_id": "d", "chunk_index": 1, "start_index": 4, "end_index": 7}
         ),
         f"{key}/v/spans/0": Document("", metadata={"cuts": [0, 4, 7]}),
+        f"{key}/v/parts": Document(
+            "", metadata={"parts": [[0, 3, {"page": 1}], [3, 4, {"page": 2}]]}
+        ),
     }
     assert set(dict(document_records(document()))) == set(Version("v", 2).docstore_keys(key))
 

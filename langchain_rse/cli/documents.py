@@ -1,0 +1,86 @@
+"""``langchain-rse list``, ``stats`` and ``remove``: the documents of a knowledge base."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from langchain_rse.cli.knowledge_base import (
+    Folder,
+    Made,
+    document_names,
+    find_document,
+    manifests,
+    open_docstore,
+    open_existing,
+)
+from langchain_rse.cli.output import AsJson, print_json, print_text
+
+
+def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
+    """List the documents of a knowledge base."""
+    found = manifests(open_docstore(kb, Made.of(kb)))
+    files = Counter(Path(manifest.doc_id).name for manifest in found)
+    documents: list[dict[str, Any]] = [
+        {
+            # As `remove` takes it.
+            "name": name if files[name := Path(one.doc_id).name] == 1 else one.doc_id,
+            "doc_id": one.doc_id,
+            "characters": one.length,
+            "chunks": one.current.chunks if one.current else 0,
+            "unfinished": bool(one.unfinished),
+        }
+        for one in found
+    ]
+    if as_json:
+        print_json(documents)
+        return
+    rows = [(one["name"] + " (unfinished)" * one["unfinished"], one) for one in documents]
+    width = max([len(name) for name, _ in rows] + [len("document")])
+    print_text(f"{'document':{width}}  {'characters':>13}  {'chunks':>9}")
+    for name, one in rows:
+        print_text(f"{name:{width}}  {one['characters']:13,}  {one['chunks']:9,}")
+
+
+def stats(kb: Folder, *, as_json: AsJson = False) -> None:
+    """Show how much is in a knowledge base, and how it was made."""
+    made = Made.of(kb)
+    found = manifests(open_docstore(kb, made))
+    figures = {
+        "documents": len(found),
+        "chunks": sum(manifest.current.chunks for manifest in found if manifest.current),
+        "characters": sum(manifest.length for manifest in found),
+        "bytes": sum(file.stat().st_size for file in kb.rglob("*") if file.is_file()),
+        **dataclasses.asdict(made),
+        "unfinished": [manifest.doc_id for manifest in found if manifest.unfinished],
+    }
+    if as_json:
+        print_json(figures)
+        return
+    shown = [
+        *((name, f"{figures[name]:,}") for name in ("documents", "chunks", "characters")),
+        ("size on disk", f"{figures['bytes'] / 1e6:,.1f} MB"),
+        ("embedding model", made.embeddings),
+        ("headers", "yes" if made.headers else "no"),
+        ("full-text index", "yes" if made.lexical else "no, made by the first query --hybrid"),
+        *(("unfinished", f"{name}: index or remove it again") for name in figures["unfinished"]),
+    ]
+    for name, value in shown:
+        print_text(f"{name + ':':16} {value}")
+
+
+def remove(
+    documents: Annotated[
+        list[str], typer.Argument(metavar="DOC", help="Their ids, or the names of their files.")
+    ],
+    kb: Folder,
+) -> None:
+    """Remove documents from a knowledge base; the files stay where they are."""
+    names = document_names(open_docstore(kb, Made.of(kb)))
+    ids = dict.fromkeys(find_document(document, names) for document in documents)
+    for doc_id in open_existing(kb).retriever.delete(list(ids)):
+        print_text(f"removed {doc_id}")

@@ -1,0 +1,69 @@
+"""Embedding models by name."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+from langchain_core.embeddings import Embeddings
+
+DEFAULT = "langchain_rse.embeddings:WordLlamaEmbeddings"
+
+
+class CountingEmbeddings(Embeddings):
+    """A model that counts the texts it has embedded; all else is as the model has it."""
+
+    def __init__(self, model: Embeddings) -> None:
+        self.model = model
+        self.texts_embedded = 0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of the model
+        return getattr(self.model, name)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:  # noqa: D102
+        vectors = self.model.embed_documents(texts)
+        self.texts_embedded += len(texts)
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:  # noqa: D102
+        return self.model.embed_query(text)
+
+
+def load_embeddings(name: str) -> CountingEmbeddings:
+    """Make the model of a name: ``module:Class``, or ``provider:model`` as LangChain names it."""
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - entries are strings
+        sys.path.append(os.getcwd())  # noqa: PTH109
+    module, _, attribute = name.partition(":")
+    is_there = attribute.isidentifier() and _is_installed(module)
+    found = getattr(importlib.import_module(module), attribute, None) if is_there else None
+    model = _of_provider(name) if found is None else found()
+    if not isinstance(model, Embeddings):
+        raise ValueError(  # noqa: TRY004 - it is the option that is wrong
+            f"--embeddings {name} must name a class of LangChain Embeddings that is made without "
+            f"arguments; got {model!r:.200}"
+        )
+    return CountingEmbeddings(model)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):  # no such package, or no name of a module
+        return False
+
+
+def _of_provider(name: str) -> Any:  # noqa: ANN401 - Embeddings, as far as is known
+    unknown = f"--embeddings {name}: it is no module:Class that is installed or in this directory"
+    package = next(filter(find_spec, ("langchain", "langchain_classic")), None)
+    if package is None:
+        raise ImportError(
+            f"{unknown}. For provider:model, pip install langchain and the provider's package, "
+            "such as langchain-openai"
+        )
+    try:
+        return importlib.import_module(f"{package}.embeddings").init_embeddings(name)
+    except ValueError as error:
+        raise ValueError(f"{unknown}, nor a model that LangChain knows. {error}") from error

@@ -1,0 +1,70 @@
+"""Options that say how segments are chosen, and the files that keep such settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from langchain_rse.retriever import RSERetriever
+
+Preset = Annotated[
+    str | None,
+    typer.Option(help="How segments are chosen: balanced (the default), precision, find_all, ..."),
+]
+Penalty = Annotated[
+    float | None, typer.Option(min=0, max=1, help="The relevance from which text is returned.")
+]
+_WORDS = "Share of the search by words. Their index is made when this is first used."
+Hybrid = Annotated[float | None, typer.Option(min=0, max=1, help=_WORDS)]
+_SAVED = "Settings that `evaluate --save-config` wrote; options beside it count more."
+Config = Annotated[Path | None, typer.Option(help=_SAVED, exists=True, dir_okay=False)]
+
+
+def settings(
+    config: Path | None, preset: str | None, penalty: float | None, hybrid: float | None
+) -> dict[str, Any]:
+    """Fields of a retriever: those of a file, and in their place those that are given."""
+    from langchain_rse.config import RSEConfig
+
+    if config and preset:
+        raise ValueError("--config and --preset both say how segments are chosen: give one of them")
+    fields: dict[str, Any] = {"config": RSEConfig.of(preset or "balanced")}
+    if config:
+        try:
+            saved = json.loads(config.read_bytes())
+            fields = {"hybrid": saved.pop("hybrid", 0.0), "config": RSEConfig(**saved)}
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(f"{config} is not a JSON object of settings: {error}") from error
+    given = {"irrelevant_chunk_penalty": penalty, "hybrid": hybrid}
+    return fields | {name: value for name, value in given.items() if value is not None}
+
+
+def save_settings(path: Path, retriever: RSERetriever) -> None:
+    """Write a retriever's settings to a file for ``--config``."""
+    from langchain_rse.config import resolve_settings
+
+    config = resolve_settings(retriever, {}).config.model_dump()
+    saved = json.dumps({**config, "hybrid": retriever.hybrid}, indent=2)
+    path.write_text(f"{saved}\n", encoding="utf-8")
+
+
+def filter_of(conditions: Iterable[str]) -> dict[str, Any] | None:
+    """The filter of conditions NAME=VALUE, all of which must hold, as Chroma takes it."""
+    parts = [_condition(condition) for condition in conditions]
+    return {"$and": parts} if len(parts) > 1 else parts[0] if parts else None
+
+
+def _condition(condition: str) -> dict[str, Any]:
+    name, separator, text = condition.partition("=")
+    if not (name and separator):
+        raise typer.BadParameter(f"{condition!r} is not NAME=VALUE", param_hint="--filter")
+    try:
+        value = json.loads(text, parse_constant=lambda _: None)
+    except ValueError:
+        value = text
+    return {name: value if isinstance(value, (str, int, float)) else text}

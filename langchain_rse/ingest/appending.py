@@ -1,0 +1,151 @@
+"""Documents given in pieces: added to what is stored, or refused where they would replace it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from langchain_rse._sync import Steps
+from langchain_rse.ingest.documents import SourceDocument, numbered
+from langchain_rse.ingest.joining import SURE_OVERLAP, overlap
+from langchain_rse.ingest.rejoining import described
+from langchain_rse.ingest.writing import Writer
+from langchain_rse.stores.reading import StoredText, read_text
+from langchain_rse.stores.records import (
+    START_INDEX,
+    DocumentVersion,
+    Manifest,
+    Rule,
+    document_key,
+)
+
+# Metadata in which loaders number the parts of a document.
+_NUMBERS = ("page", "page_number", "slide", "row", "seq_num")
+# Some loaders number from 0, some from 1.
+_FIRST = 1
+_EXCERPT = 40
+
+
+def refuse_pieces(
+    writer: Writer,
+    documents: Iterable[tuple[DocumentVersion, Manifest]],
+    rules: Mapping[str, Rule],
+) -> Steps[None]:
+    """Refuse to replace documents by what looks like a later piece of them.
+
+    Raises:
+        ValueError: If pages begin after the first that is stored, or the text begins with the end
+            of what is stored.
+    """
+    for document, manifest in documents:
+        known = manifest.current
+        if known is None or known.adopted or manifest.text_digest == document.text_digest:
+            continue
+        stored = yield from read_text(writer.docstore, manifest)
+        if stored is None:  # damaged: to replace it is the way out
+            continue
+        problem = ""
+        own = document.parts[0][2] if document.parts else {}
+        ends = stored.parts[0].metadata, {**document.metadata, **own}
+        numbers = _numbers(ends, rules)
+        for name, (before, after) in numbers:
+            if after > before:
+                problem = f"it begins with {name} {after}, but {name} {before} is stored"
+        text = "".join(chunk.text for chunk in document.chunks)
+        begins_anew = numbers or text[:SURE_OVERLAP] == stored.text[:SURE_OVERLAP]
+        if not begins_anew and overlap(stored.text, text):
+            problem = f"it begins with the end of what is stored, {text[:_EXCERPT]!r}"
+        if problem:
+            raise ValueError(
+                f"document {document.doc_id!r} would be replaced by what looks like a later piece "
+                f"of it: {problem}. To add to the end of it, add_documents(docs, append=True); or "
+                "give all of its parts in one call, such as a whole list of pages. To replace it "
+                f"all the same, delete([{document.doc_id!r}]) first"
+            )
+
+
+def with_stored(
+    writer: Writer, sources: Sequence[SourceDocument], rules: Mapping[str, Rule]
+) -> Steps[list[SourceDocument]]:
+    """Documents with the parts that are stored of them in front.
+
+    Raises:
+        ValueError: If a document has no id, was adopted, begins with parts that are stored already,
+            or is not stored and does not begin with its first page.
+    """
+    keys = [document_key(source.doc_id) for source in sources]
+    manifests = yield from writer.manifests(keys)
+    found = []
+    for source, manifest in zip(sources, manifests, strict=True):
+        if source.id_origin == "text":
+            raise ValueError(
+                "append=True: a document has no id that says what to add it to (its text begins "
+                f"{source.parts[0].page_content[:_EXCERPT]!r}); give ids= or metadata['doc_id']"
+            )
+        if manifest is None or manifest.current is None:
+            _check_beginning(source, rules)
+            found.append(source)
+            continue
+        if manifest.current.adopted:
+            raise ValueError(
+                f"append=True: document {source.doc_id!r} was adopted with chunks of other code, "
+                "which cannot be added to; give the whole document without append"
+            )
+        stored = yield from read_text(writer.docstore, manifest)
+        if stored is None:
+            raise ValueError(
+                f"append=True: the docstore lacks text of document {source.doc_id!r}; give the "
+                "whole document without append"
+            )
+        _check_after(source, stored, rules)
+        parts = [*stored.parts, *source.parts]
+        found.append(replace(source, parts=parts, stored=len(stored.parts)))
+    return found
+
+
+def _numbers(
+    parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]
+) -> list[tuple[str, list[int]]]:
+    """The numbers of parts in the first field that numbers them; empty if none does."""
+    return list(numbered(parts, rules, _NUMBERS))[:1]
+
+
+def _check_beginning(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
+    for name, (first,) in _numbers([source.parts[0].metadata], rules):
+        if first > _FIRST and name in _NUMBERS:
+            raise ValueError(
+                f"append=True: document {source.doc_id!r} begins with {name} {first}, and nothing "
+                f"of it is stored. Give the parts before {name} {first} first; if there are none, "
+                "add it without append"
+            )
+
+
+def _check_after(source: SourceDocument, stored: StoredText, rules: Mapping[str, Rule]) -> None:
+    """Refuse parts that are stored already."""
+    numbers = _numbers([stored.parts[-1].metadata, source.parts[0].metadata], rules)
+    for name, (before, after) in numbers:
+        if after < before or (after == before and not _goes_on(source, stored)):
+            raise ValueError(
+                f"append=True: the parts of document {source.doc_id!r} begin with {name} {after}, "
+                f"but {name} {stored.parts[0].metadata.get(name)} to {before} are stored. Give "
+                f"only what follows {name} {before}; to replace the document, give all of it "
+                "without append"
+            )
+    end = source.parts[-1].page_content
+    if not numbers and len(end) >= SURE_OVERLAP and stored.text.endswith(end):
+        raise ValueError(
+            f"append=True: the text of document {source.doc_id!r} that is stored ends with these "
+            f"parts already ({end[:_EXCERPT]!r}). If they belong there twice, give the whole "
+            "document without append"
+        )
+
+
+def _goes_on(source: SourceDocument, stored: StoredText) -> bool:
+    """Return True if parts that begin on the last page that is stored are new."""
+    first, last = source.parts[0], stored.parts[-1]
+    start = first.metadata.get(START_INDEX)
+    if (type(start) is int and start > 0) or overlap(last.page_content, first.page_content):
+        return True
+    known = {described(part, source.doc_id) for part in stored.parts}
+    return described(first, source.doc_id) not in known

@@ -1,0 +1,158 @@
+"""Vectors that a store has already, written again without embedding anything."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+from langchain_core.vectorstores import VectorStore
+
+from langchain_rse._sync import Steps, call, compute
+
+logger = logging.getLogger(__name__)
+
+# Points in one request to Qdrant, which has at most 32 MB; langchain-qdrant sends as many.
+_QDRANT_BATCH = 64
+
+Found = Iterable[tuple[Any, Sequence[float]]]
+"""Ids and their vectors, in any order, without the ids that are not in the store."""
+
+Row = tuple[str, str, dict[str, Any], list[float]]
+"""A chunk in a vector store: id, embedded text, metadata and vector."""
+
+
+class _Access(NamedTuple):
+    """How the vectors of one kind of store are read and written."""
+
+    read: Callable[[Any, list[str]], Steps[Found]]
+    write: Callable[[Any, Sequence[Row]], Steps[object]]
+
+
+def gives_vectors(store: VectorStore) -> bool:
+    """True if the store is of a kind whose vectors can be read and written."""
+    return any(kind.__name__ in _STORES for kind in type(store).__mro__)
+
+
+def read_vectors(store: VectorStore, ids: Iterable[str]) -> Steps[dict[str, list[float]]]:
+    """Read vectors by their ids; those that are not there, or cannot be read, are left out."""
+    try:
+        found = yield from _access(store).read(store, list(dict.fromkeys(ids)))
+        return (
+            yield from compute(lambda: {str(i): np.asarray(v, float).tolist() for i, v in found})
+        )
+    except Exception:  # such as an index of FAISS that cannot reconstruct them
+        logger.info("no vectors can be read from %s", type(store).__name__, exc_info=True)
+        return {}
+
+
+def write_vectors(store: VectorStore, rows: Sequence[Row]) -> Steps[object]:
+    """Write chunks with vectors that were read from the store."""
+    return _access(store).write(store, rows)
+
+
+def _access(store: VectorStore) -> _Access:
+    names = (kind.__name__ for kind in type(store).__mro__)
+    return next(_STORES[name] for name in names if name in _STORES)
+
+
+# Stores are of any type: their packages need not be installed.
+
+
+def _read_chroma(store: Any, ids: list[str]) -> Found:  # noqa: ANN401
+    found = store.get(ids=ids, include=["embeddings"])
+    return zip(found["ids"], found["embeddings"], strict=True)
+
+
+def _write_chroma(store: Any, rows: Sequence[Row]) -> None:  # noqa: ANN401
+    ids, texts, metadatas, vectors = map(list, zip(*rows, strict=True))
+    # langchain-chroma has no method that takes vectors; its documentation uses the collection.
+    store._collection.upsert(ids, vectors, metadatas, texts)  # noqa: SLF001
+
+
+def _read_faiss(store: Any, ids: list[str]) -> Found:  # noqa: ANN401
+    wanted = set(ids)
+    places = store.index_to_docstore_id.items()
+    return [(one, store.index.reconstruct(place)) for place, one in places if one in wanted]
+
+
+def _write_faiss(store: Any, rows: Sequence[Row]) -> None:  # noqa: ANN401
+    ids, texts, metadatas, vectors = map(list, zip(*rows, strict=True))
+    store.add_embeddings(zip(texts, vectors, strict=True), metadatas, ids)
+
+
+def _read_in_memory(store: Any, ids: list[str]) -> Found:  # noqa: ANN401
+    return [(one, store.store[one]["vector"]) for one in ids if one in store.store]
+
+
+def _write_in_memory(store: Any, rows: Sequence[Row]) -> None:  # noqa: ANN401
+    names = ("id", "text", "metadata", "vector")
+    store.store.update((row[0], dict(zip(names, row, strict=True))) for row in rows)
+
+
+def _read_qdrant(store: Any, ids: list[str]) -> Found:  # noqa: ANN401
+    if store.retrieval_mode != "dense":  # a sparse vector would be needed as well
+        return []
+    records = store.client.retrieve(store.collection_name, ids, with_vectors=True)
+    name = store.vector_name
+    return [(r.id, r.vector[name] if isinstance(r.vector, dict) else r.vector) for r in records]
+
+
+def _write_qdrant(store: Any, rows: Sequence[Row]) -> None:  # noqa: ANN401
+    from qdrant_client.models import PointStruct  # noqa: PLC0415
+
+    content, place = store.content_payload_key, store.metadata_payload_key
+    points = [
+        PointStruct(id=one, vector={store.vector_name: vector}, payload={content: text, place: m})
+        for one, text, m, vector in rows
+    ]
+    for first in range(0, len(points), _QDRANT_BATCH):
+        store.client.upsert(store.collection_name, points[first : first + _QDRANT_BATCH])
+
+
+def pgvector_rows(store: Any, select: Callable[[Any], sa.Select[Any]]) -> Steps[list[Any]]:  # noqa: ANN401
+    """Rows of a PGVector's collection; ``select`` makes the query from the table."""
+
+    def query(collection: Any) -> sa.Select[Any]:  # noqa: ANN401
+        table = store.EmbeddingStore  # there once the collection is
+        return select(table).where(table.collection_id == collection.uuid)
+
+    def read() -> list[Any]:
+        with store.session_maker() as session:
+            return list(session.execute(query(store.get_collection(session))))
+
+    async def aread() -> list[Any]:
+        async with store.session_maker() as session:
+            return list(await session.execute(query(await store.aget_collection(session))))
+
+    return call(read, aread) if store.async_mode else compute(read)
+
+
+def _read_pgvector(store: Any, ids: list[str]) -> Steps[Found]:  # noqa: ANN401
+    return pgvector_rows(store, lambda row: sa.select(row.id, row.embedding).where(row.id.in_(ids)))
+
+
+def _write_pgvector(store: Any, rows: Sequence[Row]) -> Steps[object]:  # noqa: ANN401
+    ids, texts, metadatas, vectors = map(list, zip(*rows, strict=True))
+    return call(store.add_embeddings, store.aadd_embeddings, texts, vectors, metadatas, ids)
+
+
+def _sync(
+    read: Callable[[Any, list[str]], Found], write: Callable[[Any, Sequence[Row]], None]
+) -> _Access:
+    """Access to a store that has no async methods of its own."""
+    return _Access(
+        lambda store, ids: compute(read, store, ids),
+        lambda store, rows: compute(write, store, rows),
+    )
+
+
+_STORES = {
+    "Chroma": _sync(_read_chroma, _write_chroma),
+    "FAISS": _sync(_read_faiss, _write_faiss),
+    "InMemoryVectorStore": _sync(_read_in_memory, _write_in_memory),
+    "PGVector": _Access(_read_pgvector, _write_pgvector),
+    "QdrantVectorStore": _sync(_read_qdrant, _write_qdrant),
+}

@@ -1,0 +1,254 @@
+"""Chunks that were given as documents are put together again; files of one name are refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from langchain_core.documents import Document
+
+from langchain_rse.errors import SplittingError
+from langchain_rse.ingest.documents import WRITTEN, SourceDocument, numbered
+from langchain_rse.ingest.joining import WHITE_SPACE, agrees, is_stripped, overlap, white_space
+from langchain_rse.stores.json import encode_json
+from langchain_rse.stores.records import START_INDEX, VERSION, Rule
+
+WHOLE = (
+    "pass whole documents, not split before: retriever.add_documents(docs). The retriever splits "
+    "them: RSERetriever(..., text_splitter=splitter)"
+)
+
+# What stands between chunks that do not overlap, where white space was stripped.
+_SEPARATOR = "\n"
+_EXCERPT = 40
+
+# Documents without an id look like chunks of one text if one of this length has no end; or if the
+# longest has this length, and most neighbors are longer together than it: a splitter would not
+# have cut between them otherwise.
+_CUT_OFF = 60
+_LONG = 200
+_MOST = 0.8
+_OPEN_END = re.compile(r"[^\W_]\Z|[,\-\u2013\u2014]\Z")
+
+
+# Chunks of documents with an id
+
+
+class _Placed(NamedTuple):
+    """A part, and where it starts in its text, as far as its metadata says so."""
+
+    part: Document
+    start: int | None
+    is_stored: bool
+
+    @property
+    def text(self) -> str:
+        return self.part.page_content
+
+    def __str__(self) -> str:
+        page = f" of page {self.part.metadata['page']}" if "page" in self.part.metadata else ""
+        return f"{START_INDEX}={self.start}{page}, which begins {self.text[:_EXCERPT]!r}"
+
+
+def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
+    """Put together those parts of a document that are chunks of one text.
+
+    Neighbors with the same metadata are of one text, such as a page. Their ``start_index`` says
+    where they lie in it; without that, an end that is the beginning of the next part does.
+
+    Raises:
+        SplittingError: If they contradict one another, or text between them is missing.
+        ValueError: If the beginning is missing, or a part was retrieved from an index, unless
+            ``ids`` gave the id.
+    """
+    says = {START_INDEX, VERSION}
+    texts = [part.page_content for part in source.parts]
+    if source.id_origin == "text" or not (
+        any(part.metadata.keys() & says for part in source.parts)
+        or any(_shared(before, after) for before, after in pairwise(texts))
+    ):
+        return source
+    placed = [
+        _Placed(part, 0 if number < source.stored else _start(source, part), number < source.stored)
+        for number, part in enumerate(source.parts)
+    ]
+    runs = [list(run) for _, run in groupby(placed, lambda one: described(one.part, source.doc_id))]
+    overlapping = any(
+        _shared(before.text, after.text)
+        for run in runs
+        for before, after in pairwise(run)
+        if not after.is_stored
+    )
+    parts: list[Document] = []
+    for run in runs:
+        starts = [one.start for one in run if not one.is_stored and one.start is not None]
+        if max(starts, default=0) > 0 or (starts and run[0].is_stored):
+            text = _by_position(source, run, append=append)
+        elif not overlapping and len(run) > 1 and min(starts, default=0) < 0:
+            raise _cannot(source, f"the splitter could not tell where they lie ({run[-1]})")
+        elif overlapping and not run[-1].is_stored:
+            text = _by_text(source, run)
+        else:
+            parts += [one.part for one in run]
+            continue
+        parts.append(Document(text, metadata=run[0].part.metadata))
+    return replace(source, parts=parts)
+
+
+def described(part: Document, doc_id: str) -> str:
+    """What tells a part from others of its document: its metadata, but for its place."""
+    fields = {name: value for name, value in part.metadata.items() if name not in WRITTEN}
+    return encode_json(dict(sorted(fields.items())), f"metadata of document {doc_id!r}")
+
+
+def _start(source: SourceDocument, part: Document) -> int | None:
+    """The ``start_index`` of a part; -1 if its splitter could not tell."""
+    if VERSION in part.metadata or "rse" in part.metadata:
+        if source.id_origin == "ids":
+            return None
+        raise ValueError(
+            f"document {source.doc_id!r}: a chunk or segment that was retrieved was given for it "
+            f"(it begins {part.page_content[:_EXCERPT]!r}); it would replace the whole document by "
+            f"a fragment. To add the document, {WHOLE}. If the fragment is to be a document "
+            "of its own, give it an id: add_documents([...], ids=[...])"
+        )
+    start = part.metadata.get(START_INDEX)
+    return start if type(start) is int else None
+
+
+def _by_position(source: SourceDocument, group: Sequence[_Placed], *, append: bool) -> str:
+    """The text of chunks by their ``start_index``, of which some may be unknown."""
+    placed: list[tuple[int, str, _Placed]] = []
+    for one in group:
+        start = one.start
+        if start is None or start < 0:
+            shared = _shared(placed[-1][1], one.text) if placed else 0
+            if not shared:
+                raise _cannot(source, f"nothing tells where one lies ({one})")
+            start = placed[-1][0] + len(placed[-1][1]) - shared
+        placed.append((start, one.text, one))
+    placed.sort(key=lambda one: (one[0], -len(one[1])))
+    # A fragment that was given an id is a document of its own.
+    first = placed[0][0] if source.id_origin == "ids" and not append else 0
+    text = ""
+    for start, chunk, one in placed:
+        place = start - first
+        missing = place - len(text)
+        if missing > WHITE_SPACE and not text:
+            raise ValueError(
+                f"document {source.doc_id!r}: its beginning is missing: the first chunk has {one}. "
+                "It would replace the whole document by a fragment. If what comes before is "
+                "stored, add to it: retriever.add_documents(docs, append=True). Otherwise "
+                f"{WHOLE}"
+            )
+        if missing > WHITE_SPACE:
+            raise _cannot(source, f"{missing} characters are missing before the one with {one}")
+        if not agrees(text, place, chunk):
+            raise _cannot(source, f"another one has other text at the place of that with {one}")
+        text += white_space(missing) + chunk[max(-missing, 0) :]
+    return text
+
+
+def _by_text(source: SourceDocument, group: Sequence[_Placed]) -> str:
+    """The text of chunks, of which some end with the beginning of the next."""
+    text = group[0].text
+    for before, after in pairwise(group):
+        shared = _shared(before.text, after.text)
+        if shared is None:
+            raise _cannot(
+                source,
+                "their text repeats itself, so that nothing tells how far two of them overlap "
+                f"({after.text[:_EXCERPT]!r})",
+            )
+        stripped = not shared and is_stripped(text, after.text)
+        text += (_SEPARATOR if stripped else "") + after.text[shared:]
+    return text
+
+
+def _shared(before: str, after: str) -> int | None:
+    """Characters in which two neighbors overlap for sure, or 0; None if their text repeats itself.
+
+    Then as much as is equal may be more than was shared.
+    """
+    shared = overlap(before, after)
+    if shared and 2 * overlap(before[1 - shared :], after) >= shared:
+        return None
+    return shared
+
+
+def _cannot(source: SourceDocument, problem: str) -> SplittingError:
+    return SplittingError(
+        f"document {source.doc_id!r}: its parts are chunks that cannot be put together: {problem}. "
+        f"Chunks of two splitters or of two files may be mixed. Instead, {WHOLE}; or give "
+        "each file an id of its own (ids= or metadata['doc_id'])"
+    )
+
+
+# Files of one name
+
+
+def check_one_file(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
+    """Refuse parts of two files whose metadata has the same ``source``.
+
+    Raises:
+        ValueError: If two parts have the same metadata, or pages come after higher ones.
+    """
+    new = source.parts[source.stored :]
+    if source.id_origin != "source" or len(new) < 2:  # noqa: PLR2004
+        return
+    problem, told_apart = "", False
+    for name, values in numbered([part.metadata for part in new], rules):
+        falls = (f"{name} {b} comes after {a}" for a, b in pairwise(values) if b < a)
+        problem = problem or next(falls, "")
+        told_apart = told_apart or len(set(values)) == len(new)
+    told_apart = told_apart or len({described(part, source.doc_id) for part in new}) == len(new)
+    if not told_apart:
+        problem = problem or "nothing in the metadata of two of them tells them apart"
+    if problem:
+        raise ValueError(
+            f"several documents have the source {source.doc_id!r}, which makes them parts of one, "
+            f"but {problem}. If they are of different files, give each file an id of its own: "
+            "ids= or metadata['doc_id']. If they are parts of one, give each once and in order, "
+            f"told apart by metadata['page']; if they are chunks, {WHOLE}"
+        )
+
+
+# Documents without an id
+
+
+@dataclass
+class LooseChunks:
+    """Finds out whether documents without an id look like chunks of one text."""
+
+    _lengths: list[int] = field(default_factory=list)
+    _last: str = ""
+    _look_split: bool = False
+
+    def look_at(self, document: Document) -> None:
+        """Look at the next document without an id."""
+        start = document.metadata.get(START_INDEX)
+        later = type(start) is int and start > 0
+        if document.metadata.keys() - {START_INDEX} and not later:
+            return
+        last, self._last = self._last, document.page_content
+        is_cut = len(last) >= _CUT_OFF and self._last[:1].islower() and _OPEN_END.search(last)
+        self._look_split = bool(self._look_split or later or is_cut or _shared(last, self._last))
+        self._lengths.append(len(self._last))
+
+    def warning(self) -> str | None:
+        """What to warn of; None if they do not look like chunks."""
+        lengths = self._lengths
+        longest = max(lengths, default=0)
+        full = [one + other > longest for one, other in pairwise(lengths)]
+        look_filled = longest >= _LONG and sum(full) >= max(2, _MOST * len(full))
+        if not full or not (self._look_split or look_filled):
+            return None
+        return (
+            f"{len(lengths)} documents without an id became documents of their own: no segment "
+            "reaches from one to another. If they are chunks of one text, pass the whole text "
+            "instead: retriever.add_documents([Document(text)]). If not, give them ids: ids= or "
+            "metadata['doc_id']"
+        )

@@ -1,0 +1,100 @@
+"""Why a query returned nothing: one log line, as a warning where something is likely wrong."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+
+from langchain_rse._messages import warn
+from langchain_rse._sync import Steps
+from langchain_rse.config import QuerySettings
+from langchain_rse.engine import calibrate
+from langchain_rse.query.budget import Budget
+from langchain_rse.query.scoring import ScoredChunks
+from langchain_rse.query.search_arguments import may_exclude
+from langchain_rse.query.searching import Candidate, Sources
+from langchain_rse.query.selecting import Selection
+from langchain_rse.stores.reading import read_manifests
+
+logger = logging.getLogger(__name__)
+
+# Documents among which one with text is looked for.
+_LOOKED_AT = 500
+
+
+def explain_nothing_found(
+    sources: Sources, settings: QuerySettings, returned: int, candidates: int
+) -> Steps[None]:
+    """Say why no candidates are left, of those that stand for the Documents that were returned."""
+    arguments = settings.search_kwargs
+    thresholds = {name: arguments[name] for name in arguments if name.endswith("threshold")}
+    limits = may_exclude(arguments) | thresholds
+    if candidates:
+        reranker = type(sources.reranker).__name__
+        _log(logging.INFO, f"{reranker} kept none of {candidates} candidates")
+    elif returned:
+        known = f"none of {returned} Documents of {sources.name} is a chunk that the docstore knows"
+        _log(logging.WARNING, f"{known}. If the index was adopted, adopt it again")
+    else:
+        under = "".join(f" with {name}={value!r:.200}" for name, value in limits.items())
+        _log(logging.INFO, f"{sources.name} found nothing{under}")
+        if sources.vectorstore is None or limits:
+            return
+        stored = yield from read_manifests(sources.docstore, _LOOKED_AT)
+        if any(manifest.current and manifest.current.chunks for manifest in stored):
+            warn(
+                f"{sources.name} found nothing, but the docstore has documents. Is the vector "
+                "store empty, or another collection, folder or database than the one they were "
+                "added to? If its vectors are lost, delete the documents and add them again"
+            )
+
+
+def explain_nothing_chosen(
+    candidates: Sequence[Candidate],
+    scored: ScoredChunks,
+    selection: Selection,
+    budget: Budget,
+    settings: QuerySettings,
+) -> None:
+    """Say why there are candidates, but no segment."""
+    config, count, level = settings.config, len(candidates), logging.INFO
+    minimum, penalty = config.minimum_value, config.irrelevant_chunk_penalty
+    best = max((float(scored.relevance[column]) for column in scored.candidates), default=0.0)
+    room = math.inf if budget.characters is None else budget.characters
+    worth = [column for column in scored.candidates if scored.relevance[column] >= penalty]
+    fitting = [column for column in worth if scored.lengths[column] <= room]
+    value = max((float(selection.values[column]) for column in fitting), default=0.0)
+    if not scored.candidates:
+        level = logging.WARNING
+        reason = (
+            f"all {count} candidates are of versions of documents that are no longer current, or "
+            "of documents that the docstore does not know. Delete their vectors, or add these "
+            "documents again"
+        )
+    elif config.min_relevance and not best:
+        scores = [candidate.score for candidate in candidates if candidate.rank is not None]
+        best = max(calibrate(scores, config.calibration), default=0.0)
+        limit = f"min_relevance={config.min_relevance:g}"
+        reason = f"all {count} candidates are below {limit}: the best has {best:.3g}"
+    elif not best or best < penalty:
+        limit = f"irrelevant_chunk_penalty={penalty:g}"
+        reason = f"the best relevance of {count} candidates is {best:.3g}, not worth {limit}"
+    elif fitting and value < minimum:
+        reason = f"all segments are below minimum_value={minimum:g}: the best chunk has {value:.3g}"
+    elif fitting and settings.on_missing == "split":
+        level = logging.WARNING
+        reason = "the docstore lacks the chunks. Add their documents again"
+    else:
+        level = logging.WARNING if budget.limit else logging.INFO
+        shortest = min(scored.lengths[column] for column in worth)
+        reason = (
+            "none of the candidates that are worth the penalty fits max_context_length="
+            f"{budget.limit:g}: the shortest has {shortest} characters. allow_trim=True returns "
+            "part of it; or make chunks smaller, or give more room"
+        )
+    _log(level, reason)
+
+
+def _log(level: int, reason: str) -> None:
+    logger.log(level, "a query returned nothing: %s", reason)

@@ -1,0 +1,310 @@
+"""The command line: the documents of a knowledge base, how it was made, and how it is asked."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from langchain_rse.cli.app import app
+from langchain_rse.cli.knowledge_base import open_existing
+
+Run = Callable[..., Result]
+
+MODULE = """
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+class Eight(DeterministicFakeEmbedding):
+    size: int = 8
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Calls a command in a folder with a few files, which are in a knowledge base."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> Result:
+        return CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+
+    texts = {
+        "docs/cats.txt": "Cats sleep most of the day. A cat purrs.",
+        "docs/dogs.txt": "Dogs bark at strangers. They guard the house at night.",
+        "docs/old/fish.txt": "Fish swim in ponds.",
+        "docs/new/fish.txt": "Fish swim in tanks.",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    result = call("index", "docs", "--kb", "kb")
+    assert result.exit_code == 0, result.stderr
+    return call
+
+
+def segments(run: Run, question: str, *options: object) -> list[dict[str, Any]]:
+    result = run("query", question, "--kb", "kb", "--json", *options)
+    assert result.exit_code == 0, result.stderr
+    found: list[dict[str, Any]] = json.loads(result.stdout)
+    return found
+
+
+def names(found: list[dict[str, Any]]) -> list[str]:
+    return [Path(segment["metadata"]["source"]).name for segment in found]
+
+
+# Documents
+
+
+def test_list(run: Run, tmp_path: Path) -> None:
+    old, new = (str(tmp_path / "docs" / folder / "fish.txt") for folder in ("old", "new"))
+    found = json.loads(run("list", "--kb", "kb", "--json").stdout)
+    assert [document["name"] for document in found] == ["cats.txt", "dogs.txt", new, old]
+    assert found[0] == {
+        "name": "cats.txt",
+        "doc_id": str(tmp_path / "docs" / "cats.txt"),
+        "characters": 40,
+        "chunks": 1,
+        "unfinished": False,
+    }
+    shown = run("list", "--kb", "kb").stdout.splitlines()
+    assert shown[0].split() == ["document", "characters", "chunks"]
+    assert [line.split() for line in shown[1:3]] == [
+        ["cats.txt", "40", "1"],
+        ["dogs.txt", "54", "1"],
+    ]
+    assert shown[3].startswith(new)
+    assert len({len(line) for line in shown}) == 1  # numbers stand below one another
+
+
+def test_stats(run: Run) -> None:
+    found = json.loads(run("stats", "--kb", "kb", "--json").stdout)
+    size = found.pop("bytes")
+    assert size >= Path("kb/chunks.db").stat().st_size
+    assert found == {
+        "documents": 4,
+        "chunks": 4,
+        "characters": 132,
+        "embeddings": "langchain_rse.embeddings:WordLlamaEmbeddings",
+        "headers": False,
+        "lexical": False,
+        "unfinished": [],
+    }
+    shown = dict(
+        line.split(":", 1) for line in run("stats", "--kb", "kb").stdout.splitlines() if line
+    )
+    assert shown["characters"].strip() == "132"
+    assert shown["size on disk"].endswith(" MB")
+    assert shown["embedding model"].strip() == found["embeddings"]
+    run("index", "docs", "--kb", "kb", "--headers")
+    assert json.loads(run("stats", "--kb", "kb", "--json").stdout)["headers"] is True
+
+
+def test_an_unfinished_document_is_shown(run: Run, tmp_path: Path) -> None:
+    opened = open_existing(Path("kb"))
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("the power went out")
+
+    (tmp_path / "cow.txt").write_text("Cows graze.", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(opened.vectorstore), "add_documents", fail)
+        result = run("index", "cow.txt", "--kb", "kb")
+    assert result.exit_code == 2
+    assert "RuntimeError: the power went out" in result.stderr
+    assert "Traceback" not in result.stderr
+    cow = str(tmp_path / "cow.txt")
+    assert json.loads(run("stats", "--kb", "kb", "--json").stdout)["unfinished"] == [cow]
+    assert f"unfinished:      {cow}" in run("stats", "--kb", "kb").stdout
+    assert "cow.txt (unfinished" in run("list", "--kb", "kb").stdout
+    assert run("remove", "cow", "--kb", "kb").exit_code == 0
+    assert json.loads(run("stats", "--kb", "kb", "--json").stdout)["unfinished"] == []
+
+
+def test_remove(run: Run, tmp_path: Path) -> None:
+    cats, old = tmp_path / "docs" / "cats.txt", tmp_path / "docs" / "old" / "fish.txt"
+    for names_given, message in [
+        (["cats", "cows"], "no document 'cows'"),
+        (["cats", "fish"], "'fish' may be any of"),
+    ]:
+        result = run("remove", *names_given, "--kb", "kb")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in result.stderr
+    assert len(json.loads(run("list", "--kb", "kb", "--json").stdout)) == 4
+
+    result = run("remove", "cats", "docs/old/fish.txt", cats, "--kb", "kb")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines() == [f"removed {cats}", f"removed {old}"]
+    assert cats.exists()
+    left = json.loads(run("list", "--kb", "kb", "--json").stdout)
+    assert [document["name"] for document in left] == ["dogs.txt", "fish.txt"]
+    assert "cats.txt" not in names(segments(run, "do cats sleep", "--penalty", 0))
+
+
+# Asking
+
+
+def test_options_of_a_query(run: Run) -> None:
+    everything = segments(run, "do fish swim", "--penalty", 0, "--order", "relevance")
+    assert len(everything) > len(segments(run, "do fish swim", "--penalty", 0.95))
+    scores = [segment["metadata"]["relevance_score"] for segment in everything]
+    assert scores == sorted(scores, reverse=True)
+    assert len(segments(run, "do fish swim", "--preset", "precision", "--k", 1)) == 1
+    wrong = run("query", "fish", "--kb", "kb", "--preset", "best")
+    assert wrong.exit_code == 2
+    assert "balanced, precision" in wrong.stderr
+    for option in (("--penalty", 2), ("--hybrid", -1), ("--order", "size"), ("--k", 0)):
+        assert run("query", "fish", "--kb", "kb", *option).exit_code == 2
+
+
+def test_filters(run: Run, tmp_path: Path) -> None:
+    cats = str(tmp_path / "docs" / "cats.txt")
+    assert names(segments(run, "fish", "--filter", f"source={cats}", "--penalty", 0)) == [
+        "cats.txt"
+    ]
+    first = ("--filter", "chunk_index=0")
+    found = segments(run, "fish", "--filter", f"source={cats}", *first, "--penalty", 0)
+    assert names(found) == ["cats.txt"]
+    assert segments(run, "fish", "--filter", f"source={cats}", "--filter", "chunk_index=1") == []
+    assert segments(run, "fish", "--filter", 'chunk_index="0"') == []
+    both = ("--filter", "a=1", "--filter", "b=2", "--hybrid", 0.5)
+    assert "give --filter once" in run("query", "fish", "--kb", "kb", *both).stderr
+    wrong = run("query", "fish", "--kb", "kb", "--filter", "source")
+    assert wrong.exit_code == 2
+    assert "'source' is not NAME=VALUE" in wrong.stderr
+
+
+def test_hybrid_makes_the_full_text_index_once(run: Run, tmp_path: Path) -> None:
+    first = run("query", "strangers", "--kb", "kb", "--hybrid", 0.5, "--json")
+    assert first.exit_code == 0, first.stderr
+    assert "Making the full-text index" in first.stderr
+    (best, *_) = json.loads(first.stdout)
+    assert best["metadata"]["rse"]["chunks"][0]["lexical_rank"] == 0
+    # From now on it is kept.
+    (tmp_path / "cow.txt").write_text("Cows graze on zymurgy.", encoding="utf-8")
+    run("index", "cow.txt", "--kb", "kb")
+    again = run("query", "zymurgy", "--kb", "kb", "--hybrid", 1, "--json")
+    assert again.stderr == ""
+    (best,) = json.loads(again.stdout)
+    assert best["metadata"]["rse"]["chunks"][0]["lexical_rank"] == 0
+    assert json.loads(run("stats", "--kb", "kb", "--json").stdout)["lexical"] is True
+
+
+def test_what_was_tuned_is_used(run: Run, tmp_path: Path) -> None:
+    asked = [
+        {"question": question, "evidence": [{"doc_id": name, "start": 0, "end": 20}]}
+        for question, name in [("do cats sleep", "cats"), ("who guards", "dogs")]
+    ]
+    lines = "".join(f"{json.dumps(question)}\n" for question in asked)
+    (tmp_path / "questions.jsonl").write_text(lines, encoding="utf-8")
+    evaluate = ("evaluate", "--kb", "kb", "--questions", "questions.jsonl", "--json")
+    result = run(*evaluate, "--penalty", 0.1, "--tune", 3, "--save-config", "tuned.json")
+    assert result.exit_code == 0, result.stderr
+    changes = json.loads(result.stdout)["tuning"]["changes"]
+    saved = json.loads(Path("tuned.json").read_text(encoding="utf-8"))
+    assert saved | changes == saved
+    assert saved["irrelevant_chunk_penalty"] == changes.get("irrelevant_chunk_penalty", 0.1)
+
+    Path("tuned.json").write_text(json.dumps({"irrelevant_chunk_penalty": 0.95}), encoding="utf-8")
+    few = segments(run, "fish", "--config", "tuned.json")
+    assert len(few) < len(segments(run, "fish", "--config", "tuned.json", "--penalty", 0))
+    for options in (("--config", "tuned.json"), ("--preset", "precision"), ("--penalty", 0.95)):
+        assert run(*evaluate, *options).exit_code == 0
+    for command in (("query", "fish", "--kb", "kb"), evaluate):
+        assert run(*command, "--config", "tuned.json", "--preset", "precision").exit_code == 2
+    assert "--tune" in run(*evaluate, "--save-config", "other.json").stderr
+    assert not Path("other.json").exists()
+
+
+# How a knowledge base was made
+
+
+def test_a_knowledge_base_keeps_its_embedding_model(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "eight_dimensions.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    result = run("index", "docs", "--kb", "own", "--embeddings", "eight_dimensions:Eight")
+    assert result.exit_code == 0, result.stderr
+    assert "embedded 4 new chunks into own" in result.stdout
+    for options in ((), ("--embeddings", "eight_dimensions:Eight")):
+        again = run("index", "docs", "--kb", "own", *options)
+        assert "embedded 0 new chunks" in again.stdout, again.stderr
+    answer = run("query", "Fish swim in ponds.", "--kb", "own", "--k", 1)
+    assert "Fish swim in ponds." in answer.stdout
+    assert "eight_dimensions:Eight" in run("stats", "--kb", "own").stdout
+
+    other = run("index", "docs", "--kb", "kb", "--embeddings", "eight_dimensions:Eight")
+    assert other.exit_code == 2
+    assert "made with --embeddings langchain_rse.embeddings:WordLlamaEmbeddings" in other.stderr
+    assert "another --kb" in other.stderr
+    wrong = run("index", "docs", "--kb", "new", "--embeddings", "eight_dimensions:Nine")
+    assert wrong.exit_code == 2
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("content", [None, "", '{"colour": 1}', "[1]"])
+def test_a_knowledge_base_without_settings(run: Run, content: str | None) -> None:
+    if content is None:
+        Path("kb/settings.json").unlink()
+    else:
+        Path("kb/settings.json").write_text(content, encoding="utf-8")
+    commands = (("query", "fish"), ("list",), ("stats",), ("remove", "cats"), ("index", "docs"))
+    for command in commands:
+        result = run(*command, "--kb", "kb")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "settings.json" in result.stderr
+        assert "Index the files again, into another folder" in result.stderr
+
+
+# Messages
+
+
+@pytest.fixture
+def levels() -> Iterator[None]:
+    """Fails if a command changes the loggers of the process, or its warnings."""
+    loggers = [logging.getLogger(name) for name in ("langchain_rse", "pypdf", "")]
+    before = [(logger.level, list(logger.handlers)) for logger in loggers], warnings.showwarning
+    yield
+    assert ([(logger.level, logger.handlers) for logger in loggers], warnings.showwarning) == before
+
+
+@pytest.mark.usefixtures("levels")
+def test_an_empty_answer_says_why(run: Run) -> None:
+    result = run("query", "do cats sleep", "--kb", "kb", "--max-context-length", 10)
+    assert result.exit_code == 0
+    assert result.stdout == "Nothing relevant was found.\n"
+    assert "max_context_length=10" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("levels")
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_lines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn(*_: object, **__: object) -> list[str]:
+        for number in range(15):
+            warnings.warn(f"text {number} is long", UserWarning, stacklevel=1)
+            warnings.warn("twice", UserWarning, stacklevel=1)
+        return []
+
+    monkeypatch.setattr("langchain_rse.retriever.RSERetriever.add_documents", warn)
+    result = run("index", "docs", "--kb", "kb")
+    assert result.exit_code == 0
+    lines = result.stderr.splitlines()
+    assert lines[:3] == ["warning: text 0 is long", "warning: twice", "warning: text 1 is long"]
+    assert len(lines) == 11
+    assert lines[-1] == "... and 6 more"
+
+
+@pytest.mark.usefixtures("levels")
+def test_damaged_pdfs_do_not_fill_the_screen(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 and no more")
+    result = run("index", "broken.pdf", "--kb", "kb")
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 2

@@ -1,0 +1,226 @@
+"""Reading files: what is found in folders, how each kind is read, and what is said of the rest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import docx
+import pytest
+from fpdf import FPDF
+from fpdf.enums import EncryptionMethod
+from langchain_core.documents import Document
+
+from langchain_rse.cli.files import Files
+
+GERMAN = "Über die Größe der Bäume im Frühling schreibt er nichts."
+RUSSIAN = "Привет, как дела? Это простой текст на русском языке о кошках и собаках."  # noqa: RUF001
+
+
+def read(*paths: Path, encoding: str | None = None) -> tuple[list[Document], Files]:
+    files = Files(encoding)
+    return list(files.read(files.find(paths, without=Path("kb")))), files
+
+
+def text_of(path: Path, content: bytes, **options: str) -> tuple[str, Files]:
+    path.write_bytes(content)
+    documents, files = read(path, **options)
+    assert not files.failures
+    return "".join(document.page_content for document in documents), files
+
+
+def pdf(path: Path, *pages: str, password: str | None = None, method: str = "AES_256") -> Path:
+    writer = FPDF()
+    writer.set_font("Helvetica", size=12)
+    for page in pages:
+        writer.add_page()
+        writer.multi_cell(0, text=page)
+    if password is not None:
+        writer.set_encryption(
+            "the owner's", user_password=password, encryption_method=EncryptionMethod[method]
+        )
+    writer.output(str(path))
+    return path
+
+
+# Encodings
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
+)
+def test_unicode_is_read_as_it_is(tmp_path: Path, encoding: str) -> None:
+    mark = "\ufeff" if encoding.endswith(("-le", "-be")) else ""
+    text, files = text_of(tmp_path / "notes.txt", f"{mark}{GERMAN}\r\n{RUSSIAN}".encode(encoding))
+    assert text == f"{GERMAN}\r\n{RUSSIAN}"
+    assert not files.guessed
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "said"),
+    [
+        (GERMAN, "latin-1", "windows-1252"),
+        ("café", "latin-1", "windows-1252"),
+        ("Räksmörgås på svenska är gott", "cp1252", "windows-1252"),
+        ("The “café” costs 3 €.", "cp1252", "windows-1252"),
+        (RUSSIAN, "cp1251", "windows-1251"),
+        (RUSSIAN, "koi8-r", "koi8-r"),
+        ("これは日本語の文章です。猫は一日中寝ています。", "shift_jis", "shift-jis"),
+    ],
+)
+def test_other_encodings_are_found_out_and_said(
+    tmp_path: Path, text: str, encoding: str, said: str
+) -> None:
+    found, files = text_of(tmp_path / "notes.txt", text.encode(encoding))
+    assert found == text
+    assert files.guessed == {tmp_path / "notes.txt": said}
+
+
+def test_bytes_that_mean_nothing_are_replaced(tmp_path: Path) -> None:
+    # Five bytes that windows-1252 leaves open.
+    text, files = text_of(tmp_path / "notes.txt", b"caf\xe9 \x81\x8d\x8f\x90\x9d")
+    assert text.startswith("caf")
+    assert len(files.guessed) == 1
+
+
+def test_the_encoding_that_is_given_counts(tmp_path: Path) -> None:
+    text, files = text_of(tmp_path / "notes.txt", GERMAN.encode("cp437"), encoding="cp437")
+    assert text == GERMAN
+    assert not files.guessed
+    (tmp_path / "notes.txt").write_bytes(b"\xff\xff")
+    assert "can't decode" in read(tmp_path / "notes.txt", encoding="utf-8")[1].failures.popitem()[1]
+
+
+# Kinds of files
+
+
+def test_html(tmp_path: Path) -> None:
+    page = """<!DOCTYPE html><html><head><title>About
+    pets</title><style>p { color: red }</style></head><body><script>var x = 1;</script>
+    <h1>Pets</h1><p>Cats <b>sleep</b>.</p><p>Dogs bark.</p><ul><li>one</li><li>two</li></ul>
+    first<br>second</body></html>"""
+    path = tmp_path / "pets.HTML"
+    path.write_text(page, encoding="utf-8")
+    (document,) = read(path)[0]
+    assert document.metadata == {"source": str(path), "title": "About pets"}
+    lines = [line.strip() for line in document.page_content.splitlines() if line.strip()]
+    assert lines == [
+        *("About", "pets", "Pets", "Cats sleep.", "Dogs bark.", "one", "two", "first", "second")
+    ]
+
+
+def test_html_is_read_as_it_declares(tmp_path: Path) -> None:
+    page = f'<html><head><meta charset="koi8-r"></head><p>{RUSSIAN}</p></html>'
+    text, files = text_of(tmp_path / "a.htm", page.encode("koi8-r"))
+    assert text == RUSSIAN
+    assert not files.guessed
+    # What is declared may be wrong, or nothing that is known.
+    for declared in ("ascii", "no-such"):
+        page = f'<meta charset="{declared}"><p>{GERMAN}'
+        assert text_of(tmp_path / "b.html", page.encode())[0] == GERMAN
+    xhtml = f'<?xml version="1.0" encoding="utf-8"?><html><p>{GERMAN}</p></html>'
+    assert GERMAN in text_of(tmp_path / "c.html", xhtml.encode())[0]
+
+
+def test_word(tmp_path: Path) -> None:
+    path = tmp_path / "pets.docx"
+    word = docx.Document()
+    word.add_heading("Pets", 1)
+    word.add_paragraph("Cats sleep.")
+    word.add_table(1, 2).rows[0].cells[1].text = "in a cell"
+    word.save(str(path))
+    (document,) = read(path)[0]
+    assert document.metadata == {"source": str(path)}
+    assert [part for part in document.page_content.split("\n") if part] == [
+        *("Pets", "Cats sleep.", "in a cell")
+    ]
+
+
+def test_pages_of_a_pdf(tmp_path: Path) -> None:
+    documents, _ = read(pdf(tmp_path / "a.pdf", "First.", "Second."))
+    assert [document.page_content for document in documents] == ["First.", "Second."]
+    assert [document.metadata["page"] for document in documents] == [0, 1]
+    assert {document.metadata["total_pages"] for document in documents} == {2}
+
+
+@pytest.mark.parametrize("method", EncryptionMethod.__members__)
+def test_encrypted_pdfs(tmp_path: Path, method: str) -> None:
+    # Without a user's password anybody may read it: the owner's is for changing it.
+    open_to_all = pdf(tmp_path / "open.pdf", "Anybody.", password="", method=method)
+    closed = pdf(tmp_path / "closed.pdf", "Nobody.", password="a", method=method)  # noqa: S106
+    documents, files = read(open_to_all, closed)
+    assert [document.page_content for document in documents] == ["Anybody."]
+    assert list(files.failures) == [closed]
+    assert "needs a password" in files.failures[closed]
+
+
+# Folders, and what cannot be read
+
+
+def test_a_folder_is_searched_and_other_files_are_counted(tmp_path: Path) -> None:
+    for name in ("a.txt", "sub/b.MD", "sub/c.png", "d.PNG", "e.xlsx", "Makefile", "kb/chunks.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text", encoding="utf-8")
+    files = Files()
+    found = files.find([tmp_path, tmp_path / "a.txt"], without=tmp_path / "kb")
+    assert found == [tmp_path / "a.txt", tmp_path / "sub" / "b.MD"]
+    assert files.skipped == {".png": 2, ".xlsx": 1, "without ending": 1}
+    assert not files.failures
+
+
+def test_a_file_that_is_given_is_read_whatever_its_name(tmp_path: Path) -> None:
+    assert text_of(tmp_path / "notes.org", b"* Notes")[0] == "* Notes"
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path: Path) -> None:
+    reasons = {
+        os.fsdecode(b"caf\xe9.txt"): "its name is not Unicode: rename it",
+        "gone.txt": "No such file or directory",
+        "loop.txt": "symbolic link",
+        "dangling.txt": "No such file or directory",
+        "pipe.txt": "it is not a file",
+        "broken.docx": "BadZipFile",
+        "broken.pdf": "",
+        "binary.txt": "it is not a text file; if it is, give its --encoding",
+        "blank.html": "it has no text",
+    }
+    for name in ("gone.txt", "broken.docx", "broken.pdf", "good.txt"):
+        (tmp_path / name).write_text("%PDF-1.4 and no more", encoding="utf-8")
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("text", encoding="utf-8")
+    (tmp_path / "binary.txt").write_bytes(b"a\0b")
+    (tmp_path / "blank.html").write_text("<p> </p>", encoding="utf-8")
+    (tmp_path / "loop.txt").symlink_to(tmp_path / "loop.txt")
+    (tmp_path / "dangling.txt").symlink_to(tmp_path / "nothing.txt")
+    os.mkfifo(tmp_path / "pipe.txt")
+    files = Files()
+    found = files.find([tmp_path], without=Path("kb"))
+    (tmp_path / "gone.txt").unlink()  # between finding and reading
+    documents = [document for document in files.read(found) if document.page_content.strip()]
+    assert [Path(document.metadata["source"]).name for document in documents] == ["good.txt"]
+    failures = {path.name: reason for path, reason in files.failures.items()}
+    assert failures.keys() == reasons.keys() - {"dangling.txt"} | {"nothing.txt"}
+    for name, reason in reasons.items():
+        assert reason in failures["nothing.txt" if name == "dangling.txt" else name]
+
+
+def test_a_file_that_changes_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("one", encoding="utf-8")
+
+    def read_bytes(file: Path) -> bytes:
+        with file.open("a", encoding="utf-8") as log:
+            log.write(" and more")
+        return b"one"
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    documents, files = read(path)
+    assert not documents
+    assert files.failures == {path: "it changed while it was read; index it again"}
+
+
+def test_a_folder_without_known_files(tmp_path: Path) -> None:
+    documents, files = read(tmp_path)
+    assert not documents
+    assert "no files of a known kind (.docx, .htm, .html, .markdown," in files.failures[tmp_path]

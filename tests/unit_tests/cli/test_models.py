@@ -1,0 +1,84 @@
+"""Embedding models by name."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from langchain_rse.cli.models import DEFAULT, load_embeddings
+from langchain_rse.embeddings import WordLlamaEmbeddings
+
+MODULE = """
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+class Eight(DeterministicFakeEmbedding):
+    size: int = 8
+    model_name: str = "eight"
+
+class Plain:
+    pass
+
+class Demanding:
+    def __init__(self, size):
+        pass
+"""
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module in the working directory, which is not where Python looks."""
+    (tmp_path / "own_models.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "own_models", raising=False)
+
+
+def test_a_class_in_the_working_directory() -> None:
+    embeddings = load_embeddings("own_models:Eight")
+    assert len(embeddings.embed_documents(["one", "two"])) == 2
+    assert len(embeddings.embed_query("three")) == 8
+    assert embeddings.texts_embedded == 2
+    assert embeddings.model_name == "eight"  # what the library looks for in models
+
+
+def test_the_default() -> None:
+    assert isinstance(load_embeddings(DEFAULT).model, WordLlamaEmbeddings)
+
+
+@pytest.mark.filterwarnings("ignore:.*init_embeddings:DeprecationWarning")  # langchain-classic's
+def test_a_model_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+    embeddings = load_embeddings("openai:text-embedding-3-small")
+    assert embeddings.model.model == "text-embedding-3-small"  # type: ignore[attr-defined]
+
+
+@pytest.mark.filterwarnings("ignore:.*init_embeddings:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("own_models:Plain", ValueError, "must name a class of LangChain Embeddings"),
+        ("own_models:Demanding", TypeError, "missing 1 required positional argument"),
+        ("own_models:Missing", ValueError, "module:Class"),
+        ("no_such_module:Class", ValueError, "module:Class"),
+        ("no.such:Class", ValueError, "module:Class"),
+        ("wordllama", ValueError, "module:Class"),
+        ("", ValueError, "module:Class"),
+        ("mistralai:mistral-embed", ImportError, "pip install langchain-mistralai"),
+    ],
+)
+def test_names_that_lead_nowhere(name: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        load_embeddings(name)
+
+
+def test_without_langchain_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = {"langchain", "langchain_classic"}
+    monkeypatch.setattr(
+        "langchain_rse.cli.models.find_spec",
+        lambda name: None if name in without else find_spec(name),
+    )
+    with pytest.raises(ImportError, match="pip install langchain and the provider's package"):
+        load_embeddings("openai:text-embedding-3-small")

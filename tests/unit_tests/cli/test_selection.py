@@ -1,0 +1,102 @@
+"""Filters and settings as they are given on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import PRESETS, RSEConfig, RSERetriever, SQLDocStore
+from langchain_rse.cli.selection import filter_of, save_settings, settings
+from tests.unit_tests import fakes
+
+
+@pytest.mark.parametrize(
+    ("condition", "value"),
+    [
+        ("page=3", 3),
+        ("share=0.5", 0.5),
+        ("draft=true", True),
+        ("by=Ann", "Ann"),
+        ("by=Ann=Bob", "Ann=Bob"),
+        ("code=007", "007"),
+        ('code="7"', "7"),
+        ("by=", ""),
+        ("x=NaN", "NaN"),
+        ("x=null", "null"),
+        ("x=[1]", "[1]"),
+    ],
+)
+def test_values_of_a_filter(condition: str, value: object) -> None:
+    found = filter_of([condition])
+    assert found == {condition.partition("=")[0]: value}
+    assert type(next(iter(found.values()))) is type(value)
+
+
+def test_filters_hold_together() -> None:
+    assert filter_of([]) is None
+    assert filter_of(["page=3", "by=Ann"]) == {"$and": [{"page": 3}, {"by": "Ann"}]}
+
+
+@pytest.mark.parametrize("condition", ["page", "=3", ""])
+def test_what_is_no_filter(condition: str) -> None:
+    with pytest.raises(typer.BadParameter, match="NAME=VALUE"):
+        filter_of([condition])
+
+
+def retriever(**fields: Any) -> RSERetriever:
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    docstore = SQLDocStore("sqlite://", lexical=True)
+    return RSERetriever(vectorstore=vectorstore, docstore=docstore, **fields)
+
+
+def test_presets_and_options() -> None:
+    assert settings(None, None, None, None) == {"config": RSEConfig()}
+    assert settings(None, "precision", 0.1, 0.2) == {
+        "config": PRESETS["precision"],
+        "irrelevant_chunk_penalty": 0.1,
+        "hybrid": 0.2,
+    }
+    with pytest.raises(ValueError, match="balanced, precision, find_all"):
+        settings(None, "exact", None, None)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_what_is_saved_comes_back(tmp_path: Path, preset: str) -> None:
+    path = tmp_path / "tuned.json"
+    before = retriever(config=preset, decay_rate=7.0, hybrid=0.2)
+    save_settings(path, before)
+    fields = settings(path, None, None, None)
+    assert fields == {"config": PRESETS[preset].replace(decay_rate=7.0), "hybrid": 0.2}
+    # Options count more.
+    assert settings(path, None, 0.9, 0.0) == {
+        **fields,
+        "irrelevant_chunk_penalty": 0.9,
+        "hybrid": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "tuned.json is not a JSON object of settings"),
+        ("[1]", "tuned.json is not a JSON object of settings"),
+        (b"\xff\xfe", "tuned.json is not a JSON object of settings"),
+        (json.dumps({"penalty": 1}), "penalty"),
+        (json.dumps({"decay_rate": -1}), "decay_rate"),
+    ],
+)
+def test_a_file_that_cannot_be_used(tmp_path: Path, content: str | bytes, message: str) -> None:
+    path = tmp_path / "tuned.json"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(ValueError, match=message):
+        settings(path, None, None, None)
+
+
+def test_a_file_and_a_preset_contradict(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="one of them"):
+        settings(tmp_path / "tuned.json", "precision", None, None)

@@ -1,0 +1,296 @@
+"""Documents given in pieces: added to the end, or refused where one would replace the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import warnings
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import (
+    CharacterTextSplitter,
+    MarkdownHeaderTextSplitter,
+    RecursiveCharacterTextSplitter,
+)
+
+from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from tests.unit_tests import fakes
+from tests.unit_tests.ingest.test_rejoining import LINE, chunks_of, recursive
+
+way = fakes.way
+Way = fakes.Way
+
+SPLITTERS: dict[str, Any] = {
+    "lines": fakes.Lines(),
+    "recursive": RecursiveCharacterTextSplitter(chunk_size=30, chunk_overlap=0),
+    "overlap": RecursiveCharacterTextSplitter(chunk_size=30, chunk_overlap=10),
+    "one": CharacterTextSplitter("|", chunk_size=10_000, chunk_overlap=0),
+    "headings": MarkdownHeaderTextSplitter([("#", "part")]),
+}
+
+
+class Stores:
+    """A vector store, a docstore, and both that write them."""
+
+    def __init__(self, way: Way, splitter: Any = None, **settings: Any) -> None:
+        self.way = way
+        self.vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+        self.docstore = SQLDocStore("sqlite://")
+        self.splitter = splitter or SPLITTERS["recursive"]
+        self.indexer = RSEIndexer(
+            self.vectorstore, self.docstore, text_splitter=self.splitter, **settings
+        )
+        self.retriever = RSERetriever(
+            vectorstore=self.vectorstore,
+            docstore=self.docstore,
+            config=fakes.EVERYTHING,
+            max_context_length=None,
+            text_splitter=self.splitter,
+        )
+
+    def add(self, documents: Any, **kwargs: Any) -> list[str]:
+        return self.way.add(self.indexer, documents, **kwargs)
+
+    def everything(self) -> tuple[dict[str, Document | None], dict[str, Any]]:
+        """All records, and all vectors."""
+        keys = sorted(self.docstore.yield_keys())
+        records = dict(zip(keys, self.docstore.mget(keys), strict=True))
+        return records, self.vectorstore.store
+
+    def text(self) -> str:
+        (segment,) = self.way.invoke(self.retriever, "page text")
+        return str(segment.page_content)
+
+
+@pytest.fixture
+def stores(way: Way) -> Stores:
+    return Stores(way)
+
+
+def pages(*numbers: int, source: str = "a.pdf", field: str = "page") -> list[Document]:
+    return [
+        Document(
+            f"Page {number} has some text.\nAnd a line {number * 7}.",
+            metadata={"source": source, field: number, "pages": 60},
+        )
+        for number in numbers
+    ]
+
+
+def whole(documents: Sequence[Document]) -> str:
+    return "\n\n".join(document.page_content for document in documents)
+
+
+# Without append
+
+
+@pytest.mark.parametrize("field", ["page", "page_number", "slide", "row", "seq_num"])
+def test_a_later_piece_does_not_replace_the_document(stores: Stores, field: str) -> None:
+    stores.add(pages(*range(20), field=field))
+    before = stores.everything()
+    message = (
+        rf"'a\.pdf'.*begins with {field} 20, but {field} 0 is stored.*append=True.*one call.*"
+        r"delete\(\['a\.pdf'\]\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        stores.add([*pages(1, 2, source="other"), *pages(*range(20, 40), field=field)])
+    with pytest.raises(ValueError, match=message):
+        stores.add(iter(pages(20, field=field)))
+    assert stores.everything() == before
+    stores.way.delete(stores.indexer, ["a.pdf"])
+    stores.add(pages(*range(20, 40), field=field))
+    assert stores.text() == whole(pages(*range(20, 40)))
+
+
+def test_a_piece_that_begins_with_the_end_of_what_is_stored(stores: Stores) -> None:
+    chunks = chunks_of(recursive(200, 60), LINE, source="a.pdf")
+    with pytest.warns(UserWarning, match="put together"):
+        stores.add(chunks[:5])
+    with pytest.raises(ValueError, match=r"'a\.pdf'.*begins with the end of what is stored"):
+        stores.add(chunks[5:6])
+    with pytest.warns(UserWarning, match="put together"):
+        stores.add(chunks[5:], append=True)
+    assert stores.text() == LINE
+
+
+def test_what_may_be_replaced(stores: Stores) -> None:
+    """The same beginning, an earlier one, text that grew or shrank, one word again and again."""
+    stores.add(pages(3, 4))
+    for some in (pages(3, 4, 5), pages(1, 2), pages(1, 2, 3), pages(0)):
+        stores.add(some)
+        assert stores.text() == whole(some)
+    for text in ("word " * 30, "word " * 50, "word " * 9, LINE, LINE[:300], LINE + " more"):
+        stores.add([Document(text, metadata={"source": "a.pdf"})])
+        assert stores.text() == text
+
+
+def test_a_document_that_is_damaged_may_be_replaced(stores: Stores) -> None:
+    stores.add(pages(0, 1))
+    (lost,) = (key for key in stores.docstore.yield_keys() if key.endswith("/1"))
+    stores.docstore.mdelete([lost])
+    with pytest.raises(ValueError, match=r"append=True: the docstore lacks text of .*'a\.pdf'"):
+        stores.add(pages(2), append=True)
+    stores.add(pages(1, 2, 3))
+    assert stores.text() == whole(pages(1, 2, 3))
+
+
+# With append
+
+
+TEXTS = st.sampled_from(["", " ", "a b\n", "  ccc", "# d\ne\n\nf", "g. h\n# i\nj ", "# d\nk" * 9])
+
+
+@given(
+    texts=st.lists(TEXTS, min_size=1, max_size=7),
+    cuts=st.lists(st.integers(0, 7), max_size=3),
+    splitter=st.sampled_from(sorted(SPLITTERS)),
+    separator=st.sampled_from(["", "\n", "\n\n"]),
+    fields=st.lists(st.sampled_from([{}, {"title": "T"}, {"title": None}, {"tags": ("x",)}])),
+    rules=st.sampled_from([{}, {"title": "all"}, {"title": "drop", "page": "first"}]),
+)
+def test_pieces_give_what_one_call_gives(  # noqa: PLR0917
+    texts: list[str],
+    cuts: list[int],
+    splitter: str,
+    separator: str,
+    fields: list[dict[str, Any]],
+    rules: dict[str, Any],
+) -> None:
+    documents = [
+        Document(
+            text, metadata={"page": number, "source": "a", **dict(*fields[number : number + 1])}
+        )
+        for number, text in enumerate(texts)
+    ]
+    settings: dict[str, Any] = {"document_separator": separator, "metadata_rules": rules}
+    at_once = Stores(Way(None), SPLITTERS[splitter], **settings)
+    in_pieces = Stores(Way(None), SPLITTERS[splitter], **settings)
+    ends = [0, *sorted(cuts), len(documents)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of chunks inside others
+        at_once.add(documents)
+        for start, end in itertools.pairwise(ends):
+            in_pieces.add(documents[start:end], append=True)
+    assert in_pieces.everything() == at_once.everything()
+
+
+@pytest.mark.parametrize("size", [1, 7, 20, 100])
+@pytest.mark.parametrize("kind", ["list", "iterator", "async iterator", "retriever"])
+def test_a_loop_over_pieces(stores: Stores, size: int, kind: str) -> None:
+    async def one_by_one(some: Sequence[Document]) -> AsyncIterator[Document]:
+        for document in some:
+            yield document
+            await asyncio.sleep(0)
+
+    documents = pages(*range(40))
+    for start in range(0, 40, size):
+        piece: Any = documents[start : start + size]
+        if kind == "iterator":
+            piece = iter(piece)
+        elif kind == "async iterator" and stores.way.is_async:
+            piece = one_by_one(piece)
+        target = stores.retriever if kind == "retriever" else stores.indexer
+        assert stores.way.add(target, piece, append=True) == ["a.pdf"]
+    assert stores.text() == whole(documents)
+    at_once = Stores(stores.way)
+    at_once.add(documents)
+    assert stores.everything() == at_once.everything()
+
+
+def test_the_end_of_a_document_is_added_to_what_others_gave(stores: Stores) -> None:
+    """By any id, of any length, with other documents in the same call."""
+    stores.add([Document("one", id="x"), Document("two", id="x"), Document("three", id="y")])
+    more = [Document("four", id="y", metadata={"k": 1}), Document("five", id="z")]
+    assert stores.add(more, append=True) == ["y", "z"]
+    found = {s.metadata["doc_id"]: s for s in stores.way.invoke(stores.retriever, "text")}
+    assert {name: one.page_content for name, one in found.items()} == {
+        "x": "one\n\ntwo",
+        "y": "three\n\nfour",
+        "z": "five",
+    }
+
+
+@pytest.mark.parametrize("again", [(0,), (19,), (15, 16, 20), tuple(range(20))])
+def test_what_is_stored_is_not_added_twice(stores: Stores, again: tuple[int, ...]) -> None:
+    stores.add(pages(*range(20)))
+    before = stores.everything()
+    with pytest.raises(ValueError, match=r"append=True.*'a\.pdf' begin.* page 0 to 19 are stored"):
+        stores.add(pages(*again), append=True)
+    assert stores.everything() == before
+
+
+def test_text_without_numbers_is_not_added_twice(stores: Stores) -> None:
+    for text in ("The first part of a log.\n", "The second part of a log.\n"):
+        stores.add([Document(text, metadata={"source": "a"})], append=True)
+    with pytest.raises(ValueError, match=r"append=True.*'a' that is stored ends with these"):
+        stores.add([Document(text, metadata={"source": "a"})], append=True)
+
+
+@pytest.mark.parametrize("first", [1, 0])
+def test_what_is_not_stored_begins_at_the_beginning(stores: Stores, first: int) -> None:
+    with pytest.raises(ValueError, match=r"'a\.pdf' begins with page 20, and nothing of it is"):
+        stores.add(pages(20, 21), append=True)
+    late = chunks_of(recursive(200, 60, add_start_index=True), LINE, source="b")[3:]
+    for ids in (None, ["b"] * len(late)):
+        with pytest.raises(ValueError, match=r"'b': its beginning is missing"):
+            stores.add(late, append=True, ids=ids)
+    assert list(stores.docstore.yield_keys()) == []
+    stores.add(pages(first), append=True)
+    assert stores.text() == whole(pages(first))
+
+
+@pytest.mark.parametrize("by_page", [False, True])
+@pytest.mark.parametrize("start_index", [False, True])
+def test_chunks_in_pieces(stores: Stores, *, by_page: bool, start_index: bool) -> None:
+    """A piece may end within a page."""
+    texts = [LINE[:900].strip(), LINE[900:].strip()] if by_page else [LINE]
+    splitter = recursive(200, 60, add_start_index=start_index)
+    chunks = chunks_of(splitter, *texts, source="a", pages=by_page)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for start in range(0, len(chunks), 3):
+            stores.add(chunks[start : start + 3], append=True)
+        if start_index and not by_page:  # a piece again changes nothing
+            before = stores.everything()
+            stores.add(chunks[1:4], append=True)
+            assert stores.everything() == before
+    assert stores.text() == "\n\n".join(texts)
+
+
+def test_elements_of_a_page_in_pieces(stores: Stores) -> None:
+    elements = [
+        Document(f"element {n}", metadata={"doc_id": "a", "page_number": 1 + n // 4, "n": n})
+        for n in range(10)
+    ]
+    for element in elements:
+        stores.add([element], append=True)
+    assert stores.text() == whole(elements)
+
+
+def test_what_has_no_id_cannot_be_added_to(stores: Stores) -> None:
+    with pytest.raises(ValueError, match=r"append=True.*no id.*ids= or metadata\['doc_id'\]"):
+        stores.add([Document("some text")], append=True)
+
+
+def test_what_was_adopted_cannot_be_added_to(way: Way) -> None:
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    vectorstore.add_documents([Document("text", id="1", metadata={"doc": "a"})])
+    indexer = RSEIndexer(vectorstore, InMemoryByteStore())
+    index = ExistingIndex(doc_id_key="doc", in_store_order=True)
+    way.call(indexer.adopt, indexer.aadopt, index)
+    with pytest.raises(ValueError, match=r"append=True: document 'a' was adopted"):
+        way.add(indexer, [Document("more", id="a")], append=True)
+
+
+def test_pieces_that_contradict_a_rule_are_refused(way: Way) -> None:
+    stores = Stores(way, metadata_rules={"title": "same"})
+    stores.add([Document("one", id="a", metadata={"title": "T"})])
+    with pytest.raises(ValueError, match="'title' must be the same"):
+        stores.add([Document("two", id="a", metadata={"title": "U"})], append=True)

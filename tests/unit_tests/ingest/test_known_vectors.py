@@ -1,0 +1,345 @@
+"""What is embedded again: only what changed, whatever the store keeps its vectors in."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import random
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+from langchain_rse import RSEIndexer, RSERetriever
+from langchain_rse.adopting import ExistingIndex
+from langchain_rse.headers import DocumentHeaders
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+Counting = fakes.CountingModel
+CutOffError = fakes.CutOffError
+
+SPLITTER = RecursiveCharacterTextSplitter(chunk_size=120, chunk_overlap=0)
+NOUNS = "ship crane tide rope cargo pilot anchor dock gull salt rose spade seed hedge soil"
+
+
+class Forgetful(InMemoryVectorStore):
+    """Cannot tell what it has."""
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        raise NotImplementedError
+
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        raise NotImplementedError
+
+
+def faiss_store(model: Counting, **settings: Any) -> VectorStore:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the package is being sunset
+        import faiss
+        from langchain_community.docstore.in_memory import InMemoryDocstore
+        from langchain_community.vectorstores import FAISS
+    index = settings.pop("index", faiss.IndexFlatL2(model.size + 1))
+    store: VectorStore = FAISS(
+        embedding_function=model,
+        index=index,
+        docstore=InMemoryDocstore(),
+        index_to_docstore_id={},
+        **settings,
+    )
+    return store
+
+
+KINDS: dict[str, Callable[[Counting], VectorStore]] = {
+    "InMemoryVectorStore": InMemoryVectorStore,
+    "FAISS": faiss_store,
+    "FAISS normalized": lambda model: faiss_store(model, normalize_L2=True),
+}
+
+
+class Index:
+    """A pair of stores and the model that counts."""
+
+    def __init__(self, kind: Callable[[Counting], VectorStore], way: Way) -> None:
+        self.way = way
+        self.model = Counting()
+        self.vectorstore = kind(self.model)
+        self.docstore = InMemoryByteStore()
+
+    def indexer(self, **settings: Any) -> RSEIndexer:
+        settings = {"text_splitter": SPLITTER, "batch_size": 50, **settings}
+        return RSEIndexer(self.vectorstore, self.docstore, **settings)
+
+    def add(self, documents: Sequence[Document], **settings: Any) -> list[str]:
+        """Add documents; return the texts that were embedded."""
+        self.model.taken()
+        self.way.add(self.indexer(**settings), documents)
+        return self.model.taken()
+
+    def answers(self, query: str) -> list[tuple[str, str, float]]:
+        """Id, text and score of each segment."""
+        retriever = RSERetriever(
+            vectorstore=self.vectorstore, docstore=self.docstore, max_context_length=1_000
+        )
+        found: list[Document] = self.way.invoke(retriever, query)
+        return [(str(s.id), s.page_content, s.metadata["relevance_score"]) for s in found]
+
+    def assert_answers_like_a_fresh_index(
+        self,
+        kind: Callable[[Counting], VectorStore],
+        documents: Sequence[Document],
+        **settings: Any,
+    ) -> None:
+        fresh = Index(kind, self.way)
+        fresh.add(documents, **settings)
+        for query in ("the pilot and the anchor", "salt", "page 80 of a rose hedge"):
+            expected = fresh.answers(query)
+            assert expected
+            for mine, theirs in itertools.zip_longest(self.answers(query), expected):
+                assert mine[:2] == theirs[:2]
+                assert mine[2] == pytest.approx(theirs[2], abs=1e-5)
+            one, other = (
+                index.vectorstore.similarity_search_with_score(query, k=20)
+                for index in (self, fresh)
+            )
+            assert [(c.id, c.page_content, c.metadata) for c, _ in one] == [
+                (c.id, c.page_content, c.metadata) for c, _ in other
+            ]
+            assert [score for _, score in one] == pytest.approx([score for _, score in other])
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Callable[[Counting], VectorStore]:
+    return KINDS[request.param]
+
+
+@pytest.fixture
+def index(kind: Callable[[Counting], VectorStore], way: Way) -> Index:
+    return Index(kind, way)
+
+
+def page(number: int, edition: int = 0) -> str:
+    """The text of a page: some sentences, no two alike."""
+    chance = random.Random(f"{number} {edition}")  # noqa: S311 - only has to be the same again
+    sentences = [" ".join(chance.sample(NOUNS.split(), 8)) for _ in range(5)]
+    return f"Page {number}, edition {edition}.\n\n" + ".\n".join(sentences)
+
+
+def filing(changed: int | None = None, pages: int = 160, **metadata: Any) -> list[Document]:
+    """A document in pages, of which one may have changed."""
+    return [
+        Document(
+            page(number, edition=int(number == changed)),
+            metadata={"source": "10k.pdf", "page": number, **metadata},
+        )
+        for number in range(pages)
+    ]
+
+
+def chunks_of(pages: Sequence[Document]) -> list[str]:
+    return [chunk for one in pages for chunk in SPLITTER.split_text(one.page_content)]
+
+
+def test_unchanged_embeds_nothing(index: Index) -> None:
+    assert len(index.add(filing())) > 400
+    assert index.add(filing()) == []
+
+
+def test_changed_metadata_embeds_nothing(
+    index: Index, kind: Callable[[Counting], VectorStore]
+) -> None:
+    index.add(filing(year=2023))
+    assert index.add(filing(year=2024)) == []
+    found = index.vectorstore.similarity_search("pilot", k=1_000)
+    assert len(found) == len(chunks_of(filing()))
+    assert {chunk.metadata["year"] for chunk in found} == {2024}
+    index.assert_answers_like_a_fresh_index(kind, filing(year=2024))
+
+
+@pytest.mark.parametrize("changed", [0, 80, 159])
+def test_one_changed_page_embeds_its_chunks(
+    index: Index, kind: Callable[[Counting], VectorStore], changed: int
+) -> None:
+    """And at most one on either side."""
+    index.add(filing())
+    new = filing(changed)
+    embedded = index.add(new)
+    own = [chunk for chunk in embedded if chunk in new[changed].page_content]
+    assert "edition 1" in "".join(own)
+    assert len(embedded) <= len(chunks_of(new[changed : changed + 1])) + 2
+    index.assert_answers_like_a_fresh_index(kind, new)
+
+
+def test_pages_put_in_or_taken_out_or_moved(
+    index: Index, kind: Callable[[Counting], VectorStore]
+) -> None:
+    pages = filing(pages=30)
+    index.add(pages)
+    for put in (pages[:10] + filing(10)[10:11] + pages[10:], pages[5:], pages[20:] + pages[5:20]):
+        new = [
+            Document(page.page_content, metadata={**page.metadata, "page": number})
+            for number, page in enumerate(put)
+        ]
+        assert len(index.add(new)) <= len(chunks_of(new[:1])) + 4
+        index.assert_answers_like_a_fresh_index(kind, new)
+
+
+def test_what_another_document_has_is_embedded(index: Index) -> None:
+    """Only versions of the same document are looked at."""
+    index.add(filing(pages=3))
+    other = [one.model_copy(update={"metadata": {"doc_id": "copy"}}) for one in filing(pages=3)]
+    assert len(index.add(other)) == len(chunks_of(other))
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 1_000])
+def test_any_batch_size(
+    index: Index, kind: Callable[[Counting], VectorStore], batch_size: int
+) -> None:
+    index.add(filing(pages=20), batch_size=batch_size)
+    embedded = index.add(filing(9, pages=20), batch_size=batch_size)
+    assert 0 < len(embedded) <= len(chunks_of(filing(9, pages=10)[9:])) + 2
+    index.assert_answers_like_a_fresh_index(kind, filing(9, pages=20))
+
+
+def test_a_text_that_occurs_often_has_one_vector(index: Index) -> None:
+    text = "\n\n".join(["the same paragraph in all the places " * 3] * 5)
+    index.add([Document(text, id="a")])
+    assert index.add([Document(f"{text}\n\n{text}", id="a")]) == []
+    assert len(index.vectorstore.similarity_search("paragraph", k=100)) == 10
+
+
+def test_headers_that_change_embed_the_chunks_under_them(index: Index) -> None:
+    sections = [f"# Part {number}\n\n{page(number)}" for number in range(6)]
+    document = Document("\n\n".join(sections), id="a", metadata={"title": "Report"})
+    first = index.add([document], headers=DocumentHeaders())
+    sections[2] = sections[2].replace("# Part 2", "# Chapter 2")
+    changed = document.model_copy(update={"page_content": "\n\n".join(sections)})
+    embedded = index.add([changed], headers=DocumentHeaders())
+    assert 0 < len(embedded) <= len(first) / 6 + 2
+    assert all("Chapter 2" in text for text in embedded)
+    changed.metadata = {"title": "Annual report"}
+    assert len(index.add([changed], headers=DocumentHeaders())) == len(first)
+
+
+@pytest.mark.parametrize("embedded", [0, 50, 100])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_after_a_call_was_cut_off_only_what_is_missing_is_embedded(
+    index: Index, kind: Callable[[Counting], VectorStore], embedded: int, *, is_new: bool
+) -> None:
+    if not is_new:
+        index.add([Document("something else", metadata={"source": "10k.pdf"})])
+    pages = filing(pages=40)
+    index.model.left = embedded
+    with pytest.raises(CutOffError):
+        index.add(pages)
+    assert len(index.model.taken()) == embedded
+    index.model.left = None
+    assert index.add(pages) == chunks_of(pages)[embedded:]
+    index.assert_answers_like_a_fresh_index(kind, pages)
+
+
+def test_what_a_cut_off_call_embedded_is_reused_by_another_version(
+    index: Index, kind: Callable[[Counting], VectorStore]
+) -> None:
+    index.model.left = 100
+    with pytest.raises(CutOffError):
+        index.add(filing(pages=40))
+    index.model.left = None
+    new = filing(3, pages=40)
+    assert len(index.add(new)) <= len(chunks_of(new)) - 100 + len(chunks_of(new[3:4])) + 2
+    index.assert_answers_like_a_fresh_index(kind, new)
+
+
+def test_a_store_that_cannot_tell_what_it_has_gets_all_vectors_again(way: Way) -> None:
+    index = Index(Forgetful, way)
+    index.model.left = 100
+    pages = filing(pages=40)
+    with pytest.raises(CutOffError):
+        index.add(pages)
+    index.model.left = None
+    assert index.add(pages) == chunks_of(pages)
+    assert index.add(filing(pages=40, year=2024)) == chunks_of(pages)
+    index.assert_answers_like_a_fresh_index(Forgetful, filing(pages=40, year=2024))
+
+
+def test_an_index_that_does_not_give_its_vectors_back(
+    way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As some of FAISS: what cannot be read is embedded, and the log says so."""
+    import faiss
+
+    flat = faiss.IndexFlatL2(65)
+    ivf = faiss.IndexIVFFlat(flat, 65, 1)
+    ivf.train(np.random.default_rng(0).random((64, 65), dtype=np.float32))
+    index = Index(lambda model: faiss_store(model, index=ivf), way)
+    index.add(filing(pages=5))
+    with caplog.at_level(logging.INFO, logger="langchain_rse"):
+        assert index.add(filing(pages=5, year=2024)) == chunks_of(filing(pages=5))
+    assert "no vectors can be read from FAISS" in caplog.text
+
+
+def test_adopted_vectors_are_reused(index: Index, kind: Callable[[Counting], VectorStore]) -> None:
+    pages = filing(pages=10)
+    splitter = RecursiveCharacterTextSplitter(chunk_size=120, chunk_overlap=0, add_start_index=True)
+    joined = Document(
+        "\n\n".join(one.page_content for one in pages), metadata={"source": "10k.pdf"}
+    )
+    chunks = splitter.split_documents([joined])
+    index.vectorstore.add_documents(chunks, ids=[f"{n}" for n in range(len(chunks))])
+    existing = ExistingIndex(doc_id_key="source", start_index_key="start_index")
+    index.way.call(index.indexer().adopt, index.indexer().aadopt, existing)
+    assert index.add(pages) == []
+    index.assert_answers_like_a_fresh_index(kind, pages)
+
+
+def test_only_what_is_embedded_is_held_against_the_limit(index: Index) -> None:
+    long = Document("x" * 100, id="a")
+    with pytest.warns(UserWarning, match="1 of 1 embedded texts are longer than"):
+        index.add([long], max_embedded_length=50)
+    changed = long.model_copy(update={"metadata": {"year": 2024}})
+    index.add([changed], max_embedded_length=50)  # a warning would be an error
+
+
+@given(
+    st.lists(st.tuples(st.text("abcdef", max_size=8), st.integers(0, 9)), max_size=6),
+    st.integers(1, 4),
+)
+def test_after_any_versions_and_cut_off_calls(
+    versions: list[tuple[str, int]], batch_size: int
+) -> None:
+    """Nothing is embedded that the store has, and what it has in the end is right."""
+    index = Index(InMemoryVectorStore, Way(None))
+    rows = cast(InMemoryVectorStore, index.vectorstore).store
+    for lines, left in versions:
+        texts = [f"line {line}\n" for line in lines]
+        held = {row["text"] for row in rows.values()}
+        index.model.taken()
+        index.model.left = left
+        document = Document("".join(texts), id="a")
+        indexer = index.indexer(text_splitter=fakes.Lines(), batch_size=batch_size)
+        with contextlib.suppress(CutOffError):
+            indexer.add_documents([document])
+        index.model.left = None
+        indexer.add_documents([document])
+        assert sorted(index.model.taken()) == sorted(text for text in texts if text not in held)
+        assert sorted(row["text"] for row in rows.values()) == sorted(texts)
+        for row in rows.values():
+            assert row["vector"] == index.model.embed_query(row["text"])
+
+
+def test_many_documents(index: Index, kind: Callable[[Counting], VectorStore]) -> None:
+    many = [Document(page(n), id=f"{n}") for n in range(100)]
+    index.add(many)
+    many[7] = Document(page(7, 1), id="7")
+    assert len(index.add(many)) <= len(chunks_of(many[7:8]))
+    index.assert_answers_like_a_fresh_index(kind, many)

@@ -1,0 +1,424 @@
+"""Chunks given as documents, two files of one name, and one text under several names."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import (
+    CharacterTextSplitter,
+    MarkdownHeaderTextSplitter,
+    RecursiveCharacterTextSplitter,
+)
+
+from langchain_rse import RSERetriever, SplittingError, SQLDocStore
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+PARAGRAPHS = [
+    f"Paragraph {number} tells of herons, and of how many there were in the year {1900 + number}."
+    f" It has a second sentence of {number * 7} words, and a third one.\n    An indented line."
+    for number in range(12)
+]
+TEXT = "\n\n".join(PARAGRAPHS)
+LINE = " ".join(PARAGRAPHS).replace("\n   ", "")  # without paragraphs, all chunks overlap
+PUT_TOGETHER = r"1 document\(s\) \('a'\) were given as chunks, and were put together again"
+WHOLE = r"pass whole documents.*retriever\.add_documents\(docs\).*text_splitter=splitter"
+
+
+class Knowledge:
+    """A retriever that returns all it has."""
+
+    def __init__(self, way: Way) -> None:
+        self.way = way
+        self.vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+        self.docstore = fakes.WatchedDocStore(SQLDocStore("sqlite://"), fakes.Writes())
+        self.retriever = RSERetriever(
+            vectorstore=self.vectorstore,
+            docstore=self.docstore,
+            config=fakes.EVERYTHING,
+            max_context_length=None,
+            text_splitter=RecursiveCharacterTextSplitter(chunk_size=100, chunk_overlap=0),
+        )
+
+    def add(self, documents: Sequence[Document], **kwargs: Any) -> list[str]:
+        return self.way.add(self.retriever, documents, **kwargs)
+
+    def segments(self) -> list[Document]:
+        found: list[Document] = self.way.invoke(self.retriever, "herons text")
+        return found
+
+    def texts(self) -> dict[str, str]:
+        return {one.metadata["doc_id"]: one.page_content for one in self.segments()}
+
+
+@pytest.fixture
+def knowledge(way: Way) -> Knowledge:
+    return Knowledge(way)
+
+
+def recursive(size: int = 200, overlap: int = 0, **settings: Any) -> RecursiveCharacterTextSplitter:
+    return RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=overlap, **settings)
+
+
+def chunks_of(splitter: Any, *texts: str, source: str = "a", pages: bool = False) -> list[Document]:
+    documents = [
+        Document(text, metadata={"source": source, **({"page": page} if pages else {})})
+        for page, text in enumerate(texts)
+    ]
+    found: list[Document] = splitter.split_documents(documents)
+    return found
+
+
+def words_of(text: str) -> list[str]:
+    return text.split()
+
+
+# By start_index
+
+
+@pytest.mark.parametrize("overlap", [0, 60])
+def test_chunks_with_start_index_become_the_text_again(knowledge: Knowledge, overlap: int) -> None:
+    chunks = chunks_of(recursive(200, overlap, add_start_index=True), TEXT)
+    with pytest.warns(UserWarning, match=PUT_TOGETHER) as caught:
+        assert knowledge.add(chunks) == ["a"]
+    assert len(caught) == 1
+    (text,) = knowledge.texts().values()
+    assert words_of(text) == words_of(TEXT)
+    assert len(text) == len(TEXT)
+    (segment,) = knowledge.segments()
+    assert segment.metadata["source"] == "a"
+
+
+@pytest.mark.parametrize("overlap", [0, 60])
+def test_pages_split_before_are_pages_again(knowledge: Knowledge, overlap: int) -> None:
+    pages = [TEXT[:700].strip(), "  One short page.", TEXT[700:].strip()]
+    chunks = chunks_of(recursive(200, overlap, add_start_index=True), *pages, pages=True)
+    with pytest.warns(UserWarning, match=PUT_TOGETHER):
+        knowledge.add(chunks)
+    (segment,) = knowledge.segments()
+    assert words_of(segment.page_content) == words_of(" ".join(pages))
+    assert len(segment.page_content) == len("\n\n".join(pages))
+    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 2)
+
+
+def test_sections_of_one_heading_are_texts_of_their_own(knowledge: Knowledge) -> None:
+    """Their start positions are those in the section."""
+    text = "# Notes\n{}\n# Results\n{}\n# Notes\n{}"
+    sections = MarkdownHeaderTextSplitter([("#", "heading")]).split_text(
+        text.format(LINE[:500], LINE[500:900], LINE[900:])
+    )
+    for section in sections:
+        section.metadata["doc_id"] = "a"
+    chunks = recursive(200, 60, add_start_index=True).split_documents(sections)
+    with pytest.warns(UserWarning, match=PUT_TOGETHER):
+        knowledge.add(chunks)
+    assert words_of(knowledge.texts()["a"]) == words_of(
+        " ".join(section.page_content for section in sections)
+    )
+
+
+@given(
+    st.lists(
+        st.sampled_from(["heron ", "lake. ", "\n\n", "\n", " ", "owl"]), min_size=1, max_size=80
+    ),
+    st.integers(5, 40),
+    st.integers(0, 4),
+    st.randoms(use_true_random=False),
+)
+def test_any_order_gives_the_text(pieces: list[str], size: int, overlap: int, random: Any) -> None:
+    """What is stripped between chunks is white space of the same length."""
+    text = "".join(
+        f"{piece}{number}" if piece.strip() else piece for number, piece in enumerate(pieces)
+    )
+    chunks = chunks_of(recursive(size, overlap, add_start_index=True), text.strip() or "text")
+    random.shuffle(chunks)
+    knowledge = Knowledge(Way(None))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        knowledge.add(chunks)
+    (found,) = knowledge.texts().values()
+    assert words_of(found) == words_of(text.strip() or "text")
+    assert len(found) == len(text.strip() or "text")
+
+
+def test_chunks_of_two_splitters_that_agree_are_put_together(knowledge: Knowledge) -> None:
+    one = chunks_of(recursive(200, add_start_index=True), TEXT)
+    other = chunks_of(recursive(90, 30, add_start_index=True), TEXT)
+    with pytest.warns(UserWarning, match=PUT_TOGETHER):
+        knowledge.add([*one, *other])
+    assert words_of(knowledge.texts()["a"]) == words_of(TEXT)
+
+
+def test_the_same_version_as_of_the_same_chunks_given_again(knowledge: Knowledge) -> None:
+    chunks = chunks_of(recursive(200, 60, add_start_index=True), TEXT)
+    for some in (chunks, chunks[::-1]):
+        with pytest.warns(UserWarning, match=PUT_TOGETHER):
+            knowledge.add(some)
+        knowledge.docstore.writes.made.clear()
+    assert knowledge.docstore.writes.made == []
+
+
+def moved(chunks: list[Document], number: int, by: int) -> list[Document]:
+    chunks[number].metadata["start_index"] += by
+    return chunks
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda some: moved(some, 2, 5), "has other text at the place|characters are missing"),
+        (lambda some: moved(some, 2, -5), "has other text at the place of that with start_index"),
+        (lambda some: some[:2] + some[4:], r"\d+ characters are missing before .*start_index=\d+"),
+        (lambda some: some + chunks_of(recursive(90, add_start_index=True), TEXT[31:]), "other"),
+        (lambda some: moved(some, 2, -1 - some[2].metadata["start_index"]), "nothing tells where"),
+    ],
+    ids=["wrong", "wrong too", "missing", "two texts", "unknown"],
+)
+def test_what_contradicts_itself_is_refused_with_the_line_to_write(
+    knowledge: Knowledge, change: Any, message: str
+) -> None:
+    chunks = change(chunks_of(recursive(200, add_start_index=True), TEXT))
+    with pytest.raises(SplittingError, match=rf"document 'a'.*(?:{message}).*{WHOLE}"):
+        knowledge.add(chunks)
+    assert list(knowledge.docstore.yield_keys()) == []
+
+
+def test_an_unknown_position_is_found_by_the_text(knowledge: Knowledge) -> None:
+    chunks = chunks_of(recursive(200, 60, add_start_index=True), LINE)
+    chunks[2].metadata["start_index"] = -1
+    with pytest.warns(UserWarning, match=PUT_TOGETHER):
+        knowledge.add(chunks)
+    assert words_of(knowledge.texts()["a"]) == words_of(TEXT)
+
+
+def test_no_position_at_all(knowledge: Knowledge) -> None:
+    chunks = chunks_of(recursive(200), TEXT)
+    for chunk in chunks:
+        chunk.metadata["start_index"] = -1
+    with pytest.raises(SplittingError, match=rf"'a'.*could not tell.*start_index=-1.*{WHOLE}"):
+        knowledge.add(chunks)
+
+
+# By text
+
+
+@pytest.mark.parametrize(
+    "splitter",
+    [
+        recursive(300, 100),
+        RecursiveCharacterTextSplitter(chunk_size=500),
+        CharacterTextSplitter(" ", chunk_size=250, chunk_overlap=60),
+    ],
+    ids=["recursive", "default overlap", "words"],
+)
+@pytest.mark.parametrize("pages", [False, True])
+def test_overlap_is_found_by_the_text(knowledge: Knowledge, splitter: Any, *, pages: bool) -> None:
+    texts = [LINE[:800].strip(), LINE[800:].strip()] if pages else [LINE]
+    with pytest.warns(UserWarning, match=PUT_TOGETHER):
+        knowledge.add(chunks_of(splitter, *texts, pages=pages))
+    (segment,) = knowledge.segments()
+    assert segment.page_content == "\n\n".join(texts)
+    assert segment.metadata.get("page_end") == (1 if pages else None)
+
+
+def test_neighbors_without_overlap_are_chunks_of_the_same_text(knowledge: Knowledge) -> None:
+    """A paragraph that is longer than the overlap has none with the next."""
+    long = ["x" * 30 + f" heron {number} " + "y" * 250 for number in range(3)]
+    short = [f"A short line, the one of number {number}." for number in range(30)]
+    text = "\n\n".join([*long, *short])
+    chunks = chunks_of(recursive(300, 200), text)
+    with pytest.warns(UserWarning, match=PUT_TOGETHER):
+        knowledge.add(chunks)
+    assert words_of(knowledge.texts()["a"]) == words_of(text)
+
+
+def test_a_text_that_repeats_itself(knowledge: Knowledge) -> None:
+    """Nothing tells how far such chunks overlap."""
+    chunks = chunks_of(recursive(300, 100), LINE + " word" * 400)
+    with pytest.raises(SplittingError, match=rf"'a'.*repeats itself.*{WHOLE}"):
+        knowledge.add(chunks)
+    knowledge.add([Document("word " * 400, metadata={"source": "a"})])
+    assert knowledge.texts()["a"] == "word " * 400
+
+
+# Fragments
+
+
+def test_a_fragment_does_not_replace_its_document(knowledge: Knowledge) -> None:
+    document = Document(TEXT, metadata={"source": "a"})
+    knowledge.add([document])
+    chunk = chunks_of(recursive(200, add_start_index=True), TEXT)[3]
+    with pytest.raises(ValueError, match=rf"'a': its beginning is missing.*append=True.*{WHOLE}"):
+        knowledge.add([chunk])
+    (segment,) = knowledge.segments()
+    found = knowledge.vectorstore.similarity_search("herons", k=1)[0]
+    for fragment in (segment, found):
+        with pytest.raises(ValueError, match=rf"'a'.*retrieved.*fragment.*{WHOLE}.*ids="):
+            knowledge.add([fragment])
+    assert knowledge.texts() == {"a": TEXT}
+    assert knowledge.add([chunk, found], ids=["b", "c"]) == ["b", "c"]
+    assert knowledge.texts().keys() == {"a", "b", "c"}
+
+
+# Two files of one name
+
+
+def test_parts_that_nothing_tells_apart(knowledge: Knowledge) -> None:
+    files = [Document(f"text of {n}", metadata={"source": "a.txt"}) for n in ("north", "south")]
+    message = rf"source 'a\.txt'.*different files.*ids= or metadata\['doc_id'\].*'page'.*{WHOLE}"
+    with pytest.raises(ValueError, match=message):
+        knowledge.add(files)
+    with pytest.raises(ValueError, match=message):
+        knowledge.way.add(knowledge.retriever, iter(files))
+    assert list(knowledge.docstore.yield_keys()) == []
+    assert knowledge.add(files, ids=["north", "south"]) == ["north", "south"]
+    assert knowledge.add(files, ids=["both", "both"]) == ["both"]
+
+
+@pytest.mark.parametrize("pages", [(0, 1, 0, 1), (1, 2, 3, 1, 2), (0, 2, 1)])
+def test_pages_that_begin_again(knowledge: Knowledge, pages: Sequence[int]) -> None:
+    parts = [
+        Document(f"text {number}", metadata={"source": "a.pdf", "page": page, "number": number})
+        for number, page in enumerate(pages)
+    ]
+    with pytest.raises(ValueError, match=r"'a\.pdf'.*page \d comes after \d.*ids="):
+        knowledge.add(parts)
+
+
+def test_elements_of_one_page(knowledge: Knowledge) -> None:
+    parts = [
+        Document(f"text {kind}", metadata={"source": "a.pdf", "page": page, "kind": kind})
+        for page, kind in [(0, "title"), (0, "table"), (1, "title")]
+    ]
+    with pytest.warns(UserWarning, match="page 0 comes after 0"):
+        knowledge.add(parts)
+    assert list(knowledge.texts()) == ["a.pdf"]
+
+
+def test_a_missing_page_is_a_warning(knowledge: Knowledge) -> None:
+    parts = [Document(f"text {n}", metadata={"source": "a.pdf", "page": n}) for n in (0, 1, 3)]
+    with pytest.warns(UserWarning, match="page 3 comes after 1"):
+        knowledge.add(parts)
+
+
+# Documents without an id
+
+
+@pytest.mark.parametrize(
+    "splitter",
+    [
+        recursive(300, 100),
+        recursive(300),
+        recursive(300, add_start_index=True),
+        CharacterTextSplitter(" ", chunk_size=90, chunk_overlap=0),
+    ],
+    ids=["overlap", "long", "start", "cut"],
+)
+def test_chunks_without_an_id_are_documents_of_their_own(
+    knowledge: Knowledge, splitter: Any
+) -> None:
+    chunks = splitter.create_documents([LINE])
+    with pytest.warns(UserWarning, match=rf"{len(chunks)} documents without an id.*whole text"):
+        assert len(knowledge.add(chunks)) == len(chunks)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["Office hours: 9 to 5.", "Closed on Sundays."],
+        ["office hours: 9 to 5", "closed on sundays"],
+        [TEXT],
+        ["word", "words", "word word"],
+        [f"note {number:05}" for number in range(50)],
+        [TEXT * 9, "Office hours: 9 to 5."],
+        ["Office hours: 9 to 5.", TEXT * 9, "Closed on Sundays.", "Parking is free."],
+    ],
+    ids=["notes", "lower case", "one", "words", "many", "report and note", "report and notes"],
+)
+def test_notes_are_no_chunks(knowledge: Knowledge, texts: list[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(knowledge.add([Document(text) for text in texts])) == len(texts)
+
+
+def test_ten_thousand_short_documents() -> None:
+    knowledge = Knowledge(Way(None))
+    documents = [Document(f"note {number:05}") for number in range(10_000)]
+    assert len(knowledge.add(documents)) == 10_000
+    knowledge.add(documents)
+    assert len(list(knowledge.retriever.chunks())) == 10_000
+
+
+# One text under several names
+
+
+def texts_under(*names: str, text: str = TEXT) -> list[Document]:
+    return [Document(text, metadata={"source": name}) for name in names]
+
+
+SAME = r"'\./a\.txt' has the same text as 'a\.txt', which is stored"
+
+
+def test_one_text_under_two_names(knowledge: Knowledge) -> None:
+    with pytest.warns(UserWarning, match=SAME) as caught:
+        knowledge.add(texts_under("a.txt", "./a.txt"))
+    assert len(caught) == 1
+    for _ in range(2):  # until one of them is deleted
+        with pytest.warns(UserWarning, match=SAME):
+            knowledge.add(texts_under("./a.txt"))
+    knowledge.way.delete(knowledge.retriever, ["./a.txt"])
+    with pytest.warns(UserWarning, match="'/a.txt' has the same text as 'a.txt'"):
+        knowledge.add(texts_under("/a.txt"))
+
+
+def test_adding_again_is_one_read(knowledge: Knowledge) -> None:
+    knowledge.add(texts_under("a.txt"))
+    knowledge.docstore.reads.clear()
+    knowledge.docstore.writes.made.clear()
+    knowledge.add(texts_under("a.txt"))
+    assert len(knowledge.docstore.reads) == 1
+    assert knowledge.docstore.writes.made == []
+
+
+def test_what_is_stored_no_more_is_not_named(knowledge: Knowledge) -> None:
+    knowledge.add(texts_under("a.txt"))
+    knowledge.add([*texts_under("a.txt", text="Other text."), *texts_under("b.txt")])
+    knowledge.way.delete(knowledge.retriever, ["b.txt"])
+    knowledge.add(texts_under("c.txt"))
+    knowledge.way.delete(knowledge.retriever, ["a.txt", "c.txt"])
+    assert list(knowledge.docstore.yield_keys()) == []
+
+
+def test_texts_that_may_be_the_same(knowledge: Knowledge) -> None:
+    """Without text, or under ids that were given on purpose."""
+    knowledge.add(texts_under("a.txt", "b.txt", text=" "))
+    knowledge.add([Document("Yes."), Document("Yes.")], ids=["1", "2"])
+
+
+def test_the_record_of_a_text_may_be_stale(knowledge: Knowledge) -> None:
+    knowledge.add(texts_under("a.txt"))
+    records = list(knowledge.docstore.yield_keys(prefix="texts/"))
+    kept = knowledge.docstore.mget(records)
+    knowledge.way.delete(knowledge.retriever, ["a.txt"])
+    knowledge.docstore.mset([(k, r) for k, r in zip(records, kept, strict=True) if r])
+    knowledge.add(texts_under("b.txt"))
+    with pytest.warns(UserWarning, match="'a.txt' has the same text as 'b.txt'"):
+        knowledge.add(texts_under("a.txt"))
+
+
+def test_parts_of_many_documents_are_counted_in_one_warning(knowledge: Knowledge) -> None:
+    splitter = recursive(200, 60, add_start_index=True)
+    chunks = [chunks_of(splitter, f"{n} {TEXT}", source=f"{n}.txt") for n in range(5)]
+    with pytest.warns(UserWarning, match=r"5 document\(s\) \('0.txt'.* and 2 more\)") as caught:
+        knowledge.add(list(itertools.chain.from_iterable(zip(*chunks, strict=False))))
+    assert len(caught) == 1

@@ -1,0 +1,158 @@
+"""All chunks as Documents: for another retriever over the same ones."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_classic.storage import LocalFileStore, create_kv_docstore
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import (
+    CorruptRecordError,
+    DocumentHeaders,
+    ExistingIndex,
+    RSEIndexer,
+    RSERetriever,
+    SQLDocStore,
+)
+from langchain_rse.stores.records import document_key, manifest_key
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever
+
+way = fakes.way
+
+
+def chunks_of(way: Way, source: RSERetriever | RSEIndexer) -> list[Document]:
+    async def collected() -> list[Document]:
+        return [chunk async for chunk in source.achunks()]
+
+    return way.call(lambda: list(source.chunks()), collected)
+
+
+class WithoutWildcard(BaseStore[str, bytes]):
+    """As LangChain's RedisStore: a prefix is a whole key."""
+
+    def __init__(self) -> None:
+        self.store = InMemoryByteStore()
+
+    def mget(self, keys: Sequence[str]) -> list[bytes | None]:
+        return self.store.mget(keys)
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
+        self.store.mset(key_value_pairs)
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        self.store.mdelete(keys)
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        return (key for key in self.store.yield_keys() if prefix in (None, key))
+
+
+STORES: dict[str, Callable[[Path], Any]] = {
+    "memory": lambda _: InMemoryStore(),
+    "bytes": lambda _: InMemoryByteStore(),
+    "files": LocalFileStore,
+    "SQL": lambda folder: SQLDocStore(f"sqlite:///{folder / 'chunks.db'}"),
+    "no wildcard": lambda _: WithoutWildcard(),
+    "no wildcard, wrapped": lambda _: create_kv_docstore(WithoutWildcard()),
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_chunks_are_as_in_the_vector_store(way: Way, kind: str, tmp_path: Path) -> None:
+    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+    retriever = RSERetriever(
+        vectorstore=vectorstore,
+        docstore=STORES[kind](tmp_path),
+        text_splitter=fakes.Lines(),
+        headers=DocumentHeaders(),
+    )
+    pages = [
+        Document(
+            f"one {page}\ntwo\0 {page}\n", metadata={"page": page, "title": "A", "tags": ["x"]}
+        )
+        for page in range(3)
+    ]
+    way.add(retriever, pages, ids=["a"] * 3)
+    way.add(retriever, [Document("gone\n"), Document("kept\n")], ids=["gone", "b"])
+    way.add(retriever, [Document("replaced\n")], ids=["b"])
+    way.delete(retriever, ["gone"])
+    chunks = chunks_of(way, retriever)
+    stored = vectorstore.store
+    # White space between chunks is part of them, but most splitters do not embed it.
+    assert {chunk.id: (chunk.page_content, chunk.metadata) for chunk in chunks} == {
+        name: (vector["text"].strip(), vector["metadata"]) for name, vector in stored.items()
+    }
+    assert len(chunks) == len(stored) > 4
+    indexes = [c.metadata["chunk_index"] for c in chunks if c.metadata["doc_id"] == "a"]
+    assert indexes == list(range(len(indexes)))
+    assert chunks_of(way, RSEIndexer(vectorstore, retriever.docstore)) == chunks
+
+
+def test_no_chunks(way: Way) -> None:
+    assert chunks_of(way, make_retriever({})) == []
+
+
+def test_chunks_are_read_a_batch_at_a_time(way: Way) -> None:
+    source = make_retriever({"a": lines(*range(1200)), "b": lines(0), "c": lines(0)})
+    store = fakes.WatchedDocStore(source.docstore, fakes.Writes())
+    retriever = source.model_copy(update={"docstore": store})
+
+    async def first_few() -> list[Document]:
+        chunks = retriever.achunks()
+        return [await anext(chunks) for _ in range(3)]
+
+    way.call(lambda: list(itertools.islice(retriever.chunks(), 3)), first_few)
+    assert len(store.reads) == 2  # the manifests, and one batch
+    store.reads.clear()
+    assert len(chunks_of(way, retriever)) == 1202
+    assert max(map(len, store.reads)) <= 500
+    assert len(store.reads) == 4  # chunks of short documents are read together
+
+
+def test_many_small_documents_take_few_reads(way: Way) -> None:
+    source = make_retriever({str(number): lines(0) for number in range(1100)})
+    store = fakes.WatchedDocStore(source.docstore, fakes.Writes())
+    assert len(chunks_of(way, source.model_copy(update={"docstore": store}))) == 1100
+    assert len(store.reads) == 6
+
+
+def test_chunks_of_an_adopted_index(way: Way) -> None:
+    store, docstore = InMemoryVectorStore(fakes.Angles()), InMemoryStore()
+    store.add_documents(
+        [Document(f"t{n} {n}", metadata={"source": "a", "number": n}) for n in (0, 1, 3)]
+    )
+    index = ExistingIndex(doc_id_key="source", chunk_index_key="number", separator="\n")
+    with pytest.warns(UserWarning, match="missing"):
+        retriever = RSERetriever.from_existing_index(store, docstore, index)
+    chunks = chunks_of(way, retriever)
+    assert [chunk.page_content.strip() for chunk in chunks] == ["t0 0", "t1 1", "t3 3"]
+    wrapped = RSERetriever(
+        base_retriever=fakes.FixedRetriever(documents=chunks),
+        docstore=docstore,
+        config=fakes.EVERYTHING,
+    )
+    assert len(way.invoke(wrapped, QUERY)) == 2  # before the gap and after it
+
+
+def test_another_store_over_the_same_chunks(way: Way) -> None:
+    source = make_retriever({"a": lines(0, 10, 90), "b": lines(5, 90)})
+    other = InMemoryVectorStore(fakes.Angles())
+    other.add_documents(chunks_of(way, source))
+    assert other.store.keys() == source.vectorstore.store.keys()  # type: ignore[union-attr]
+    over_it = source.model_copy(update={"vectorstore": other})
+    assert way.invoke(over_it, QUERY) == way.invoke(source, QUERY)
+
+
+def test_a_corrupt_record_is_named(way: Way) -> None:
+    retriever = make_retriever({"a": lines(0)})
+    key = manifest_key(document_key("a"))
+    retriever.docstore.mset([(key, Document("no manifest"))])
+    with pytest.raises(CorruptRecordError, match=key):
+        chunks_of(way, retriever)
