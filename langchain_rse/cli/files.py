@@ -126,11 +126,9 @@ class Files:
             return content.decode(marked)
         if b"\0" in content:
             raise ValueError("it is not a text file; if it is, give its --encoding")
-        declared = EncodingDetector.find_declared_encoding(content, is_html=True)
-        for encoding in (
-            (is_html and declared) or "utf-8",
-            "utf-8",
-        ):  # what is declared may be wrong
+        # What is declared may be wrong.
+        declared = EncodingDetector.find_declared_encoding(content, is_html=True) if is_html else ""
+        for encoding in filter(None, (declared, "utf-8")):
             with contextlib.suppress(LookupError, UnicodeDecodeError):
                 return content.decode(encoding)
         encoding = _likely_encoding(content)

@@ -283,8 +283,7 @@ class _Problem:
     def _documents(self, name: str, weights: ArrayLike | None) -> Floats:
         """The weight of each document."""
         if weights is None:
-            given = self.weights if self._firsts else np.zeros(0)
-            return np.add.reduceat(given, self._firsts)
+            return np.add.reduceat(self.weights, self._firsts)
         array = self._positive(name, weights)
         for change in (np.flatnonzero(np.diff(array)) + 1).tolist():
             if change not in self.starts:

@@ -9,16 +9,10 @@ from typing import Any
 from langchain_rse._sync import Steps
 from langchain_rse.ingest.documents import SourceDocument, numbered
 from langchain_rse.ingest.joining import SURE_OVERLAP, overlap
-from langchain_rse.ingest.rejoining import described
+from langchain_rse.ingest.rejoining import begins_later, described
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.reading import StoredText, read_text
-from langchain_rse.stores.records import (
-    START_INDEX,
-    DocumentVersion,
-    Manifest,
-    Rule,
-    document_key,
-)
+from langchain_rse.stores.records import DocumentVersion, Manifest, Rule, document_key
 
 # Metadata in which loaders number the parts of a document.
 _NUMBERS = ("page", "page_number", "slide", "row", "seq_num")
@@ -52,7 +46,7 @@ def refuse_pieces(
         for name, (before, after) in numbers:
             if after > before:
                 problem = f"it begins with {name} {after}, but {name} {before} is stored"
-        text = "".join(chunk.text for chunk in document.chunks)
+        text = document.text
         begins_anew = numbers or text[:SURE_OVERLAP] == stored.text[:SURE_OVERLAP]
         if not begins_anew and overlap(stored.text, text):
             problem = f"it begins with the end of what is stored, {text[:_EXCERPT]!r}"
@@ -144,8 +138,7 @@ def _check_after(source: SourceDocument, stored: StoredText, rules: Mapping[str,
 def _goes_on(source: SourceDocument, stored: StoredText) -> bool:
     """Return True if parts that begin on the last page that is stored are new."""
     first, last = source.parts[0], stored.parts[-1]
-    start = first.metadata.get(START_INDEX)
-    if (type(start) is int and start > 0) or overlap(last.page_content, first.page_content):
+    if begins_later(first) or overlap(last.page_content, first.page_content):
         return True
     known = {described(part, source.doc_id) for part in stored.parts}
     return described(first, source.doc_id) not in known

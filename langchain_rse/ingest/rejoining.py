@@ -14,7 +14,7 @@ from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.documents import WRITTEN, SourceDocument, numbered
 from langchain_rse.ingest.joining import WHITE_SPACE, agrees, is_stripped, overlap, white_space
 from langchain_rse.stores.json import encode_json
-from langchain_rse.stores.records import START_INDEX, VERSION, Rule
+from langchain_rse.stores.records import SEGMENT, START_INDEX, VERSION, Rule
 
 WHOLE = (
     "pass whole documents, not split before: retriever.add_documents(docs). The retriever splits "
@@ -104,9 +104,20 @@ def described(part: Document, doc_id: str) -> str:
     return encode_json(dict(sorted(fields.items())), f"metadata of document {doc_id!r}")
 
 
-def _start(source: SourceDocument, part: Document) -> int | None:
+def begins_later(part: Document) -> bool:
+    """True if a part says that it does not begin where its text does."""
+    return (_start_index(part) or 0) > 0
+
+
+def _start_index(part: Document) -> int | None:
     """The ``start_index`` of a part; -1 if its splitter could not tell."""
-    if VERSION in part.metadata or "rse" in part.metadata:
+    start = part.metadata.get(START_INDEX)
+    return start if type(start) is int else None
+
+
+def _start(source: SourceDocument, part: Document) -> int | None:
+    """The ``start_index`` of a part, unless it was retrieved and given another id."""
+    if VERSION in part.metadata or SEGMENT in part.metadata:
         if source.id_origin == "ids":
             return None
         raise ValueError(
@@ -115,8 +126,7 @@ def _start(source: SourceDocument, part: Document) -> int | None:
             f"a fragment. To add the document, {WHOLE}. If the fragment is to be a document "
             "of its own, give it an id: add_documents([...], ids=[...])"
         )
-    start = part.metadata.get(START_INDEX)
-    return start if type(start) is int else None
+    return _start_index(part)
 
 
 def _by_position(source: SourceDocument, group: Sequence[_Placed], *, append: bool) -> str:
@@ -229,8 +239,7 @@ class LooseChunks:
 
     def look_at(self, document: Document) -> None:
         """Look at the next document without an id."""
-        start = document.metadata.get(START_INDEX)
-        later = type(start) is int and start > 0
+        later = begins_later(document)
         if document.metadata.keys() - {START_INDEX} and not later:
             return
         last, self._last = self._last, document.page_content

@@ -45,9 +45,10 @@ def select(scored: ScoredChunks, config: RSEConfig, *, budget: float | None = No
     """
     if not scored.lengths.size:
         return Selection(np.zeros(0), [], lambda _: [])
-    exact = config.solver == "exact"
-    choose = _select_exactly if exact else _select_as_published
-    selection = choose(scored, config, budget)
+    if config.solver == "exact":
+        selection = _select_exactly(scored, config, budget)
+    else:
+        selection = _select_as_published(scored, config)
     return selection._replace(alone=partial(_worth_alone, scored, selection, config))
 
 
@@ -70,7 +71,7 @@ def _worth_alone(scored: ScoredChunks, selection: Selection, config: RSEConfig) 
     return [Segment(column, column + 1, float(selection.values[column])) for column in columns]
 
 
-def _select_as_published(scored: ScoredChunks, config: RSEConfig, _: float | None) -> Selection:
+def _select_as_published(scored: ScoredChunks, config: RSEConfig) -> Selection:
     values = scored.credited - config.irrelevant_chunk_penalty
     if config.length_weighting == "published":
         found = list(scored.candidates)

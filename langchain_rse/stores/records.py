@@ -349,10 +349,15 @@ class DocumentVersion:
         """The document's key in the docstore."""
         return document_key(self.doc_id)
 
+    @property
+    def text(self) -> str:
+        """The text, of its chunks."""
+        return "".join(chunk.text for chunk in self.chunks)
+
     @cached_property
     def text_digest(self) -> str:
         """Digest of the text; empty without text."""
-        return digest("".join(chunk.text for chunk in self.chunks)) if self.chunks else ""
+        return digest(self.text) if self.chunks else ""
 
 
 def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
