@@ -9,7 +9,7 @@ from langchain_rse.adopting.chunks import StoredChunk
 from langchain_rse.adopting.index import ExistingIndex
 from langchain_rse.adopting.report import Gap
 from langchain_rse.errors import AdoptionError
-from langchain_rse.ingest.joining import WHITE_SPACE, agrees, is_stripped, overlap, white_space
+from langchain_rse.ingest.overlap import WHITE_SPACE, agrees, is_stripped, overlap, white_space
 
 _PAGE_BREAK = "\n\n"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_rse._sync import Steps
 from langchain_rse.ingest.documents import SourceDocument, numbered
-from langchain_rse.ingest.joining import SURE_OVERLAP, overlap
+from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
 from langchain_rse.ingest.rejoining import begins_later, described
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.reading import StoredText, read_text

@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.documents import WRITTEN, SourceDocument, numbered
-from langchain_rse.ingest.joining import WHITE_SPACE, agrees, is_stripped, overlap, white_space
+from langchain_rse.ingest.overlap import WHITE_SPACE, agrees, is_stripped, overlap, white_space
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import SEGMENT, START_INDEX, VERSION, Rule
 
