@@ -254,6 +254,19 @@ def check_scores(case: Case, index: Index, reference: Index) -> None:
             assert calibrate(scores, "identity") == pytest.approx(similarities, abs=2e-5)
 
 
+def check_vectors(index: Index, model: Model) -> None:
+    """Each chunk is stored once, with the vector of its text.
+
+    For Chroma: after it was read, its index now and then misses one of the vectors that are added.
+    """
+    store: Any = index.vectorstore
+    stored = store.get(include=["embeddings", "documents"])
+    assert len(set(stored["documents"])) == len(stored["ids"]) == len(SUBJECTS) * PARAGRAPHS
+    assert np.asarray(stored["embeddings"]) == pytest.approx(
+        np.array(model.embed_documents(stored["documents"])), abs=1e-6
+    )
+
+
 def test_segments_are_the_same(case: Case, index: Index, reference: Index) -> None:
     few: dict[str, Any] = {"fetch_k": 20, "k": 2, "order": "relevance"}
     for query in QUERIES:
@@ -345,13 +358,7 @@ def test_replacing_embeds_what_changed(
     else:
         assert len(model.taken()) == PARAGRAPHS
     if case.name.startswith("Chroma"):
-        # Its index now and then misses a vector that was added beside an equal one, which was then
-        # deleted, embedded again or not: so look at the vectors themselves.
-        store: Any = index.vectorstore
-        stored = store.get(include=["embeddings", "documents"])
-        assert np.asarray(stored["embeddings"]) == pytest.approx(
-            np.array(model.embed_documents(stored["documents"])), abs=1e-6
-        )
+        check_vectors(index, model)
         return
     expected = exact([page for page in DOCUMENTS if page.metadata["doc_id"] != "garden"] + new)
     check_scores(case, index, expected)
@@ -372,6 +379,9 @@ def test_a_cut_off_call_goes_on(
     index.add(DOCUMENTS)
     every = len(SUBJECTS) * PARAGRAPHS
     assert len(model.taken()) == (every if case.tells else every + 20)
+    if case.name.startswith("Chroma"):
+        check_vectors(index, model)
+        return
     check_scores(case, index, reference)
     for query in QUERIES:
         same(index.ask(query, calibration="rank"), reference.ask(query, calibration="rank"))
