@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -51,6 +52,31 @@ def call(
     """
     result: T = yield Call(lambda: sync(*args, **kwargs), lambda: asynchronous(*args, **kwargs))
     return result
+
+
+def call_to_the_end(
+    sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+) -> Steps[T]:
+    """Like `call`, for calls that write: if the caller is cancelled, the call still ends first.
+
+    A thread cannot be cancelled: what it writes later, nobody would know of.
+    """
+
+    async def whole() -> T:
+        running = asyncio.ensure_future(asynchronous(*args, **kwargs))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait([running])
+            raise
+
+    result: T = yield Call(lambda: sync(*args, **kwargs), whole)
+    return result
+
+
+def pause(seconds: float) -> Steps[None]:
+    """Wait some seconds."""
+    yield Call(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
 
 
 def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:

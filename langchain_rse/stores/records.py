@@ -48,9 +48,11 @@ UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 """Characters that some database or model cannot take: NUL and lone surrogates."""
 
 # The form of the records. A docstore with another number has to be written anew.
-_FORMAT = 4
+_FORMAT = 5
 
-_Count = Annotated[int, Field(ge=0, strict=True)]
+# Far above any document; without a limit, a forged record would keep a reader busy forever.
+_Count = Annotated[int, Field(ge=0, le=10_000_000, strict=True)]
+_Length = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 
 _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
 
@@ -228,6 +230,11 @@ class Manifest:
         current: The version that queries see; None while the first one is being written or the
             document is being deleted.
         unfinished: Versions that are being written or removed, of which any part may be stored.
+        owner: Token of the call that is writing or deleting the document; empty if none is. See
+            `langchain_rse.ingest.ownership`.
+        beat: Number that the owner raises while it works.
+        model: Which embedding model the vectors are of, see `langchain_rse.stores.pairing`; empty
+            if that is not known.
         length: Characters of the current version's text.
         text_digest: Digest of that text, by which equal texts are known; empty without text.
         metadata: What holds for the whole document.
@@ -238,7 +245,10 @@ class Manifest:
     doc_id: str
     current: Version | None = None
     unfinished: Sequence[Version] = ()
-    length: _Count = 0
+    owner: str = ""
+    beat: _Length = 0
+    model: str = ""
+    length: _Length = 0
     text_digest: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     rules: Mapping[str, Rule] = field(default_factory=dict)

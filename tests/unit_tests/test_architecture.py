@@ -41,7 +41,7 @@ LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}
 # The lowest level is one room: its modules may import from each other.
 GROUND = LEVELS[0]
 
-MOST_LINES_OF_PACKAGE = 13_200
+MOST_LINES_OF_PACKAGE = 14_000
 MOST_LINES_OF_FILE = 500
 MOST_LINES_OF_FUNCTION = 60
 

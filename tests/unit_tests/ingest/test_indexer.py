@@ -927,7 +927,7 @@ def test_vectors_that_could_not_be_deleted_are_deleted_by_the_next_call(way: Way
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"format": 4, "doc_id": "a", "current": ["v"]}, {"format": 4, "length": -1}]
+    "fields", [{}, {"format": 5, "doc_id": "a", "current": ["v"]}, {"format": 4, "length": -1}]
 )
 def test_a_record_that_is_no_manifest(stores: Stores, fields: dict[str, Any]) -> None:
     key = manifest_key(document_key("a"))

@@ -1,0 +1,98 @@
+"""Changing records of the docstore only if nobody else has: compare and set."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+
+from langchain_rse._sync import Steps, call, call_to_the_end, during
+from langchain_rse.errors import CorruptRecordError
+
+Change = tuple[str, Document | None, Document | None]
+"""A key, the record that is expected there, and the new one. None stands for no record."""
+
+
+@runtime_checkable
+class ComparesAndSets(Protocol):
+    """A docstore in which a record can be changed on the condition that it is as expected.
+
+    This holds between all processes that use the store. A record that cannot be read counts as
+    none. What has been changed survives a power cut, and so does all that was written before.
+    """
+
+    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        """Make each change whose record is as expected; return which were made."""
+
+    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        """Like `compare_and_set`, async."""
+
+
+# Keys that some call of this process is changing, in stores that cannot compare and set.
+_changing: set[str] = set()
+_lock = threading.Lock()
+
+
+def change(docstore: BaseStore[str, Document], changes: Sequence[Change]) -> Steps[list[bool]]:
+    """Make each change whose record is as expected; return which were made.
+
+    Where the store cannot do that itself, it holds between threads and tasks of this process.
+    """
+    with during("writing to the docstore"):
+        if isinstance(docstore, ComparesAndSets):
+            return (
+                yield from call_to_the_end(
+                    docstore.compare_and_set, docstore.acompare_and_set, changes
+                )
+            )
+        return (yield from _change_in_process(docstore, changes))
+
+
+def _change_in_process(
+    docstore: BaseStore[str, Document], changes: Sequence[Change]
+) -> Steps[list[bool]]:
+    with _lock:
+        keys = {key for key, _, _ in changes} - _changing
+        _changing.update(keys)
+    try:
+        wanted = [one for one in changes if one[0] in keys]
+        found = yield from read_records(docstore, [key for key, _, _ in wanted])
+        made = [one for one in wanted if _record(found[one[0]]) == one[1]]
+        if new := [(key, record) for key, _, record in made if record is not None]:
+            yield from call_to_the_end(docstore.mset, docstore.amset, new)
+        if gone := [key for key, _, record in made if record is None]:
+            yield from call_to_the_end(docstore.mdelete, docstore.amdelete, gone)
+    finally:
+        with _lock:
+            _changing.difference_update(keys)
+    changed = {key for key, _, _ in made}
+    return [key in changed for key, _, _ in changes]
+
+
+def _record(found: Any) -> Document | None:  # noqa: ANN401 - what `read_records` gives
+    return found if isinstance(found, Document) else None
+
+
+def read_records(
+    docstore: BaseStore[str, Document], keys: Sequence[str]
+) -> Steps[dict[str, Document | CorruptRecordError | None]]:
+    """Read records in one call: each its own, or the error that says why it cannot be read.
+
+    Only if some cannot be read, more calls find out which.
+    """
+    try:
+        records = yield from call(docstore.mget, docstore.amget, keys)
+    except CorruptRecordError as error:
+        if len(keys) == 1:
+            return {keys[0]: error}
+        middle = len(keys) // 2
+        first = yield from read_records(docstore, keys[:middle])
+        return {**first, **(yield from read_records(docstore, keys[middle:]))}
+    if len(records) != len(keys):
+        raise ValueError(
+            f"{type(docstore).__name__}.mget returned {len(records)} records for {len(keys)} keys"
+        )
+    return dict(zip(keys, records, strict=True))
