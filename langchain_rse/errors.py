@@ -6,6 +6,7 @@ __all__ = [
     "AdoptionError",
     "CandidateError",
     "CorruptRecordError",
+    "FormatError",
     "MissingRecordError",
     "SplittingError",
 ]
@@ -21,6 +22,10 @@ class MissingRecordError(LookupError):
 
 class CorruptRecordError(ValueError):
     """A record of the docstore cannot be read."""
+
+
+class FormatError(CorruptRecordError):
+    """A record of the docstore was written by another version of this package."""
 
 
 class SplittingError(ValueError):

@@ -24,6 +24,7 @@ from langchain_rse.ingest.adding import Adding
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.embedding_limits import find_limit
 from langchain_rse.ingest.splitting import Splitter, check_splitter
+from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.reading import every_chunk
@@ -120,6 +121,7 @@ class RSEIndexer:
         *,
         ids: Iterable[str] | None = None,
         append: bool = False,
+        force: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
         """Add documents; those whose id is known are replaced if they differ.
@@ -140,6 +142,7 @@ class RSEIndexer:
             append: Add to the end of the documents that are stored, instead of replacing them:
                 for documents that come in pieces. The result is that of all parts in one call.
                 Documents that are not stored are added.
+            force: Write and embed all documents, those that have not changed as well.
             show_progress: Show how many chunks are written, and of which document; needs tqdm.
 
         Returns:
@@ -158,7 +161,8 @@ class RSEIndexer:
             TypeError: If metadata has a value that cannot be kept.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
-        return run(self._adding(append=append).add(documents, ids, show_progress=show_progress))
+        adding = self._adding(append=append, force=force)
+        return run(adding.add(documents, ids, show_progress=show_progress))
 
     async def aadd_documents(
         self,
@@ -166,21 +170,21 @@ class RSEIndexer:
         *,
         ids: Iterable[str] | None = None,
         append: bool = False,
+        force: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
         """Like `add_documents`, async; takes async iterators as well.
 
         Other iterators are advanced in a thread, so that they may block.
         """
-        return await arun(
-            self._adding(append=append).add(documents, ids, show_progress=show_progress)
-        )
+        adding = self._adding(append=append, force=force)
+        return await arun(adding.add(documents, ids, show_progress=show_progress))
 
     def _writer(self) -> Writer:
         limit = self._limit and replace(self._limit)  # each call counts by itself
-        return Writer(self.vectorstore, self.docstore, self.batch_size, limit)
+        return Writer(Vectors(self.vectorstore, self.batch_size, limit), self.docstore)
 
-    def _adding(self, *, append: bool) -> Adding:
+    def _adding(self, *, append: bool, force: bool) -> Adding:
         return Adding(
             self._writer(),
             self.text_splitter,
@@ -188,6 +192,7 @@ class RSEIndexer:
             self.document_separator,
             self.metadata_rules,
             append,
+            force,
         )
 
     def delete(self, ids: Sequence[str]) -> list[str]:

@@ -218,6 +218,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         *,
         ids: Iterable[str] | None = None,
         append: bool = False,
+        force: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
         """Add documents to both stores and return their ids; see `RSEIndexer.add_documents`.
@@ -226,7 +227,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         pieces with ``append``, each added to the end of what is stored.
         """
         return self._own_indexer().add_documents(
-            documents, ids=ids, append=append, show_progress=show_progress
+            documents, ids=ids, append=append, force=force, show_progress=show_progress
         )
 
     async def aadd_documents(
@@ -235,11 +236,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
         *,
         ids: Iterable[str] | None = None,
         append: bool = False,
+        force: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
         """Like `add_documents`, async; takes async iterators as well."""
         return await self._own_indexer().aadd_documents(
-            documents, ids=ids, append=append, show_progress=show_progress
+            documents, ids=ids, append=append, force=force, show_progress=show_progress
         )
 
     def delete(self, ids: Sequence[str]) -> list[str]:

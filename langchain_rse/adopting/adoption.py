@@ -44,7 +44,7 @@ def adopt(
 
     All chunks are held in memory, about 2.5 kB each beside their text. See `RSEIndexer.adopt`.
     """
-    store, in_order = writer.vectorstore, index.in_store_order
+    store, in_order = writer.vectors.vectorstore, index.in_store_order
     with during("listing the chunks of the vector store"):
         chunks = yield from list_chunks(store, documents, in_order=in_order)
     adopter = _Adopter(writer, index, rules)
@@ -113,7 +113,7 @@ class _Adopter:
             self.report.chunks += len(version.chunks) - len(version.gaps)
             self.report.vectors += len(vectors)
             self.report.gaps += joined.gaps
-        yield from self._writer.write(ready)
+        yield from self._writer.write(ready, _refuse_added)
 
     def record_skipped(self) -> Steps[None]:
         """Let queries pass over vectors that were left out, unless they were adopted before."""
@@ -159,6 +159,14 @@ class _Adopter:
                 found = yield from call(docstore.mget, docstore.amget, keys)
                 known.update((v, record) for v, record in zip(some, found, strict=True) if record)
         return known
+
+
+def _refuse_added(documents: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
+    """Refuse documents that another call has added meanwhile."""
+    yield from ()
+    for document, manifest in documents:
+        if problem := _problem(document.doc_id, manifest, ()):
+            raise AdoptionError(problem)
 
 
 def _problem(doc_id: str, manifest: Manifest | None, records: Iterable[Document]) -> str | None:

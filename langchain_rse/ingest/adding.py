@@ -32,6 +32,7 @@ from langchain_rse.stores.records import (
     DocumentVersion,
     Manifest,
     Rule,
+    Version,
     digest,
 )
 
@@ -53,6 +54,8 @@ class Adding:
     separator: str
     rules: Mapping[str, Rule]
     append: bool = False  # to what is stored of the documents
+    force: bool = False  # write and embed what has not changed as well
+    _stored: dict[str, Version | None] = field(default_factory=dict)  # added to by `append`
     _ids: dict[str, IdOrigin] = field(default_factory=dict)  # in order of appearance
     # What to warn of.
     _repeated: int = 0
@@ -73,7 +76,7 @@ class Adding:
         reader = _Reader(documents, ids)
         ask = show_progress and hasattr(self.headers, "llm")
         with (
-            self.writer.progress.shown(show=show_progress),
+            self.writer.vectors.progress.shown(show=show_progress),
             progress_bar(None, unit="answers", title="Headers", show=ask) as answered,
         ):
             last: list[SourceDocument] = []
@@ -89,7 +92,7 @@ class Adding:
         sources = self._joined(last, (yield from reader.next_batch()))
         last = [] if reader.is_at_end else sources[-1:]
         complete = sources[: len(sources) - len(last)]
-        self.writer.progress.length = 0 if reader.is_at_end else reader.length
+        self.writer.vectors.progress.length = 0 if reader.is_at_end else reader.length
         if complete:
             yield from self._write(complete, answered)
         return last
@@ -119,7 +122,7 @@ class Adding:
     def _write(self, sources: Sequence[SourceDocument], answered: Advance) -> Steps[None]:
         """Split documents, give them headers, and write them."""
         if self.append:
-            sources = yield from with_stored(self.writer, sources, self.rules)
+            sources, self._stored = yield from with_stored(self.writer, sources, self.rules)
         drafts = yield from compute(
             lambda: [
                 _Draft(source, self._split(source, self.splitter))
@@ -138,8 +141,8 @@ class Adding:
             lambda: [document_version(draft.document, draft.headers) for draft in drafts]
         )
         for version in versions:
-            self.writer.progress.expect(len(version.chunks), version.length)
-        yield from self.writer.write(versions, None if self.append else self._refuse_pieces)
+            self.writer.vectors.progress.expect(len(version.chunks), version.length)
+        yield from self.writer.write(versions, self._check, force=self.force)
 
     def _whole(self, source: SourceDocument) -> SourceDocument:
         """The document, put together if its parts are chunks."""
@@ -151,8 +154,17 @@ class Adding:
             self._disordered.append(f"document {source.doc_id!r}: {', '.join(problems)}")
         return whole
 
-    def _refuse_pieces(self, replaced: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
-        return refuse_pieces(self.writer, replaced, self.rules)
+    def _check(self, written: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
+        if not self.append:
+            yield from refuse_pieces(self.writer, written, self.rules)
+            return
+        for document, manifest in written:
+            # By the name: to write the same again is no change.
+            if manifest.current not in (self._stored[document.doc_id], document.version):
+                raise ValueError(
+                    f"append=True: document {document.doc_id!r} was changed by another call "
+                    "meanwhile, and nothing was added to it. Call again with its new parts"
+                )
 
     def _split(self, source: SourceDocument, splitter: Splitter) -> SplitDocument:
         return split_document(source, splitter, self.separator, self.rules)
@@ -210,8 +222,8 @@ class Adding:
                 "the headers, or raise tokens_per_chunk of the splitter, if the embedding model "
                 "reads more"
             )
-        if self.writer.limit is not None:
-            self.writer.limit.warn()
+        if self.writer.vectors.limit is not None:
+            self.writer.vectors.limit.warn()
         if self._repeated:
             warn(
                 f"{self._repeated} document(s) without an id have the same text as another one and "

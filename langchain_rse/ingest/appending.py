@@ -12,7 +12,7 @@ from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
 from langchain_rse.ingest.rejoining import begins_later, described
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.reading import StoredText, read_text
-from langchain_rse.stores.records import DocumentVersion, Manifest, Rule, document_key
+from langchain_rse.stores.records import DocumentVersion, Manifest, Rule, Version, document_key
 
 # Metadata in which loaders number the parts of a document.
 _NUMBERS = ("page", "page_number", "slide", "row", "seq_num")
@@ -61,8 +61,8 @@ def refuse_pieces(
 
 def with_stored(
     writer: Writer, sources: Sequence[SourceDocument], rules: Mapping[str, Rule]
-) -> Steps[list[SourceDocument]]:
-    """Documents with the parts that are stored of them in front.
+) -> Steps[tuple[list[SourceDocument], dict[str, Version | None]]]:
+    """Documents with the parts that are stored of them in front, and the versions that have those.
 
     Raises:
         ValueError: If a document has no id, was adopted, begins with parts that are stored already,
@@ -70,13 +70,15 @@ def with_stored(
     """
     keys = [document_key(source.doc_id) for source in sources]
     manifests = yield from writer.manifests(keys)
-    found = []
+    found: list[SourceDocument] = []
+    versions: dict[str, Version | None] = {}
     for source, manifest in zip(sources, manifests, strict=True):
         if source.id_origin == "text":
             raise ValueError(
                 "append=True: a document has no id that says what to add it to (its text begins "
                 f"{source.parts[0].page_content[:_EXCERPT]!r}); give ids= or metadata['doc_id']"
             )
+        versions[source.doc_id] = manifest.current if manifest else None
         if manifest is None or manifest.current is None:
             _check_beginning(source, rules)
             found.append(source)
@@ -95,7 +97,7 @@ def with_stored(
         _check_after(source, stored, rules)
         parts = [*stored.parts, *source.parts]
         found.append(replace(source, parts=parts, stored=len(stored.parts)))
-    return found
+    return found, versions
 
 
 def _numbers(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
+from langchain_core.runnables import run_in_executor
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._sync import Steps, call, compute
+from langchain_rse._sync import Steps, call, call_to_the_end, compute
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +138,8 @@ def _read_pgvector(store: Any, ids: list[str]) -> Steps[Found]:  # noqa: ANN401
 
 def _write_pgvector(store: Any, rows: Sequence[Row]) -> Steps[object]:  # noqa: ANN401
     ids, texts, metadatas, vectors = map(list, zip(*rows, strict=True))
-    return call(store.add_embeddings, store.aadd_embeddings, texts, vectors, metadatas, ids)
+    add, aadd = store.add_embeddings, store.aadd_embeddings
+    return call_to_the_end(add, aadd, texts, vectors, metadatas, ids)
 
 
 def _sync(
@@ -145,7 +148,9 @@ def _sync(
     """Access to a store that has no async methods of its own."""
     return _Access(
         lambda store, ids: compute(read, store, ids),
-        lambda store, rows: compute(write, store, rows),
+        lambda store, rows: call_to_the_end(
+            partial(write, store, rows), partial(run_in_executor, None, write, store, rows)
+        ),
     )
 
 

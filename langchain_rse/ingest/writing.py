@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
-from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._progress import ChunkBar
-from langchain_rse._sync import Steps, batches, call, compute, during
-from langchain_rse.errors import CorruptRecordError
-from langchain_rse.ingest.embedding_limits import EmbeddingLimit
-from langchain_rse.ingest.known_vectors import gives_vectors, read_vectors, write_vectors
+from langchain_rse._sync import Steps, batches, call_to_the_end, during
+from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.ingest.known_vectors import gives_vectors
+from langchain_rse.ingest.ownership import Claims
+from langchain_rse.ingest.vectors import Vectors
+from langchain_rse.stores.changing import read_records
+from langchain_rse.stores.reading import stored_versions
 from langchain_rse.stores.records import (
     DOC_ID,
     DocumentVersion,
@@ -28,35 +30,51 @@ from langchain_rse.stores.records import (
     document_records,
     manifest_key,
     text_key,
-    vector_of,
 )
 
 Check = Callable[[Iterable[tuple[DocumentVersion, Manifest]]], Steps[None]]
 """Looks at documents that are to be written, each with its manifest so far."""
 
 
+class _Stored(NamedTuple):
+    """What the docstore has for a document: the manifest, and its record (None if there is none).
+
+    Of a document without a manifest that can be read, the manifest lists what was found of it.
+    """
+
+    manifest: Manifest
+    record: Document | None
+
+
 @dataclass(frozen=True)
 class Writer:
     """Writes, replaces and deletes documents in a vector store and a docstore.
 
+    One call at a time writes a document, see `langchain_rse.ingest.ownership`; others wait.
+
     Attributes:
-        vectorstore: Where the chunks are embedded.
+        vectors: Where the chunks are embedded.
         docstore: Where their texts stand.
-        batch_size: Items in one call of a store, at least 1.
-        limit: Counts embedded texts that are longer than the model reads; None counts none.
-        progress: Counts chunks that are written.
+        model: Which model embeds them, see `Manifest`.
         same_texts: Documents that were written with the text of another one, and that one.
     """
 
-    vectorstore: VectorStore
+    vectors: Vectors
     docstore: BaseStore[str, Document]
-    batch_size: int
-    limit: EmbeddingLimit | None = None
-    progress: ChunkBar = field(default_factory=ChunkBar)
+    model: str = ""
     same_texts: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def batch_size(self) -> int:
+        """Items in one call of a store."""
+        return self.vectors.batch_size
+
     def write(
-        self, documents: Sequence[DocumentVersion], check: Check | None = None
+        self,
+        documents: Sequence[DocumentVersion],
+        check: Check | None = None,
+        *,
+        force: bool = False,
     ) -> Steps[None]:
         """Write the documents that are not stored in this version, and finish interrupted calls.
 
@@ -64,26 +82,16 @@ class Writer:
         makes it current; then the former version is removed. Chunks whose embedded text has a
         vector in another version of these documents are written with that vector. Before all that,
         ``check`` looks at the documents that are not stored in this version; it may raise an error.
+        With ``force``, all documents are written and embedded.
         """
-        stored, owners = yield from self._stored(documents)
-        new: list[tuple[DocumentVersion, Manifest]] = []
-        written: list[Manifest] = []
-        for document, known in zip(documents, stored, strict=True):
-            manifest = known or Manifest(document.doc_id)
-            if manifest.current == document.version:
-                written.append(manifest)
-                self.progress.advance(len(document.chunks))
-            else:
-                new.append((document, manifest))
-        if new:
-            if check is not None:
-                yield from check(new)
-            written += yield from self._write_new(new)
-        yield from self._record_texts(documents, owners)
-        to_clean = [manifest for manifest in written if manifest.unfinished]
-        if to_clean:
-            yield from self._remove_unfinished(to_clean)
-            yield from self._set_manifests(replace(one, unfinished=()) for one in to_clean)
+        left = {document.key: document for document in documents}
+        with Claims(self.docstore, self.batch_size) as claims:
+            while left:
+                free = self._write_free(list(left.values()), check, claims, force=force)
+                for key in (yield from claims.guarded(free)):
+                    del left[key]
+                if left:
+                    yield from claims.wait(document.doc_id for document in left.values())
 
     def delete(self, ids: Sequence[str]) -> Steps[list[str]]:
         """Delete documents, the vectors first; return the ids of those that were there.
@@ -93,21 +101,84 @@ class Writer:
         """
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
-        keys = [document_key(doc_id) for doc_id in dict.fromkeys(ids)]
-        found = yield from self.manifests(keys)
-        # Without a current version no query sees the document any more, and adding it again
-        # after a crash does not take it for complete.
-        deleted = [
-            replace(one, current=None, unfinished=one.versions) for one in found if one is not None
-        ]
-        if deleted:
-            yield from self._set_manifests(deleted)
-            yield from self._remove_unfinished(deleted)
-            yield from self._forget_texts(deleted)
-            yield from self._delete_records(
-                key for one in deleted for key in (answers_key(one.key), manifest_key(one.key))
-            )
-        return [manifest.doc_id for manifest in deleted]
+        left = {document_key(doc_id): doc_id for doc_id in ids}
+        deleted: set[str] = set()
+        with Claims(self.docstore, self.batch_size) as claims:
+            while left:
+                was_there = yield from claims.guarded(self._delete_free(left, claims))
+                deleted |= {left.pop(key) for key, there in was_there.items() if there}
+                for key in was_there.keys() & left.keys():
+                    del left[key]
+                if left:
+                    yield from claims.wait(left.values())
+        return [doc_id for doc_id in dict.fromkeys(ids) if doc_id in deleted]
+
+    def _write_free(
+        self,
+        documents: Sequence[DocumentVersion],
+        check: Check | None,
+        claims: Claims,
+        *,
+        force: bool,
+    ) -> Steps[list[str]]:
+        """Write the documents that nobody else is writing; return the keys of those that are done.
+
+        Others may have begun to write some of them meanwhile, which are left as well.
+        """
+        stored, owners = yield from self._stored(documents)
+        done, to_clean = [], []
+        new: list[tuple[DocumentVersion, _Stored]] = []
+        without_vectors = set() if force else (yield from self._without_vectors(documents, stored))
+        for document, entry in zip(documents, stored, strict=True):
+            manifest = entry.manifest
+            is_stored = not force and self._is_stored(document, manifest)
+            free = claims.is_free(manifest)
+            if free and (not is_stored or document.key in without_vectors):
+                new.append((document, entry))
+            elif is_stored and (not free or not manifest.unfinished):
+                done.append(document)
+            elif free:
+                to_clean.append((document, entry))
+        for document in [*done, *(document for document, _ in to_clean)]:
+            self.vectors.progress.advance(len(document.chunks))
+        if new and check is not None:
+            yield from check((document, entry.manifest) for document, entry in new)
+        written = yield from self._write_new(new, claims, force=force)
+        claimed = yield from claims.claim(entry for _, entry in to_clean)
+        done += [document for document, _ in to_clean if document.key in claimed]
+        done += [document for document, _ in new if document.key in written]
+        yield from self._record_texts(done, owners)
+        yield from self._finish([*written.values(), *claimed.values()], claims)
+        return [document.key for document in done]
+
+    def _delete_free(self, ids: Mapping[str, str], claims: Claims) -> Steps[dict[str, bool]]:
+        """Delete the documents that nobody else is writing.
+
+        Returns:
+            Whether anything was there, by the keys of documents that are done.
+        """
+        entries: list[tuple[Manifest, Document | None]] = []
+        done: dict[str, bool] = {}
+        found = yield from self._read_each(map(manifest_key, ids))
+        for doc_id in ids.values():
+            manifest, record = yield from self._as_stored(doc_id, found)
+            if record is None and not manifest.unfinished:  # it may have lost its manifest
+                versions = yield from stored_versions(self.docstore, manifest.key)
+                manifest = replace(manifest, unfinished=versions)
+            if record is None and not manifest.unfinished:
+                done[manifest.key] = False
+            elif claims.is_free(manifest):
+                # Without a current version no query sees the document any more, and adding it
+                # again after a crash does not take it for complete.
+                gone = replace(manifest, current=None, unfinished=manifest.versions)
+                entries.append((gone, record))
+        claimed = yield from claims.claim(entries)
+        if claimed:
+            yield from self._remove_unfinished(list(claimed.values()))
+            yield from self._forget_texts(claimed.values())
+            yield from self._delete_records(map(answers_key, claimed))
+            yield from claims.remove(claimed.values())
+        return {**done, **dict.fromkeys(claimed, True)}
 
     # Docstore
 
@@ -118,7 +189,7 @@ class Writer:
             CorruptRecordError: If a record is not one of a manifest.
         """
         records = yield from self._read_records(map(manifest_key, keys))
-        return [_manifest(record, key) for key, record in records]
+        return [Manifest.from_document(one, key) if one else None for key, one in records]
 
     def _adopted_vectors(self, manifest: Manifest, version: Version) -> Steps[list[str]]:
         """The recorded ids of the vectors that a version was adopted from."""
@@ -134,45 +205,75 @@ class Writer:
         return vectors
 
     def _read_records(self, keys: Iterable[str]) -> Steps[list[tuple[str, Document | None]]]:
-        found: list[tuple[str, Document | None]] = []
+        """Read records; a CorruptRecordError if one of them cannot be read."""
+        found = yield from self._read_each(keys)
+        for record in found.values():
+            if isinstance(record, CorruptRecordError):
+                raise record
+        return [(key, record) for key, record in found.items() if not isinstance(record, Exception)]
+
+    def _read_each(
+        self, keys: Iterable[str]
+    ) -> Steps[dict[str, Document | CorruptRecordError | None]]:
+        found: dict[str, Document | CorruptRecordError | None] = {}
         with during("reading from the docstore"):
             for some in batches(keys, self.batch_size):
-                records = yield from call(self.docstore.mget, self.docstore.amget, some)
-                found += zip(some, records, strict=True)
+                found |= yield from read_records(self.docstore, some)
         return found
 
     def set_records(self, records: Iterable[tuple[str, Document]]) -> Steps[None]:
         """Write records to the docstore."""
         with during("writing to the docstore"):
             for some in batches(records, self.batch_size):
-                yield from call(self.docstore.mset, self.docstore.amset, some)
-
-    def _set_manifests(self, manifests: Iterable[Manifest]) -> Steps[None]:
-        return self.set_records((manifest_key(one.key), one.to_document()) for one in manifests)
+                yield from call_to_the_end(self.docstore.mset, self.docstore.amset, some)
 
     def _delete_records(self, keys: Iterable[str]) -> Steps[None]:
         with during("deleting from the docstore"):
             for some in batches(keys, self.batch_size):
-                yield from call(self.docstore.mdelete, self.docstore.amdelete, some)
+                yield from call_to_the_end(self.docstore.mdelete, self.docstore.amdelete, some)
+
+    def _as_stored(
+        self, doc_id: str, found: Mapping[str, Document | CorruptRecordError | None]
+    ) -> Steps[_Stored]:
+        """What the docstore has for a document, given the records that were read."""
+        key = document_key(doc_id)
+        place = manifest_key(key)
+        record = found[place]
+        if record is None:
+            return _Stored(Manifest(doc_id), None)
+        try:
+            if isinstance(record, Document):
+                return _Stored(Manifest.from_document(record, place), record)
+        except FormatError:
+            raise
+        except CorruptRecordError:
+            pass
+        # A manifest that cannot be read is written anew; what it listed is found by its keys.
+        versions = yield from stored_versions(self.docstore, key)
+        known = record if isinstance(record, Document) else None
+        return _Stored(Manifest(doc_id, unfinished=versions), known)
 
     # Texts, to find documents with the same one
 
     def _stored(
         self, documents: Sequence[DocumentVersion]
-    ) -> Steps[tuple[list[Manifest | None], dict[str, str]]]:
-        """The manifests of documents, and by digests of their texts the documents that have them.
+    ) -> Steps[tuple[list[_Stored], dict[str, str]]]:
+        """What is stored of documents, and by digests of their texts the documents that have them.
 
         The latter may not be true any more.
         """
-        keys = [manifest_key(document.key) for document in documents]
         texts = {text_key(one.text_digest): one.text_digest for one in documents if one.text_digest}
-        found = dict((yield from self._read_records([*keys, *texts])))
+        keys = [manifest_key(document.key) for document in documents]
+        found = yield from self._read_each([*keys, *texts])
         owners = {
             text: str(record.metadata.get(DOC_ID))
             for key, text in texts.items()
-            if (record := found[key])
+            if isinstance(record := found[key], Document)
         }
-        return [_manifest(found[key], key) for key in keys], owners
+        stored: list[_Stored] = []
+        for document in documents:
+            stored += [(yield from self._as_stored(document.doc_id, found))]
+        return stored, owners
 
     def _record_texts(
         self, documents: Sequence[DocumentVersion], owners: Mapping[str, str]
@@ -205,37 +306,87 @@ class Writer:
 
     # Both stores
 
-    def _write_new(self, new: Sequence[tuple[DocumentVersion, Manifest]]) -> Steps[list[Manifest]]:
-        """Write documents, given their manifests so far; return their new manifests."""
-        kept = yield from self._kept(new)
-        known = yield from self._known(new)
-        yield from self._set_manifests(
-            replace(one, unfinished=[*_others(one.unfinished, document), document.version])
-            for document, one in new
+    def _is_stored(self, document: DocumentVersion, manifest: Manifest) -> bool:
+        """True if a document is stored in this version, whole and embedded by this model."""
+        return (
+            manifest.current == document.version
+            and document.version not in manifest.unfinished
+            and not self._is_of_another_model(manifest)
         )
-        yield from self.set_records(
-            itertools.chain.from_iterable(document_records(document) for document, _ in new)
-        )
-        chunks = itertools.chain.from_iterable(chunk_vectors(document) for document, _ in new)
-        yield from self._add_vectors(chunks, kept, known)
-        yield from self._forget_texts(
-            manifest for document, manifest in new if manifest.text_digest != document.text_digest
-        )
-        written = [
-            Manifest(
-                doc_id=document.doc_id,
-                current=document.version,
-                unfinished=_others(manifest.versions, document),
-                length=document.length,
-                text_digest=document.text_digest,
-                metadata=document.metadata,
-                rules=document.rules,
-                header=document.header,
+
+    def _is_of_another_model(self, manifest: Manifest) -> bool:
+        return bool(manifest.model and self.model) and manifest.model != self.model
+
+    def _without_vectors(
+        self, documents: Sequence[DocumentVersion], stored: Sequence[_Stored]
+    ) -> Steps[set[str]]:
+        """The keys of documents that are stored, but of which the vector store lacks vectors.
+
+        A few of the vectors of each are looked for; none is missing if the store cannot tell.
+        """
+        samples: dict[str, str] = {}
+        for document, entry in zip(documents, stored, strict=True):
+            if self._is_stored(document, entry.manifest):
+                ids = list(document.version.vector_ids(document.key))
+                some = {*ids[:1], *ids[len(ids) // 2 :][:1], *ids[-1:]}
+                samples.update(dict.fromkeys(some, document.key))
+        missing: set[str] = set()
+        for batch in batches(samples, self.batch_size):
+            existing = yield from self.vectors.existing(batch)
+            if existing is None:
+                return set()
+            missing |= {samples[vector] for vector in batch if vector not in existing}
+        return missing
+
+    def _write_new(
+        self, new: Sequence[tuple[DocumentVersion, _Stored]], claims: Claims, *, force: bool
+    ) -> Steps[dict[str, Manifest]]:
+        """Write documents that nobody else is writing; return their new manifests by their keys."""
+        claimed = yield from claims.claim(
+            (
+                replace(one, unfinished=[*_others(one.unfinished, document), document.version]),
+                record,
             )
-            for document, manifest in new
-        ]
-        yield from self._set_manifests(written)
-        return written
+            for document, (one, record) in new
+        )
+        mine = [(document, one) for document, (one, _) in new if document.key in claimed]
+        anew = {
+            document.key
+            for document, manifest in mine
+            if force or self._is_of_another_model(manifest)
+        }
+        kept = yield from self._kept(mine, anew)
+        known = yield from self._known(pair for pair in mine if pair[0].key not in anew)
+        yield from self.set_records(
+            itertools.chain.from_iterable(document_records(document) for document, _ in mine)
+        )
+        chunks = itertools.chain.from_iterable(chunk_vectors(document) for document, _ in mine)
+        yield from self.vectors.add(chunks, kept, known, claims)
+        yield from self._forget_texts(
+            manifest for document, manifest in mine if manifest.text_digest != document.text_digest
+        )
+        return (
+            yield from claims.update(
+                Manifest(
+                    doc_id=document.doc_id,
+                    current=document.version,
+                    unfinished=_others(manifest.versions, document),
+                    owner=claimed[document.key].owner,
+                    model=self.model,
+                    length=document.length,
+                    text_digest=document.text_digest,
+                    metadata=document.metadata,
+                    rules=document.rules,
+                    header=document.header,
+                )
+                for document, manifest in mine
+            )
+        )
+
+    def _finish(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[None]:
+        """Remove what manifests list as unfinished, and let others write their documents."""
+        yield from self._remove_unfinished([one for one in manifests if one.unfinished])
+        yield from claims.update(replace(one, unfinished=(), owner="") for one in manifests)
 
     def _remove_unfinished(self, manifests: Sequence[Manifest]) -> Steps[None]:
         """Remove everything of the versions that manifests list as unfinished.
@@ -254,126 +405,43 @@ class Writer:
                 vectors += [version.vector_ids(manifest.key), [] if current else gone]
                 # The list of vectors goes last: it says what is left to do.
                 records += [map(adopted_key, gone), version.docstore_keys(manifest.key)]
-        yield from self._delete_vectors(itertools.chain.from_iterable(vectors))
+        yield from self.vectors.delete(itertools.chain.from_iterable(vectors))
         yield from self._delete_records(itertools.chain.from_iterable(records))
 
-    # Vector store
+    def _kept(
+        self, new: Iterable[tuple[DocumentVersion, Manifest]], anew: set[str]
+    ) -> Steps[set[str]]:
+        """The vectors of versions that are in the store, and need not be added again.
 
-    def _kept(self, new: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[set[str]]:
-        """The vectors of interrupted calls that are in the store, and need not be added again.
-
-        If the store cannot tell, they are deleted: LanceDB would keep both vectors of an id.
+        Those of documents that are embedded ``anew`` are deleted; and all if the store cannot tell:
+        LanceDB would keep both vectors of an id.
         """
-        interrupted = (
-            document.version.vector_ids(document.key)
-            for document, manifest in new
-            if document.version in manifest.unfinished
-        )
         kept: set[str] = set()
-        for some in batches(itertools.chain.from_iterable(interrupted), self.batch_size):
-            existing = yield from self._existing(some)
-            if existing is None:
-                yield from self._delete_vectors(some, required=False)
-            else:
-                kept.update(existing)
+        for document, manifest in new:
+            if document.version not in manifest.versions:
+                continue
+            for some in batches(document.version.vector_ids(document.key), self.batch_size):
+                existing = None
+                if document.key not in anew:
+                    existing = yield from self.vectors.existing(some)
+                if existing is None:
+                    yield from self.vectors.delete(some, required=False)
+                else:
+                    kept.update(existing)
         return kept
 
     def _known(self, new: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[dict[str, str]]:
         """The vectors of other versions of documents, by the digests of their embedded texts."""
         ids: list[Iterable[str]] = []
-        for document, manifest in new if gives_vectors(self.vectorstore) else ():
+        for document, manifest in new if gives_vectors(self.vectors.vectorstore) else ():
             for version in () if document.adopted else _others(manifest.versions, document):
                 ids.append(version.vector_ids(manifest.key))
                 ids.append((yield from self._adopted_vectors(manifest, version)))
         known: dict[str, str] = {}
         for some in batches(itertools.chain.from_iterable(ids), self.batch_size):
-            existing = yield from self._existing(some)
+            existing = yield from self.vectors.existing(some)
             known.update((digest(text), vector) for vector, text in (existing or {}).items())
         return known
-
-    def _add_vectors(
-        self, chunks: Iterable[Document], kept: Collection[str], known: Mapping[str, str]
-    ) -> Steps[None]:
-        """Write chunks to the vector store, but those that it has `_kept`."""
-        with during(f"adding vectors to {type(self.vectorstore).__name__}"):
-            for some in batches(chunks, self.batch_size):
-                self.progress.advance(0, some[0].metadata[DOC_ID])
-                missing = [chunk for chunk in some if chunk.id not in kept]
-                if new := (yield from self._reuse(missing, known)):
-                    yield from self._embed(new)
-                self.progress.advance(len(some))
-
-    def _reuse(self, chunks: list[Document], known: Mapping[str, str]) -> Steps[list[Document]]:
-        """Write the chunks whose embedded text has a `_known` vector; return the others."""
-        sources = [known.get(digest(chunk.page_content), "") for chunk in chunks] if known else []
-        if not any(sources):
-            return chunks
-        vectors = yield from read_vectors(self.vectorstore, filter(None, sources))
-        rows = [
-            (str(chunk.id), chunk.page_content, chunk.metadata, vectors[source])
-            for chunk, source in zip(chunks, sources, strict=True)
-            if source in vectors
-        ]
-        if rows:
-            yield from write_vectors(self.vectorstore, rows)
-        return [c for c, source in zip(chunks, sources, strict=True) if source not in vectors]
-
-    def _embed(self, chunks: list[Document]) -> Steps[None]:
-        store = self.vectorstore
-        if self.limit is not None:
-            yield from compute(self.limit.look_at, [chunk.page_content for chunk in chunks])
-        ids = [str(chunk.id) for chunk in chunks]
-        kept = yield from call(store.add_documents, store.aadd_documents, chunks, ids=ids)
-        if kept and list(kept) != ids:  # some stores return nothing at all
-            raise ValueError(
-                f"{type(store).__name__} did not keep the ids it was given, so its vectors "
-                "could never be replaced or deleted; use a store that does"
-            )
-
-    def _delete_vectors(self, vectors: Iterable[str], *, required: bool = True) -> Steps[None]:
-        """Delete vectors, of which some may not be there.
-
-        If not ``required``, a store that fails and cannot tell what it has is passed over.
-        """
-        with during(f"deleting vectors from {type(self.vectorstore).__name__}"):
-            for some in batches(vectors, self.batch_size):
-                try:
-                    yield from self._delete_all(some)
-                except (AttributeError, LookupError, RuntimeError, ValueError):
-                    # FAISS deletes nothing if one vector is not there; LanceDB and Milvus fail
-                    # before anything was added.
-                    existing = yield from self._existing(some)
-                    if existing is None and not required:
-                        continue
-                    if existing is None or len(existing) == len(some):
-                        raise
-                    if existing:
-                        yield from self._delete_all(list(existing))
-
-    def _delete_all(self, ids: list[str]) -> Steps[None]:
-        store = self.vectorstore
-        if (yield from call(store.delete, store.adelete, ids)) is False:
-            raise RuntimeError(
-                f"{type(store).__name__} could not delete vectors (its log may say why); call "
-                "again to delete what is left"
-            )
-
-    def _existing(self, ids: list[str]) -> Steps[dict[str, str] | None]:
-        """The embedded texts of vectors that are in the store; None if the store cannot tell."""
-        store = self.vectorstore
-        try:
-            with during(f"reading from {type(store).__name__}"):
-                found = yield from call(store.get_by_ids, store.aget_by_ids, ids)
-        except NotImplementedError:
-            return None
-        existing = {vector_of(document): document.page_content for document in found}
-        if None in existing:
-            return None
-        return {vector: existing[vector] for vector in ids if vector in existing}
-
-
-def _manifest(record: Document | None, key: str) -> Manifest | None:
-    return None if record is None else Manifest.from_document(record, key)
 
 
 def _others(versions: Iterable[Version], document: DocumentVersion) -> list[Version]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
@@ -15,13 +15,17 @@ from langchain_rse.errors import CorruptRecordError
 Change = tuple[str, Document | None, Document | None]
 """A key, the record that is expected there, and the new one. None stands for no record."""
 
+REVISION = "revision"
+"""Metadata that tells a record from its former self, whatever a store makes of other values."""
+
 
 @runtime_checkable
 class ComparesAndSets(Protocol):
     """A docstore in which a record can be changed on the condition that it is as expected.
 
-    This holds between all processes that use the store. A record that cannot be read counts as
-    none. What has been changed survives a power cut, and so does all that was written before.
+    This holds between all processes that use the store; `is_as_expected` compares. A record that
+    cannot be read counts as none. What has been changed survives a power cut, and so does all that
+    was written before.
     """
 
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
@@ -60,7 +64,7 @@ def _change_in_process(
     try:
         wanted = [one for one in changes if one[0] in keys]
         found = yield from read_records(docstore, [key for key, _, _ in wanted])
-        made = [one for one in wanted if _record(found[one[0]]) == one[1]]
+        made = [one for one in wanted if is_as_expected(found[one[0]], one[1])]
         if new := [(key, record) for key, _, record in made if record is not None]:
             yield from call_to_the_end(docstore.mset, docstore.amset, new)
         if gone := [key for key, _, record in made if record is None]:
@@ -72,8 +76,13 @@ def _change_in_process(
     return [key in changed for key, _, _ in changes]
 
 
-def _record(found: Any) -> Document | None:  # noqa: ANN401 - what `read_records` gives
-    return found if isinstance(found, Document) else None
+def is_as_expected(found: object, expected: Document | None) -> bool:
+    """True if a record is the expected one; what is no Document counts as no record."""
+    if not isinstance(found, Document) or expected is None:
+        return not isinstance(found, Document) and expected is None
+    if REVISION in expected.metadata:
+        return bool(found.metadata.get(REVISION) == expected.metadata[REVISION])
+    return found == expected
 
 
 def read_records(

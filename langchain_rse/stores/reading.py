@@ -188,11 +188,8 @@ def read_chunks(
     return found
 
 
-def read_manifests(
-    docstore: BaseStore[str, Document], most: int | None = None
-) -> Steps[list[Manifest]]:
-    """Read the manifests of all documents, or the first ones, ordered by their keys."""
-    beginning = manifest_key("")
+def list_keys(docstore: BaseStore[str, Document], beginning: str) -> Steps[list[str]]:
+    """The keys of the docstore that begin with some text."""
 
     def find(prefix: str | None) -> list[str]:
         return [key for key in docstore.yield_keys(prefix=prefix) if key.startswith(beginning)]
@@ -201,9 +198,37 @@ def read_manifests(
         found = docstore.ayield_keys(prefix=prefix)
         return [key async for key in found if key.startswith(beginning)]
 
-    with during("listing the documents of the docstore"):
+    with during("listing the keys of the docstore"):
         # Some stores take the prefix for a whole key.
-        keys = (yield from call(find, afind, beginning)) or (yield from call(find, afind, None))
+        return (yield from call(find, afind, beginning)) or (yield from call(find, afind, None))
+
+
+def stored_versions(docstore: BaseStore[str, Document], key: str) -> Steps[list[Version]]:
+    """Versions of a document of which the docstore has records, whatever its manifest says.
+
+    They have as many chunks, and pages of adopted vectors, as the records need.
+    """
+    found: dict[str, Version] = {}
+    for place in (yield from list_keys(docstore, f"{key}/")):
+        parts = place.split("/")
+        version = found.get(parts[1], Version(parts[1], 0))
+        number = int(parts[-1]) if parts[-1].isdecimal() and parts[-1].isascii() else -1
+        if len(parts) == 3:  # noqa: PLR2004 - a chunk, or the record on the parts
+            version = version._replace(chunks=max(version.chunks, number + 1))
+        elif parts[2] == "spans":
+            chunks = max(version.chunks, number * SPANS_PER_PAGE + 1)
+            version = version._replace(chunks=chunks)
+        else:
+            version = version._replace(adopted=max(version.adopted, (number + 1) * SPANS_PER_PAGE))
+        found[version.name] = version
+    return list(found.values())
+
+
+def read_manifests(
+    docstore: BaseStore[str, Document], most: int | None = None
+) -> Steps[list[Manifest]]:
+    """Read the manifests of all documents, or the first ones, ordered by their keys."""
+    keys = yield from list_keys(docstore, manifest_key(""))
     manifests: list[Manifest] = []
     for some in batches(sorted(keys)[:most], _BATCH):
         with during("reading manifests from the docstore"):

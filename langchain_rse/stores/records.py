@@ -15,7 +15,7 @@ import numpy as np
 from langchain_core.documents import Document
 from pydantic import Field, TypeAdapter, ValidationError
 
-from langchain_rse.errors import CorruptRecordError
+from langchain_rse.errors import CorruptRecordError, FormatError
 
 # Metadata of chunks and segments.
 DOC_ID = "doc_id"  # the document
@@ -232,7 +232,7 @@ class Manifest:
         unfinished: Versions that are being written or removed, of which any part may be stored.
         owner: Token of the call that is writing or deleting the document; empty if none is. See
             `langchain_rse.ingest.ownership`.
-        beat: Number that the owner raises while it works.
+        revision: Another one each time the manifest is written, by which changes are noticed.
         model: Which embedding model the vectors are of, see `langchain_rse.stores.pairing`; empty
             if that is not known.
         length: Characters of the current version's text.
@@ -246,7 +246,7 @@ class Manifest:
     current: Version | None = None
     unfinished: Sequence[Version] = ()
     owner: str = ""
-    beat: _Length = 0
+    revision: str = field(default_factory=lambda: uuid.uuid4().hex)
     model: str = ""
     length: _Length = 0
     text_digest: str = ""
@@ -262,7 +262,8 @@ class Manifest:
     @property
     def versions(self) -> list[Version]:
         """All versions of which anything may be in the stores."""
-        return [*([self.current] if self.current else []), *self.unfinished]
+        current = [self.current] if self.current else []
+        return list(dict.fromkeys([*current, *self.unfinished]))
 
     def to_document(self) -> Document:
         """The record of this manifest."""
@@ -279,12 +280,12 @@ class Manifest:
         """Read a manifest's record.
 
         Raises:
-            CorruptRecordError: If the record is not one of a manifest, or was written by another
-                version of this package.
+            CorruptRecordError: If the record is not one of a manifest.
+            FormatError: If it was written by another version of this package.
         """
         fields = record.metadata
         if "doc_id" in fields and fields.get("format") != _FORMAT:
-            raise CorruptRecordError(
+            raise FormatError(
                 f"the docstore's record {key!r} was written by another version of langchain-rse; "
                 "index the documents again, into a new docstore and a new collection"
             )

@@ -62,6 +62,9 @@ class Stores:
         """All records, and all vectors."""
         keys = sorted(self.docstore.yield_keys())
         records = dict(zip(keys, self.docstore.mget(keys), strict=True))
+        for record in records.values():
+            if record is not None:
+                record.metadata.pop("revision", None)  # another one each time
         return records, self.vectorstore.store
 
     def text(self) -> str:

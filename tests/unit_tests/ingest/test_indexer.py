@@ -25,7 +25,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTextSplitter
 
 from langchain_rse import (
-    CorruptRecordError,
     RSEIndexer,
     RSERetriever,
     SplittingError,
@@ -927,15 +926,27 @@ def test_vectors_that_could_not_be_deleted_are_deleted_by_the_next_call(way: Way
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"format": 5, "doc_id": "a", "current": ["v"]}, {"format": 4, "length": -1}]
+    "fields",
+    [{}, {"format": 5, "doc_id": "a", "current": ["v"]}, {"format": 4, "length": -1}],
 )
-def test_a_record_that_is_no_manifest(stores: Stores, fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize("call", ["add", "replace", "delete"])
+def test_a_manifest_that_cannot_be_read_is_written_again(
+    stores: Stores, fields: dict[str, Any], call: str
+) -> None:
+    """What it listed is found by the keys of its records."""
+    stores.add_text("old text")
     key = manifest_key(document_key("a"))
     stores.docstore.mset([(key, Document("", metadata=fields))])
-    with pytest.raises(CorruptRecordError, match=f"{key}.*is not a manifest"):
-        stores.add_text("text")
-    with pytest.raises(CorruptRecordError, match=f"{key}.*is not a manifest"):
-        stores.delete("a")
+    if call == "delete":
+        assert stores.delete("a") == ["a"]
+        assert not stores.vectorstore.store
+        assert {key.split("/")[0] for key in stores.docstore.yield_keys()} == {"texts"}
+        return
+    text = "old text" if call == "add" else "new text"
+    stores.add_text(text)
+    assert what_is_read(stores.segments()["a"], [text]) == text
+    assert len(stores.vectors()) == 1
+    assert len(list(stores.docstore.yield_keys(prefix=document_key("a")))) == 2
 
 
 # Crashes

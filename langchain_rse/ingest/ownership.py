@@ -1,0 +1,202 @@
+"""Who may write a document: one call at a time, which its manifest names as the owner.
+
+A call owns a document from the manifest that announces a version to the one that ends the work.
+Both, and all in between, are written only if the manifest is as this call left it, so that a call
+that was taken for dead notices it. An owner is taken for dead if its process is known to have ended
+or its manifest has not changed for `LEASE` seconds, by the clock of the one who waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import sys
+import time
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+from typing_extensions import Self
+
+from langchain_rse._messages import first_few
+from langchain_rse._sync import Steps, batches, pause
+from langchain_rse.errors import MissingRecordError
+from langchain_rse.stores.changing import Change, change
+from langchain_rse.stores.records import Manifest, digest, manifest_key
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LEASE = 300.0
+"""Seconds after which an owner on another machine that gives no sign of life has lost a document.
+
+The owner gives a sign between two calls of a store, so one batch must not take as long as this."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0
+# Seconds of waiting after which the log says so.
+_LONG_WAIT = 5.0
+# A manifest that is gone or changed again and again is in a store that does not keep it.
+_MOST_LOSSES = 20
+
+# Tokens of the calls that run in this process.
+_active: set[str] = set()
+
+
+def _machine() -> str:
+    """What processes have in common that see one another by their numbers."""
+    names = [platform.node()]
+    for place in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
+        with suppress(OSError):
+            path = Path(place)
+            names.append(str(path.readlink()) if path.is_symlink() else path.read_text("ascii"))
+    return digest(*names)
+
+
+def _has_ended(process: int) -> bool:
+    """True if a process of this machine is known to have ended."""
+    if sys.platform == "win32":  # there, asking would end it
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+class Claims:
+    """The documents that one call owns; entered while the call runs."""
+
+    def __init__(self, docstore: BaseStore[str, Document], batch_size: int) -> None:
+        self._docstore = docstore
+        self._batch_size = batch_size
+        self._machine = _machine()
+        self._token = f"{self._machine}:{os.getpid()}:{uuid.uuid4().hex}"
+        self._held: dict[str, Manifest] = {}
+        self._seen: dict[str, tuple[str, float]] = {}  # revisions of others, and since when
+        self._renewed = time.monotonic()
+        self._pause = _FIRST_PAUSE
+        self._waited = 0.0
+        self._losses = 0
+
+    def __enter__(self) -> Self:
+        _active.add(self._token)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _active.discard(self._token)
+
+    def is_free(self, manifest: Manifest) -> bool:
+        """True if nobody else is writing the document."""
+        if manifest.owner in ("", self._token):
+            return True
+        machine, _, rest = manifest.owner.partition(":")
+        process = rest.partition(":")[0]
+        if machine == self._machine and process.isdecimal():
+            if int(process) == os.getpid():
+                return manifest.owner not in _active
+            if _has_ended(int(process)):
+                return True
+        now = time.monotonic()
+        revision, since = self._seen.get(manifest.key, ("", now))
+        if revision != manifest.revision:
+            since = now
+        self._seen[manifest.key] = (manifest.revision, since)
+        return now - since >= LEASE
+
+    def claim(
+        self, wanted: Iterable[tuple[Manifest, Document | None]]
+    ) -> Steps[dict[str, Manifest]]:
+        """Write manifests in place of the records that were read; return those that were, by key.
+
+        This call owns their documents from then on.
+        """
+        new = {
+            manifest.key: (replace(manifest, owner=self._token), old) for manifest, old in wanted
+        }
+        return (yield from self._change(new.values()))
+
+    def update(self, manifests: Iterable[Manifest]) -> Steps[dict[str, Manifest]]:
+        """Write manifests of documents that are still owned; return those, by key.
+
+        Those without an owner are not owned any more after that.
+        """
+        owned = [one for one in manifests if one.key in self._held]
+        return (yield from self._change((one, self._record(one.key)) for one in owned))
+
+    def remove(self, manifests: Iterable[Manifest]) -> Steps[None]:
+        """Delete the manifests of documents that are still owned."""
+        keys = [one.key for one in manifests if one.key in self._held]
+        for some in batches(keys, self._batch_size):
+            changes: list[Change] = [(manifest_key(key), self._record(key), None) for key in some]
+            yield from change(self._docstore, changes)
+            for key in some:
+                self._held.pop(key)
+
+    def renew(self) -> Steps[None]:
+        """Give a sign of life if the last one is some time ago."""
+        if time.monotonic() - self._renewed > LEASE / 10:
+            yield from self.update(list(self._held.values()))
+
+    def wait(self, names: Iterable[str]) -> Steps[None]:
+        """Wait a little for the documents of these ids, which others are writing."""
+        before, self._waited = self._waited, self._waited + self._pause
+        if before < _LONG_WAIT <= self._waited:
+            logger.warning(
+                "waiting for other calls that are writing the document(s) %s",
+                first_few(map(repr, names)),
+            )
+        yield from pause(self._pause)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+    def guarded(self, steps: Steps[T]) -> Steps[T]:
+        """Make steps; if they fail, others may go on with the documents that are owned."""
+        try:
+            return (yield from steps)
+        except GeneratorExit:  # nothing can be called any more
+            raise
+        except BaseException:
+            with suppress(Exception):  # the first error is the one to be told
+                yield from self.update([replace(one, owner="") for one in self._held.values()])
+            raise
+
+    def _record(self, key: str) -> Document:
+        return self._held[key].to_document()
+
+    def _change(
+        self, manifests: Iterable[tuple[Manifest, Document | None]]
+    ) -> Steps[dict[str, Manifest]]:
+        made: dict[str, Manifest] = {}
+        for some in batches(manifests, self._batch_size):
+            new = [(replace(one, revision=uuid.uuid4().hex), old) for one, old in some]
+            outcomes = yield from change(
+                self._docstore,
+                [(manifest_key(one.key), old, one.to_document()) for one, old in new],
+            )
+            for (one, _), is_made in zip(new, outcomes, strict=True):
+                lost = self._held.pop(one.key, None) if not is_made or not one.owner else None
+                if is_made:
+                    made[one.key] = one
+                    if one.owner:
+                        self._held[one.key] = one
+                elif lost:
+                    self._count_loss(one)
+        self._renewed = time.monotonic()
+        return made
+
+    def _count_loss(self, manifest: Manifest) -> None:
+        self._losses += 1
+        if self._losses > _MOST_LOSSES:
+            raise MissingRecordError(
+                f"the manifest of document {manifest.doc_id!r} was changed or lost while it was "
+                f"being written, and other manifests before it, {self._losses} times in all. Does "
+                "the docstore evict records, or is it restored from elsewhere?"
+            )
