@@ -68,6 +68,7 @@ def call_to_the_end(
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             await asyncio.wait([running])
+            running.cancelled() or running.exception()  # nobody else asks for it
             raise
 
     result: T = yield Call(lambda: sync(*args, **kwargs), whole)

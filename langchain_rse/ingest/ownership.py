@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,6 +50,7 @@ _MOST_LOSSES = 20
 _active: set[str] = set()
 
 
+@cache
 def _machine() -> str:
     """What processes have in common that see one another by their numbers."""
     names = [platform.node()]
@@ -78,8 +80,7 @@ class Claims:
     def __init__(self, docstore: BaseStore[str, Document], batch_size: int) -> None:
         self._docstore = docstore
         self._batch_size = batch_size
-        self._machine = _machine()
-        self._token = f"{self._machine}:{os.getpid()}:{uuid.uuid4().hex}"
+        self._token = f"{_machine()}:{os.getpid()}:{uuid.uuid4().hex}"
         self._held: dict[str, Manifest] = {}
         self._seen: dict[str, tuple[str, float]] = {}  # revisions of others, and since when
         self._renewed = time.monotonic()
@@ -100,7 +101,7 @@ class Claims:
             return True
         machine, _, rest = manifest.owner.partition(":")
         process = rest.partition(":")[0]
-        if machine == self._machine and process.isdecimal():
+        if machine == _machine() and process.isdecimal():
             if int(process) == os.getpid():
                 return manifest.owner not in _active
             if _has_ended(int(process)):

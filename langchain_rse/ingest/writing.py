@@ -165,7 +165,7 @@ class Writer:
             if record is None and not manifest.unfinished:  # it may have lost its manifest
                 versions = yield from stored_versions(self.docstore, manifest.key)
                 manifest = replace(manifest, unfinished=versions)
-            if record is None and not manifest.unfinished:
+            if found[manifest_key(manifest.key)] is None and not manifest.unfinished:
                 done[manifest.key] = False
             elif claims.is_free(manifest):
                 # Without a current version no query sees the document any more, and adding it

@@ -15,6 +15,7 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse._sync import Steps, batches, call, during
 from langchain_rse.errors import CorruptRecordError
+from langchain_rse.stores.changing import read_records
 from langchain_rse.stores.metadata import chunk_document
 from langchain_rse.stores.records import (
     SPANS_PER_PAGE,
@@ -279,23 +280,22 @@ class StoredText(NamedTuple):
 
 
 def read_text(docstore: BaseStore[str, Document], manifest: Manifest) -> Steps[StoredText | None]:
-    """Read all text of a document that `RSEIndexer` added; None if some of it is missing."""
+    """Read all text of a document that `RSEIndexer` added; None if some of it cannot be read."""
     version = manifest.current or Version("", 0)
     keys = [chunk_key(manifest.key, version.name, index) for index in range(version.chunks)]
     place = parts_key(manifest.key, version.name)
     with during("reading from the docstore"):
-        *chunks, record = yield from call(docstore.mget, docstore.amget, [*keys, place])
+        found = yield from read_records(docstore, [*keys, place])
+    record = found.pop(place)
+    chunks = [chunk.page_content for chunk in found.values() if isinstance(chunk, Document)]
     # What is white space alone has no chunks.
-    text = "".join(chunk.page_content for chunk in chunks if chunk) or " " * manifest.length
-    if len(text) != manifest.length:
+    text = "".join(chunks) or " " * manifest.length
+    if len(text) != manifest.length or isinstance(record, CorruptRecordError):
         return None
     try:
         parts = _PARTS.validate_python(record.metadata["parts"] if record else [(0, len(text), {})])
-    except (KeyError, ValidationError) as error:
-        raise CorruptRecordError(
-            f"the docstore's record {place!r} of document {manifest.doc_id!r} cannot be used: "
-            f"{error}. Delete the document and add it again"
-        ) from error
+    except (KeyError, ValidationError):
+        return None
     return StoredText(
         text,
         [
