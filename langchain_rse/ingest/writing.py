@@ -30,6 +30,7 @@ from langchain_rse.stores.records import (
     document_records,
     manifest_key,
     text_key,
+    vector_id,
 )
 
 Check = Callable[[Iterable[tuple[DocumentVersion, Manifest]]], Steps[None]]
@@ -327,9 +328,10 @@ class Writer:
         samples: dict[str, str] = {}
         for document, entry in zip(documents, stored, strict=True):
             if self._is_stored(document, entry.manifest):
-                ids = list(document.version.vector_ids(document.key))
-                some = {*ids[:1], *ids[len(ids) // 2 :][:1], *ids[-1:]}
-                samples.update(dict.fromkeys(some, document.key))
+                name, chunks, adopted = document.version
+                few = {0, chunks // 2, chunks - 1} if chunks and not adopted else ()
+                for index in few:
+                    samples[vector_id(document.key, name, index)] = document.key
         missing: set[str] = set()
         for batch in batches(samples, self.batch_size):
             existing = yield from self.vectors.existing(batch)
