@@ -74,6 +74,10 @@ def _has_ended(process: int) -> bool:
     return False
 
 
+def _clocks() -> tuple[float, float]:
+    return time.monotonic(), time.time()
+
+
 class Claims:
     """The documents that one call owns; entered while the call runs."""
 
@@ -83,7 +87,7 @@ class Claims:
         self._token = f"{_machine()}:{os.getpid()}:{uuid.uuid4().hex}"
         self._held: dict[str, Manifest] = {}
         self._seen: dict[str, tuple[str, float]] = {}  # revisions of others, and since when
-        self._renewed = time.monotonic()
+        self._renewed = _clocks()
         self._pause = _FIRST_PAUSE
         self._waited = 0.0
         self._losses = 0
@@ -133,18 +137,29 @@ class Claims:
         owned = [one for one in manifests if one.key in self._held]
         return (yield from self._change((one, self._record(one.key)) for one in owned))
 
-    def remove(self, manifests: Iterable[Manifest]) -> Steps[None]:
-        """Delete the manifests of documents that are still owned."""
+    def remove(self, manifests: Iterable[Manifest]) -> Steps[list[str]]:
+        """Delete the manifests of documents that are still owned; return their keys."""
+        removed: list[str] = []
         keys = [one.key for one in manifests if one.key in self._held]
         for some in batches(keys, self._batch_size):
             changes: list[Change] = [(manifest_key(key), self._record(key), None) for key in some]
-            yield from change(self._docstore, changes)
-            for key in some:
-                self._held.pop(key)
+            outcomes = yield from change(self._docstore, changes)
+            for key, is_made in zip(some, outcomes, strict=True):
+                manifest = self._held.pop(key)
+                if is_made:
+                    removed.append(key)
+                else:
+                    self._count_loss(manifest)
+        return removed
+
+    def owns(self, key: str) -> bool:
+        """True if the document was owned when its manifest was last written."""
+        return key in self._held
 
     def renew(self) -> Steps[None]:
-        """Give a sign of life if the last one is some time ago."""
-        if time.monotonic() - self._renewed > LEASE / 10:
+        """Give a sign of life, and find out what others took over, if that is some time ago."""
+        # By two clocks: one stands still while a machine sleeps, the other may be set.
+        if max(abs(a - b) for a, b in zip(_clocks(), self._renewed, strict=True)) > LEASE / 10:
             yield from self.update(list(self._held.values()))
 
     def wait(self, names: Iterable[str]) -> Steps[None]:
@@ -190,7 +205,7 @@ class Claims:
                         self._held[one.key] = one
                 elif lost:
                     self._count_loss(one)
-        self._renewed = time.monotonic()
+        self._renewed = _clocks()
         return made
 
     def _count_loss(self, manifest: Manifest) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -136,7 +136,7 @@ class Writer:
             free = claims.is_free(manifest)
             if free and (not is_stored or document.key in without_vectors):
                 new.append((document, entry))
-            elif is_stored and (not free or not manifest.unfinished):
+            elif is_stored and not (free and self._is_left_over(document, manifest, owners)):
                 done.append(document)
             elif free:
                 to_clean.append((document, entry))
@@ -146,11 +146,12 @@ class Writer:
             yield from check((document, entry.manifest) for document, entry in new)
         written = yield from self._write_new(new, claims, force=force)
         claimed = yield from claims.claim(entry for _, entry in to_clean)
-        done += [document for document, _ in to_clean if document.key in claimed]
-        done += [document for document, _ in new if document.key in written]
-        yield from self._record_texts(done, owners)
-        yield from self._finish([*written.values(), *claimed.values()], claims)
-        return [document.key for document in done]
+        owned = {**written, **claimed}
+        some = [*done, *(one for one in documents if one.key in owned)]
+        yield from self._record_texts(some, owners, owned)
+        # What was removed of a document that another call took over, this call makes good.
+        finished = yield from self._finish(list(owned.values()), claims)
+        return [*(document.key for document in done), *finished]
 
     def _delete_free(self, ids: Mapping[str, str], claims: Claims) -> Steps[dict[str, bool]]:
         """Delete the documents that nobody else is writing.
@@ -175,11 +176,11 @@ class Writer:
                 entries.append((gone, record))
         claimed = yield from claims.claim(entries)
         if claimed:
-            yield from self._remove_unfinished(list(claimed.values()))
+            yield from self._remove_unfinished(list(claimed.values()), claims)
             yield from self._forget_texts(claimed.values())
             yield from self._delete_records(map(answers_key, claimed))
-            yield from claims.remove(claimed.values())
-        return {**done, **dict.fromkeys(claimed, True)}
+        removed = yield from claims.remove(claimed.values())
+        return {**done, **dict.fromkeys(removed, True)}
 
     # Docstore
 
@@ -277,9 +278,15 @@ class Writer:
         return stored, owners
 
     def _record_texts(
-        self, documents: Sequence[DocumentVersion], owners: Mapping[str, str]
+        self,
+        documents: Sequence[DocumentVersion],
+        owners: Mapping[str, str],
+        owned: Collection[str],
     ) -> Steps[None]:
-        """Record which document has a text; note those whose text another document has."""
+        """Record which document has a text; note those whose text another document has.
+
+        Only what this call owns, by keys, is recorded: the text of others may change meanwhile.
+        """
         texts = {document.doc_id: document.text_digest for document in documents}
         others = [document_key(owner) for owner in owners.values() if owner not in texts]
         for manifest in (yield from self.manifests(others)):
@@ -294,7 +301,7 @@ class Writer:
         yield from self.set_records(
             (text_key(text), Document("", metadata={DOC_ID: owner}))
             for text, owner in true.items()
-            if owners.get(text) != owner
+            if owners.get(text) != owner and document_key(owner) in owned
         )
 
     def _forget_texts(self, manifests: Iterable[Manifest]) -> Steps[None]:
@@ -314,6 +321,14 @@ class Writer:
             and document.version not in manifest.unfinished
             and not self._is_of_another_model(manifest)
         )
+
+    @staticmethod
+    def _is_left_over(
+        document: DocumentVersion, manifest: Manifest, owners: Mapping[str, str]
+    ) -> bool:
+        """True if a call ended before its work was done, though the version is current."""
+        has_text_record = document.adopted or document.text_digest in {"", *owners}
+        return bool(manifest.unfinished or manifest.owner or not has_text_record)
 
     def _is_of_another_model(self, manifest: Manifest) -> bool:
         return bool(manifest.model and self.model) and manifest.model != self.model
@@ -385,30 +400,39 @@ class Writer:
             )
         )
 
-    def _finish(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[None]:
-        """Remove what manifests list as unfinished, and let others write their documents."""
-        yield from self._remove_unfinished([one for one in manifests if one.unfinished])
-        yield from claims.update(replace(one, unfinished=(), owner="") for one in manifests)
+    def _finish(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[dict[str, Manifest]]:
+        """Remove what manifests list as unfinished, and let others write their documents.
 
-    def _remove_unfinished(self, manifests: Sequence[Manifest]) -> Steps[None]:
+        Returns:
+            The last manifests of those documents that were owned all the time, by their keys.
+        """
+        yield from self._remove_unfinished([one for one in manifests if one.unfinished], claims)
+        ended = (replace(one, unfinished=(), owner="") for one in manifests)
+        return (yield from claims.update(ended))
+
+    def _remove_unfinished(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[None]:
         """Remove everything of the versions that manifests list as unfinished.
 
         Adopted vectors stay where the current version is adopted as well: then the index was
         read again, and its vectors are still those of the user.
         """
-        vectors: list[Iterable[str]] = []
-        records: list[Iterable[str]] = []
+        vectors: list[tuple[str, Iterable[str]]] = []
+        records: list[tuple[str, Iterable[str]]] = []
         for manifest in manifests:
+            key = manifest.key
             current = manifest.current if manifest.current and manifest.current.adopted else None
             kept = set((yield from self._adopted_vectors(manifest, current)) if current else ())
             for version in manifest.unfinished:
                 adopted = yield from self._adopted_vectors(manifest, version)
                 gone = [vector for vector in adopted if vector not in kept]
-                vectors += [version.vector_ids(manifest.key), [] if current else gone]
+                vectors += [(key, version.vector_ids(key)), (key, [] if current else gone)]
                 # The list of vectors goes last: it says what is left to do.
-                records += [map(adopted_key, gone), version.docstore_keys(manifest.key)]
-        yield from self.vectors.delete(itertools.chain.from_iterable(vectors))
-        yield from self._delete_records(itertools.chain.from_iterable(records))
+                records += [(key, map(adopted_key, gone)), (key, version.docstore_keys(key))]
+        for remove, removed in ((self.vectors.delete, vectors), (self._delete_records, records)):
+            pairs = ((key, one) for key, some in removed for one in some)
+            for batch in batches(pairs, self.batch_size):
+                yield from claims.renew()  # another call may have taken a document over
+                yield from remove([one for key, one in batch if claims.owns(key)])
 
     def _kept(
         self, new: Iterable[tuple[DocumentVersion, Manifest]], anew: set[str]
