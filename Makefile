@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit_tests integration_tests quick lint format benchmark clean
+.PHONY: help demo test unit_tests integration_tests quick soak lint format benchmark clean
 
 # Every target creates the virtual environment that it needs.
 PYTHON ?= python3
@@ -47,6 +47,15 @@ integration_tests: $(VENV)/.test  ## Run the tests with real stores, and the not
 quick: $(VENV)/.test  ## Run the unit tests that are not marked slow.
 	$(PYTEST) $(NO_SOCKETS) -m 'not slow' tests/unit_tests $(ARGS)
 
+# How many times as many kills, schedules, calls and examples as `make test` tries: hours.
+SOAK ?= 100
+SOAKED := tests/unit_tests/ingest/test_interleaving.py \
+	tests/unit_tests/stores/test_foreign_records.py \
+	tests/integration_tests/test_kills.py tests/integration_tests/test_stress.py
+soak: export SOAK := $(SOAK)
+soak: $(VENV)/.test  ## Kill, interleave, stress and fuzz for hours; SOAK=10 for a tenth.
+	$(PYTEST) -rP $(SOAKED) $(ARGS)
+
 lint: $(VENV)/.test  ## Check style and types.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -64,6 +73,7 @@ else
 	$(BIN)/python benchmarks/importing.py
 	$(BIN)/python benchmarks/segmentation.py
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/load.py
 	$(BIN)/python benchmarks/indexing.py
 endif
 

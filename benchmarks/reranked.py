@@ -179,6 +179,7 @@ def ask_all(
     def reranked(config: RSEConfig, top_n: int | None = None, **settings: Any) -> RSERetriever:  # noqa: ANN401 - the retriever's own
         return RSERetriever(
             base_retriever=chunks,
+            candidates_only=False,
             docstore=index.docstore,
             reranker=Simulated(drawn=drawn, top_n=top_n),
             fetch_k=EVERYTHING,

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
         AdoptionError,
         CandidateError,
         CorruptRecordError,
+        MetadataError,
         MissingRecordError,
         SplittingError,
+        StoreMismatchError,
     )
     from langchain_rse.evaluation import aevaluate, evaluate
     from langchain_rse.filters import LMBasedRelevanceFilter, SimilarityBasedRelevanceFilter
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from langchain_rse.ingest.tokens import TokenSplitter
     from langchain_rse.rerankers import CohereReranker, CrossEncoderReranker
     from langchain_rse.retriever import RSERetriever
+    from langchain_rse.stores.files import FileDocStore
     from langchain_rse.stores.json import JSONDocStore
+    from langchain_rse.stores.redis import RedisDocStore
     from langchain_rse.stores.sql import SQLDocStore
 
 _MODULES = {
@@ -35,8 +39,10 @@ _MODULES = {
         "AdoptionError",
         "CandidateError",
         "CorruptRecordError",
+        "MetadataError",
         "MissingRecordError",
         "SplittingError",
+        "StoreMismatchError",
     ),
     "evaluation": ("aevaluate", "evaluate"),
     "filters": ("LMBasedRelevanceFilter", "SimilarityBasedRelevanceFilter"),
@@ -45,7 +51,9 @@ _MODULES = {
     "ingest.tokens": ("TokenSplitter",),
     "rerankers": ("CohereReranker", "CrossEncoderReranker"),
     "retriever": ("RSERetriever",),
+    "stores.files": ("FileDocStore",),
     "stores.json": ("JSONDocStore",),
+    "stores.redis": ("RedisDocStore",),
     "stores.sql": ("SQLDocStore",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -60,16 +68,20 @@ __all__ = [
     "CrossEncoderReranker",
     "DocumentHeaders",
     "ExistingIndex",
+    "FileDocStore",
     "JSONDocStore",
     "LMBasedHeaders",
     "LMBasedRelevanceFilter",
+    "MetadataError",
     "MissingRecordError",
     "RSEConfig",
     "RSEIndexer",
     "RSERetriever",
+    "RedisDocStore",
     "SQLDocStore",
     "SimilarityBasedRelevanceFilter",
     "SplittingError",
+    "StoreMismatchError",
     "TokenSplitter",
     "aevaluate",
     "evaluate",

@@ -15,7 +15,8 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field
 
-from langchain_rse._sync import Steps, call
+from langchain_rse._messages import visible
+from langchain_rse._sync import Steps, call_within
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -52,6 +53,9 @@ class LanguageModelSettings(BaseModel):
     """A chat model, or any Runnable from messages to a message or a string."""
     max_retries: Annotated[int, Field(ge=0, strict=True)] = 2
     """How often to ask again, without a pause, after an error or an answer that cannot be used."""
+    timeout: Annotated[float, Field(gt=0, strict=True)] | None = 60.0
+    """Seconds after which a call counts as failed; None for no limit. The model may still be at
+    work then: a sync call runs in a thread of its own, which is left behind."""
     max_concurrency: Annotated[int, Field(ge=1, strict=True)] = 4
     """The most calls at the same time. 1 for models that threads must not share."""
     structured_output: bool = True
@@ -82,11 +86,14 @@ def ask(
             model, instructions = llm, f"{question.instructions}\n\n{question.example}".strip()
         messages = [SystemMessage(instructions), HumanMessage(request)]
         try:
-            answer = yield from call(model.invoke, model.ainvoke, messages, config)
+            answer = yield from call_within(
+                settings.timeout, model.invoke, model.ainvoke, messages, config
+            )
             return question.read(answer)
         except Exception as error:  # noqa: BLE001 - whatever models raise
             # An answer that cannot be read is quoted in full.
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            reason = visible(reason[:_LONGEST_REASON])
             request = f"{question.request}\n\nAn earlier answer could not be used: {reason}"
     return Failure(reason)
 

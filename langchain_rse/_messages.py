@@ -1,13 +1,30 @@
-"""What messages have in common: lists that end, and warnings at the caller's line."""
+"""What messages have in common: lists that end, safe characters, the caller's line."""
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterable
 
+from pydantic import ValidationError
+
 # Code between the user's line and ours.
 _PASSED_OVER = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
+
+
+# Control characters, and those that turn the direction of writing.
+_OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str, kept: str = "") -> str:
+    """The text with escapes, as by ``repr``, for what a terminal or a log would obey."""
+    return _OBEYED.sub(lambda found: found[0] if found[0] in kept else ascii(found[0])[1:-1], text)
+
+
+def problems_of(error: ValidationError) -> str:
+    """What pydantic found wrong, and where; without the values."""
+    return first_few(f"{'.'.join(map(repr, one['loc']))}: {one['msg']}" for one in error.errors())
 
 
 def first_few(items: Iterable[str], most: int = 5) -> str:
@@ -24,4 +41,4 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back and f"{frame.f_globals.get('__name__')}.".startswith(_PASSED_OVER):
         frame = frame.f_back
         level += 1
-    warnings.warn(message, category, stacklevel=level + 1)
+    warnings.warn(visible(message), category, stacklevel=level + 1)

@@ -7,22 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from langchain_rse._messages import visible
+
 Advance = Callable[[int], object]
 """Advances a progress bar by a number of items."""
 
 
 @contextmanager
 def progress_bar(total: int | None, *, unit: str, title: str, show: bool) -> Iterator[Advance]:
-    """Show a progress bar; yield the function that advances it.
+    """Show a progress bar if asked to; yield the function that advances it.
 
-    Args:
-        total: Number of items; None if unknown.
-        unit: What the items are, in the plural.
-        title: Text in front of the bar.
-        show: False for no bar.
-
-    Raises:
-        ImportError: If ``show`` is True and tqdm is not installed.
+    ``total`` is None if it is unknown; ``unit`` is in the plural. ImportError if tqdm is missing.
     """
     with _tqdm(show, total=total, unit=f" {unit}", desc=title) as bar:
         yield (lambda _: None) if bar is None else bar.update
@@ -63,7 +58,8 @@ class ChunkBar:
         if self._bar is not None:
             self._bar.update(chunks)
             if doc_id:
-                self._bar.set_postfix_str(re.split(r"[/\\]", doc_id.rstrip("/\\"))[-1])
+                name = re.split(r"[/\\]", doc_id.rstrip("/\\"))[-1]
+                self._bar.set_postfix_str(visible(name))
 
 
 def _tqdm(show: bool, **settings: Any) -> AbstractContextManager[Any]:  # noqa: ANN401, FBT001

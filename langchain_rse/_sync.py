@@ -19,7 +19,10 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from contextvars import copy_context
+from threading import Thread
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import run_in_executor
@@ -75,6 +78,42 @@ def call_to_the_end(
     return result
 
 
+def call_within(
+    seconds: float | None,
+    sync: Callable[..., T],
+    asynchronous: Callable[..., Awaitable[T]],
+    *args: object,
+) -> Steps[T]:
+    """Like `call`, with a TimeoutError after some seconds. A sync call then goes on in a thread."""
+    if seconds is None:
+        return (yield from call(sync, asynchronous, *args))
+    late = f"no answer within {seconds:g} seconds (timeout)"
+
+    def within() -> T:
+        answer: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                answer.set_result(sync(*args))
+            except BaseException as error:  # noqa: BLE001 - raised where the answer is awaited
+                answer.set_exception(error)
+
+        # Not an executor: the program would wait for it at its end.
+        Thread(target=copy_context().run, args=(work,), daemon=True).start()
+        if not wait([answer], seconds).done:
+            raise TimeoutError(late)
+        return answer.result()
+
+    async def awithin() -> T:
+        try:
+            return await asyncio.wait_for(asynchronous(*args), seconds)
+        except asyncio.TimeoutError as error:
+            raise TimeoutError(late) from error
+
+    result: T = yield Call(within, awithin)
+    return result
+
+
 def pause(seconds: float) -> Steps[None]:
     """Wait some seconds."""
     yield Call(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
@@ -120,6 +159,18 @@ async def arun(steps: Steps[T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
+
+
+def both(steps: Callable[..., Steps[Any]]) -> tuple[Any, Any]:
+    """The sync and the async method that make the calls of a generator method."""
+
+    def sync(self: object, *args: object) -> object:
+        return run(steps(self, *args))
+
+    async def asynchronous(self: object, *args: object) -> object:
+        return await arun(steps(self, *args))
+
+    return sync, asynchronous
 
 
 def run_each(first: Steps[S], then: Callable[[S], Iterable[Steps[Iterable[T]]]]) -> Iterator[T]:
@@ -184,10 +235,10 @@ def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
             for number in reversed(range(1, len(tasks))):
                 if others[number - 1].cancel():
                     results[number] = run(tasks[number])
-            for number, other in enumerate(others, 1):
-                if number not in results:
-                    results[number] = other.result()
-            return [results[number] for number in range(len(tasks))]
+            return [
+                results[number] if number in results else others[number - 1].result()
+                for number in range(len(tasks))
+            ]
         finally:
             for other in others:  # nothing, once it is done
                 other.cancel()

@@ -131,11 +131,7 @@ class RSEConfig(BaseModel):
 
     @classmethod
     def of(cls, config: Any) -> RSEConfig:  # noqa: ANN401 - checked here
-        """Return the config, or the preset of that name.
-
-        Raises:
-            ValueError: If it is neither.
-        """
+        """Return the config, or the preset of that name; a ValueError if it is neither."""
         if isinstance(config, cls):
             return config
         if isinstance(config, str) and config in PRESETS:
@@ -146,18 +142,13 @@ class RSEConfig(BaseModel):
         )
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - any field
-        """Return a copy with some fields changed, checked like a new config.
-
-        Raises:
-            ValueError: If a field is unknown or out of its range.
-        """
+        """Return a copy with some fields changed, checked like a new config."""
         return type(self)(**{**dict(self), **changes})
 
     def for_scores(self, *, absolute: bool) -> Self:
         """Return a copy in which the fields that depend on the scores have their values.
 
-        Args:
-            absolute: True for a reranker's scores with an absolute calibration.
+        ``absolute`` is True for a reranker's scores with an absolute calibration.
         """
         defaults = _FOR_ABSOLUTE_SCORES if absolute else _FOR_SIMILARITIES
         return self.model_copy(
@@ -255,16 +246,18 @@ class QuerySettings(BaseModel):
     )
     """Passed to the vector store or the wrapped retriever, which has to take them, such as
     ``{"filter": ...}``. A dict of fields and values they equal is checked on what comes back."""
-    candidates_only: bool = False
-    """True for segments that contain candidates only. Set it if ``base_retriever`` filters by
-    itself; filters in ``search_kwargs`` hold for whole segments in any case."""
+    candidates_only: bool | None = None
+    """True for segments that contain candidates only; False to fill in the chunks between them.
+    None: True, with a warning, around a ``base_retriever`` or ``reranker`` that is not known to
+    leave them out for want of relevance alone. Filters in ``search_kwargs``, also of a wrapped
+    ``VectorStoreRetriever``, hold for whole segments in any case."""
     order: Literal["document", "relevance"] = "document"
     """``"document"``: segments of a document stand together in the order of its text, the
     documents by their best segment; ``"relevance"``: the best segment first."""
     on_missing: Literal["raise", "split"] = "raise"
     """What to do if the docstore lacks a chunk: raise an error, or split the segment there. With
-    ``"split"``, candidates that say no document, or one that the docstore does not know, are left
-    out, with a warning that counts them."""
+    ``"split"``, candidates that say no document are left out, with a warning that counts them, as
+    are those of documents that the docstore does not know in either case."""
     duplicates: Literal["drop", "keep"] = "drop"
     """``"drop"``: of documents with the same text, only the one with the best candidate counts, so
     that the budget is not spent on one text twice; segments have its metadata, such as ``source``.
@@ -308,19 +301,10 @@ def _merged_config(settings: QuerySettings) -> RSEConfig:
 
 
 def resolve_settings(settings: QuerySettings, overrides: Mapping[str, Any]) -> QuerySettings:
-    """Return the settings of one query: those of the retriever with those of the call.
+    """Return the retriever's settings with the arguments of a call; TypeError for unknown ones.
 
-    Args:
-        settings: The retriever's.
-        overrides: Arguments of the call: fields of `QuerySettings` except ``config``, and
-            ``filter``, which becomes part of ``search_kwargs``.
-
-    Returns:
-        Settings whose ``config`` contains the fields that were given beside it.
-
-    Raises:
-        TypeError: If an argument is unknown.
-        ValueError: If an argument is out of its range.
+    Those may be fields of `QuerySettings` except ``config``, and ``filter``, which becomes part of
+    ``search_kwargs``. The ``config`` of the result has the fields that were given beside it.
     """
     unknown = sorted(overrides.keys() - _CALL_ARGUMENTS)
     if unknown:

@@ -7,13 +7,19 @@ __all__ = [
     "CandidateError",
     "CorruptRecordError",
     "FormatError",
+    "MetadataError",
     "MissingRecordError",
     "SplittingError",
+    "StoreMismatchError",
 ]
 
 
 class CandidateError(ValueError):
     """A candidate does not say which chunk of which document it is."""
+
+
+class MetadataError(TypeError, ValueError):
+    """The id or the metadata of a document cannot be kept."""
 
 
 class MissingRecordError(LookupError):
@@ -26,6 +32,10 @@ class CorruptRecordError(ValueError):
 
 class FormatError(CorruptRecordError):
     """A record of the docstore was written by another version of this package."""
+
+
+class StoreMismatchError(ValueError):
+    """The docstore belongs to another vector store or embedding model, or the vectors are lost."""
 
 
 class SplittingError(ValueError):

@@ -12,6 +12,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import replace
+from typing import TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
@@ -21,14 +22,19 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from langchain_rse._sync import Steps, arun, arun_each, run, run_each
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import Adding
+from langchain_rse.ingest.checking import CheckReport
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.embedding_limits import find_limit
+from langchain_rse.ingest.repairing import check_stores
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Rule
+
+T = TypeVar("T")
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
 
@@ -75,10 +81,14 @@ class RSEIndexer:
             the files of a model of sentence-transformers say, such as ``HuggingFaceEmbeddings``.
         embedded_length_function: From a text to its length, in the units of
             ``max_embedded_length``. None: tokens of such a model, characters for others.
+        namespace: Documents in a namespace share the two stores with those in others, and are
+            apart from them whatever is called, see ``docs/tenants.md``. Any string of at most 200
+            characters; empty for none.
 
     Raises:
         ValueError: If ``batch_size`` or ``max_embedded_length`` is below 1, there is an
-            ``embedded_length_function`` without a limit, or a rule is unknown.
+            ``embedded_length_function`` without a limit, or a rule is unknown; if there is a
+            ``namespace``, and it is not known how to filter in the vector store.
         TypeError: If a store is not LangChain's, or the splitter or the headers are something else,
             such as a class instead of an instance.
     """
@@ -95,6 +105,7 @@ class RSEIndexer:
         metadata_rules: Mapping[str, Rule] | None = None,
         max_embedded_length: int | None = None,
         embedded_length_function: Callable[[str], float] | None = None,
+        namespace: str = "",
     ) -> None:
         if not isinstance(vectorstore, VectorStore):
             raise TypeError(
@@ -105,7 +116,8 @@ class RSEIndexer:
         if headers is not None and (isinstance(headers, type) or not hasattr(headers, "make")):
             raise TypeError(f"headers must be an object like DocumentHeaders(); got {headers!r}")
         self.vectorstore = vectorstore
-        self.docstore = as_docstore(docstore)
+        self.docstore = in_namespace(as_docstore(docstore), namespace, vectorstore)
+        self.namespace = namespace
         self.text_splitter = check_splitter(text_splitter or default_text_splitter())
         self.headers = headers
         self.batch_size = batch_size
@@ -149,16 +161,17 @@ class RSEIndexer:
             The ids of the documents, each once, in order of appearance.
 
         Raises:
-            ValueError: If there are not as many ``ids`` as documents, an id is empty or has a NUL
-                or lone surrogate, which not every store can keep, the parts of a document are
-                scattered over an iterator, or they contradict a rule ``"same"``. If the parts of
-                one ``source`` are of two files, as far as pages and metadata tell. If a document
-                would be replaced by a later piece of itself, or a chunk or segment that was
-                retrieved is given for it. With ``append``, if the parts are stored already, or do
-                not begin where the stored ones end.
+            ValueError: If there are not as many ``ids`` as documents, an id is empty, the parts of
+                a document are scattered over an iterator, or they contradict a rule ``"same"``.
+                If the parts of one ``source`` are of two files, as far as pages and metadata tell.
+                If a document would be replaced by a later piece of itself, or a chunk or segment
+                that was retrieved is given for it. With ``append``, if the parts are stored
+                already, or do not begin where the stored ones end.
             SplittingError: If the splitter rewrites, reorders, invents or drops text, or parts are
                 chunks that cannot be put together.
-            TypeError: If metadata has a value that cannot be kept.
+            MetadataError: If a document's metadata has a value, or its id a NUL or lone surrogate,
+                that cannot be kept. It is a TypeError and a ValueError, names these documents, and
+                is raised at the end: all other documents are added.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
         adding = self._adding(append=append, force=force)
@@ -213,6 +226,34 @@ class RSEIndexer:
     async def adelete(self, ids: Sequence[str]) -> list[str]:
         """Like `delete`, async."""
         return await arun(self._writer().delete(ids))
+
+    def verify(self, *, show_progress: bool = False) -> CheckReport:
+        """Compare all that the two stores have; nothing is changed. See ``docs/checking.md``.
+
+        Raises:
+            FormatError: If the docstore was written by another version of this package.
+        """
+        return run(check_stores(self._writer(), repair=False, show_progress=show_progress))
+
+    async def averify(self, *, show_progress: bool = False) -> CheckReport:
+        """Like `verify`, async."""
+        return await arun(check_stores(self._writer(), repair=False, show_progress=show_progress))
+
+    def repair(self, *, show_progress: bool = False) -> CheckReport:
+        """Mend what is wrong with the two stores, as `verify` finds it, and compare them again.
+
+        Vectors that are lost, or of another embedding model, are written again from the texts in
+        the docstore, without overlap, which is not kept. Documents of which text is lost are
+        removed, and named to be added again. What other calls are writing is left alone.
+
+        Raises:
+            FormatError: If the docstore was written by another version of this package.
+        """
+        return run(check_stores(self._writer(), repair=True, show_progress=show_progress))
+
+    async def arepair(self, *, show_progress: bool = False) -> CheckReport:
+        """Like `repair`, async."""
+        return await arun(check_stores(self._writer(), repair=True, show_progress=show_progress))
 
     def chunks(self) -> Iterator[Document]:
         """Read all chunks from the docstore, a batch at a time, to build another retriever on.

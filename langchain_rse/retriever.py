@@ -31,11 +31,13 @@ from langchain_rse._sync import Steps, arun, arun_each, run, run_each
 from langchain_rse.adopting import Adoption, ExistingIndex
 from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
+from langchain_rse.ingest.checking import CheckReport
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.query.pipeline import Sources, retrieve
 from langchain_rse.query.searching import check_search
 from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Rule
 
@@ -118,16 +120,20 @@ class RSERetriever(QuerySettings, BaseRetriever):
     headers: HeaderMaker | None = None
     """Makes what `add_documents` embeds in front of each chunk, see `langchain_rse.headers`;
     None for nothing. Headers are not part of the returned text, unless ``include_header``."""
+    namespace: str = Field(default="", frozen=True)
+    """The documents of the stores that this retriever knows, see ``docs/tenants.md``; empty if they
+    are not in namespaces."""
     reranker: BaseDocumentCompressor | None = None
     """Sees all candidates; its order and its ``relevance_score`` replace those of the search."""
 
-    _indexer: tuple[tuple[object, ...], RSEIndexer] | None = PrivateAttr(default=None)
+    _indexer: tuple[dict[str, Any], RSEIndexer] | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _check_sources(self) -> Self:
         if (self.vectorstore is None) == (self.base_retriever is None):
             given = "neither" if self.vectorstore is None else "both"
             raise ValueError(f"give exactly one of vectorstore and base_retriever; got {given}")
+        self.docstore = in_namespace(self.docstore, self.namespace, self.vectorstore)
         check_search(self._sources(), self)
         return self
 
@@ -154,9 +160,14 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 search argument, or what came back is not what ``filter`` asks for.
             CandidateError: If a candidate does not say which chunk of which document it is, or a
                 reranker returns a Document that it was not given.
-            MissingRecordError: If the docstore lacks a document or chunk, unless ``on_missing``
-                is ``"split"``.
-            CorruptRecordError: If a record of the docstore cannot be read.
+            MissingRecordError: If the docstore lacks a chunk or has no documents, unless
+                ``on_missing`` is ``"split"``.
+            StoreMismatchError: If the docstore belongs to another vector store or embedding model,
+                or the vector store is empty.
+
+        Warns:
+            UserWarning: If documents are left out, as the docstore does not know them or has
+                records of them that cannot be read.
         """
         return super().invoke(input, _check_run_config(config), **kwargs)
 
@@ -191,7 +202,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         return retrieve(self._sources(), query, settings, callbacks)
 
     def _sources(self) -> Sources:
-        return Sources(self.vectorstore, self.base_retriever, self.docstore, self.reranker)
+        docstore = in_namespace(self.docstore, self.namespace)  # that may be another one by now
+        return Sources(self.vectorstore, self.base_retriever, docstore, self.reranker)
 
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
@@ -252,6 +264,16 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """Like `delete`, async."""
         return await self._own_indexer().adelete(ids)
 
+    def check(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
+        """Compare the two stores, and mend them with ``repair``; see `RSEIndexer.verify`."""
+        indexer = self._own_indexer()
+        return (indexer.repair if repair else indexer.verify)(show_progress=show_progress)
+
+    async def acheck(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
+        """Like `check`, async."""
+        indexer = self._own_indexer()
+        return await (indexer.arepair if repair else indexer.averify)(show_progress=show_progress)
+
     def _own_indexer(self) -> RSEIndexer:
         """The indexer with this retriever's stores; made again only if a field was changed."""
         if self.vectorstore is None:
@@ -259,24 +281,17 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 "a retriever with a base_retriever has no vector store to write to; write with "
                 "RSEIndexer(vectorstore, docstore), using the store that base_retriever reads"
             )
-        fields = (
-            self.vectorstore,
-            self.docstore,
-            self.text_splitter,
-            self.headers,
-            self.metadata_rules,
+        names = (
+            "vectorstore",
+            "docstore",
+            "text_splitter",
+            "headers",
+            "metadata_rules",
+            "namespace",
         )
-        if self._indexer is None or any(
-            one is not other for one, other in zip(self._indexer[0], fields, strict=True)
-        ):
-            indexer = RSEIndexer(
-                self.vectorstore,
-                self.docstore,
-                text_splitter=self.text_splitter,
-                headers=self.headers,
-                metadata_rules=self.metadata_rules,
-            )
-            self._indexer = fields, indexer
+        fields = {name: getattr(self, name) for name in names}
+        if self._indexer is None or any(self._indexer[0][n] is not fields[n] for n in names):
+            self._indexer = fields, RSEIndexer(**fields)
         return self._indexer[1]
 
     # An index that exists
@@ -327,8 +342,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
         indexer = retriever._own_indexer()
-        _warn_about(indexer.adopt(index, documents=documents, show_progress=show_progress))
-        return retriever
+        adoption = indexer.adopt(index, documents=documents, show_progress=show_progress)
+        return retriever._after(adoption)
 
     @classmethod
     async def afrom_existing_index(
@@ -344,8 +359,13 @@ class RSERetriever(QuerySettings, BaseRetriever):
         """Like `from_existing_index`, async."""
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
         indexer = retriever._own_indexer()
-        _warn_about(await indexer.aadopt(index, documents=documents, show_progress=show_progress))
-        return retriever
+        adoption = await indexer.aadopt(index, documents=documents, show_progress=show_progress)
+        return retriever._after(adoption)
+
+    def _after(self, adoption: Adoption) -> Self:
+        if warning := adoption.warning():
+            warn(warning)
+        return self
 
 
 def _check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:
@@ -356,8 +376,3 @@ def _check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:
             "second RSERetriever with config="
         )
     return config
-
-
-def _warn_about(adoption: Adoption) -> None:
-    if warning := adoption.warning():
-        warn(warning)

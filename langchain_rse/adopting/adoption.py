@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import first_few
 from langchain_rse._progress import progress_bar
@@ -13,20 +14,24 @@ from langchain_rse.adopting.chunks import doc_id_of
 from langchain_rse.adopting.documents import locate_chunks, make_version
 from langchain_rse.adopting.index import ExistingIndex
 from langchain_rse.adopting.joining import JoinedChunks
-from langchain_rse.adopting.listing import list_chunks
 from langchain_rse.adopting.report import Adoption
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.writing import Writer
+from langchain_rse.stores.namespaces import namespace_of
+from langchain_rse.stores.pairing import check_pair
 from langchain_rse.stores.records import (
     DOC_ID,
+    NAMESPACE,
     VERSION,
     DocumentVersion,
     Manifest,
     Rule,
     adopted_key,
     adopted_record,
+    namespace_in,
     vector_of,
 )
+from langchain_rse.stores.vectorstores import LISTED, kind_of, list_chunks
 
 # Documents that are written together.
 _DOCUMENTS = 100
@@ -44,9 +49,12 @@ def adopt(
 
     All chunks are held in memory, about 2.5 kB each beside their text. See `RSEIndexer.adopt`.
     """
-    store, in_order = writer.vectors.vectorstore, index.in_store_order
+    yield from check_pair(writer.docstore, writer.vectors.vectorstore)
     with during("listing the chunks of the vector store"):
-        chunks = yield from list_chunks(store, documents, in_order=in_order)
+        if documents is None:
+            chunks = yield from _listed(writer.vectors.vectorstore, in_order=index.in_store_order)
+        else:
+            chunks = yield from compute(list, documents)
     adopter = _Adopter(writer, index, rules)
     grouped = adopter.group(chunks)
     total = len(grouped)
@@ -58,6 +66,27 @@ def adopt(
     return adopter.report
 
 
+def _listed(store: VectorStore, *, in_order: bool) -> Steps[list[Document]]:
+    """All chunks of a vector store; in the order in which they were added if that is needed."""
+    if in_order and kind_of(store) in {"PGVector", "QdrantVectorStore"}:
+        raise ValueError(
+            "in_store_order=True: this store does not list its chunks in the order in which they "
+            "were added; give chunk_index_key, start_index_key or page_key; or texts, a store of "
+            "the documents' whole texts"
+        )
+    following = list_chunks(store)
+    if following is None:
+        raise TypeError(
+            f"the chunks of a {type(store).__name__} cannot be listed, only those of {LISTED}. "
+            "Read them yourself and pass them: documents=[Document(id=..., page_content=..., "
+            "metadata=...), ...], with id, text and metadata as the store has them"
+        )
+    chunks: list[Document] = []
+    while some := (yield from following()):
+        chunks += some
+    return chunks
+
+
 class _Adopter:
     """Makes and writes documents; keeps the report, and the vectors of documents left out."""
 
@@ -67,12 +96,17 @@ class _Adopter:
         self._index = index
         self._rules = rules
         self._skipped: list[str] = []
+        self._namespace = namespace_of(writer.docstore)
 
     def group(self, chunks: Iterable[Document]) -> dict[str, dict[str, Document]]:
         """The chunks by the ids of their documents and vectors, in the order of the store."""
         grouped: dict[str, dict[str, Document]] = {}
+        others = 0
         for chunk in chunks:
             if VERSION in chunk.metadata:  # written by RSEIndexer
+                continue
+            if namespace_in(chunk.metadata) != self._namespace:
+                others += 1
                 continue
             vector = vector_of(chunk)
             if vector is None:
@@ -86,6 +120,12 @@ class _Adopter:
                 self._skip(str(error), [vector])
             else:
                 grouped.setdefault(doc_id, {})[vector] = chunk
+        if others and self._namespace and not grouped:
+            raise AdoptionError(
+                "no chunk is in this namespace: adopted are those that have "
+                f"{NAMESPACE}={self._namespace!r} in their metadata, and {others} have not. Add it "
+                "to the chunks of this namespace, by the vector store's own means"
+            )
         return grouped
 
     def write(self, documents: Mapping[str, Mapping[str, Document]]) -> Steps[None]:
@@ -113,7 +153,21 @@ class _Adopter:
             self.report.chunks += len(version.chunks) - len(version.gaps)
             self.report.vectors += len(vectors)
             self.report.gaps += joined.gaps
-        yield from self._writer.write(ready, _refuse_added)
+        yield from self._writer.write(ready, self._check)
+
+    def _check(self, documents: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
+        """Refuse documents that another call has added or deleted meanwhile."""
+        vectors: dict[str, str] = {}
+        for document, manifest in documents:
+            if problem := _problem(document.doc_id, manifest, ()):
+                raise AdoptionError(problem)
+            vectors.update((vector, document.doc_id) for vector, _ in document.adopted[:1])
+        existing = yield from self._writer.vectors.existing(list(vectors))
+        if existing is not None and len(existing) < len(vectors):
+            gone = [repr(vectors[one]) for one in vectors.keys() - existing.keys()]
+            raise AdoptionError(
+                f"document(s) {first_few(gone)} were deleted while the index was read; adopt again"
+            )
 
     def record_skipped(self) -> Steps[None]:
         """Let queries pass over vectors that were left out, unless they were adopted before."""
@@ -127,7 +181,7 @@ class _Adopter:
     ) -> tuple[DocumentVersion, JoinedChunks]:
         try:
             joined = locate_chunks(doc_id, chunks, self._index, text)
-            return make_version(doc_id, joined, self._rules), joined
+            return make_version(doc_id, joined, self._rules, self._namespace), joined
         except AdoptionError as error:
             raise AdoptionError(f"document {doc_id!r}: {error}") from error
         except (TypeError, ValueError) as error:
@@ -151,22 +205,9 @@ class _Adopter:
 
     def _records(self, vectors: Iterable[str]) -> Steps[dict[str, Document]]:
         """The docstore's records of vectors, where there are any."""
-        docstore = self._writer.docstore
-        known: dict[str, Document] = {}
-        with during("reading from the docstore"):
-            for some in batches(vectors, self._writer.batch_size):
-                keys = [adopted_key(vector) for vector in some]
-                found = yield from call(docstore.mget, docstore.amget, keys)
-                known.update((v, record) for v, record in zip(some, found, strict=True) if record)
-        return known
-
-
-def _refuse_added(documents: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
-    """Refuse documents that another call has added meanwhile."""
-    yield from ()
-    for document, manifest in documents:
-        if problem := _problem(document.doc_id, manifest, ()):
-            raise AdoptionError(problem)
+        places = {adopted_key(vector): vector for vector in vectors}
+        found = yield from self._writer.records(places)
+        return {places[key]: record for key, record in found if record}
 
 
 def _problem(doc_id: str, manifest: Manifest | None, records: Iterable[Document]) -> str | None:

@@ -16,19 +16,20 @@ from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     END_INDEX,
+    NAMESPACE,
     START_INDEX,
     Chunk,
     DocumentVersion,
     Rule,
     Version,
-    digest,
+    version_name,
 )
 
 # Part of every adopted version's name: raised when the same chunks would be joined differently.
 _FORMAT = "adopted 3"
 
 # Segments have these fields of their own.
-_OWN = frozenset({CHUNK_INDEX, START_INDEX, END_INDEX})
+_OWN = frozenset({CHUNK_INDEX, START_INDEX, END_INDEX, NAMESPACE})
 
 _WORD = re.compile(r"[^\W_]")
 
@@ -100,7 +101,9 @@ def _between(text: str, start: int, end: int, neighbor: StoredChunk) -> list[Sto
     return [StoredChunk(content, neighbor.metadata, [], start=end - len(content))]
 
 
-def make_version(doc_id: str, joined: JoinedChunks, rules: Mapping[str, Rule]) -> DocumentVersion:
+def make_version(
+    doc_id: str, joined: JoinedChunks, rules: Mapping[str, Rule], namespace: str = ""
+) -> DocumentVersion:
     """Make a document that can be written from its joined chunks.
 
     Raises:
@@ -124,7 +127,8 @@ def make_version(doc_id: str, joined: JoinedChunks, rules: Mapping[str, Rule]) -
     gaps = frozenset(number for number, chunk in enumerate(chunks) if not chunk.text)
     spans = [chunk[:2] for chunk in chunks]
     description = [spans, adopted, shared, changing, stored_rules]
-    name = digest(_FORMAT, *(chunk.text for chunk in chunks), encode_json(description, place))
+    texts = (chunk.text for chunk in chunks)
+    name = version_name(namespace, _FORMAT, *texts, encode_json(description, place))
     return DocumentVersion(
         doc_id=doc_id,
         version=Version(name, len(chunks), len(adopted)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typer
 
 from langchain_rse.cli.demo import demo
-from langchain_rse.cli.documents import list_documents, remove, stats
+from langchain_rse.cli.documents import check, list_documents, remove, stats
 from langchain_rse.cli.evaluate import evaluate
 from langchain_rse.cli.index import index
 from langchain_rse.cli.inspect import inspect
@@ -24,5 +24,5 @@ app = typer.Typer(
 )
 """The command line, a typer app."""
 
-for command in (demo, index, query, list_documents, stats, inspect, remove, evaluate):
+for command in (demo, index, query, list_documents, stats, inspect, remove, check, evaluate):
     app.command(command.__name__.partition("_")[0])(exit_on_error(command))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from langchain_core.documents import Document
 
-from langchain_rse.cli.knowledge_base import Folder, open_or_create
+from langchain_rse.cli.knowledge_base import Folder, only_writer, open_or_create
 from langchain_rse.cli.output import command_line, print_panel, print_segment, print_text, shorten
 
 if TYPE_CHECKING:
@@ -31,14 +31,15 @@ def demo(
     full: Annotated[bool, typer.Option("--full", help="Print the whole text.")] = False,
 ) -> None:
     """Index the Python reference and ask it three questions: chunks beside segments."""
-    opened = open_or_create(kb)
     documents = _python_reference()
     characters = sum(len(document.page_content) for document in documents)
     size = f"{len(documents)} documents, {characters:,} characters"
     print_text(f"The Python language reference: {size}")
-    started = time.perf_counter()
-    opened.add(documents)
-    seconds = time.perf_counter() - started
+    with only_writer(kb):
+        opened = open_or_create(kb)
+        started = time.perf_counter()
+        opened.add(documents)
+        seconds = time.perf_counter() - started
     chunks = opened.embeddings.texts_embedded
     done = f"Indexed {chunks} chunks in {seconds:.1f} s into" if chunks else "Already indexed in"
     print_text(f"{done} {kb}")

@@ -1,8 +1,10 @@
-"""``langchain-rse list``, ``stats`` and ``remove``: the documents of a knowledge base."""
+"""``langchain-rse list``, ``stats``, ``remove``, ``check``: what is in a knowledge base."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +17,7 @@ from langchain_rse.cli.knowledge_base import (
     document_names,
     find_document,
     manifests,
+    only_writer,
     open_docstore,
     open_existing,
 )
@@ -82,5 +85,23 @@ def remove(
     """Remove documents from a knowledge base; the files stay where they are."""
     names = document_names(open_docstore(kb, Made.of(kb)))
     ids = dict.fromkeys(find_document(document, names) for document in documents)
-    for doc_id in open_existing(kb).retriever.delete(list(ids)):
-        print_text(f"removed {doc_id}")
+    with only_writer(kb):
+        for doc_id in open_existing(kb).retriever.delete(list(ids)):
+            print_text(f"removed {doc_id}")
+
+
+def check(
+    kb: Folder,
+    *,
+    repair: Annotated[bool, typer.Option(help="Mend what can be mended.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare all that the two stores have; the exit status is 1 if anything is wrong."""
+    with only_writer(kb) if repair else contextlib.nullcontext():
+        retriever = open_existing(kb).retriever
+        report = retriever.check(repair=repair, show_progress=sys.stderr.isatty())
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        print_text(str(report), lines=True)
+    raise typer.Exit(0 if report.ok else 1)

@@ -77,7 +77,7 @@ def evaluate(
         print_json({**found, "comparison": comparison.to_dict(), "tuning": tuned})
         return
     for table in filter(None, (*reports, comparison, tuning)):
-        print_text(f"\n{table}")
+        print_text(f"\n{table}", lines=True)
 
 
 def _load(path: Path, names: Mapping[str, Sequence[str]]) -> list[Question]:

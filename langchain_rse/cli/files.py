@@ -43,7 +43,10 @@ class Files:
     skipped: Counter[str] = field(default_factory=Counter)  # by suffix, in folders
 
     def find(self, paths: Iterable[Path], without: Path) -> list[Path]:
-        """The given files, and those in given folders but the folder ``without``, each once."""
+        """The given files, and those in given folders but the folder ``without``, each once.
+
+        No links are followed out of a folder.
+        """
         files: dict[Path, None] = {}
         for path in paths:
             found = list(self._inside(path, without.resolve())) if path.is_dir() else [path]
@@ -60,7 +63,9 @@ class Files:
         for place, folders, names in os.walk(folder, onerror=failed):
             folders[:] = [name for name in folders if Path(place, name).resolve() != without]
             for file in (Path(place, name) for name in names):
-                if file.suffix.lower() in SUFFIXES:
+                if not Path(os.path.realpath(file)).is_relative_to(folder.resolve()):
+                    self.skipped["links out of the folder"] += 1
+                elif file.suffix.lower() in SUFFIXES:
                     yield file
                 else:
                     self.skipped[file.suffix.lower() or "without ending"] += 1

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from langchain_rse.cli.files import Files
-from langchain_rse.cli.knowledge_base import Folder, open_or_create
+from langchain_rse.cli.knowledge_base import Folder, only_writer, open_or_create
+from langchain_rse.cli.models import load_embeddings
 from langchain_rse.cli.output import print_error, print_text
 
 
@@ -54,9 +55,12 @@ def index(
     if found := files.find(paths, without=kb):
         from tqdm import tqdm
 
-        opened = open_or_create(kb, headers=headers, embeddings=embeddings)
         bar = tqdm(found, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
-        ids = opened.add(files.read(bar))
+        if embeddings:
+            load_embeddings(embeddings)  # a name that is wrong makes no folder
+        with only_writer(kb):
+            opened = open_or_create(kb, headers=headers, embeddings=embeddings)
+            ids = opened.add(files.read(bar))
         embedded = opened.embeddings.texts_embedded
         print_text(f"Read {len(ids)} documents, embedded {embedded} new chunks into {kb}")
     for path, guess in files.guessed.items():

@@ -10,8 +10,9 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from rich.text import Text
 
+from langchain_rse._messages import visible
 from langchain_rse.cli.knowledge_base import Folder, document_names, find_document, open_existing
-from langchain_rse.cli.output import AsJson, console, print_json, print_panel, print_text
+from langchain_rse.cli.output import AsJson, console, print_json, print_panel, print_text, shorten
 from langchain_rse.errors import MissingRecordError
 
 if TYPE_CHECKING:
@@ -101,8 +102,8 @@ def _chunks(
         problems += ["no vector"] * (bool(ids) and vector_text is None)
         yield {
             "index": index,
-            "start": record.metadata[START_INDEX] if record else None,
-            "end": record.metadata[END_INDEX] if record else None,
+            "start": record.metadata.get(START_INDEX) if record else None,
+            "end": record.metadata.get(END_INDEX) if record else None,
             "text": record.page_content if record else None,
             "embedded": vector_text,
             "metadata": {n: v for n, v in metadata.items() if n not in manifest.metadata},
@@ -129,9 +130,12 @@ def _print_chunk(chunk: Mapping[str, Any], *, full: bool) -> None:
     title = " · ".join(filter(None, parts))
     if full:
         texts = {"embedded": chunk["embedded"], "returned": chunk["text"]}
-        print_panel(title, *((n, Text(text)) for n, text in texts.items() if text is not None))
+        print_panel(
+            title, *((n, shorten(text, full=True)) for n, text in texts.items() if text is not None)
+        )
         return
-    line = Text(title, "bold").append("  " + " ".join((chunk["text"] or "").split()), "not bold")
+    text = visible(" ".join((chunk["text"] or "").split()))
+    line = Text(visible(title), "bold").append(f"  {text}", "not bold")
     if console.is_terminal:
         line.truncate(console.width, overflow="ellipsis")
     print_text(line)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
+from pydantic import ConfigDict, TypeAdapter
 
 from langchain_rse.cli.models import DEFAULT, CountingEmbeddings, load_embeddings
 from langchain_rse.cli.output import command_line, errors
@@ -33,11 +35,14 @@ _CHARACTERS_AHEAD = 100_000_000
 
 _DOCSTORE = "chunks.db"
 _SETTINGS = "settings.json"
+_LOCK = "lock"
 
 
 @dataclasses.dataclass(frozen=True)
 class Made:
     """How a knowledge base was made; kept in its folder."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     embeddings: str  # the name of the model
     headers: bool = False
@@ -52,8 +57,8 @@ class Made:
                 f"PATH... --kb {folder}"
             )
         try:
-            return cls(**json.loads((folder / _SETTINGS).read_bytes()))
-        except (FileNotFoundError, TypeError, ValueError) as error:
+            return TypeAdapter(cls).validate_json((folder / _SETTINGS).read_bytes(), strict=True)
+        except (FileNotFoundError, ValueError) as error:
             raise ValueError(
                 f"The knowledge base in {folder} has no {_SETTINGS} that can be read ({error}): "
                 "another version of langchain-rse may have made it. Index the files again, into "
@@ -121,7 +126,23 @@ def open_or_create(
         )
     if headers is not None:
         made = dataclasses.replace(made, headers=headers)
-    return _open(folder, made, {}, changed=True)
+    return _open(folder, made, {}, changed=True, trusted=embeddings is not None)
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Wait until no other command writes to the folder, and let others wait: Chroma needs that."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK).open("ab") as file:
+        if sys.platform != "win32":  # nothing keeps others waiting there
+            import fcntl
+
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                errors.print(f"Another command is writing to {folder}; waiting for its end")
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _exists(folder: Path) -> bool:
@@ -129,7 +150,12 @@ def _exists(folder: Path) -> bool:
 
 
 def _open(
-    folder: Path, made: Made, fields: Mapping[str, Any], *, changed: bool = False
+    folder: Path,
+    made: Made,
+    fields: Mapping[str, Any],
+    *,
+    changed: bool = False,
+    trusted: bool = False,
 ) -> KnowledgeBase:
     from chromadb import PersistentClient
     from chromadb.config import Settings
@@ -138,7 +164,7 @@ def _open(
     from langchain_rse.headers import DocumentHeaders
     from langchain_rse.retriever import RSERetriever
 
-    embeddings = load_embeddings(made.embeddings)
+    embeddings = load_embeddings(made.embeddings, trusted=trusted)
     if changed:
         made.write(folder)
     client = PersistentClient(

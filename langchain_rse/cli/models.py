@@ -32,14 +32,18 @@ class CountingEmbeddings(Embeddings):
         return self.model.embed_query(text)
 
 
-def load_embeddings(name: str) -> CountingEmbeddings:
-    """Make the model of a name: ``module:Class``, or ``provider:model`` as LangChain names it."""
-    if os.getcwd() not in sys.path:  # noqa: PTH109 - entries are strings
+def load_embeddings(name: str, *, trusted: bool = True) -> CountingEmbeddings:
+    """Make the model of a name: ``module:Class``, or ``provider:model`` as LangChain names it.
+
+    Modules in the working directory count if the name is ``trusted``: given by the user just now.
+    """
+    if trusted and os.getcwd() not in sys.path:  # noqa: PTH109 - entries are strings
         sys.path.append(os.getcwd())  # noqa: PTH109
     module, _, attribute = name.partition(":")
     is_there = attribute.isidentifier() and _is_installed(module)
     found = getattr(importlib.import_module(module), attribute, None) if is_there else None
-    model = _of_provider(name) if found is None else found()
+    made = isinstance(found, type) and issubclass(found, Embeddings)
+    model = _of_provider(name) if found is None else found() if made else found
     if not isinstance(model, Embeddings):
         raise ValueError(  # noqa: TRY004 - it is the option that is wrong
             f"--embeddings {name} must name a class of LangChain Embeddings that is made without "
@@ -49,6 +53,8 @@ def load_embeddings(name: str) -> CountingEmbeddings:
 
 
 def _is_installed(module: str) -> bool:
+    if module.partition(".")[0] in sys.stdlib_module_names:  # some act when they are imported
+        return False
     try:
         return find_spec(module) is not None
     except (ImportError, ValueError):  # no such package, or no name of a module
@@ -56,7 +62,10 @@ def _is_installed(module: str) -> bool:
 
 
 def _of_provider(name: str) -> Any:  # noqa: ANN401 - Embeddings, as far as is known
-    unknown = f"--embeddings {name}: it is no module:Class that is installed or in this directory"
+    unknown = (
+        f"--embeddings {name}: it is no module:Class that is installed or, if the option is given, "
+        "in this directory (PYTHONPATH=. stands for the option, where all that is here is trusted)"
+    )
     package = next(filter(find_spec, ("langchain", "langchain_classic")), None)
     if package is None:
         raise ImportError(

@@ -21,6 +21,8 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
+from langchain_rse._messages import visible
+
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
@@ -97,7 +99,7 @@ def _messages_as_lines() -> Iterator[None]:
 
 def print_error(message: str, style: str = "red") -> None:
     """Print a line on stderr."""
-    errors.print(Text(message, style), soft_wrap=True)
+    errors.print(Text(visible(message, "\n"), style), soft_wrap=True)
 
 
 def command_line() -> str:
@@ -111,10 +113,11 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2, default=str))
 
 
-def print_text(text: str | Text, style: str = "") -> None:
-    """Print text, styled in a terminal; elsewhere as it is, with long lines and control codes."""
+def print_text(text: str | Text, style: str = "", *, lines: bool = False) -> None:
+    """Print a line or ``lines``, or a Text of what is visible; styled in a terminal."""
+    text = text if isinstance(text, Text) else Text(visible(text, "\n" if lines else ""), style)
     if console.is_terminal:
-        console.print(text if isinstance(text, Text) else Text(text, style), soft_wrap=True)
+        console.print(text, soft_wrap=True)
     else:
         sys.stdout.write(f"{text}\n")  # typer.echo takes no heed of the stream's encoding
 
@@ -123,11 +126,11 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
     """Print a segment's place and its text, with a line above each chunk."""
     metadata = segment.metadata
     pages = ""
-    if "page_start" in metadata and "page_end" in metadata:
+    if all(type(metadata.get(name)) is int for name in ("page_start", "page_end")):
         first, last = metadata["page_start"] + 1, metadata["page_end"] + 1
         pages = f" · page {first}" if first == last else f" · pages {first}-{last}"
     title = (
-        f"{metadata['source']}{pages} · characters {metadata['start_index']}-"
+        f"{metadata.get('source')}{pages} · characters {metadata['start_index']}-"
         f"{metadata['end_index']} · score {metadata['relevance_score']:.2f}"
     )
     parts, place = [], 0
@@ -154,17 +157,19 @@ def print_panel(title: str, *parts: tuple[str, Text]) -> None:
     """Print a title, and texts with a line above each; in a terminal in a frame."""
     print_text(title, "bold")
     if console.is_terminal:
-        shown = [one for name, text in parts for one in (Rule(Text(name), style="dim"), text)]
+        shown = [
+            one for name, text in parts for one in (Rule(Text(visible(name)), style="dim"), text)
+        ]
         console.print(Panel(Group(*shown)))
     else:
-        print_text("\n".join(f"--- {name}\n{text}" for name, text in parts) + "\n")
+        print_text(Text("\n".join(f"--- {visible(n)}\n{text}" for n, text in parts) + "\n"))
 
 
 def shorten(text: str, *, full: bool = False) -> Text:
     """The first lines of a text, and how many more there are."""
     lines = text.strip("\n").splitlines()
     count = len(lines) if full else _LINES_SHOWN
-    shown = Text("\n".join(lines[:count]))
+    shown = Text("\n".join(visible(line, "\t") for line in lines[:count]))
     if len(lines) > count:
         shown.append(f"\n... {len(lines) - count} more lines", style="dim")
     return shown

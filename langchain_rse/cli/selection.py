@@ -38,7 +38,7 @@ def settings(
         try:
             saved = json.loads(config.read_bytes())
             fields = {"hybrid": saved.pop("hybrid", 0.0), "config": RSEConfig(**saved)}
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, RecursionError, TypeError, ValueError) as error:
             raise ValueError(f"{config} is not a JSON object of settings: {error}") from error
     given = {"irrelevant_chunk_penalty": penalty, "hybrid": hybrid}
     return fields | {name: value for name, value in given.items() if value is not None}

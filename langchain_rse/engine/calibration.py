@@ -86,11 +86,7 @@ def calibrate(scores: Sequence[float | None] | Floats, method: Calibration) -> F
 
 
 def check_calibration(method: Calibration) -> Calibration:
-    """Return the method if `calibrate` knows it.
-
-    Raises:
-        ValueError: If it does not, with what is allowed.
-    """
+    """Return the method if `calibrate` knows it, else raise a ValueError with what is allowed."""
     is_name = method in _NAMES or _beta_parameters(str(method)) is not None
     if not (is_name or callable(method)):
         raise ValueError(
@@ -115,8 +111,7 @@ def _beta_parameters(method: str) -> tuple[float, float] | None:
 def _orient(scores: Sequence[float | None] | Floats) -> tuple[Floats, bool] | None:
     """Scores of which higher is better, and whether they were distances, now negated.
 
-    None if a score is missing or not finite, or if they neither fall nor rise along the
-    order.
+    None if a score is missing or not finite, or if they neither fall nor rise along the order.
     """
     if any(score is None for score in scores):
         return None
@@ -152,16 +147,9 @@ def sigmoid(logits: Floats) -> Floats:
 def beta_cdf(x: Floats, a: float, b: float) -> Floats:
     """The regularized incomplete beta function I_x(a, b).
 
-    Rerankers crowd their scores near 0 and 1; this spreads them evenly (dsRAG).
-
-    Args:
-        x: Numbers in [0, 1].
-        a: First shape parameter, positive.
-        b: Second shape parameter, positive.
-
-    Returns:
-        I_x(a, b), of the shape of ``x``. Computed by the continued fraction DLMF 8.17.22
-        with the modified Lentz algorithm; agrees with ``scipy.special.betainc`` to 1e-12.
+    Rerankers crowd their scores near 0 and 1; this spreads them evenly (dsRAG). ``x`` has numbers
+    in [0, 1], ``a`` and ``b`` are positive. Computed by the continued fraction DLMF 8.17.22 with
+    the modified Lentz algorithm; agrees with ``scipy.special.betainc`` to 1e-12.
     """
     x = np.asarray(x, dtype=np.float64)
     # The fraction converges fast below the mean of the distribution; above it, use

@@ -163,14 +163,10 @@ def rank_chunks(
 
 
 class Ranking:
-    """Chunks in the order in which a growing budget takes them.
-
-    Attributes:
-        chunks: Their indices.
-    """
+    """Chunks in the order in which a growing budget takes them."""
 
     def __init__(self, chunks: list[int], problem: _Problem, penalty: float) -> None:
-        self.chunks = chunks
+        self.chunks = chunks  # their indices
         self._problem = problem
         self._penalty = penalty
 
@@ -189,13 +185,7 @@ class Ranking:
         """The same order, in steps that make no segment worth less than a minimum.
 
         A chunk is held back until later chunks beside it make its segment worth enough, and all
-        of them are one step. Chunks whose segment never is are left out.
-
-        Args:
-            minimum_value: The least that a segment must be worth.
-
-        Returns:
-            Neighboring chunks that are taken together, ``(start, end)`` each.
+        of them are one step, ``(start, end)``. Chunks whose segment never is are left out.
         """
         problem, penalty = self._problem, self._penalty
         steps: list[Bounds] = []
@@ -418,10 +408,8 @@ def _dynamic_program(
 ) -> list[Bounds]:
     """The first and last chunk of each segment of the best solution for one penalty.
 
-    Args:
-        values: What each chunk is worth, above 0.
-        gaps: What it costs to bridge the gap between each chunk and the one before.
-        costs: What a segment of the document of each chunk costs.
+    Given what each chunk is worth, above 0, what it costs to bridge the gap before it, and what a
+    segment of its document costs.
     """
     # Of the best values in the two states, only the difference is kept: how much better it is to
     # be outside of a segment than in one that reaches the last chunk.

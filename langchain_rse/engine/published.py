@@ -62,7 +62,6 @@ def solve_greedy(
     limits = check_boundaries(boundaries, table.shape[-1])
     if not room:
         return []
-
     length = min(max_length, room)
     searches = [_Search(row, limits, length, minimum_value) for row in np.atleast_2d(table)]
     chosen: list[Segment] = []
@@ -83,15 +82,9 @@ def solve_greedy(
 def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment | None:
     """Find the one segment of the highest sum, if that is positive; of equal ones the first.
 
-    Args:
-        values: Shape ``(chunks,)``, the chunks of one document.
-        max_length: The most chunks the segment may have, at least 1; None for no limit.
-
-    Returns:
-        The segment, or None if no segment is worth more than 0.
-
-    Raises:
-        ValueError: If ``max_length`` is below 1, or a value is not finite.
+    The values are those of the chunks of one document, finite; ``max_length`` is the most chunks
+    the segment may have, at least 1, or None for no limit; else a ValueError. None if no segment is
+    worth more than 0.
 
     Example:
         >>> best_segment([-0.2, -0.2, 0.4, 0.8, -0.1])

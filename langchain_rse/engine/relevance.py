@@ -17,17 +17,14 @@ from langchain_rse.engine.segments import Floats
 # The relevance that `sharpen` leaves as it is: the default penalty.
 _MIDDLE = 0.4
 _WORD = re.compile(r"\w+")
-# Splitting plain ASCII at these gives the same words in a third of the time.
-_SPACES = {code: " " for code in range(128) if not _WORD.match(chr(code))}
+# Turns plain ASCII into words in lower case with spaces between, much faster than the expression.
+_SPACED = bytes(c if _WORD.match(chr(c)) else 32 for c in bytes(range(128)).lower()).ljust(256)
 
 
 def fuse_decay(relevance: Floats, ranks: ArrayLike, *, decay_rate: float) -> Floats:
     """Let relevance fade with the rank: ``exp(-rank / decay_rate) * relevance`` (dsRAG).
 
-    Args:
-        relevance: Calibrated relevance of each candidate.
-        ranks: Rank of each, from 0.
-        decay_rate: The rank at which 1/e, about 37 %, is left.
+    Ranks count from 0; at rank ``decay_rate``, 1/e, about 37 %, is left.
     """
     faded = np.exp(-np.asarray(ranks, dtype=np.float64) / decay_rate)
     return np.asarray(faded * relevance)
@@ -36,10 +33,7 @@ def fuse_decay(relevance: Floats, ranks: ArrayLike, *, decay_rate: float) -> Flo
 def fuse_mean(relevance: Floats, ranks: ArrayLike, *, count: int) -> Floats:
     """Average relevance with the rank: ``(relevance + 1 - rank / count) / 2``.
 
-    Args:
-        relevance: Calibrated relevance of each candidate.
-        ranks: Rank of each, from 0.
-        count: Number of candidates.
+    Ranks count from 0, ``count`` is the number of candidates.
     """
     share = np.asarray(ranks, dtype=np.float64) / max(count, 1)
     return np.asarray((relevance + 1.0 - share) / 2.0)
@@ -49,11 +43,8 @@ def sharpen(relevance: Floats, *, contrast: float) -> Floats:
     """Drive relevances apart around 0.4: raise their odds against it to a power.
 
     ``odds(r') / odds(0.4) = (odds(r) / odds(0.4)) ** contrast``, with ``odds(r) = r / (1 - r)``.
-    0, 0.4 and 1 stay, and so does the order.
-
-    Args:
-        relevance: Any shape.
-        contrast: Above 0; 1 changes nothing, more makes clear cases clearer.
+    0, 0.4 and 1 stay, and so does the order. A contrast of 1 changes nothing, more makes clear
+    cases clearer.
     """
     if contrast == 1:
         return relevance
@@ -70,30 +61,27 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     No index is needed: a word is rare if few of these texts have it, and words that all of them
     have, as those of everyday grammar, hardly count.
 
-    Args:
-        query: The query.
-        texts: The candidates' texts.
-        k1: How soon more of the same word adds nothing.
-        b: How much longer texts are discounted, from 0 to 1.
-
-    Returns:
-        Shape ``(texts,)``, at least 0. Formula: Robertson and Zaragoza, "The Probabilistic
-        Relevance Framework: BM25 and Beyond" (2009), with the logarithm of 1 + odds that
-        keeps it positive.
+    ``k1`` is how soon more of the same word adds nothing, ``b`` how much longer texts are
+    discounted, from 0 to 1. Scores are at least 0. Formula: Robertson and Zaragoza, "The
+    Probabilistic Relevance Framework: BM25 and Beyond" (2009), with the logarithm of 1 + odds that
+    keeps it positive.
     """
-    terms = _words(query)
-    table, lengths = [], []
-    for text in texts:
-        words = _words(text)
-        occurrences = dict.fromkeys(terms, 0)
-        for word in filter(occurrences.__contains__, words):
-            occurrences[word] += 1
-        table.append(list(occurrences.values()))
-        lengths.append(len(words))
-    counts = np.array(table, dtype=np.float64).reshape(len(texts), len(set(terms)))
+    terms, spaced = dict.fromkeys(_words(query).split()), [_words(text) for text in texts]
+    # All words in one array of bytes, in which those of a term are looked for at once.
+    codes = np.frombuffer(b" ".join([b"", *spaced, b""]), np.uint8)
+    edges = np.flatnonzero(np.diff(codes == ord(" "))) + 1
+    starts, lengths = edges[::2], edges[1::2] - edges[::2]
+    firsts = codes[starts]
+    ends = np.cumsum([len(text) + 1 for text in spaced])
+    counts = np.zeros((len(texts), len(terms)))
+    for column, term in enumerate(terms):
+        places = starts[(firsts == term[0]) & (lengths == len(term))]
+        for offset, code in enumerate(term[1:], 1):
+            places = places[codes[places + offset] == code]
+        counts[:, column] = np.bincount(np.searchsorted(ends, places), minlength=len(texts))
     if not counts.any():
         return np.zeros(len(texts))
-    sizes = np.array(lengths, dtype=np.float64)
+    sizes = np.diff(np.searchsorted(starts, ends), prepend=0).astype(np.float64)
     having = (counts > 0).sum(axis=0)
     idf = np.log1p((len(texts) - having + 0.5) / (having + 0.5))
     discount = k1 * (1 - b + b * sizes / sizes.mean())
@@ -102,9 +90,11 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     return np.asarray((found * idf).sum(axis=1))
 
 
-def _words(text: str) -> list[str]:
-    text = text.lower()
-    return text.translate(_SPACES).split() if text.isascii() else _WORD.findall(text)
+def _words(text: str) -> bytes:
+    """The words of a text in lower case, with spaces between."""
+    if text.isascii():
+        return text.encode().translate(_SPACED)
+    return " ".join(_WORD.findall(text.lower())).encode()
 
 
 def neighbor_credit(relevance: Floats, *, credit: float, radius: int) -> Floats:
@@ -114,14 +104,8 @@ def neighbor_credit(relevance: Floats, *, credit: float, radius: int) -> Floats:
     relevances read as chances that a chunk, or a neighbor for it, belongs to the answer:
     ``1 - prod(1 - credit ** abs(k) * r[i + k] for k in -radius..radius)`` (noisy or).
 
-    Args:
-        relevance: Shape ``(..., chunks)``, the chunks of one document.
-        credit: The share of its relevance that a chunk gives to the next, in [0, 1]; its square
-            for the one after.
-        radius: How many chunks away the credit ends.
-
-    Returns:
-        The relevances with credit, of the same shape and nowhere lower.
+    The relevance has the shape ``(..., chunks)``, the chunks of one document; the result is of the
+    same shape and nowhere lower. The credit ends ``radius`` chunks away.
     """
     missed = np.ones_like(relevance)
     for distance in range(1, min(radius, relevance.shape[-1] - 1) + 1):

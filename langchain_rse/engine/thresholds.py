@@ -37,14 +37,9 @@ def threshold_penalties(
     costs: Sequence[float],
     unit: float,
 ) -> list[tuple[float, int]]:
-    """The threshold penalty and the index of each chunk of a solution.
+    """The threshold penalty and the index of each chunk of a solution for some penalty.
 
-    Args:
-        segments: The solution for some penalty, ``(start, end)`` each.
-        relevance: Shape ``(chunks,)``.
-        weights: Shape ``(chunks,)``.
-        costs: What each segment costs, in the unit of the weights.
-        unit: A usual weight.
+    ``costs`` are those of the segments, in the unit of the weights, and ``unit`` a usual weight.
     """
     chunks = [chunk for start, end in segments for chunk in range(start, end)]
     digits = _DIGITS - math.frexp(unit)[1]
@@ -95,9 +90,7 @@ def _thresholds_of_segment(weights: Sequence[int], gains: Sequence[int], cost: i
 def _taut_string(gates: Sequence[tuple[int, int, int]]) -> list[float]:
     """Slopes, x over y, of the shortest path through gates, one for each step between two.
 
-    Args:
-        gates: Height, left and right end of each, from the lowest to the highest. The first
-            and the last are points.
+    Gates are height, left and right end, from the lowest up. The first and the last are points.
     """
     slopes: list[float] = []
     knot, x = 0, gates[0][1]

@@ -16,7 +16,7 @@ from langchain_rse.evaluation.measuring import METRICS, Locator, measure
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import Report
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.reading import read_layouts
+from langchain_rse.stores.reading import Layout, read_layouts
 from langchain_rse.stores.records import DOC_ID, START_INDEX, document_key
 
 
@@ -52,7 +52,7 @@ class Task(BaseModel):
         ids = {part.doc_id for question in self.questions for part in question.evidence}
         windows = {(document_key(doc_id), ""): () for doc_id in ids}
         layouts = yield from read_layouts(self.retriever.docstore, windows)
-        manifests = [layout.manifest for layout in layouts.values() if layout]
+        manifests = [layout.manifest for layout in layouts.values() if isinstance(layout, Layout)]
         lengths = {manifest.doc_id: manifest.length for manifest in manifests if manifest.current}
         self.check_evidence(lengths, "the index")
 

@@ -26,11 +26,7 @@ class Locator(NamedTuple):
     start_index_key: str
 
     def locate(self, document: Document, length: int) -> Slice:
-        """Find the slice that the first ``length`` characters of a Document's text are.
-
-        Raises:
-            ValueError: If the text has no known place.
-        """
+        """The slice that the first characters of a Document are; a ValueError if it is unknown."""
         text, doc_id = document.page_content, document.metadata.get(self.doc_id_key)
         start = _position(document.metadata.get(self.start_index_key))
         if isinstance(doc_id, str) and start is not None:
@@ -83,12 +79,7 @@ def measure(
 ) -> list[float]:
     """Return the `METRICS` of what was returned for a question.
 
-    The documents count in their order until the budget, in characters, is spent; the last one
-    is cut.
-
-    Raises:
-        TypeError: If one of ``documents`` is not a Document.
-        ValueError: If a Document cannot be located.
+    Documents count in their order until the budget, in characters, is spent; the last one is cut.
     """
     spent, returned = 0, []
     for document in documents:

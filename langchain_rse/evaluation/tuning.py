@@ -106,6 +106,7 @@ class _Cache(InMemoryBaseStore[Document]):
     def __init__(self, docstore: BaseStore[str, Document]) -> None:
         super().__init__()
         self._docstore = docstore
+        self._read_keys: set[str] = set()
 
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
         return run(self._read(keys))
@@ -114,7 +115,8 @@ class _Cache(InMemoryBaseStore[Document]):
         return await arun(self._read(keys))
 
     def _read(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
-        if missing := [key for key in dict.fromkeys(keys) if key not in self.store]:
+        if missing := list(dict.fromkeys(key for key in keys if key not in self._read_keys)):
+            self._read_keys.update(missing)
             records = yield from call(self._docstore.mget, self._docstore.amget, missing)
             found = zip(missing, records, strict=True)
             self.mset([(key, record) for key, record in found if record is not None])

@@ -7,15 +7,19 @@ from typing import Any, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
+from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse._asking import Failure, LanguageModelSettings, Question, ask
 from langchain_rse._messages import warn
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.ingest.documents import SplitDocument
+from langchain_rse.stores.changing import read_records
 from langchain_rse.stores.records import answers_key, digest
 
 K = TypeVar("K", bound=Hashable)
+
+_ANSWERS = TypeAdapter(dict[str, str | list[tuple[NonNegativeInt, str]]])
 
 # Answers are written after this many questions for each that may be under way.
 _ROUND = 4
@@ -36,8 +40,8 @@ def ask_about(
     model, limit = _name_of(settings.llm), settings.max_concurrency
     keys = [answers_key(document.key) for document in documents]
     with during("reading a model's answers from the docstore"):
-        records = yield from call(docstore.mget, docstore.amget, keys)
-    kept = [dict(record.metadata["answers"]) if record else {} for record in records]
+        records = yield from read_records(docstore, keys)
+    kept = [_answers_in(records[key]) for key in keys]
     asked = [
         (place, name, question, digest(model, question.instructions, question.request))
         for place, of_document in enumerate(questions)
@@ -73,6 +77,14 @@ def ask_about(
             "them"
         )
     return answers
+
+
+def _answers_in(record: object) -> dict[str, Any]:
+    """The answers in a record; none if it cannot be read: then the model is asked again."""
+    try:
+        return _ANSWERS.validate_python(getattr(record, "metadata", {}).get("answers", {}))
+    except ValidationError:
+        return {}
 
 
 def _name_of(llm: object) -> str:

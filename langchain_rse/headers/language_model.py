@@ -138,7 +138,9 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
         sections: list[tuple[int, str | None]] = [(0, None)]
         for number, window in enumerate(self._windows(document)):
             answer = told.get(number, [(0, None)])
-            sections += [(window[line], heading) for line, heading in answer]
+            known = answer if isinstance(answer, list) else []
+            # What somebody else wrote into the docstore may name lines that are not there.
+            sections += [(window[line], head) for line, head in known if line < len(window)]
         chunks = []
         for index, span in enumerate(document.spans):
             metadata = document.metadata_at(index)

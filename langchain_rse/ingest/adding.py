@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
@@ -11,6 +20,7 @@ from langchain_core.runnables import run_in_executor
 from langchain_rse._messages import first_few, warn
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Call, Steps, compute
+from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.appending import refuse_pieces, with_stored
 from langchain_rse.ingest.documents import (
     HeaderMaker,
@@ -26,6 +36,7 @@ from langchain_rse.ingest.rejoining import WHOLE, LooseChunks, check_one_file, r
 from langchain_rse.ingest.splitting import Splitter, warn_of_contained
 from langchain_rse.ingest.tokens import TokenSplitter
 from langchain_rse.ingest.writing import Writer
+from langchain_rse.stores.namespaces import namespace_of
 from langchain_rse.stores.records import (
     DOC_ID,
     UNENCODABLE,
@@ -36,12 +47,15 @@ from langchain_rse.stores.records import (
     digest,
 )
 
+S = TypeVar("S")
+T = TypeVar("T")
+
 # Characters that are read ahead and written together; a document counts as 1,000 at least.
 _CHARACTERS_AHEAD = 1_000_000
 _LEAST_CHARACTERS = 1_000
 
-# Documents named in a warning.
-_NAMED = 3
+# Documents named in a warning, and in an error.
+_NAMED, _REFUSED_NAMED = 3, 50
 
 
 @dataclass
@@ -57,6 +71,7 @@ class Adding:
     force: bool = False  # write and embed what has not changed as well
     _stored: dict[str, Version | None] = field(default_factory=dict)  # added to by `append`
     _ids: dict[str, IdOrigin] = field(default_factory=dict)  # in order of appearance
+    _refused: list[str] = field(default_factory=list)  # why documents are left out
     # What to warn of.
     _repeated: int = 0
     _loose: LooseChunks = field(default_factory=LooseChunks)
@@ -83,6 +98,11 @@ class Adding:
             while not reader.is_at_end:
                 last = yield from self._add_batch(reader, last, answered)
         self._warn()
+        if self._refused:
+            raise MetadataError(
+                f"{len(self._refused)} document(s) were not added, as their id or metadata cannot "
+                f"be kept; all others are added. {first_few(self._refused, _REFUSED_NAMED)}"
+            )
         return list(self._ids)
 
     def _add_batch(
@@ -121,14 +141,10 @@ class Adding:
 
     def _write(self, sources: Sequence[SourceDocument], answered: Advance) -> Steps[None]:
         """Split documents, give them headers, and write them."""
+        sources = self._each(_check_id, sources)
         if self.append:
             sources, self._stored = yield from with_stored(self.writer, sources, self.rules)
-        drafts = yield from compute(
-            lambda: [
-                _Draft(source, self._split(source, self.splitter))
-                for source in map(self._whole, sources)
-            ]
-        )
+        drafts = yield from compute(self._each, self._draft, sources)
         too_long = drafts if self.headers else []
         while self.headers and too_long:
             documents = [draft.document for draft in too_long]
@@ -137,22 +153,35 @@ class Adding:
                 draft.headers = headers
             too_long = yield from compute(lambda some: list(filter(self._resplit, some)), too_long)
         self._contained += sum(draft.document.contained for draft in drafts)
+        namespace = namespace_of(self.writer.docstore)
         versions = yield from compute(
-            lambda: [document_version(draft.document, draft.headers) for draft in drafts]
+            self._each,
+            lambda draft: document_version(draft.document, draft.headers, namespace),
+            drafts,
         )
         for version in versions:
             self.writer.vectors.progress.expect(len(version.chunks), version.length)
         yield from self.writer.write(versions, self._check, force=self.force)
 
-    def _whole(self, source: SourceDocument) -> SourceDocument:
-        """The document, put together if its parts are chunks."""
+    def _each(self, make: Callable[[S], T], items: Iterable[S]) -> list[T]:
+        """What is made of each item, without those whose id or metadata cannot be kept."""
+        made = []
+        for item in items:
+            try:
+                made.append(make(item))
+            except MetadataError as error:
+                self._refused.append(str(error))
+        return made
+
+    def _draft(self, source: SourceDocument) -> _Draft:
+        """The document, put together if its parts are chunks, and split."""
         whole = rejoin(source, append=self.append)
         if len(whole.parts) < len(source.parts):
             self._rejoined.append(source.doc_id)
         check_one_file(whole, self.rules)
         if problems := out_of_order([part.metadata for part in whole.parts], self.rules):
             self._disordered.append(f"document {source.doc_id!r}: {', '.join(problems)}")
-        return whole
+        return _Draft(whole, self._split(whole, self.splitter))
 
     def _check(self, written: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
         if not self.append:
@@ -287,18 +316,13 @@ class _Reader:
         if isinstance(self._sources, AsyncIterator):
             raise TypeError("documents is an async iterator; use aadd_documents")
         batch: list[SourceDocument] = []
-        self._room = _CHARACTERS_AHEAD
-        for source in self._sources:
-            if self._fills(batch, source):
-                return batch
-        self.is_at_end = True
+        self.is_at_end = not any(self._fills(batch, source) for source in self._sources)
         return batch
 
     async def _anext(self) -> list[SourceDocument]:
         if isinstance(self._sources, Iterator):
             return await run_in_executor(None, self._next)
         batch: list[SourceDocument] = []
-        self._room = _CHARACTERS_AHEAD
         async for source in self._sources:
             if self._fills(batch, source):
                 return batch
@@ -307,6 +331,7 @@ class _Reader:
 
     def _fills(self, batch: list[SourceDocument], source: SourceDocument) -> bool:
         """Add a document to a batch; return True if the batch is full."""
+        self._room = self._room if batch else _CHARACTERS_AHEAD
         batch.append(source)
         self._room -= max(len(source.parts[0].page_content), _LEAST_CHARACTERS)
         return self._room <= 0
@@ -319,37 +344,38 @@ class _Reader:
 
     def _identified(self, document: Document) -> SourceDocument:
         """The document with its id."""
-        if not isinstance(document, Document):
-            raise TypeError(f"documents must be a list of Documents; got {document!r:.200} in it")
-        given = None
-        if self._ids is not None:
-            given = next(self._ids, None)
-            if not (isinstance(given, str) and given):
-                raise ValueError(
-                    "ids must have one id for each document, a string that is not empty; got "
-                    f"{given!r}"
-                )
-        metadata = document.metadata
-        known: dict[IdOrigin, Sequence[object]] = {
-            "ids": [given],
-            "metadata": [metadata.get(DOC_ID), document.id],
-            "source": [metadata.get("source")],
-        }
-        origin, doc_id = next(
-            (
-                (origin, str(one))
-                for origin, some in known.items()
-                for one in some
-                if one is not None and one != ""
-            ),
-            ("text", ""),
-        )
-        if not doc_id:
-            return SourceDocument(digest(document.page_content), [document], "text")
-        # Other texts can be changed for the vector store; an id has to stay what it is.
-        if found := UNENCODABLE.search(doc_id):
+        if self._ids is None:
+            return identified(document)
+        given = next(self._ids, None)
+        if not (isinstance(given, str) and given):
             raise ValueError(
-                f"the document id {doc_id!r} has the character {found.group()!r}, which not every "
-                "store can keep; give the document another one with ids= or metadata['doc_id']"
+                f"ids must have one id for each document, a string that is not empty; got {given!r}"
             )
-        return SourceDocument(doc_id, [document], origin)
+        return identified(document, given)
+
+
+def identified(document: Document, given: str | None = None) -> SourceDocument:
+    """The document with its id, which is ``given`` if that is not None."""
+    if not isinstance(document, Document):
+        raise TypeError(f"documents must be a list of Documents; got {document!r:.200} in it")
+    metadata = document.metadata
+    known: list[tuple[IdOrigin, object]] = [
+        ("ids", given),
+        ("metadata", metadata.get(DOC_ID)),
+        ("metadata", document.id),
+        ("source", metadata.get("source")),
+    ]
+    for origin, doc_id in known:
+        if doc_id is not None and doc_id != "":
+            return SourceDocument(str(doc_id), [document], origin)
+    return SourceDocument(digest(document.page_content), [document], "text")
+
+
+def _check_id(source: SourceDocument) -> SourceDocument:
+    # Other texts can be changed for the vector store; an id has to stay what it is.
+    if found := UNENCODABLE.search(source.doc_id):
+        raise MetadataError(
+            f"the document id {source.doc_id!r} has the character {found.group()!r}, which not "
+            "every store can keep; give the document another one with ids= or metadata['doc_id']"
+        )
+    return source

@@ -26,6 +26,7 @@ from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,
     END_INDEX,
+    NAMESPACE,
     START_INDEX,
     VERSION,
     Chunk,
@@ -33,8 +34,8 @@ from langchain_rse.stores.records import (
     Part,
     Rule,
     Version,
-    digest,
     document_key,
+    version_name,
 )
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ Places = Sequence[tuple[int, Mapping[str, Any]]]
 # Part of every version: raised when the same text would be stored in another way.
 _FORMAT = "3"
 
-WRITTEN = frozenset({DOC_ID, CHUNK_ID, CHUNK_INDEX, START_INDEX, END_INDEX, VERSION})
+WRITTEN = frozenset({DOC_ID, CHUNK_ID, CHUNK_INDEX, START_INDEX, END_INDEX, VERSION, NAMESPACE})
 """Metadata that indexing writes: what a retrieved chunk has of it is not true of a new document."""
 
 # Numbers named in a message.
@@ -218,7 +219,9 @@ def _places(
     ]
 
 
-def document_version(document: SplitDocument, headers: Headers | None) -> DocumentVersion:
+def document_version(
+    document: SplitDocument, headers: Headers | None, namespace: str = ""
+) -> DocumentVersion:
     """A document and its headers as they are written.
 
     The version's name is a digest of everything that is stored, so that the same name means that
@@ -235,7 +238,8 @@ def document_version(document: SplitDocument, headers: Headers | None) -> Docume
     for chunk in chunks:
         places = [[offset, _sorted(here)] for offset, here in chunk.metadata]
         everything.append([chunk.start, chunk.embedded_text, chunk.header, places])
-    name = digest(_FORMAT, encode_json(everything, f"document {document.doc_id!r}"))
+    described = encode_json(everything, f"document {document.doc_id!r}")
+    name = version_name(namespace, _FORMAT, described)
     return DocumentVersion(
         doc_id=document.doc_id,
         version=Version(name, len(chunks)),
@@ -249,7 +253,7 @@ def document_version(document: SplitDocument, headers: Headers | None) -> Docume
 
 
 def _sorted(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(sorted(metadata.items()))
+    return dict(sorted(metadata.items(), key=lambda item: str(item[0])))
 
 
 # Metadata

@@ -139,18 +139,9 @@ class Claims:
 
     def remove(self, manifests: Iterable[Manifest]) -> Steps[list[str]]:
         """Delete the manifests of documents that are still owned; return their keys."""
-        removed: list[str] = []
-        keys = [one.key for one in manifests if one.key in self._held]
-        for some in batches(keys, self._batch_size):
-            changes: list[Change] = [(manifest_key(key), self._record(key), None) for key in some]
-            outcomes = yield from change(self._docstore, changes)
-            for key, is_made in zip(some, outcomes, strict=True):
-                manifest = self._held.pop(key)
-                if is_made:
-                    removed.append(key)
-                else:
-                    self._count_loss(manifest)
-        return removed
+        owned = [replace(one, owner="") for one in manifests if one.key in self._held]
+        changes = ((one, self._record(one.key)) for one in owned)
+        return list((yield from self._change(changes, remove=True)))
 
     def owns(self, key: str) -> bool:
         """True if the document was owned when its manifest was last written."""
@@ -188,15 +179,16 @@ class Claims:
         return self._held[key].to_document()
 
     def _change(
-        self, manifests: Iterable[tuple[Manifest, Document | None]]
+        self, manifests: Iterable[tuple[Manifest, Document | None]], *, remove: bool = False
     ) -> Steps[dict[str, Manifest]]:
         made: dict[str, Manifest] = {}
         for some in batches(manifests, self._batch_size):
             new = [(replace(one, revision=uuid.uuid4().hex), old) for one, old in some]
-            outcomes = yield from change(
-                self._docstore,
-                [(manifest_key(one.key), old, one.to_document()) for one, old in new],
-            )
+            changes: list[Change] = [
+                (manifest_key(one.key), old, None if remove else one.to_document())
+                for one, old in new
+            ]
+            outcomes = yield from change(self._docstore, changes)
             for (one, _), is_made in zip(new, outcomes, strict=True):
                 lost = self._held.pop(one.key, None) if not is_made or not one.owner else None
                 if is_made:

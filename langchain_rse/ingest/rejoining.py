@@ -100,8 +100,9 @@ def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
 
 def described(part: Document, doc_id: str) -> str:
     """What tells a part from others of its document: its metadata, but for its place."""
-    fields = {name: value for name, value in part.metadata.items() if name not in WRITTEN}
-    return encode_json(dict(sorted(fields.items())), f"metadata of document {doc_id!r}")
+    names = sorted(set(part.metadata) - WRITTEN, key=str)
+    fields = {name: part.metadata[name] for name in names}
+    return encode_json(fields, f"metadata of document {doc_id!r}")
 
 
 def begins_later(part: Document) -> bool:

@@ -11,9 +11,9 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse._progress import ChunkBar
 from langchain_rse._sync import Steps, batches, call, call_to_the_end, compute, during
 from langchain_rse.ingest.embedding_limits import EmbeddingLimit
-from langchain_rse.ingest.known_vectors import read_vectors, write_vectors
 from langchain_rse.ingest.ownership import Claims
 from langchain_rse.stores.records import DOC_ID, digest, vector_of
+from langchain_rse.stores.vectorstores import read_vectors, write_vectors
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,9 @@ class Vectors:
         known: Mapping[str, str],
         claims: Claims,
     ) -> Steps[None]:
-        """Write chunks, but those whose ids are ``kept``.
+        """Write chunks, but those whose ids are ``kept``, of documents that this call owns.
 
-        Args:
-            chunks: The chunks.
-            kept: Ids of vectors that are there already.
-            known: By digests of embedded texts, ids of vectors that can be written again.
-            claims: The documents that this call owns.
+        ``known`` has the ids of vectors that can be written again, by digests of embedded texts.
         """
         with during(f"adding vectors to {type(self.vectorstore).__name__}"):
             for some in batches(chunks, self.batch_size):

@@ -5,20 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
 from langchain_rse._sync import Steps, batches, call_to_the_end, during
 from langchain_rse.errors import CorruptRecordError, FormatError
-from langchain_rse.ingest.known_vectors import gives_vectors
 from langchain_rse.ingest.ownership import Claims
 from langchain_rse.ingest.vectors import Vectors
-from langchain_rse.stores.changing import read_records
+from langchain_rse.stores.changing import Record, read_records
+from langchain_rse.stores.namespaces import refuse_namespaces
+from langchain_rse.stores.pairing import check_pair
 from langchain_rse.stores.reading import stored_versions
 from langchain_rse.stores.records import (
     DOC_ID,
+    NAMESPACES,
     DocumentVersion,
     Manifest,
     Version,
@@ -32,19 +33,15 @@ from langchain_rse.stores.records import (
     text_key,
     vector_id,
 )
+from langchain_rse.stores.vectorstores import gives_vectors
 
 Check = Callable[[Iterable[tuple[DocumentVersion, Manifest]]], Steps[None]]
 """Looks at documents that are to be written, each with its manifest so far."""
 
 
-class _Stored(NamedTuple):
-    """What the docstore has for a document: the manifest, and its record (None if there is none).
-
-    Of a document without a manifest that can be read, the manifest lists what was found of it.
-    """
-
-    manifest: Manifest
-    record: Document | None
+# What the docstore has for a document: the manifest and its record, None if none can be read. Then
+# the manifest lists what was found of the document.
+_Stored = tuple[Manifest, Document | None]
 
 
 @dataclass(frozen=True)
@@ -86,9 +83,11 @@ class Writer:
         With ``force``, all documents are written and embedded.
         """
         left = {document.key: document for document in documents}
+        model = yield from check_pair(self.docstore, self.vectors.vectorstore, force=force)
+        writer = replace(self, model=model)
         with Claims(self.docstore, self.batch_size) as claims:
             while left:
-                free = self._write_free(list(left.values()), check, claims, force=force)
+                free = writer._write_free(list(left.values()), check, claims, force=force)  # noqa: SLF001
                 for key in (yield from claims.guarded(free)):
                     del left[key]
                 if left:
@@ -103,16 +102,15 @@ class Writer:
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         left = {document_key(doc_id): doc_id for doc_id in ids}
-        deleted: set[str] = set()
+        yield from check_pair(self.docstore, self.vectors.vectorstore, record=False)
+        deleted: dict[str, bool] = {}
         with Claims(self.docstore, self.batch_size) as claims:
             while left:
                 was_there = yield from claims.guarded(self._delete_free(left, claims))
-                deleted |= {left.pop(key) for key, there in was_there.items() if there}
-                for key in was_there.keys() & left.keys():
-                    del left[key]
+                deleted |= {left.pop(key): there for key, there in was_there.items()}
                 if left:
                     yield from claims.wait(left.values())
-        return [doc_id for doc_id in dict.fromkeys(ids) if doc_id in deleted]
+        return [doc_id for doc_id in dict.fromkeys(ids) if deleted[doc_id]]
 
     def _write_free(
         self,
@@ -131,19 +129,21 @@ class Writer:
         new: list[tuple[DocumentVersion, _Stored]] = []
         without_vectors = set() if force else (yield from self._without_vectors(documents, stored))
         for document, entry in zip(documents, stored, strict=True):
-            manifest = entry.manifest
+            manifest, _ = entry
             is_stored = not force and self._is_stored(document, manifest)
             free = claims.is_free(manifest)
+            has_text_record = document.adopted or document.text_digest in {"", *owners}
+            ended = not (manifest.unfinished or manifest.owner) and has_text_record
             if free and (not is_stored or document.key in without_vectors):
                 new.append((document, entry))
-            elif is_stored and not (free and self._is_left_over(document, manifest, owners)):
+            elif is_stored and (ended or not free):
                 done.append(document)
             elif free:
                 to_clean.append((document, entry))
         for document in [*done, *(document for document, _ in to_clean)]:
             self.vectors.progress.advance(len(document.chunks))
         if new and check is not None:
-            yield from check((document, entry.manifest) for document, entry in new)
+            yield from check((document, manifest) for document, (manifest, _) in new)
         written = yield from self._write_new(new, claims, force=force)
         claimed = yield from claims.claim(entry for _, entry in to_clean)
         owned = {**written, **claimed}
@@ -159,9 +159,10 @@ class Writer:
         Returns:
             Whether anything was there, by the keys of documents that are done.
         """
-        entries: list[tuple[Manifest, Document | None]] = []
+        entries: list[_Stored] = []
         done: dict[str, bool] = {}
-        found = yield from self._read_each(map(manifest_key, ids))
+        found = yield from self._read_each([*map(manifest_key, ids), NAMESPACES])
+        refuse_namespaces(found[NAMESPACES])
         for doc_id in ids.values():
             manifest, record = yield from self._as_stored(doc_id, found)
             if record is None and not manifest.unfinished:  # it may have lost its manifest
@@ -190,15 +191,15 @@ class Writer:
         Raises:
             CorruptRecordError: If a record is not one of a manifest.
         """
-        records = yield from self._read_records(map(manifest_key, keys))
+        records = yield from self.records(map(manifest_key, keys))
         return [Manifest.from_document(one, key) if one else None for key, one in records]
 
     def _adopted_vectors(self, manifest: Manifest, version: Version) -> Steps[list[str]]:
         """The recorded ids of the vectors that a version was adopted from."""
         vectors: list[str] = []
-        for key, record in (yield from self._read_records(version.vectors_keys(manifest.key))):
+        for key, record in (yield from self.records(version.vectors_keys(manifest.key))):
             ids = record.metadata.get("ids") if record else []  # an interrupted call
-            if not isinstance(ids, list):
+            if not (isinstance(ids, list) and all(isinstance(one, str) for one in ids)):
                 raise CorruptRecordError(
                     f"the docstore's record {key!r} of document {manifest.doc_id!r} does not hold "
                     "ids of vectors; delete this key and adopt the index again"
@@ -206,7 +207,7 @@ class Writer:
             vectors += ids
         return vectors
 
-    def _read_records(self, keys: Iterable[str]) -> Steps[list[tuple[str, Document | None]]]:
+    def records(self, keys: Iterable[str]) -> Steps[list[tuple[str, Document | None]]]:
         """Read records; a CorruptRecordError if one of them cannot be read."""
         found = yield from self._read_each(keys)
         for record in found.values():
@@ -214,10 +215,8 @@ class Writer:
                 raise record
         return [(key, record) for key, record in found.items() if not isinstance(record, Exception)]
 
-    def _read_each(
-        self, keys: Iterable[str]
-    ) -> Steps[dict[str, Document | CorruptRecordError | None]]:
-        found: dict[str, Document | CorruptRecordError | None] = {}
+    def _read_each(self, keys: Iterable[str]) -> Steps[dict[str, Record]]:
+        found: dict[str, Record] = {}
         with during("reading from the docstore"):
             for some in batches(keys, self.batch_size):
                 found |= yield from read_records(self.docstore, some)
@@ -234,26 +233,16 @@ class Writer:
             for some in batches(keys, self.batch_size):
                 yield from call_to_the_end(self.docstore.mdelete, self.docstore.amdelete, some)
 
-    def _as_stored(
-        self, doc_id: str, found: Mapping[str, Document | CorruptRecordError | None]
-    ) -> Steps[_Stored]:
+    def _as_stored(self, doc_id: str, found: Mapping[str, Record]) -> Steps[_Stored]:
         """What the docstore has for a document, given the records that were read."""
         key = document_key(doc_id)
         place = manifest_key(key)
         record = found[place]
-        if record is None:
-            return _Stored(Manifest(doc_id), None)
-        try:
-            if isinstance(record, Document):
-                return _Stored(Manifest.from_document(record, place), record)
-        except FormatError:
-            raise
-        except CorruptRecordError:
-            pass
-        # A manifest that cannot be read is written anew; what it listed is found by its keys.
-        versions = yield from stored_versions(self.docstore, key)
-        known = record if isinstance(record, Document) else None
-        return _Stored(Manifest(doc_id, unfinished=versions), known)
+        manifest = readable_manifest(record, place)
+        if manifest is None:  # it is written anew; what it listed is found by its keys
+            versions = (yield from stored_versions(self.docstore, key)) if record else []
+            manifest = Manifest(doc_id, unfinished=versions)
+        return manifest, record if isinstance(record, Document) else None
 
     # Texts, to find documents with the same one
 
@@ -266,7 +255,8 @@ class Writer:
         """
         texts = {text_key(one.text_digest): one.text_digest for one in documents if one.text_digest}
         keys = [manifest_key(document.key) for document in documents]
-        found = yield from self._read_each([*keys, *texts])
+        found = yield from self._read_each([*keys, *texts, NAMESPACES])
+        refuse_namespaces(found[NAMESPACES])
         owners = {
             text: str(record.metadata.get(DOC_ID))
             for key, text in texts.items()
@@ -307,7 +297,7 @@ class Writer:
     def _forget_texts(self, manifests: Iterable[Manifest]) -> Steps[None]:
         """Remove the records that say that these documents have their texts."""
         texts = [(text_key(one.text_digest), one.doc_id) for one in manifests if one.text_digest]
-        found = dict((yield from self._read_records(dict(texts))))
+        found = dict((yield from self.records(dict(texts))))
         yield from self._delete_records(
             key for key, owner in texts if (own := found[key]) and own.metadata.get(DOC_ID) == owner
         )
@@ -319,18 +309,11 @@ class Writer:
         return (
             manifest.current == document.version
             and document.version not in manifest.unfinished
-            and not self._is_of_another_model(manifest)
+            and not self.is_of_another_model(manifest)
         )
 
-    @staticmethod
-    def _is_left_over(
-        document: DocumentVersion, manifest: Manifest, owners: Mapping[str, str]
-    ) -> bool:
-        """True if a call ended before its work was done, though the version is current."""
-        has_text_record = document.adopted or document.text_digest in {"", *owners}
-        return bool(manifest.unfinished or manifest.owner or not has_text_record)
-
-    def _is_of_another_model(self, manifest: Manifest) -> bool:
+    def is_of_another_model(self, manifest: Manifest) -> bool:
+        """True if a document's vectors are known to be of another model than this writer's."""
         return bool(manifest.model and self.model) and manifest.model != self.model
 
     def _without_vectors(
@@ -341,8 +324,8 @@ class Writer:
         A few of the vectors of each are looked for; none is missing if the store cannot tell.
         """
         samples: dict[str, str] = {}
-        for document, entry in zip(documents, stored, strict=True):
-            if self._is_stored(document, entry.manifest):
+        for document, (manifest, _) in zip(documents, stored, strict=True):
+            if self._is_stored(document, manifest):
                 name, chunks, adopted = document.version
                 few = {0, chunks // 2, chunks - 1} if chunks and not adopted else ()
                 for index in few:
@@ -370,7 +353,7 @@ class Writer:
         anew = {
             document.key
             for document, manifest in mine
-            if force or self._is_of_another_model(manifest)
+            if force or self.is_of_another_model(manifest)
         }
         kept = yield from self._kept(mine, anew)
         known = yield from self._known(pair for pair in mine if pair[0].key not in anew)
@@ -468,6 +451,16 @@ class Writer:
             existing = yield from self.vectors.existing(some)
             known.update((digest(text), vector) for vector, text in (existing or {}).items())
         return known
+
+
+def readable_manifest(record: Record, key: str) -> Manifest | None:
+    """The manifest of a record; None if there is none, or it cannot be read."""
+    try:
+        return Manifest.from_document(record, key) if isinstance(record, Document) else None
+    except FormatError:
+        raise
+    except CorruptRecordError:
+        return None
 
 
 def _others(versions: Iterable[Version], document: DocumentVersion) -> list[Version]:

@@ -84,12 +84,7 @@ class Budget:
             self.characters = given * _MARGIN * sum(map(len, texts)) / length if length else None
 
     def measure(self, text: str) -> float:
-        """The length of a text in the units of the budget.
-
-        Raises:
-            ValueError: If ``length_function`` returns something else than a finite number of at
-                least 0.
-        """
+        """The length of a text in the units of the budget."""
         if self._length_function is _CHARACTERS:
             return len(text)
         if text not in self._known:

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from langchain_rse._messages import warn
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+
+from langchain_rse._messages import first_few, warn
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import calibrate
+from langchain_rse.errors import (
+    CorruptRecordError,
+    FormatError,
+    MissingRecordError,
+    StoreMismatchError,
+)
 from langchain_rse.query.budget import Budget
 from langchain_rse.query.scoring import ScoredChunks
 from langchain_rse.query.search_arguments import may_exclude
 from langchain_rse.query.searching import Candidate, Sources
 from langchain_rse.query.selecting import Selection
-from langchain_rse.stores.reading import read_manifests
+from langchain_rse.stores.reading import Layouts, read_manifests, unreadable
+from langchain_rse.stores.records import Manifest
 
 logger = logging.getLogger(__name__)
 
@@ -41,13 +51,58 @@ def explain_nothing_found(
         _log(logging.INFO, f"{sources.name} found nothing{under}")
         if sources.vectorstore is None or limits:
             return
-        stored = yield from read_manifests(sources.docstore, _LOOKED_AT)
-        if any(manifest.current and manifest.current.chunks for manifest in stored):
-            warn(
-                f"{sources.name} found nothing, but the docstore has documents. Is the vector "
-                "store empty, or another collection, folder or database than the one they were "
-                "added to? If its vectors are lost, delete the documents and add them again"
+        if (yield from _has_text(sources.docstore)):
+            raise StoreMismatchError(
+                f"{sources.name} found nothing, but the docstore has documents: the vector store "
+                "is empty, or another one than they were added to. If its vectors are lost, "
+                "check(repair=True) or langchain-rse check --repair writes them again from the "
+                "docstore, as does adding the documents again"
             )
+
+
+def _has_text(docstore: BaseStore[str, Document]) -> Steps[bool]:
+    """True if the docstore has a document with text, or one that cannot be read."""
+    try:
+        stored = yield from read_manifests(docstore, _LOOKED_AT)
+    except FormatError:
+        raise
+    except CorruptRecordError:
+        return True
+    return any(manifest.current and manifest.current.chunks for manifest in stored)
+
+
+def explain_left_out(
+    docstore: BaseStore[str, Document],
+    candidates: Sequence[Candidate],
+    layouts: Layouts,
+    replaced: Collection[object],
+    settings: QuerySettings,
+) -> Steps[None]:
+    """Say which documents are left out that were replaced, are unknown or cannot be read."""
+    if replaced:
+        warn(f"{len(replaced)} document(s) were replaced while they were read: ask again")
+    unknown = [c.doc_id for c in candidates if layouts.get(c.key, c) is None]
+    names = first_few(map(repr, dict.fromkeys(unknown)))
+    all_unknown = len(unknown) == len(candidates) and settings.on_missing == "raise"
+    if all_unknown and not (yield from _has_text(docstore)):
+        raise MissingRecordError(
+            f"the docstore has no documents, but the vector store has chunks of {names}. Are the "
+            "two stores a pair? If the docstore lost them, add the documents again"
+        )
+    if unknown:
+        warn(
+            f"{len(unknown)} of {len(candidates)} candidates are left out, as the docstore does "
+            f"not know their document(s) {names}. retriever.check(repair=True), or langchain-rse "
+            "check --repair, removes their vectors. If the docstore lost documents, add them again;"
+            " if others have added them to an adopted index, adopt it again"
+        )
+    if errors := unreadable(layouts):
+        named = dict.fromkeys(repr(c.doc_id) for c in candidates if c.key in errors)
+        warn(
+            f"{len(errors)} document(s) are left out, as the docstore's records of them cannot be "
+            f"read: {first_few(named)}. Add them again with force=True; retriever.check() lists "
+            f"what else is wrong. The first error: {next(iter(errors.values()))}"
+        )
 
 
 def explain_nothing_chosen(
@@ -69,8 +124,8 @@ def explain_nothing_chosen(
         level = logging.WARNING
         reason = (
             f"all {count} candidates are of versions of documents that are no longer current, or "
-            "of documents that the docstore does not know. Delete their vectors, or add these "
-            "documents again"
+            "of documents that the docstore does not know or cannot read. Delete their vectors, or "
+            "add these documents again"
         )
     elif config.min_relevance and not best:
         scores = [candidate.score for candidate in candidates if candidate.rank is not None]
@@ -94,6 +149,17 @@ def explain_nothing_chosen(
             "part of it; or make chunks smaller, or give more room"
         )
     _log(level, reason)
+
+
+def warn_of_other_models(model: str, manifests: Iterable[Manifest]) -> None:
+    """Warn if the vectors of documents are of another embedding model."""
+    others = {one.doc_id for one in manifests if model and one.model not in {"", model}}
+    if others:
+        warn(
+            f"{len(others)} document(s) have vectors of another embedding model, so that they are "
+            f"found by chance: {first_few(map(repr, sorted(others)))}. check(repair=True) embeds "
+            "them again, as does adding them"
+        )
 
 
 def _log(level: int, reason: str) -> None:

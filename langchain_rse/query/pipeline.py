@@ -6,18 +6,27 @@ from collections.abc import Sequence
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStoreRetriever
 
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.budget import Budget
-from langchain_rse.query.explaining import explain_nothing_chosen, explain_nothing_found
+from langchain_rse.query.explaining import (
+    explain_left_out,
+    explain_nothing_chosen,
+    explain_nothing_found,
+    warn_of_other_models,
+)
 from langchain_rse.query.reading import read
 from langchain_rse.query.rendering import render
 from langchain_rse.query.reranking import rerank
-from langchain_rse.query.scoring import config_for_reranker, score
+from langchain_rse.query.scoring import config_for_reranker, outdated, score
 from langchain_rse.query.searching import Candidate, Sources, search
 from langchain_rse.query.selecting import select
+from langchain_rse.query.wrapped import with_filters_inside
+from langchain_rse.stores.pairing import check_pair
+from langchain_rse.stores.reading import Layouts, unreadable
 
 __all__ = ["Candidate", "Sources", "find_candidates", "retrieve"]
 
@@ -32,65 +41,88 @@ def retrieve(
     callbacks: Callbacks = None,
     candidates: Sequence[Candidate] | None = None,
 ) -> Steps[list[Document]]:
-    """Answer a query with segments.
+    """Answer a query with segments; `RSERetriever.invoke` says what is raised.
 
-    Args:
-        sources: The stores, and the reranker if there is one.
-        query: The query; an empty one has no segments.
-        settings: The settings, as `langchain_rse.config.resolve_settings` makes them.
-        callbacks: For the wrapped retriever and the reranker.
-        candidates: What `find_candidates` found for the query; None to search here.
-
-    Returns:
-        The segments.
-
-    Raises:
-        CandidateError: If a candidate does not say which chunk of which document it is.
-        MissingRecordError: If the docstore lacks a document or chunk, unless ``on_missing`` is
-            ``"split"``; or if documents were replaced during each attempt to read them.
-        CorruptRecordError: If a record of the docstore cannot be read.
+    The settings are as `resolve_settings` makes them. The candidates are those that
+    `find_candidates` found for the query; None to search here.
     """
     config = config_for_reranker(settings.config, sources.reranker)
     settings = settings.model_copy(update={"config": config})
-    reranked = sources.reranker is not None
     if not query.strip():
         return []
-    for _ in range(_ATTEMPTS):
+    seen: set[tuple[str, str]] | None = set() if candidates is None else None
+    for attempt in range(_ATTEMPTS):
         found = candidates
         if found is None:
             found = yield from find_candidates(sources, query, settings, callbacks)
         if not found:
             return []
-        scored = yield from score(sources.docstore, query, found, settings, reranked=reranked)
-        budget = Budget(settings, (candidate.document.page_content for candidate in found))
-        selection = select(scored, config, budget=budget.characters)
-        segments = yield from read(sources.docstore, scored, selection, budget, settings)
-        if segments == []:
-            explain_nothing_chosen(found, scored, selection, budget, settings)
-        if segments is not None:
-            return render(segments, settings)
+        is_last = attempt == _ATTEMPTS - 1
+        answer = yield from _answer(sources, query, settings, found, seen, is_last=is_last)
+        if answer is not None:
+            return answer
     raise MissingRecordError(
         f"documents were replaced or deleted during each of {_ATTEMPTS} attempts to read them; "
         "ask again when fewer are being written"
     )
 
 
+def _answer(
+    sources: Sources,
+    query: str,
+    settings: QuerySettings,
+    found: Sequence[Candidate],
+    seen: set[tuple[str, str]] | None,
+    *,
+    is_last: bool,
+) -> Steps[list[Document] | None]:
+    """The segments; None to search again, as documents were replaced or deleted meanwhile.
+
+    ``seen`` are versions that were found before and were not current then: found again, they are
+    left over in the vector store. None if there is no searching again.
+    """
+    told = with_filters_inside(
+        settings, sources.base_retriever, sources.reranker if found[0].filtered else None
+    )
+    layouts, segments = Layouts(), None
+    while segments is None:
+        scored = yield from score(sources, query, found, told, layouts)
+        gone = set() if seen is None else outdated(found, layouts) - seen
+        if seen is not None and gone and not is_last:
+            seen |= gone
+            return None
+        known = len(unreadable(layouts))
+        budget = Budget(settings, (candidate.document.page_content for candidate in found))
+        selection = select(scored, settings.config, budget=budget.characters)
+        segments = yield from read(sources.docstore, scored, selection, budget, told)
+        if segments is None and len(unreadable(layouts)) == known:
+            return None
+    if not segments:
+        explain_nothing_chosen(found, scored, selection, budget, settings)
+    yield from explain_left_out(sources.docstore, found, layouts, gone, settings)
+    model = yield from _check_pair(sources)
+    warn_of_other_models(model, (segment.document.manifest for segment in segments))
+    return render(segments, told)
+
+
 def find_candidates(
     sources: Sources, query: str, settings: QuerySettings, callbacks: Callbacks = None
 ) -> Steps[list[Candidate]]:
-    """Search and rerank: the first two steps of `retrieve`.
-
-    Args:
-        sources: The stores, and the reranker if there is one.
-        query: The query.
-        settings: Give ``fetch_k``, ``search_kwargs`` and ``hybrid``.
-        callbacks: For the wrapped retriever and the reranker.
-
-    Returns:
-        The candidates, best first.
-    """
+    """Search and rerank: the first two steps of `retrieve`. The best candidate comes first."""
+    yield from _check_pair(sources)
     candidates, returned = yield from search(sources, query, settings, callbacks)
     kept = yield from rerank(sources.reranker, candidates, query, callbacks)
     if not kept:
         yield from explain_nothing_found(sources, settings, returned, len(candidates))
     return kept
+
+
+def _check_pair(sources: Sources) -> Steps[str]:
+    """Check that the docstore belongs to the vector store that is searched, if one is known.
+
+    Returns the id of the embedding model; empty if it is not known.
+    """
+    store, retriever = sources.vectorstore, sources.base_retriever
+    if isinstance(retriever, VectorStoreRetriever):
+        store = retriever.vectorstore
+    return "" if store is None else (yield from check_pair(sources.docstore, store, record=False))

@@ -14,7 +14,7 @@ from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import Segment
-from langchain_rse.errors import MissingRecordError
+from langchain_rse.errors import CorruptRecordError, MissingRecordError
 from langchain_rse.query.budget import Budget, Texts, trim
 from langchain_rse.query.scoring import ScoredChunk, ScoredChunks
 from langchain_rse.query.selecting import Selection
@@ -23,20 +23,16 @@ from langchain_rse.stores.records import chunk_key
 
 
 class DocumentSegment(NamedTuple):
-    """A segment ``[start, end)`` of a document with its chunks and their records.
-
-    A record is None if the docstore lacks it. ``skipped`` and ``dropped`` count the characters left
-    out at the beginning of the first and at the end of the last chunk.
-    """
+    """A segment ``[start, end)`` of a document with its chunks and their records."""
 
     document: Layout
     start: int
     end: int
     value: float
     chunks: Sequence[ScoredChunk]
-    records: Sequence[Document | None]
-    skipped: int = 0
-    dropped: int = 0
+    records: Sequence[Document | None]  # None for those that the docstore lacks
+    skipped: int = 0  # characters left out at the beginning of the first chunk
+    dropped: int = 0  # and at the end of the last one
 
 
 def read(
@@ -51,7 +47,8 @@ def read(
     If none is left, the best candidate that fits and is worth the penalty takes their place.
 
     Returns:
-        The segments; None if a document was replaced or deleted since its layout was read.
+        The segments; None if a document was replaced or deleted since its layout was read, or has
+        chunks that cannot be read, as its entry in ``scored.layouts`` then says.
     """
     count = budget.steps_to_read(scored, selection)
     columns = [column for step in selection.steps[:count] for column in range(*step)]
@@ -71,12 +68,12 @@ def read(
         texts = Texts(scored, records, include_header=settings.include_header)
         fits = (one for one in alone if budget.measure(texts.returned(*one[:2])) <= budget.limit)
         segments = list(itertools.islice(fits, 1))
-    chosen = [_with_texts(segment, scored, selection, records) for segment in segments]
-    if trimmed is not None:
-        segment, skipped, dropped = trimmed
-        cut = _with_texts(segment, scored, selection, records)
-        chosen.append(cut._replace(skipped=skipped, dropped=dropped))
-    whole = [part for one in chosen for part in _without_missing(one, settings.on_missing)]
+    chosen = [(segment, 0, 0) for segment in segments] + ([trimmed] if trimmed else [])
+    whole: list[DocumentSegment] = []
+    for segment, skipped, dropped in chosen:
+        one = _with_texts(segment, scored, selection, records)
+        one = one._replace(skipped=skipped, dropped=dropped)
+        whole += _without_missing(one, settings.on_missing)
     # Parts of a split or trimmed segment have other values than the segment.
     return sorted(whole, key=lambda segment: -segment.value)
 
@@ -84,7 +81,7 @@ def read(
 def _read_columns(
     docstore: BaseStore[str, Document], scored: ScoredChunks, columns: Sequence[int]
 ) -> Steps[dict[int, Document | None] | None]:
-    """Read the records of columns; None if a document was replaced or deleted."""
+    """Read the records of columns; None if a document was replaced, deleted or cannot be read."""
     if not columns:
         return {}
     places = [scored.locate(column) for column in columns]
@@ -93,7 +90,14 @@ def _read_columns(
     found = yield from read_chunks(docstore, layouts, wanted)
     if found is None:
         return None
-    return {column: found[place] for column, place in zip(columns, wanted, strict=True)}
+    records: dict[int, Document | None] = {}
+    for column, place in zip(columns, wanted, strict=True):
+        record = found[place]
+        if isinstance(record, CorruptRecordError):
+            scored.layouts[place[0]] = record
+        else:
+            records[column] = record
+    return records if len(records) == len(columns) else None
 
 
 def _with_texts(
@@ -114,14 +118,8 @@ def _with_texts(
         )
         for index, column in enumerate(columns, first)
     ]
-    return DocumentSegment(
-        document,
-        first,
-        first + len(columns),
-        segment.value,
-        chunks,
-        [records[column] for column in columns],
-    )
+    texts = [records[column] for column in columns]
+    return DocumentSegment(document, first, first + len(columns), segment.value, chunks, texts)
 
 
 def _without_missing(segment: DocumentSegment, on_missing: str) -> Iterator[DocumentSegment]:
@@ -152,14 +150,12 @@ def _without_missing(segment: DocumentSegment, on_missing: str) -> Iterator[Docu
         # As in any segment, candidates stand at both ends.
         start, end = found[0], found[-1] + 1
         inside = slice(start - segment.start, end - segment.start)
-        chunks = segment.chunks[inside]
-        yield DocumentSegment(
-            segment.document,
-            start,
-            end,
-            math.fsum(chunk.value for chunk in chunks),
-            chunks,
-            segment.records[inside],
+        yield segment._replace(
+            start=start,
+            end=end,
+            value=math.fsum(chunk.value for chunk in segment.chunks[inside]),
+            chunks=segment.chunks[inside],
+            records=segment.records[inside],
             skipped=segment.skipped if start == segment.start else 0,
             dropped=segment.dropped if end == segment.end else 0,
         )

@@ -9,9 +9,9 @@ from typing import Any
 from langchain_core.documents import Document
 
 from langchain_rse.config import QuerySettings
-from langchain_rse.errors import CorruptRecordError
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import ScoredChunk
+from langchain_rse.query.search_arguments import check_stored
 from langchain_rse.stores.metadata import metadata_changes, segment_metadata
 from langchain_rse.stores.records import (
     CHUNK_ID,
@@ -33,26 +33,29 @@ def render(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list
         for number, segment in enumerate(best):
             first.setdefault(segment.document.manifest.key, number)
         best.sort(key=lambda one: (first[one.document.manifest.key], one.start))
-    return [_to_document(segment, include_header=settings.include_header) for segment in best]
+    return [_to_document(segment, settings) for segment in best]
 
 
-def _to_document(segment: DocumentSegment, *, include_header: bool) -> Document:
+def _to_document(segment: DocumentSegment, settings: QuerySettings) -> Document:
     manifest, version = segment.document.manifest, segment.document.version
     records = [record for record in segment.records if record is not None]
-    start, end = _checked_span(segment, records)
+    start, _ = segment.document.span_of(segment.start)
+    _, end = segment.document.span_of(segment.end - 1)
     text = "".join(record.page_content for record in records)
+    places = _changing_metadata(segment, records, text)
+    current = manifest.current
+    for metadata in (manifest.metadata, *places) if current and not current.adopted else ():
+        check_stored(settings.search_kwargs, metadata)
     skipped, dropped = segment.skipped, segment.dropped
     cut = f"/{skipped}-{dropped}" if skipped or dropped else ""
     identity = f"{manifest.key}/{version}/{segment.start}-{segment.end}{cut}"
     return Document(
         id=identity,
         page_content=with_header(
-            manifest.header if include_header else "", text[skipped : len(text) - dropped]
+            manifest.header if settings.include_header else "", text[skipped : len(text) - dropped]
         ),
         metadata={
-            **segment_metadata(
-                manifest.metadata, manifest.rules, _changing_metadata(segment, records, text)
-            ),
+            **segment_metadata(manifest.metadata, manifest.rules, places),
             DOC_ID: manifest.doc_id,
             CHUNK_ID: identity,
             START_INDEX: start + skipped,
@@ -69,24 +72,6 @@ def _to_document(segment: DocumentSegment, *, include_header: bool) -> Document:
             },
         },
     )
-
-
-def _checked_span(segment: DocumentSegment, records: Sequence[Document]) -> tuple[int, int]:
-    """The first character of the segment's chunks and the one after their last, checked."""
-    start: Any = records[0].metadata.get(START_INDEX)
-    place = start
-    for chunk, record in zip(segment.chunks, records, strict=True):
-        bounds = record.metadata.get(START_INDEX), record.metadata.get(END_INDEX)
-        if not isinstance(place, int) or bounds != (place, place + len(record.page_content)):
-            manifest = segment.document.manifest
-            key = chunk_key(manifest.key, segment.document.version, chunk.index)
-            raise CorruptRecordError(
-                f"the docstore's chunk {key!r} of document {manifest.doc_id!r} does not fit its "
-                f"place: it has {len(record.page_content)} characters for {bounds[0]} to "
-                f"{bounds[1]} and should start at {place}. Delete the document and add it again"
-            )
-        place += len(record.page_content)
-    return start, place
 
 
 def _changing_metadata(

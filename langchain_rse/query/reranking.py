@@ -17,6 +17,7 @@ from langchain_rse.query.searching import (
     finite_score,
     without_rising_scores,
 )
+from langchain_rse.query.wrapped import LIMITS, drops_by_relevance
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,
@@ -30,9 +31,6 @@ from langchain_rse.stores.records import (
 
 # Metadata that rerankers and relevance filters write.
 _WRITTEN = frozenset({RELEVANCE_SCORE, IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE})
-
-# Names of a compressor's limit on the documents that it returns.
-_LIMITS = ("top_n", "top_k", "k")
 
 
 def rerank(
@@ -60,13 +58,15 @@ def rerank(
             callbacks=callbacks,
         )
         documents = check_documents(returned, name)
-    for limit in _LIMITS if len(documents) < len(candidates) else ():
-        if getattr(reranker, limit, None) == len(documents):
-            warn(
-                f"{name} keeps only its {limit}={len(documents)} candidates, so segments are made "
-                f"of those and the chunks between them. To rank all candidates, set its "
-                f"{limit}=None, or to fetch_k if it does not take None"
-            )
+    drops = len(documents) < len(candidates)
+    at_limit = (name for name in LIMITS if getattr(reranker, name, None) == len(documents))
+    limit = next(at_limit, None) if drops else None
+    if limit:
+        warn(
+            f"{name} keeps only its {limit}={len(documents)} candidates, so segments are made of "
+            f"those and the chunks between them. To rank all candidates, set its {limit}=None, or "
+            "to fetch_k if it does not take None"
+        )
     matched = list(_matched(candidates, documents, name))
     scores = without_rising_scores(
         [finite_score(document.metadata.get(RELEVANCE_SCORE)) for _, document in matched]
@@ -76,6 +76,7 @@ def rerank(
             score=score,
             rank=rank,
             judgment=judgment_of(document.metadata) or candidate.judgment,
+            filtered=drops and not limit and not drops_by_relevance(reranker),
         )
         for rank, ((candidate, document), score) in enumerate(zip(matched, scores, strict=True))
     ]

@@ -11,7 +11,6 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.stores import BaseStore
 from numpy.typing import NDArray
 
-from langchain_rse._messages import first_few, warn
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import (
@@ -25,10 +24,10 @@ from langchain_rse.engine import (
     neighbor_credit,
     sharpen,
 )
-from langchain_rse.errors import CorruptRecordError, MissingRecordError
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.query.search_arguments import may_split
-from langchain_rse.query.searching import Candidate
-from langchain_rse.stores.reading import Layout, read_layouts
+from langchain_rse.query.searching import Candidate, Sources
+from langchain_rse.stores.reading import Layout, Layouts, read_layouts, unreadable
 from langchain_rse.stores.records import DOC_ID
 
 # Which calibration a reranker's scores need, by the name of its class.
@@ -48,21 +47,13 @@ _LONGEST_GAP = 16
 
 @dataclasses.dataclass(frozen=True)
 class ScoredChunk:
-    """A chunk of a segment, and how it was scored.
+    """A chunk of a segment, and how it was scored."""
 
-    Attributes:
-        index: Its number in the document.
-        candidate: The candidate; None for a chunk that the search did not find.
-        relevance: Relevance from score, rank and words, in [0, 1]; 0 if it is no candidate.
-        credited: Relevance with the credit of its neighbors, which the solver saw.
-        value: What the chunk adds to a segment: its weighted relevance after the penalty.
-    """
-
-    index: int
-    candidate: Candidate | None
-    relevance: float
-    credited: float
-    value: float
+    index: int  # its number in the document
+    candidate: Candidate | None  # None for a chunk that the search did not find
+    relevance: float  # from score, rank and words, in [0, 1]; 0 if it is no candidate
+    credited: float  # relevance with the credit of its neighbors, which the solver saw
+    value: float  # what it adds to a segment: its weighted relevance after the penalty
 
 
 class ScoredChunks(NamedTuple):
@@ -70,26 +61,17 @@ class ScoredChunks(NamedTuple):
 
     A window is a range of chunks of one document that contains candidates and the chunks that can
     be in a segment with them.
-
-    Attributes:
-        documents: The documents, best candidate first.
-        windows: The windows: number of the document, and chunks.
-        starts: The first column of each window, shape ``(windows,)``.
-        candidates: The candidates by column.
-        relevance: Shape ``(chunks,)``, 0 for chunks that are no candidates.
-        credited: The same with neighbor credit.
-        lengths: Lengths in characters, shape ``(chunks,)``.
-        document_lengths: The same for the document of each chunk.
     """
 
-    documents: Sequence[Layout]
-    windows: Sequence[tuple[int, range]]
-    starts: NDArray[np.intp]
-    candidates: Mapping[int, Candidate]
-    relevance: Floats
-    credited: Floats
-    lengths: NDArray[np.int64]
-    document_lengths: NDArray[np.int64]
+    layouts: Layouts  # all that is known of the candidates' documents
+    documents: Sequence[Layout]  # those that are considered, best candidate first
+    windows: Sequence[tuple[int, range]]  # number of the document, and chunks
+    starts: NDArray[np.intp]  # the first column of each window
+    candidates: Mapping[int, Candidate]  # by column
+    relevance: Floats  # of each chunk, 0 for those that are no candidates
+    credited: Floats  # the same with neighbor credit
+    lengths: NDArray[np.int64]  # of each chunk, in characters
+    document_lengths: NDArray[np.int64]  # the same for the document of each chunk
 
     def locate(self, column: int) -> tuple[Layout, int]:
         """The document of a column, and the chunk's number in it."""
@@ -116,55 +98,49 @@ def config_for_reranker(config: RSEConfig, reranker: BaseDocumentCompressor | No
 
 
 def score(
-    docstore: BaseStore[str, Document],
+    sources: Sources,
     query: str,
     candidates: Sequence[Candidate],
     settings: QuerySettings,
-    *,
-    reranked: bool,
+    layouts: Layouts,
 ) -> Steps[ScoredChunks]:
     """Score the candidates and the chunks around them in the documents that are considered.
 
-    Candidates of versions that are no longer current are left out, and those of documents whose
-    text a better candidate's document has. That is known only for documents that were read, so
-    further documents are read while some are left out.
+    Candidates are left out that are not of the current version of a document that is known and can
+    be read, or whose text a better candidate's document has. That is known only for documents in
+    ``layouts``, so while some are left out, further documents are read and added there.
     """
-    layouts: dict[str, Layout | None] = {}
-    found = candidates
+    reranked = sources.reranker is not None
     ranked = _ranked(query, candidates, settings, reranked=reranked)
     while True:
+        kept = _kept(candidates, ranked, layouts, settings) if layouts else candidates
+        if len(kept) < len(candidates):
+            candidates = _renumbered(kept)
+            ranked = _ranked(query, candidates, settings, reranked=reranked)
         best = ranked[: settings.config.top_k_for_document_selection]
-        considered = {candidate.key: candidate.doc_id for candidate, _ in best}
-        unread = considered.keys() - layouts.keys()
+        considered = {candidate.key for candidate, _ in best}
+        unread = considered - layouts.keys()
         if not unread:
             break
         if layouts:  # so that many documents that are gone take one more read, not many
             unread = {c.key for c in candidates} - layouts.keys()
         layouts |= yield from _read_layouts(
-            docstore, [c for c in candidates if c.key in unread], settings
+            sources.docstore, [c for c in candidates if c.key in unread], settings
         )
-        kept = _kept(candidates, ranked, layouts, settings)
-        if len(kept) < len(candidates):
-            candidates = _renumbered(kept)
-            ranked = _ranked(query, candidates, settings, reranked=reranked)
-    unknown = [doc_id for key, doc_id in considered.items() if layouts[key] is None]
-    if unknown:
-        raise MissingRecordError(
-            f"the docstore does not know the document(s) {first_few(map(repr, unknown))}, of which "
-            "the vector store has chunks. Are the two stores a pair? If the docstore lost them, "
-            "delete the documents' vectors and add them again, or set on_missing='split' to go on "
-            "without them"
-        )
-    lost = [c.doc_id for c in found if c.key in layouts and layouts[c.key] is None]
-    if lost and settings.on_missing == "split":
-        warn(
-            f"{len(lost)} of {len(found)} candidates are left out, as the docstore does not know "
-            f"their document(s) {first_few(map(repr, dict.fromkeys(lost)))} (on_missing='split'). "
-            "Delete their vectors and add the documents again; if others have added them to an "
-            "adopted index, adopt it again"
-        )
-    known = {key: layout for key, layout in layouts.items() if layout is not None}
-    return _in_columns([pair for pair in ranked if pair[0].key in considered], known, settings)
+    return _in_columns([pair for pair in ranked if pair[0].key in considered], layouts, settings)
+
+
+def outdated(candidates: Sequence[Candidate], layouts: Layouts) -> set[tuple[str, str]]:
+    """Documents, with the versions of their candidates, of which no candidate is current."""
+    known = [candidate for candidate in candidates if candidate.key in layouts]
+    in_use = {c.key for c in known if _is_current(c, layouts)} | unreadable(layouts).keys()
+    return {(c.key, c.version) for c in known if c.key not in in_use}
+
+
+def _is_current(candidate: Candidate, layouts: Layouts) -> bool:
+    """True if the candidate is of the version that queries see."""
+    layout = layouts[candidate.key]
+    return isinstance(layout, Layout) and layout.version == candidate.version
 
 
 def _ranked(
@@ -172,10 +148,10 @@ def _ranked(
 ) -> list[tuple[Candidate, float]]:
     """The candidates with their relevance, best first."""
     relevance = _relevance(query, candidates, settings, reranked=reranked)
-    order = list(range(len(candidates)))
+    ranked = list(zip(candidates, relevance.tolist(), strict=True))
     if settings.hybrid and not reranked:
-        order = np.argsort(-relevance, kind="stable").tolist()
-    return [(candidates[number], float(relevance[number])) for number in order]
+        ranked.sort(key=lambda pair: -pair[1])
+    return ranked
 
 
 def _relevance(
@@ -224,22 +200,19 @@ def _fuse(relevance: Floats, ranks: NDArray[np.generic], config: RSEConfig) -> F
 
 def _renumbered(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Candidates with ranks from 0 again, after some were left out."""
-    ranks = sorted(c.rank for c in candidates if c.rank is not None)
-    lexical_ranks = sorted(c.lexical_rank for c in candidates if c.lexical_rank is not None)
-    new_rank = {rank: number for number, rank in enumerate(ranks)}
-    new_lexical_rank = {rank: number for number, rank in enumerate(lexical_ranks)}
+    by_rank = sorted(c.rank for c in candidates if c.rank is not None)
+    by_words = sorted(c.lexical_rank for c in candidates if c.lexical_rank is not None)
+    ranks: dict[int | None, int] = {rank: number for number, rank in enumerate(by_rank)}
+    lexical: dict[int | None, int] = {rank: number for number, rank in enumerate(by_words)}
     return [
-        c._replace(
-            rank=None if c.rank is None else new_rank[c.rank],
-            lexical_rank=None if c.lexical_rank is None else new_lexical_rank[c.lexical_rank],
-        )
+        c._replace(rank=ranks.get(c.rank), lexical_rank=lexical.get(c.lexical_rank))
         for c in candidates
     ]
 
 
 def _read_layouts(
     docstore: BaseStore[str, Document], candidates: Sequence[Candidate], settings: QuerySettings
-) -> Steps[dict[str, Layout | None]]:
+) -> Steps[Layouts]:
     """Read the layouts of the candidates' documents, with the windows around the candidates."""
     chunks: dict[tuple[str, str], list[int]] = {}
     for candidate in candidates:
@@ -249,10 +222,10 @@ def _read_layouts(
         for version, indices in chunks.items()
     }
     layouts = yield from read_layouts(docstore, windows)
-    return {
-        key: layout and _restricted(layout, chunks.get((key, layout.version), ()), settings)
-        for key, layout in layouts.items()
-    }
+    for key, layout in layouts.items():
+        if isinstance(layout, Layout):
+            layouts[key] = _restricted(layout, chunks.get((key, layout.version), ()), settings)
+    return layouts
 
 
 def find_windows(chunks: Sequence[int], config: RSEConfig) -> list[range]:
@@ -281,13 +254,19 @@ def find_windows(chunks: Sequence[int], config: RSEConfig) -> list[range]:
     return windows
 
 
-def _restricted(layout: Layout, chunks: Iterable[int], settings: QuerySettings) -> Layout:
+def _restricted(
+    layout: Layout, chunks: Iterable[int], settings: QuerySettings
+) -> Layout | CorruptRecordError:
     """The layout with windows of candidates only, if a filter might exclude the chunks around them.
 
-    A filter on nothing but what is the same for the whole document lets all of its chunks through
-    or none. Of any other filter, only what it let through is known.
+    An error if there are candidates beyond the end of the document.
     """
     current = layout.manifest.current
+    if current and (last := max(chunks, default=-1)) >= current.chunks:
+        return CorruptRecordError(
+            f"the vector store has chunk {last} of document {layout.manifest.doc_id!r}, which has "
+            f"only {current.chunks} chunks according to the docstore"
+        )
     shared = set(layout.manifest.metadata)
     if current and not current.adopted:  # an adopted store's field of this name may be another
         shared.add(DOC_ID)
@@ -296,7 +275,7 @@ def _restricted(layout: Layout, chunks: Iterable[int], settings: QuerySettings) 
     ):
         return layout
     windows: list[range] = []
-    for chunk in sorted(chunk for chunk in chunks if chunk < current.chunks):
+    for chunk in sorted(chunks):
         start = windows.pop().start if windows and windows[-1].stop == chunk else chunk
         windows.append(range(start, chunk + 1))
     return dataclasses.replace(layout, windows=windows)
@@ -305,87 +284,56 @@ def _restricted(layout: Layout, chunks: Iterable[int], settings: QuerySettings) 
 def _kept(
     candidates: Sequence[Candidate],
     ranked: Sequence[tuple[Candidate, float]],
-    layouts: Mapping[str, Layout | None],
+    layouts: Layouts,
     settings: QuerySettings,
 ) -> list[Candidate]:
     """The candidates that count as far as is known; of equal texts, those of the best document."""
     kept: set[tuple[str, str, int]] = set()
     first: dict[str, str] = {}
     for candidate, _ in ranked:
-        layout = layouts.get(candidate.key)
-        if candidate.key in layouts and not _counts(candidate, layouts, settings):
+        if candidate.key in layouts and not _is_current(candidate, layouts):
             continue
-        text = layout.manifest.text_digest if layout and settings.duplicates == "drop" else ""
+        layout = layouts.get(candidate.key) if settings.duplicates == "drop" else None
+        text = layout.manifest.text_digest if isinstance(layout, Layout) else ""
         if not text or first.setdefault(text, candidate.key) == candidate.key:
             kept.add(candidate.place)
     return [candidate for candidate in candidates if candidate.place in kept]
 
 
-def _counts(
-    candidate: Candidate, layouts: Mapping[str, Layout | None], settings: QuerySettings
-) -> bool:
-    """True if the candidate is of the version that queries see, or if its document is missing."""
-    layout = layouts[candidate.key]
-    if layout is None:
-        return settings.on_missing == "raise"
-    if layout.version != candidate.version:
-        return False
-    chunks = layout.manifest.current.chunks if layout.manifest.current else 0
-    if candidate.chunk_index >= chunks:
-        raise CorruptRecordError(
-            f"the vector store has chunk {candidate.chunk_index} of document "
-            f"{candidate.doc_id!r}, which has only {chunks} chunks according to the docstore. "
-            "Delete the document and add it again"
-        )
-    return True
-
-
 def _in_columns(
     ranked: Sequence[tuple[Candidate, float]],
-    layouts: Mapping[str, Layout],
+    layouts: Layouts,
     settings: QuerySettings,
 ) -> ScoredChunks:
     """Lay out the windows of all documents, and let neighbors of candidates have credit."""
     config = settings.config
     by_document: dict[str, dict[int, tuple[Candidate, float]]] = {}
-    for candidate, relevance in ranked:
-        by_document.setdefault(candidate.key, {})[candidate.chunk_index] = candidate, relevance
-    documents = [layouts[key] for key in by_document]
-    windows: list[tuple[int, range]] = []
-    starts: list[int] = []
-    relevances: list[Floats] = []
-    candidates: dict[int, Candidate] = {}
-    column = 0
-    for number, (layout, chunks) in enumerate(zip(documents, by_document.values(), strict=True)):
-        for window in layout.windows:
-            relevances.append(np.zeros(len(window)))
-            for place, chunk in enumerate(window):
-                if chunk in chunks:
-                    candidates[column + place], relevances[-1][place] = chunks[chunk]
-            windows.append((number, window))
-            starts.append(column)
-            column += len(window)
-    none: Floats = np.zeros(0)
+    for pair in ranked:
+        by_document.setdefault(pair[0].key, {})[pair[0].chunk_index] = pair
+    documents = [one for key in by_document if isinstance(one := layouts[key], Layout)]
+    windows = [(n, window) for n, layout in enumerate(documents) for window in layout.windows]
+    sizes = [len(window) for _, window in windows]
+    starts = np.cumsum([0, *sizes], dtype=np.intp)
+    found, candidates = list(by_document.values()), dict[int, Candidate]()
+    relevance: Floats = np.zeros(starts[-1])
+    credited = np.zeros_like(relevance)
+    for (number, window), start in zip(windows, starts[:-1].tolist(), strict=True):
+        chunks, columns = found[number], slice(start, start + len(window))
+        for column, chunk in enumerate(window, start):
+            if chunk in chunks:
+                candidates[column], relevance[column] = chunks[chunk]
+        credited[columns] = _credited(relevance[columns], documents[number], config)
     return ScoredChunks(
+        layouts=layouts,
         documents=documents,
         windows=windows,
-        starts=np.array(starts, dtype=np.intp),
+        starts=starts[:-1],
         candidates=candidates,
-        relevance=np.concatenate(relevances or [none]),
-        credited=np.concatenate(
-            [
-                _credited(each, documents[number], config)
-                for (number, _), each in zip(windows, relevances, strict=True)
-            ]
-            or [none]
-        ),
-        lengths=np.concatenate(
-            [layout.lengths() for layout in documents if layout.windows]
-            or [np.zeros(0, dtype=np.int64)]
-        ),
+        relevance=relevance,
+        credited=credited,
+        lengths=np.concatenate([np.zeros(0, np.int64), *(one.lengths() for one in documents)]),
         document_lengths=np.repeat(
-            np.array([documents[number].manifest.length for number, _ in windows], np.int64),
-            [len(window) for _, window in windows],
+            np.array([documents[number].manifest.length for number, _ in windows], np.int64), sizes
         ),
     )
 

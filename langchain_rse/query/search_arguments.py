@@ -7,13 +7,24 @@ and more. So any argument may be a filter, except those that are known not to be
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import numbers
+import re
 import uuid
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
+
+from langchain_rse.stores.records import (
+    CHUNK_ID,
+    DOC_ID,
+    NAMESPACE,
+    PLACE,
+    VERSION,
+    simple_metadata,
+)
 
 HARMLESS = frozenset(
     {
@@ -35,6 +46,9 @@ PLACES = frozenset(
 )
 """Arguments that say where to search. All chunks of a document are in one place, since this package
 writes them there."""
+
+# What the vector store has of our chunks under these names, whatever a document's metadata says.
+_OURS = frozenset({*PLACE, CHUNK_ID, NAMESPACE, VERSION}) - {DOC_ID}
 
 _PLAIN = (str, numbers.Number, dt.date, dt.time, uuid.UUID, type(None))
 # Numbers that differ by less are equal: some stores keep few digits.
@@ -70,6 +84,48 @@ def check_filtered(documents: Sequence[Document], condition: object, name: str) 
                 )
 
 
+def check_stored(search_kwargs: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+    """Raise a ValueError if arguments filter by what the vector store has not, or in another sense.
+
+    The metadata is what holds for a chunk that is returned.
+    """
+    given = [one for name, one in may_exclude(search_kwargs).items() if name not in PLACES]
+    names = {name.rpartition(".")[2] for name in itertools.chain(*map(_names, given))} - {""}
+    if found := sorted(names & _OURS):
+        raise ValueError(
+            f"the filter names {', '.join(found)}, by which the vector store has where a chunk is "
+            "stored, not what a document's metadata says. Index that under another name"
+        )
+    for name in sorted(names & metadata.keys()):
+        if metadata[name] is not None and not simple_metadata({name: metadata[name]}):
+            raise ValueError(
+                f"the filter names {name}, but vector stores get only strings, numbers and "
+                f"booleans, not {metadata[name]!r:.200}: it does not hold. Index fields that they "
+                f"get, such as one boolean for each value of {name}"
+            )
+
+
+def _names(given: Any, *, of_field: bool | None = None) -> Iterator[str]:  # noqa: ANN401 - any store's filter
+    """The names of the fields in a filter: keys, or all words of an expression but in quotes.
+
+    A name that nothing has, "", stands for what cannot be understood. ``of_field`` is True within
+    what a field is compared with, False within operators such as "$and".
+    """
+    if isinstance(given, Mapping):
+        for name, value in given.items():
+            is_field = not str(name).startswith("$")
+            if is_field:
+                yield str(name)
+            yield from _names(value, of_field=of_field or is_field)
+    elif isinstance(given, (list, tuple, set, frozenset)):
+        for part in given:
+            yield from _names(part, of_field=of_field)
+    elif not (of_field and isinstance(given, _PLAIN)):
+        yield ""
+        if isinstance(given, str) and of_field is None:
+            yield from re.findall(r"\w+", re.sub(r"'[^']*'|\"[^\"]*\"", "", given))
+
+
 def _equalities(condition: object) -> Iterator[tuple[str, Collection[Any]]]:
     """The fields of a filter that have to equal a value, and the values that will do."""
     for name, wanted in condition.items() if isinstance(condition, Mapping) else ():
@@ -98,43 +154,10 @@ def _is_same(found: object, wanted: object) -> bool:
 def may_split(search_kwargs: Mapping[str, Any], shared: Container[str]) -> bool:
     """True if arguments may let some chunks of a document through and others not.
 
-    A filter that names only metadata that is the same for the whole document does not. A filter
-    that cannot be understood might.
-
-    Args:
-        search_kwargs: The arguments of the search.
-        shared: Names of the metadata that hold for the whole document.
+    A filter that names only metadata that is shared by the whole document does not. A filter that
+    cannot be understood might.
     """
     return any(
-        name not in PLACES and not _names_only(given, shared)
+        name not in PLACES and any(not field or field not in shared for field in _names(given))
         for name, given in may_exclude(search_kwargs).items()
     )
-
-
-def _names_only(given: Any, shared: Container[str]) -> bool:  # noqa: ANN401 - any store's filter
-    """True if a filter names these fields alone, as in {"$and": [{"year": 2024}]}."""
-    if isinstance(given, (list, tuple)):
-        return all(_names_only(part, shared) for part in given)
-    return isinstance(given, Mapping) and all(
-        isinstance(name, str)
-        and (
-            _names_only(value, shared)
-            if name.startswith("$")
-            else name in shared and _is_condition(value)
-        )
-        for name, value in given.items()
-    )
-
-
-def _is_condition(value: Any) -> bool:  # noqa: ANN401
-    """True if a field can be compared with this: values, or operators with values.
-
-    In other languages, names of fields stand further inside, as in {"term": {"page": 3}}.
-    """
-    if isinstance(value, Mapping):
-        return all(
-            isinstance(name, str) and name.startswith("$") and _is_condition(inside)
-            for name, inside in value.items()
-        )
-    several = isinstance(value, (list, tuple, set, frozenset))
-    return all(isinstance(one, _PLAIN) for one in (value if several else [value]))

@@ -18,19 +18,23 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.config import QuerySettings
-from langchain_rse.errors import CandidateError
+from langchain_rse.errors import CandidateError, CorruptRecordError
 from langchain_rse.query.search_arguments import check_filtered, may_exclude
 from langchain_rse.query.wrapped import check_taken, warn_of_few
+from langchain_rse.stores.changing import read_records
 from langchain_rse.stores.fulltext import check_filter, check_lexical
+from langchain_rse.stores.namespaces import namespace_of, own_arguments, refuse_namespaces
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,
+    NAMESPACE,
     RELEVANCE_SCORE,
     SEGMENT,
     VERSION,
     adopted_key,
     document_key,
     judgment_of,
+    namespace_in,
     vector_of,
 )
 
@@ -63,31 +67,19 @@ class Sources(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A chunk that was found for a query.
+    """A chunk that was found for a query."""
 
-    Attributes:
-        document: The chunk as the store or retriever returned it.
-        doc_id: Id of the document that it belongs to.
-        key: The document's key in the docstore.
-        version: Name of the document's version.
-        chunk_index: The chunk's number in the document.
-        score: The score; None if there is none.
-        rank: Place among the candidates, from 0; None if only the full-text index found it.
-        lexical_score: Score of the full-text index; None if it did not find the chunk.
-        lexical_rank: Place among those that it found, from 0.
-        judgment: What a relevance filter wrote into the metadata, see `judgment_of`.
-    """
-
-    document: Document
+    document: Document  # as the store or retriever returned it
     doc_id: str
-    key: str
-    version: str
-    chunk_index: int
+    key: str  # the document's, in the docstore
+    version: str  # name of the document's version
+    chunk_index: int  # number in the document
     score: float | None = None
-    rank: int | None = None
-    lexical_score: float | None = None
+    rank: int | None = None  # from 0; None if only the full-text index found it
+    lexical_score: float | None = None  # None if the full-text index did not find it
     lexical_rank: int | None = None
-    judgment: Mapping[str, bool | str | None] = MappingProxyType({})
+    judgment: Mapping[str, bool | str | None] = MappingProxyType({})  # see `judgment_of`
+    filtered: bool = False  # True if a compressor dropped others, for unknown reasons
 
     @property
     def place(self) -> tuple[str, str, int]:
@@ -98,20 +90,20 @@ class Candidate(NamedTuple):
 def search(
     sources: Sources, query: str, settings: QuerySettings, callbacks: Callbacks = None
 ) -> Steps[tuple[list[Candidate], int]]:
-    """Find the candidates of a query, best first; a chunk found twice counts at its better rank.
+    """Find candidates, best first, and say how many Documents were found for them.
 
-    Returns:
-        The candidates, and how many Documents were found for them.
+    A chunk that is found twice counts at its better rank.
     """
     check_search(sources, settings)
     searches = [
         _ask_retriever(sources.base_retriever, query, settings, callbacks)
         if sources.vectorstore is None
-        else _search_vectors(sources.vectorstore, query, settings)
+        else _search_vectors(sources, query, settings)
     ]
     if settings.hybrid:
         searches.append(_search_words(sources.docstore, query, settings))
-    found, *by_words = yield from concurrently(searches, len(searches))
+    answers = yield from concurrently(searches, len(searches))
+    found, *by_words = [_own(answer, sources) for answer in answers]
     check_filtered(
         [document for document, _ in found], settings.search_kwargs.get("filter"), sources.name
     )
@@ -159,26 +151,38 @@ def check_search(sources: Sources, settings: QuerySettings) -> None:
         )
 
 
+def _own(found: list[_ScoredDocument], sources: Sources) -> list[_ScoredDocument]:
+    """What is in the namespace of the docstore; nothing else is looked at."""
+    namespace = namespace_of(sources.docstore)
+    own = [one for one in found if namespace_in(one[0].metadata) == namespace]
+    others = len(found) - len(own)
+    refuse_namespaces(others and not namespace)
+    if others:
+        warn(
+            f"{others} of {len(found)} Documents of {sources.name} are left out, as they are not "
+            f"in the namespace of this retriever. Let it find only those that have "
+            f"{NAMESPACE}={namespace!r} in their metadata, and keep that"
+        )
+    return own
+
+
 def _search_vectors(
-    store: VectorStore, query: str, settings: QuerySettings
+    sources: Sources, query: str, settings: QuerySettings
 ) -> Steps[list[_ScoredDocument]]:
     """Search with scores if the store has them.
 
     Plain scores come first: relevance scores are computed from them by a function that does not
     exist for every metric and warns of values outside [0, 1].
     """
-    arguments = {"k": settings.fetch_k, **settings.search_kwargs}
-    methods = [
-        (store.similarity_search_with_score, store.asimilarity_search_with_score),
-        (
-            store.similarity_search_with_relevance_scores,
-            store.asimilarity_search_with_relevance_scores,
-        ),
-    ]
+    store: Any = sources.vectorstore
+    given = {"k": settings.fetch_k, **settings.search_kwargs}
+    arguments = own_arguments(store, namespace_of(sources.docstore), given)
+    methods = ["similarity_search_with_score", "similarity_search_with_relevance_scores"]
     if "score_threshold" in arguments:  # only relevance scores know it
         del methods[0]
     with during(f"searching {type(store).__name__}"):
-        for method, async_method in methods:
+        for name in methods:
+            method, async_method = getattr(store, name), getattr(store, f"a{name}")
             try:
                 found = yield from call(method, async_method, query, **arguments)
             except NotImplementedError:
@@ -231,23 +235,19 @@ def _identify_adopted(
     Vectors that stand for nothing are left out, those that the docstore does not know stay as they
     are. Without adopted vectors nothing is read.
     """
-    ids = {
-        number: vector
-        for number, (document, _) in enumerate(found)
-        if VERSION not in document.metadata and (vector := vector_of(document)) is not None
-    }
-    if not ids:
+    vectors = [None if VERSION in one.metadata else vector_of(one) for one, _ in found]
+    keys = [None if vector is None else adopted_key(vector) for vector in vectors]
+    if not any(keys):
         return list(found)
     with during("reading from the docstore which chunks the candidates are"):
-        records = yield from call(
-            docstore.mget, docstore.amget, [adopted_key(vector) for vector in ids.values()]
-        )
-    records_by_number = dict(zip(ids, records, strict=True))
+        records = yield from read_records(docstore, [key for key in keys if key])
     identified = []
-    for number, (document, score) in enumerate(found):
-        record = records_by_number.get(number)
+    for (document, score), key in zip(found, keys, strict=True):
+        record = records[key] if key else None
         if record is None:
             identified.append((document, score))
+        elif isinstance(record, CorruptRecordError):
+            warn(f"a candidate is left out; adopt the index again: {record}")
         elif record.metadata.get(DOC_ID) is not None:
             metadata = {**document.metadata, **record.metadata}
             identified.append((document.model_copy(update={"metadata": metadata}), score))
@@ -288,9 +288,13 @@ def without_rising_scores(scores: Sequence[float | None]) -> list[float | None]:
 
 def finite_score(score: object) -> float | None:
     """A score as a float; None if it is not a finite number."""
-    if isinstance(score, bool) or not isinstance(score, numbers.Real):
+    if isinstance(score, bool) or not isinstance(score, (float, numbers.Real)):
         return None
-    return float(score) if math.isfinite(score) else None
+    try:
+        value = float(score)
+    except OverflowError:  # an integer larger than any float
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _candidates(

@@ -9,31 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from langchain_rse.config import RSEConfig
-from langchain_rse.engine import (
-    Floats,
-    Segment,
-    best_segment,
-    rank_chunks,
-    solve_greedy,
-)
+from langchain_rse.engine import Floats, Segment, best_segment, rank_chunks, solve_greedy
 from langchain_rse.query.scoring import ScoredChunks
 
 
 class Selection(NamedTuple):
-    """The segments of a query, as they grow with the budget. All numbers are columns.
+    """The segments of a query, as they grow with the budget. All numbers are columns."""
 
-    Attributes:
-        values: What each chunk adds to a segment, shape ``(chunks,)``.
-        steps: What a growing budget adds, the best first: ranges ``(start, end)``, with the exact
-            solver chunk by chunk, with the others segment by segment.
-        segments: From a number of steps to the segments that they form, best first.
-        alone: Makes the candidates that are worth the penalty, the most relevant first, each a
-            segment that costs nothing: one of them is returned if no step fits.
-    """
-
-    values: Floats
+    values: Floats  # what each chunk adds to a segment
+    # What a growing budget adds, the best first: ranges (start, end), with the exact solver chunk
+    # by chunk, with the others segment by segment.
     steps: Sequence[tuple[int, int]]
-    segments: Callable[[int], list[Segment]]
+    segments: Callable[[int], list[Segment]]  # that a number of steps forms, best first
+    # Makes the candidates that are worth the penalty, the most relevant first, each a segment that
+    # costs nothing: one of them is returned if no step fits.
     alone: Callable[[], list[Segment]] = list
 
 
@@ -60,13 +49,9 @@ def _worth_alone(scored: ScoredChunks, selection: Selection, config: RSEConfig) 
     if config.solver != "exact" and not selection.steps:
         return []
     least = config.irrelevant_chunk_penalty
-    columns = [
-        column
-        for column in scored.candidates
-        if scored.relevance[column] >= least
-        and scored.relevance[column] > 0
-        and selection.values[column] >= config.minimum_value
-    ]
+    worth = (scored.relevance >= least) & (scored.relevance > 0)
+    worth &= selection.values >= config.minimum_value
+    columns = [column for column in scored.candidates if worth[column]]
     columns.sort(key=lambda column: -scored.relevance[column])
     return [Segment(column, column + 1, float(selection.values[column])) for column in columns]
 

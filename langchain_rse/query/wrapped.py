@@ -1,4 +1,4 @@
-"""What is known of a wrapped retriever: the arguments that it takes, and how much it returns."""
+"""What is known of a wrapped retriever: what it takes and filters by, and how much it returns."""
 
 from __future__ import annotations
 
@@ -9,16 +9,31 @@ from typing import Any
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._messages import warn
+from langchain_rse._messages import first_few, warn
+from langchain_rse.config import QuerySettings
 
 # Fields in which retrievers hold the retrievers that they ask.
-_INNER = ("retrievers", "base_retriever", "retriever")
-# Fields that limit what a retriever returns.
-_LIMITS = ("k", "top_k", "top_n")
-# What a retriever over a vector store returns if it is not told (LangChain's default).
-_DEFAULT_LIMIT = 4
-# A larger limit was set on purpose.
-_MOST_BY_DEFAULT = 10
+_INNER = ("retrievers", "base_retriever", "retriever", "bound")
+# Those that leave nothing out but by their search arguments, and by relevance.
+_NOT_FILTERING = frozenset(
+    {
+        *("BM25Retriever", "KNNRetriever", "NanoPQRetriever", "SVMRetriever", "TFIDFRetriever"),
+        *("ContextualCompressionRetriever", "EnsembleRetriever", "MergerRetriever"),
+        *("MultiQueryRetriever", "RePhraseQueryRetriever", "RunnableBinding", "RunnableRetry"),
+        "VectorStoreRetriever",
+    }
+)
+# Document compressors that do the same, besides those that are called a reranker.
+_RANKING = frozenset(
+    {
+        *("EmbeddingsFilter", "EmbeddingsRedundantFilter", "LLMChainExtractor", "LLMChainFilter"),
+        *("LMBasedRelevanceFilter", "SimilarityBasedRelevanceFilter", "VertexAIRank"),
+    }
+)
+# Fields that limit what a retriever or compressor returns.
+LIMITS = ("k", "top_k", "top_n")
+_DEFAULT_LIMIT = 4  # LangChain's, of a retriever over a vector store
+_MOST_BY_DEFAULT = 10  # a larger limit was set on purpose
 
 
 def check_taken(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
@@ -34,10 +49,7 @@ def check_taken(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
 
 
 def _refusing(retriever: object, name: str) -> str:
-    """The class of the retriever, among it and those that it asks, that does not take an argument.
-
-    Empty if all do, or it cannot be known, as of other Runnables.
-    """
+    """The first class among a retriever and those that it asks that does not take an argument."""
     if not isinstance(retriever, BaseRetriever):
         return ""
     # LangChain decides by this method, for async calls as well.
@@ -49,7 +61,59 @@ def _refusing(retriever: object, name: str) -> str:
     return next(filter(None, (_refusing(inner, name) for inner in _inner(retriever))), "")
 
 
-def _inner(retriever: BaseRetriever) -> Iterator[object]:
+def with_filters_inside(
+    settings: QuerySettings, retriever: object, compressor: object
+) -> QuerySettings:
+    """The settings with what decides inside of a wrapped retriever which chunks may be seen.
+
+    The compressor is one that dropped candidates for unknown reasons; None if there is none. In
+    ``search_kwargs`` of what is returned stand lists of all arguments of a name.
+    """
+    if retriever is None and compressor is None:
+        return settings
+    unknown = [] if compressor is None else [type(compressor).__name__]
+    arguments: dict[str, list[Any]] = {}
+    for name, value in [*settings.search_kwargs.items(), *_inside(retriever)]:
+        if not name:
+            unknown.append(value)
+        elif value is not None and value != {} and name != "k":
+            arguments.setdefault(name, []).append(value)
+    alone = settings.candidates_only
+    if unknown and alone is None:
+        alone = True
+        warn(
+            f"{first_few(dict.fromkeys(unknown))} may leave chunks out for other reasons than "
+            "relevance, so segments contain nothing but the candidates. Set candidates_only=False "
+            "if it filters nothing, to fill in the chunks between them; else candidates_only=True"
+        )
+    return settings.model_copy(update={"candidates_only": alone, "search_kwargs": arguments})
+
+
+def _inside(retriever: object) -> Iterator[tuple[str, Any]]:
+    """The search arguments that retrievers hold; for classes that may filter, "" and their name."""
+    if retriever is None:
+        return
+    if type(retriever).__name__ not in _NOT_FILTERING:
+        yield "", type(retriever).__name__
+        return
+    for arguments in ("search_kwargs", "kwargs"):
+        yield from (getattr(retriever, arguments, None) or {}).items()
+    compressor = getattr(retriever, "base_compressor", None)
+    if compressor is not None and not drops_by_relevance(compressor):
+        yield "", type(compressor).__name__
+    for inner in _inner(retriever):
+        yield from _inside(inner)
+
+
+def drops_by_relevance(compressor: object) -> bool:
+    """True if what a document compressor drops is known to be of little relevance."""
+    name = type(compressor).__name__
+    if name == "DocumentCompressorPipeline":
+        return all(map(drops_by_relevance, getattr(compressor, "transformers", ())))
+    return name in _RANKING or "Rerank" in name
+
+
+def _inner(retriever: object) -> Iterator[object]:
     for field in _INNER:
         value = getattr(retriever, field, None)
         yield from value if isinstance(value, (list, tuple)) else [value]
@@ -73,7 +137,7 @@ def _limits(retriever: object, fetch_k: int) -> Iterator[tuple[str, int]]:
     if not isinstance(retriever, BaseRetriever):
         return
     only = f"{type(retriever).__name__} returns only its"
-    for field in _LIMITS:
+    for field in LIMITS:
         limit = getattr(retriever, field, None)
         if isinstance(limit, int):
             yield f"{only} {field}={limit} candidates: set {field}={fetch_k}", limit

@@ -7,19 +7,20 @@ from functools import cached_property
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.utils import secret_from_env
-from pydantic import ConfigDict, Field, SecretStr
+from pydantic import Field, SecretStr
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, arun, call, run
+from langchain_rse._compressing import Compressor
+from langchain_rse._sync import Steps, call
 from langchain_rse.rerankers.cross_encoder import best_first
 
 # The most documents that the service takes in one request.
 _MOST_DOCUMENTS = 1_000
 
 
-class CohereReranker(BaseDocumentCompressor):
+class CohereReranker(Compressor):
     """Cohere's rerank API (v2), on any version of its SDK from 5.13, sync and async.
 
     Documents are returned best first, as copies with the score, from 0 to 1, as
@@ -38,8 +39,6 @@ class CohereReranker(BaseDocumentCompressor):
             RSERetriever(vectorstore=store, docstore=docstore, reranker=reranker)
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     model: str
     """The model, such as ``"rerank-v3.5"``."""
     cohere_api_key: SecretStr = Field(default_factory=secret_from_env("COHERE_API_KEY"))
@@ -54,32 +53,16 @@ class CohereReranker(BaseDocumentCompressor):
     """Seconds after which a request fails."""
 
     @override
-    def compress_documents(
-        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
-    ) -> list[Document]:
-        return run(self._rerank(self._sync_client, documents, query))
-
-    @override
-    async def acompress_documents(
-        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
-    ) -> list[Document]:
-        # Connections belong to an event loop, and the next call may come from another.
-        async with self._client("AsyncClientV2") as client:
-            return await arun(self._rerank(client, documents, query))
-
-    def _rerank(
-        self,
-        client: Any,  # noqa: ANN401 - of a package that need not be installed
-        documents: Sequence[Document],
-        query: str,
+    def _compress(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
     ) -> Steps[list[Document]]:
         options = {"max_retries": self.max_retries, "timeout_in_seconds": self.timeout}
         scores: list[float] = []
         for start in range(0, len(documents), _MOST_DOCUMENTS):
             batch = documents[start : start + _MOST_DOCUMENTS]
             answer = yield from call(
-                client.rerank,
-                client.rerank,
+                self._ask,
+                self._aask,
                 model=self.model,
                 query=query,
                 documents=[document.page_content for document in batch],
@@ -92,6 +75,14 @@ class CohereReranker(BaseDocumentCompressor):
                 )
             scores += [by_index[index] for index in range(len(batch))]
         return best_first(documents, scores)[: self.top_n]
+
+    def _ask(self, **request: Any) -> Any:  # noqa: ANN401 - of a package that need not be there
+        return self._sync_client.rerank(**request)
+
+    async def _aask(self, **request: Any) -> Any:  # noqa: ANN401
+        # Connections belong to an event loop, and the next call may come from another.
+        async with self._client("AsyncClientV2") as client:
+            return await client.rerank(**request)
 
     @cached_property
     def _sync_client(self) -> Any:  # noqa: ANN401

@@ -15,6 +15,9 @@ from langchain_rse.errors import CorruptRecordError
 Change = tuple[str, Document | None, Document | None]
 """A key, the record that is expected there, and the new one. None stands for no record."""
 
+Record = Document | CorruptRecordError | None
+"""What is read by a key: a record, why it cannot be read, or nothing."""
+
 REVISION = "revision"
 """Metadata that tells a record from its former self, whatever a store makes of other values."""
 
@@ -87,7 +90,7 @@ def is_as_expected(found: object, expected: Document | None) -> bool:
 
 def read_records(
     docstore: BaseStore[str, Document], keys: Sequence[str]
-) -> Steps[dict[str, Document | CorruptRecordError | None]]:
+) -> Steps[dict[str, Record]]:
     """Read records in one call: each its own, or the error that says why it cannot be read.
 
     Only if some cannot be read, more calls find out which.
@@ -105,3 +108,18 @@ def read_records(
             f"{type(docstore).__name__}.mget returned {len(records)} records for {len(keys)} keys"
         )
     return dict(zip(keys, records, strict=True))
+
+
+def list_keys(docstore: BaseStore[str, Document], beginning: str) -> Steps[list[str]]:
+    """The keys of the docstore that begin with some text."""
+
+    def find(prefix: str | None) -> list[str]:
+        return [key for key in docstore.yield_keys(prefix=prefix) if key.startswith(beginning)]
+
+    async def afind(prefix: str | None) -> list[str]:
+        found = docstore.ayield_keys(prefix=prefix)
+        return [key async for key in found if key.startswith(beginning)]
+
+    with during("listing the keys of the docstore"):
+        # Some stores take the prefix for a whole key.
+        return (yield from call(find, afind, beginning)) or (yield from call(find, afind, None))

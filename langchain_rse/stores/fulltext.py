@@ -23,10 +23,14 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 from typing_extensions import override
 
+from langchain_rse._messages import warn
+from langchain_rse.errors import CorruptRecordError, FormatError
 from langchain_rse.stores.json import decode_document
 from langchain_rse.stores.metadata import chunk_document
 from langchain_rse.stores.records import (
+    CHUNK_ID,
     DOC_ID,
+    PLACE,
     UNENCODABLE,
     Manifest,
     manifest_key,
@@ -48,11 +52,7 @@ _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?"
 
 
 def check_lexical(docstore: object) -> Any:  # noqa: ANN401 - a docstore with `lexical_search`
-    """Return the docstore if it finds chunks by their words.
-
-    Raises:
-        ValueError: If it does not; the message says what to do.
-    """
+    """Return the docstore if it finds chunks by their words; else a ValueError says what to do."""
     if getattr(docstore, "lexical", False):
         return docstore
     raise ValueError(
@@ -64,8 +64,7 @@ def check_lexical(docstore: object) -> Any:  # noqa: ANN401 - a docstore with `l
 def check_filter(condition: object) -> Mapping[str, Any]:
     """Return a filter if lexical search can apply it: metadata fields and what they equal.
 
-    Raises:
-        ValueError: If it is anything else; to ignore it would let chunks through.
+    Anything else is a ValueError: to ignore it would let chunks through.
     """
     if condition is None:
         return {}
@@ -97,6 +96,7 @@ class LexicalIndex:
     _count: ClassVar[str]
     # The :limit chunks that match :query best: key, record, score, the document's manifest.
     _search: ClassVar[str]
+    _within: ClassVar[str]  # true of chunks whose keys begin with :prefix, all before :end
     _or: ClassVar[str]  # stands between the words of :query
 
     def __init__(self, table: str, settings: str) -> None:
@@ -129,19 +129,20 @@ class LexicalIndex:
             connection.exec_driver_sql(self._sql(statement))
 
     def search(
-        self, connection: Connection, query: str, k: int, condition: object
+        self, connection: Connection, query: str, k: int, condition: object, prefix: str = ""
     ) -> list[tuple[Document, float]]:
         """Find the chunks of current versions that match a query and pass a filter.
 
-        Returns:
-            At most ``k`` chunks, with text and metadata as in the vector store, and their scores,
-            above 0, best first.
+        With a prefix, nothing but chunks whose keys begin with it is looked at or counted. Returns
+        what `SQLDocStore.lexical_search` does.
         """
         if k < 1:
             raise ValueError(f"k must be at least 1; got {k!r}")
         equal = check_filter(condition)
-        words = self._choose_words(connection, query)
-        parameters = {"query": self._or.join(words), "words": json.dumps(words)}
+        # In the order of bytes, U+FFFF comes after all characters of keys.
+        within = {"prefix": prefix, "end": f"{prefix}\uffff"}
+        words = self._choose_words(connection, query, within)
+        parameters = {"query": self._or.join(words), "words": json.dumps(words), **within}
         manifests: dict[str, Manifest | None] = {}
         limit = k
         while words:
@@ -150,13 +151,19 @@ class LexicalIndex:
             found = []
             for key, record, score, manifest_record in matches:
                 document, version, _ = key.split("/")
-                if document not in manifests:
-                    manifests[document] = _manifest(document, manifest_record, equal)
-                manifest = manifests[document]
-                if manifest and manifest.current and manifest.current.name == version:
-                    chunk = chunk_document(decode_document(record, key), key, manifest, version)
-                    if _passes(chunk.metadata, equal):
-                        found.append((chunk, score))
+                try:
+                    if document not in manifests:
+                        manifests[document] = None
+                        manifests[document] = _manifest(document, manifest_record, equal)
+                    manifest = manifests[document]
+                    if manifest and manifest.current and manifest.current.name == version:
+                        chunk = chunk_document(decode_document(record, key), key, manifest, version)
+                        if _passes(chunk.metadata, equal):
+                            found.append((chunk, score))
+                except FormatError:
+                    raise
+                except CorruptRecordError as error:
+                    warn(f"lexical search leaves a record out: {error}")
             if len(found) >= k or len(matches) < limit:
                 return found[:k]
             limit *= 16  # old versions, or chunks that the filter excludes, took the places
@@ -173,11 +180,14 @@ class LexicalIndex:
             )
         return settings is not None
 
-    def _choose_words(self, connection: Connection, query: str) -> dict[str, int]:
+    def _choose_words(
+        self, connection: Connection, query: str, within: Mapping[str, str]
+    ) -> dict[str, int]:
         """The words of a query to search for, rarest first, and how many chunks have each."""
         text = self._terms(UNENCODABLE.sub(" ", query[:_LONGEST_QUERY]))
         rows = connection.execute(
-            sa.text(self._sql(self._count)), {"query": text, "most": _MOST_RANKED + 1}
+            sa.text(self._sql(self._count)),
+            {"query": text, "most": _MOST_RANKED + 1, **within},
         )
         words: dict[str, int] = {}
         for count, term in sorted((count, term) for term, count in rows):
@@ -192,15 +202,21 @@ class LexicalIndex:
         return query
 
     def _sql(self, statement: str) -> str:
-        return statement.format(table=self._table, settings=self._settings, words=_MOST_WORDS)
+        within = self._within.format(table=self._table)
+        names = {"table": self._table, "settings": self._settings, "within": within}
+        return statement.format(**names, words=_MOST_WORDS)
 
 
-def _manifest(document: str, record: str | None, condition: Mapping[str, Any]) -> Manifest | None:
+def _manifest(
+    document: str, record: str | bytes | None, condition: Mapping[str, Any]
+) -> Manifest | None:
     """The manifest of a document; None if it is missing or a filter excludes all its chunks."""
     if record is None:
         return None
     key = manifest_key(document)
     manifest = Manifest.from_document(decode_document(record, key), key)
+    if manifest.current and manifest.current.adopted and {*PLACE, CHUNK_ID} & condition.keys():
+        return None  # the vector store has other values of these names
     shared = {**simple_metadata(manifest.metadata), DOC_ID: manifest.doc_id}
     return manifest if _passes({**condition, **shared}, condition) else None
 
@@ -272,16 +288,20 @@ class SQLiteIndex(LexicalIndex):
     )
     _lock = "BEGIN IMMEDIATE"  # Python's driver begins none before CREATE
     _count = """SELECT value, (SELECT count(*) FROM (
-            SELECT 1 FROM "{table}_lexical" WHERE "{table}_lexical" MATCH value LIMIT :most))
+            SELECT 1 FROM "{table}_lexical" WHERE "{table}_lexical" MATCH value AND {within}
+            LIMIT :most))
         FROM json_each(:query)"""
-    _search = """SELECT chunk.key, chunk.value, score, manifest.value
+    _search = """SELECT chunk.key, CAST(chunk.value AS BLOB), score,
+            CAST(manifest.value AS BLOB)
         FROM (SELECT rowid AS id, -rank AS score FROM "{table}_lexical"
-            WHERE "{table}_lexical" MATCH :query ORDER BY rank LIMIT :limit)
+            WHERE "{table}_lexical" MATCH :query AND {within} ORDER BY +rank LIMIT :limit)
         JOIN "{table}_lexical_keys" USING (id)
         JOIN "{table}" AS chunk USING (key)
         LEFT JOIN "{table}" AS manifest
             ON manifest.key = 'manifest/' || substr(chunk.key, 1, instr(chunk.key, '/') - 1)
         ORDER BY score DESC, id"""
+    _within = """(:prefix = '' OR EXISTS (SELECT 1 FROM "{table}_lexical_keys"
+        WHERE id = "{table}_lexical".rowid AND key >= :prefix AND key < :end))"""
     _or = " OR "
 
     def __init__(self, table: str, tokenizer: str) -> None:
@@ -343,7 +363,7 @@ class PostgresIndex(LexicalIndex):
     _lock = 'LOCK TABLE "{table}" IN SHARE ROW EXCLUSIVE MODE'
     # In quotes, nothing in a word is an operator.
     _count = r"""SELECT CAST(term AS text), (SELECT count(*) FROM (
-            SELECT 1 FROM "{table}_lexical" WHERE words @@ term LIMIT :most) AS chunks)
+            SELECT 1 FROM "{table}_lexical" WHERE words @@ term AND {within} LIMIT :most) AS chunks)
         FROM (SELECT CAST('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || ''''
                 AS tsquery) AS term
             FROM unnest(to_tsvector('{settings}', :query))
@@ -355,15 +375,16 @@ class PostgresIndex(LexicalIndex):
                 total - CAST(word.value AS float), 0) + 0.5) / (CAST(word.value AS float) + 0.5)
             ) AS weight
             FROM json_each_text(CAST(:words AS json)) AS word,
-                (SELECT count(*) AS total FROM "{table}_lexical") AS chunks)
+                (SELECT count(*) AS total FROM "{table}_lexical" WHERE {within}) AS chunks)
         SELECT chunk.key, chunk.value, score, manifest.value FROM (
             SELECT key, (SELECT sum(weight * ts_rank(words, term, 1)) FROM weighted) AS score
-            FROM "{table}_lexical" WHERE words @@ CAST(:query AS tsquery)
+            FROM "{table}_lexical" WHERE words @@ CAST(:query AS tsquery) AND {within}
             ORDER BY score DESC, key LIMIT :limit) AS best
         JOIN "{table}" AS chunk USING (key)
         LEFT JOIN "{table}" AS manifest
             ON manifest.key = 'manifest/' || split_part(chunk.key, '/', 1)
         ORDER BY score DESC, chunk.key"""
+    _within = "(CAST(:prefix AS text) = '' OR (key >= :prefix AND key < :end))"
     _or = " | "
 
     def __init__(self, table: str, language: str) -> None:

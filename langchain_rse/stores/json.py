@@ -1,15 +1,18 @@
 """Documents as JSON records, and a docstore that keeps them in any byte store.
 
-Values that JSON lacks are written as ``{"__rse__": [kind, value]}``.
+Values that JSON lacks are written as ``{"__rse__": [kind, value]}``. The last field of a record
+is a checksum of its key and of all that stands before.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
+import hashlib
 import json
 import math
 import uuid
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, cast, get_args, get_origin
@@ -17,11 +20,15 @@ from typing import Any, cast, get_args, get_origin
 import numpy as np
 import orjson
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
+from langchain_core.stores import BaseStore, ByteStore
 
-from langchain_rse.errors import CorruptRecordError
+from langchain_rse._sync import Steps, arun, call, compute, run
+from langchain_rse.errors import CorruptRecordError, MetadataError
+from langchain_rse.stores.changing import Change
 
 _TAG = "__rse__"
+_CHECKSUM = ',"checksum":"%s"}'  # the end of a record
+_CHECKSUM_LENGTH = len(_CHECKSUM % ("0" * 32))
 # Types that JSON lacks: the kind, how a value is written and how it is read.
 _KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     dt.datetime: ("datetime", dt.datetime.isoformat, dt.datetime.fromisoformat),
@@ -43,56 +50,86 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
     """Write a value as JSON that reads back as it was, dates and tuples included.
 
-    Args:
-        value: The value.
-        place: Where the value stands, for the error message.
-
     Raises:
-        TypeError: If the value, or one inside it, has no form in JSON.
+        MetadataError: If the value, or one inside it, has no form in JSON: it names the ``place``.
     """
-    plain = _to_json(value, place)
     try:
-        return orjson.dumps(plain).decode()
-    except TypeError:
-        # orjson takes neither lone surrogates nor integers of more than 64 bits.
-        return json.dumps(plain, separators=(",", ":"))
+        plain = _to_json(value, place)
+        try:
+            return orjson.dumps(plain).decode()
+        except TypeError:
+            # orjson takes neither lone surrogates nor integers of more than 64 bits.
+            return json.dumps(plain, separators=(",", ":"))
+    except MetadataError:
+        raise
+    except RecursionError as error:
+        raise MetadataError(f"{place} cannot be kept in a docstore: nested too deep") from error
+    except ValueError as error:  # such as an integer of 5,000 digits
+        raise MetadataError(f"{place} cannot be kept in a docstore: {error}") from error
 
 
-def encode_document(document: Document) -> str:
-    """Write a Document as JSON that `decode_document` reads back as it was.
+def encode_document(document: Document, key: str) -> str:
+    """Write a Document as the record of a key; `decode_document` reads it back as it was.
 
     Dates, times, tuples, Decimal, UUID, paths and bytes survive; numbers of numpy become Python's.
 
     Raises:
-        TypeError: If the metadata has a value of another type; the message names its place.
+        MetadataError: If the metadata has a value of another type; the message names its place.
     """
     fields: dict[str, Any] = {"page_content": document.page_content}
     if document.metadata:
         fields["metadata"] = document.metadata
     if document.id is not None:
         fields["id"] = document.id
-    return encode_json(fields, "document")
+    text = encode_json(fields, "document")[:-1]
+    return text + _CHECKSUM % _checksum(text.encode(), key)
 
 
-def decode_document(text: str | bytes, key: str) -> Document:
+def decode_document(record: str | bytes, key: str) -> Document:
     """Read what `encode_document` wrote.
 
     Raises:
-        CorruptRecordError: If it is something else; the message names the record's ``key``.
+        CorruptRecordError: If it is something else, was changed since, or belongs to another key;
+            the message names the ``key``.
     """
     try:
+        plain = record if isinstance(record, str) else record.decode()
+        text, end = plain[:-_CHECKSUM_LENGTH], plain[-_CHECKSUM_LENGTH:]
+        if end != _CHECKSUM % _checksum(text.encode(), key):
+            raise ValueError("its checksum does not fit")  # noqa: TRY301 - like what else is wrong
         # Not orjson: it reads integers of more than 64 bits as floats.
-        fields = json.loads(text, object_hook=_from_json)
+        fields = json.loads(text + "}", object_hook=_from_json if _TAG in text else None)
         return Document(
             page_content=fields["page_content"],
             metadata=fields.get("metadata", {}),
             id=fields.get("id"),
         )
     except Exception as error:
+        reason = str(error) if type(error) is ValueError else type(error).__name__
         raise CorruptRecordError(
-            f"the docstore's record {key!r} cannot be read ({error!r}); delete this key and add "
-            "its document again"
+            f"the docstore's record {key!r} cannot be read ({reason}): it is damaged, belongs to "
+            "another key, or was written by another version of langchain-rse; delete this key and "
+            "add its document again"
         ) from error
+
+
+def is_record(record: str | bytes | None, document: Document | None, key: str) -> bool:
+    """True if the record of a key is that of a Document; for None, if there is none to read."""
+    if record is None:
+        return document is None
+    encoded = record.encode() if isinstance(record, str) else record
+    if document is not None and encode_document(document, key).encode() == encoded:
+        return True
+    try:
+        return decode_document(encoded, key) == document
+    except CorruptRecordError:
+        return document is None
+
+
+def _checksum(text: bytes, key: str) -> str:
+    state = hashlib.blake2b(text, digest_size=16)
+    state.update(key.encode("utf-8", "surrogatepass"))
+    return state.hexdigest()
 
 
 def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, PLR0911 - a return for each type
@@ -128,8 +165,8 @@ def _name(name: object, place: str) -> str:
     return str.__str__(name)
 
 
-def _unsupported(value: object, place: str) -> TypeError:
-    return TypeError(
+def _unsupported(value: object, place: str) -> MetadataError:
+    return MetadataError(
         f"{place} is of type {type(value).__name__} and cannot be kept in a docstore; "
         "use strings, numbers, booleans, None, dates, times, Decimal, UUID, paths, bytes, or "
         "lists, tuples and dicts (with string keys) of them"
@@ -192,7 +229,7 @@ class JSONDocStore(BaseStore[str, Document]):
 
 
 def _encoded(pairs: Sequence[tuple[str, Document]]) -> list[tuple[str, bytes]]:
-    return [(key, encode_document(document).encode()) for key, document in pairs]
+    return [(key, encode_document(document, key).encode()) for key, document in pairs]
 
 
 def _decoded(keys: Sequence[str], values: Sequence[bytes | None]) -> list[Document | None]:
@@ -200,6 +237,43 @@ def _decoded(keys: Sequence[str], values: Sequence[bytes | None]) -> list[Docume
         None if value is None else decode_document(value, key)
         for key, value in zip(keys, values, strict=True)
     ]
+
+
+Swap = tuple[str, bytes | None, bytes | None]
+"""A key, the bytes that are expected there, and the new ones. None stands for no record."""
+
+
+class SwappingBytes(ByteStore):
+    """A byte store that compares and sets; async methods use threads."""
+
+    @abstractmethod
+    def swap(self, swaps: Sequence[Swap]) -> list[bool]:
+        """Make each change whose bytes are as expected, durably; return which were made."""
+
+
+class SwappingDocStore(JSONDocStore):
+    """A docstore on a byte store that compares and sets; see `ComparesAndSets`."""
+
+    store: SwappingBytes
+
+    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        """Make each change whose record is as expected; return which were made."""
+        return run(self._change(changes))
+
+    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        """Like `compare_and_set`, async."""
+        return await arun(self._change(changes))
+
+    def _change(self, changes: Sequence[Change]) -> Steps[list[bool]]:
+        found = yield from call(self.store.mget, self.store.amget, [key for key, _, _ in changes])
+        swaps = {
+            number: (key, value, None if new is None else encode_document(new, key).encode())
+            for number, ((key, expected, new), value) in enumerate(zip(changes, found, strict=True))
+            if is_record(value, expected, key)
+        }
+        made = yield from compute(self.store.swap, list(swaps.values()))
+        done = dict(zip(swaps, made, strict=True))
+        return [done.get(number, False) for number in range(len(changes))]
 
 
 def as_docstore(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from langchain_core.documents import Document
-from pydantic import NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import (
     CHUNK_ID,
+    DOC_ID,
     HEADER,
     PLACE,
     PLACES,
@@ -26,7 +27,7 @@ from langchain_rse.stores.records import (
 DEFAULT_RULES: Mapping[str, Rule] = {"page": "range", "page_label": "range"}
 """Fields with a rule that nobody has to give: also where a document has a single page."""
 
-_PLACES = TypeAdapter(list[tuple[NonNegativeInt, dict[str, Any]]])
+_PLACES = TypeAdapter(Annotated[list[tuple[NonNegativeInt, dict[str, Any]]], Field(min_length=1)])
 
 
 def segment_metadata(
@@ -34,13 +35,9 @@ def segment_metadata(
 ) -> dict[str, Any]:
     """The metadata of a segment, of what its document and its chunks have.
 
-    Fields with a rule follow it whether or not they change along this document; others follow
-    ``"range"`` where they change.
-
-    Args:
-        shared: What holds for the whole document.
-        rules: The document's rules, besides `DEFAULT_RULES`.
-        places: What else holds along the segment, in the order of its text.
+    Fields with one of the document's ``rules``, or of `DEFAULT_RULES`, follow it whether or not
+    they change along this document; others follow ``"range"`` where they change. ``places`` is
+    what holds along the segment, in the order of its text, besides what is ``shared`` by all.
     """
     all_rules = {**DEFAULT_RULES, **rules}
     ruled = {name: value for name, value in shared.items() if name in all_rules}
@@ -66,13 +63,7 @@ def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str,
     """Metadata that changes along a chunk: pairs of a character of it and what holds from there.
 
     The first pair is for character 0, with nothing if all metadata holds for the whole document.
-
-    Args:
-        record: The chunk's record.
-        key: Its key, for errors.
-
-    Raises:
-        CorruptRecordError: If the record has something else in its place.
+    Anything else in its place is a CorruptRecordError, which names the chunk's ``key``.
     """
     places = record.metadata.get(PLACES, [(0, {})])
     try:
@@ -90,6 +81,8 @@ def chunk_document(record: Document, key: str, manifest: Manifest, version: str)
     Overlap is not kept, nor whether the splitter strips white space, as most do: so it is here.
     """
     own = metadata_changes(record, key)[0][1]
+    if record.metadata.get(DOC_ID, manifest.doc_id) != manifest.doc_id:
+        raise CorruptRecordError(f"the docstore's chunk {key!r} is not of {manifest.doc_id!r}")
     place = {name: record.metadata[name] for name in PLACE if name in record.metadata}
     metadata = chunk_metadata({**manifest.metadata, **own}, place, version)
     text = encodable(with_header(record.metadata.get(HEADER, ""), record.page_content.strip()))

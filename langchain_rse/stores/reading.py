@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from numpy.typing import NDArray
-from pydantic import NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import NonNegativeInt, TypeAdapter
 
 from langchain_rse._sync import Steps, batches, call, during
-from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.changing import read_records
-from langchain_rse.stores.metadata import chunk_document
+from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.stores.changing import Record, list_keys, read_records
+from langchain_rse.stores.metadata import chunk_document, metadata_changes
+from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
+    NAMESPACES,
+    PLACE,
     SPANS_PER_PAGE,
     Manifest,
+    Part,
     Version,
     chunk_key,
     manifest_key,
-    parts_key,
     spans_key,
 )
 
@@ -38,17 +43,11 @@ _PARTS = TypeAdapter(list[tuple[NonNegativeInt, NonNegativeInt, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where chunks of a document's current version lie.
-
-    Attributes:
-        manifest: The document's manifest.
-        windows: Ranges of chunks that were asked for and exist, without gaps; ascending.
-        pages: Pages of spans by number: the starts of their chunks and the end of the last one.
-    """
+    """Where chunks of a document's current version lie."""
 
     manifest: Manifest
-    windows: Sequence[range]
-    pages: Mapping[int, NDArray[np.int64]]
+    windows: Sequence[range]  # chunks that were asked for and exist, without gaps; ascending
+    pages: Mapping[int, NDArray[np.int64]]  # starts of the chunks, and the end of the last one
 
     @property
     def version(self) -> str:
@@ -69,19 +68,30 @@ class Layout:
             some.append(np.diff(self.pages[page][max(start - first, 0) : end - first + 1]))
         return np.concatenate(some)
 
+    def span_of(self, index: int) -> tuple[int, int]:
+        """The first character of a chunk, which lies in a window, and the one after its last."""
+        page, place = divmod(index, SPANS_PER_PAGE)
+        return int(self.pages[page][place]), int(self.pages[page][place + 1])
+
+
+Layouts = dict[str, Layout | CorruptRecordError | None]
+"""By document key: the layout, or why it cannot be read; None if the docstore has no manifest."""
+
+
+def unreadable(layouts: Layouts) -> dict[str, CorruptRecordError]:
+    """Why some documents cannot be read, by their keys."""
+    return {key: one for key, one in layouts.items() if isinstance(one, CorruptRecordError)}
+
 
 def read_layouts(
     docstore: BaseStore[str, Document], windows: Mapping[VersionKey, Sequence[range]]
-) -> Steps[dict[str, Layout | None]]:
+) -> Steps[Layouts]:
     """Read the manifests of documents, and the spans of some windows, in one batch.
 
     Windows are ranges of chunks, ascending, which may reach beyond the end of the document.
 
-    Returns:
-        The layouts by document key, None for documents that the docstore does not know.
-
     Raises:
-        CorruptRecordError: If a record cannot be read.
+        FormatError: If a record was written by another version of this package.
     """
     documents = dict.fromkeys(key for key, _ in windows)
     pages = dict.fromkeys(
@@ -90,19 +100,29 @@ def read_layouts(
         for window in some
         for page in _pages_of(window)
     )
-    keys = [*map(manifest_key, documents), *pages]
+    keys = [*map(manifest_key, documents), *pages, NAMESPACES]
     with during("reading manifests from the docstore"):
-        records = yield from call(docstore.mget, docstore.amget, keys)
-    found = dict(zip(keys, records, strict=True))
+        found = yield from read_records(docstore, keys)
+    refuse_namespaces(found[NAMESPACES])
 
-    layouts: dict[str, Layout | None] = {}
+    layouts: Layouts = {}
     for key in documents:
-        record = found[manifest_key(key)]
-        layouts[key] = None
-        if record is not None:
-            manifest = Manifest.from_document(record, manifest_key(key))
-            layouts[key] = _layout(manifest, windows, found)
+        try:
+            record, layouts[key] = _readable(found[manifest_key(key)]), None
+            if record is not None:
+                manifest = Manifest.from_document(record, manifest_key(key))
+                layouts[key] = _layout(manifest, windows, found)
+        except FormatError:
+            raise
+        except CorruptRecordError as error:
+            layouts[key] = error
     return layouts
+
+
+def _readable(record: Record) -> Document | None:
+    if isinstance(record, CorruptRecordError):
+        raise record
+    return record
 
 
 def _pages_of(chunks: range) -> range:
@@ -113,7 +133,7 @@ def _pages_of(chunks: range) -> range:
 def _layout(
     manifest: Manifest,
     windows: Mapping[VersionKey, Sequence[range]],
-    found: Mapping[str, Document | None],
+    found: Mapping[str, Record],
 ) -> Layout:
     """The layout of the windows of a document's current version, cut where the document ends."""
     if manifest.current is None:
@@ -124,7 +144,7 @@ def _layout(
     pages, gaps = {}, []
     for page in sorted({page for window in existing for page in _pages_of(window)}):
         place = spans_key(manifest.key, name, page)
-        pages[page], gaps_of_page = _read_spans(found[place], place, manifest, page)
+        pages[page], gaps_of_page = read_spans(_readable(found[place]), place, manifest, page)
         gaps += gaps_of_page
     return Layout(manifest, _without(gaps, existing), pages)
 
@@ -140,20 +160,12 @@ def _without(gaps: Sequence[int], windows: Sequence[range]) -> Sequence[range]:
     return [part for part in parts if part]
 
 
-def _read_spans(
-    record: Document | None, place: str, manifest: Manifest, page: int
-) -> tuple[NDArray[np.int64], list[int]]:
-    """The cuts of a page of spans, and the numbers of the chunks that are gaps."""
-    first = page * SPANS_PER_PAGE
-    chunks = manifest.current.chunks if manifest.current else 0
-    expected = min(SPANS_PER_PAGE, chunks - first) + 1
+@contextmanager
+def _reading(record: Record, place: str, manifest: Manifest) -> Iterator[Document]:
     try:
-        if record is None:
-            raise ValueError("it is missing")  # noqa: TRY301
-        cuts = np.asarray(record.metadata["cuts"], dtype=np.int64)
-        if cuts.shape != (expected,) or (np.diff(cuts) <= 0).any():
-            raise ValueError(f"it does not hold {expected} rising numbers")  # noqa: TRY301
-        return cuts, [first + int(number) for number in record.metadata.get("gaps", ())]
+        if not isinstance(record, Document):
+            raise TypeError(record or "it is missing")  # noqa: TRY301 - like what else is wrong
+        yield record
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise CorruptRecordError(
             f"the docstore's record {place!r} of document {manifest.doc_id!r} cannot be used: "
@@ -161,17 +173,49 @@ def _read_spans(
         ) from error
 
 
+def read_spans(
+    record: Record, place: str, manifest: Manifest, page: int
+) -> tuple[NDArray[np.int64], list[int]]:
+    """The cuts of a page of spans, and the numbers of the chunks that are gaps."""
+    first = page * SPANS_PER_PAGE
+    chunks = manifest.current.chunks if manifest.current else 0
+    expected = min(SPANS_PER_PAGE, chunks - first) + 1
+    with _reading(record, place, manifest) as found:
+        cuts = np.asarray(found.metadata["cuts"], dtype=np.int64)
+        gaps = [first + int(number) for number in found.metadata.get("gaps", ())]
+        rising = (
+            cuts.shape == (expected,) and (cuts[1:] > cuts[:-1]).all() and gaps == sorted({*gaps})
+        )
+        if not rising or cuts[0] < 0 or cuts[-1] > manifest.length:
+            allowed = f"{expected} rising numbers from 0 to {manifest.length}"
+            raise ValueError(f"it does not hold {allowed}")
+    return cuts, gaps
+
+
+def read_parts(record: Record, place: str, manifest: Manifest) -> Sequence[Part]:
+    """The parts that a document was given in; empty without record: then it was one."""
+    if record is None:
+        return []
+    with _reading(record, place, manifest) as found:
+        parts = _PARTS.validate_python(found.metadata["parts"])
+        ends = [0, *(start + length for start, length, _ in parts)]
+        starts = [*(start for start, _, _ in parts), manifest.length]
+        if ends[-1] != manifest.length or any(map(operator.lt, starts, ends)):
+            raise ValueError("they are not the parts of its text")
+    return parts
+
+
 def read_chunks(
     docstore: BaseStore[str, Document],
     layouts: Mapping[str, Layout],
     chunks: Iterable[tuple[str, int]],
-) -> Steps[dict[tuple[str, int], Document | None] | None]:
+) -> Steps[dict[tuple[str, int], Record] | None]:
     """Read chunks of the layouts' versions in one batch, by document keys and chunk indexes.
 
     Returns:
-        The chunks' records, None for those that the docstore lacks. None instead of all of
-        them if chunks are gone because a document was replaced or deleted since its layout
-        was read.
+        The chunks' records, an error for those that cannot be read or do not fit their place, None
+        for those that the docstore lacks. None instead of all of them if chunks are gone because a
+        document was replaced or deleted since its layout was read.
     """
     wanted = list(dict.fromkeys(chunks))
     keys = [chunk_key(key, layouts[key].version, index) for key, index in wanted]
@@ -179,29 +223,41 @@ def read_chunks(
     # With the manifests, a missing chunk can be told from a document that was replaced.
     manifests = [manifest_key(key) for key in documents]
     with during("reading chunks from the docstore"):
-        records = yield from call(docstore.mget, docstore.amget, [*keys, *manifests])
-    found = dict(zip(wanted, records[: len(keys)], strict=True))
+        records = yield from read_records(docstore, [*keys, *manifests])
+    found = {
+        (key, index): _fitting(records[place], place, layouts[key], index)
+        for (key, index), place in zip(wanted, keys, strict=True)
+    }
     if any(record is None for record in found.values()):
-        for key, record in zip(documents, records[len(keys) :], strict=True):
-            manifest = record and Manifest.from_document(record, manifest_key(key))
+        for key, place in zip(documents, manifests, strict=True):
+            record = records[place]
+            manifest = isinstance(record, Document) and Manifest.from_document(record, place)
             if not manifest or manifest.current != layouts[key].manifest.current:
                 return None
     return found
 
 
-def list_keys(docstore: BaseStore[str, Document], beginning: str) -> Steps[list[str]]:
-    """The keys of the docstore that begin with some text."""
+def _fitting(record: Record, place: str, layout: Layout, index: int) -> Record:
+    """The record of a chunk, or the error that says that it is not what belongs there."""
+    if isinstance(record, Document):
+        try:
+            read_changes(record, place, (layout.manifest.doc_id, index, *layout.span_of(index)))
+        except CorruptRecordError as error:
+            return error
+    return record
 
-    def find(prefix: str | None) -> list[str]:
-        return [key for key in docstore.yield_keys(prefix=prefix) if key.startswith(beginning)]
 
-    async def afind(prefix: str | None) -> list[str]:
-        found = docstore.ayield_keys(prefix=prefix)
-        return [key async for key in found if key.startswith(beginning)]
-
-    with during("listing the keys of the docstore"):
-        # Some stores take the prefix for a whole key.
-        return (yield from call(find, afind, beginning)) or (yield from call(find, afind, None))
+def read_changes(
+    record: Document, place: str, expected: tuple[str, int, int, int]
+) -> list[tuple[int, Mapping[str, Any]]]:
+    """The `metadata_changes` of a chunk, if it is the expected one by its fields in `PLACE`."""
+    found, length = tuple(map(record.metadata.get, PLACE)), len(record.page_content)
+    if found != expected or length != expected[3] - expected[2]:
+        raise CorruptRecordError(
+            f"the docstore's chunk {place!r} has {length} characters and {found} as "
+            f"{', '.join(PLACE)}, which should be {expected}"
+        )
+    return metadata_changes(record, place)
 
 
 def stored_versions(docstore: BaseStore[str, Document], key: str) -> Steps[list[Version]]:
@@ -230,6 +286,7 @@ def read_manifests(
 ) -> Steps[list[Manifest]]:
     """Read the manifests of all documents, or the first ones, ordered by their keys."""
     keys = yield from list_keys(docstore, manifest_key(""))
+    refuse_namespaces(any("-" in key for key in keys))
     manifests: list[Manifest] = []
     for some in batches(sorted(keys)[:most], _BATCH):
         with during("reading manifests from the docstore"):
@@ -270,36 +327,3 @@ def _read_batch(
         for record, key, (manifest, version, _) in zip(records, keys, chunks, strict=True)
         if record is not None
     ]
-
-
-class StoredText(NamedTuple):
-    """The text of a document's current version, and the parts that it was given in."""
-
-    text: str
-    parts: list[Document]
-
-
-def read_text(docstore: BaseStore[str, Document], manifest: Manifest) -> Steps[StoredText | None]:
-    """Read all text of a document that `RSEIndexer` added; None if some of it cannot be read."""
-    version = manifest.current or Version("", 0)
-    keys = [chunk_key(manifest.key, version.name, index) for index in range(version.chunks)]
-    place = parts_key(manifest.key, version.name)
-    with during("reading from the docstore"):
-        found = yield from read_records(docstore, [*keys, place])
-    record = found.pop(place)
-    chunks = [chunk.page_content for chunk in found.values() if isinstance(chunk, Document)]
-    # What is white space alone has no chunks.
-    text = "".join(chunks) or " " * manifest.length
-    if len(text) != manifest.length or isinstance(record, CorruptRecordError):
-        return None
-    try:
-        parts = _PARTS.validate_python(record.metadata["parts"] if record else [(0, len(text), {})])
-    except (KeyError, ValidationError):
-        return None
-    return StoredText(
-        text,
-        [
-            Document(text[start : start + length], metadata={**manifest.metadata, **here})
-            for start, length, here in parts
-        ],
-    )

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
 from pydantic import Field, TypeAdapter, ValidationError
 
+from langchain_rse._messages import problems_of
 from langchain_rse.errors import CorruptRecordError, FormatError
 
 # Metadata of chunks and segments.
@@ -26,6 +28,7 @@ PLACE = (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX)
 # Of chunks in the vector store.
 CHUNK_ID = "chunk_id"  # the id there, for pipelines that lose ids
 VERSION = "rse_version"  # the version of the document
+NAMESPACE = "rse_namespace"  # digest of the namespace, if it is in one
 # Of chunks' records in the docstore.
 PLACES = "places"  # `Chunk.metadata`, if there is any
 HEADER = "header"  # what was embedded in front, if anything
@@ -47,6 +50,9 @@ Rule = Literal["range", "first", "last", "all", "same", "drop"]
 UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 """Characters that some database or model cannot take: NUL and lone surrogates."""
 
+# Names of metadata that Chroma refuses.
+_RESERVED = re.compile(r"[$#]|(chroma:document)?\Z")
+
 # The form of the records. A docstore with another number has to be written anew.
 _FORMAT = 5
 
@@ -59,6 +65,9 @@ _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
 
 # Keys
 
+NAMESPACES = "namespaces"
+"""The docstore key of a record that is there if the documents are in namespaces."""
+
 
 def digest(*parts: str) -> str:
     """A digest of strings: 32 hexadecimal digits, which every store accepts as a key."""
@@ -70,6 +79,7 @@ def digest(*parts: str) -> str:
     return state.hexdigest()
 
 
+@lru_cache
 def document_key(doc_id: str) -> str:
     """The part of a document's keys in the docstore that stands for the document."""
     return digest(doc_id)
@@ -115,6 +125,19 @@ def answers_key(key: str) -> str:
     return f"answers/{key}"
 
 
+def version_name(namespace: str, *parts: str) -> str:
+    """The name of a version: a digest of its parts, behind that of its namespace if it has one."""
+    return f"{namespace}-{digest(*parts)}" if namespace else digest(*parts)
+
+
+def namespace_in(metadata: Mapping[str, Any]) -> str:
+    """The digest of the namespace that a chunk in the vector store is in; empty for none."""
+    version = metadata.get(VERSION)
+    if version is None:  # written by other code, and adopted
+        return str(metadata.get(NAMESPACE, ""))
+    return str(version).rpartition("-")[0]
+
+
 def vector_id(key: str, version: str, index: int) -> str:
     """The id of a chunk in the vector store: a UUID, the one form that all of them accept."""
     return str(uuid.uuid5(_VECTOR_NAMESPACE, chunk_key(key, version, index)))
@@ -143,28 +166,32 @@ def with_header(header: str, text: str) -> str:
 
 
 def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
-    """The values that every vector store takes: encodable strings, numbers and booleans."""
-    simple: dict[str, str | int | float | bool] = {}
+    """What every vector store takes: encodable strings, finite numbers of 64 bits, booleans."""
+    simple: dict[str, Any] = {}
     for name, value in metadata.items():
         plain = value.item() if isinstance(value, np.generic) else value
         if isinstance(plain, (str, os.PathLike)):
-            simple[name] = encodable(os.fspath(plain))
-        elif isinstance(plain, (int, float)):
-            simple[name] = plain
+            plain = encodable(os.fspath(plain))
+        known = (
+            isinstance(plain, str)
+            or (isinstance(plain, int) and abs(plain) < 2**63)
+            or (isinstance(plain, float) and math.isfinite(plain))  # PostgreSQL's JSON has no NaN
+        )
+        if known and not _RESERVED.match(name):
+            simple[encodable(name)] = plain
     return simple
 
 
 def chunk_metadata(
     metadata: Mapping[str, Any], place: Mapping[str, Any], version: str
 ) -> dict[str, Any]:
-    """The metadata of a chunk as it stands in the vector store.
+    """The metadata of a chunk as it stands in the vector store, from what holds where it begins.
 
-    Args:
-        metadata: What holds where the chunk begins.
-        place: Its metadata by the names in `PLACE`; a damaged record may lack some of them.
-        version: Name of its version.
+    ``place`` has the names in `PLACE`; that of a damaged record may lack some of them.
     """
     found = {**simple_metadata(metadata), **place, VERSION: version}
+    if namespace := namespace_in(found):
+        found[NAMESPACE] = namespace
     if DOC_ID in place and CHUNK_INDEX in place:
         found[CHUNK_ID] = vector_id(document_key(place[DOC_ID]), version, place[CHUNK_INDEX])
     return found
@@ -182,18 +209,11 @@ def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
 
 
 class Version(NamedTuple):
-    """A version of a document.
+    """A version of a document."""
 
-    Attributes:
-        name: Digest of the text and of everything that shapes its chunks.
-        chunks: Number of chunks.
-        adopted: Number of vectors that other code had added; 0 if `RSEIndexer` added one for each
-            chunk.
-    """
-
-    name: str
-    chunks: _Count
-    adopted: _Count = 0
+    name: str  # digest of the text and of everything that shapes its chunks
+    chunks: _Count  # how many
+    adopted: _Count = 0  # vectors that other code had added; 0 if there is one for each chunk
 
     @property
     def pages(self) -> int:
@@ -223,36 +243,23 @@ def _pages(items: int) -> int:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A document's entry in the docstore.
-
-    Attributes:
-        doc_id: The document's id.
-        current: The version that queries see; None while the first one is being written or the
-            document is being deleted.
-        unfinished: Versions that are being written or removed, of which any part may be stored.
-        owner: Token of the call that is writing or deleting the document; empty if none is. See
-            `langchain_rse.ingest.ownership`.
-        revision: Another one each time the manifest is written, by which changes are noticed.
-        model: Which embedding model the vectors are of, see `langchain_rse.stores.pairing`; empty
-            if that is not known.
-        length: Characters of the current version's text.
-        text_digest: Digest of that text, by which equal texts are known; empty without text.
-        metadata: What holds for the whole document.
-        rules: What segments carry of some fields; the others follow the default rules.
-        header: What may stand above its segments; empty for nothing.
-    """
+    """A document's entry in the docstore."""
 
     doc_id: str
-    current: Version | None = None
-    unfinished: Sequence[Version] = ()
+    current: Version | None = None  # what queries see; None before the first, and in deletion
+    unfinished: Sequence[Version] = ()  # being written or removed: any part may be stored
+    # Token of the call that is writing or deleting the document, see
+    # `langchain_rse.ingest.ownership`; empty if none is.
     owner: str = ""
+    # Another one each time the manifest is written, by which changes are noticed.
     revision: str = field(default_factory=lambda: uuid.uuid4().hex)
-    model: str = ""
-    length: _Length = 0
-    text_digest: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    model: str = ""  # of the vectors, see `langchain_rse.stores.pairing`; empty if not known
+    length: _Length = 0  # characters of the current version's text
+    text_digest: str = ""  # of that text, by which equal texts are known; empty without text
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # for the whole document
+    # What segments carry of some fields; the others follow the default rules.
     rules: Mapping[str, Rule] = field(default_factory=dict)
-    header: str = ""
+    header: str = ""  # what may stand above its segments; empty for nothing
 
     @property
     def key(self) -> str:
@@ -280,7 +287,7 @@ class Manifest:
         """Read a manifest's record.
 
         Raises:
-            CorruptRecordError: If the record is not one of a manifest.
+            CorruptRecordError: If the record is not one of a manifest, or of another document's.
             FormatError: If it was written by another version of this package.
         """
         fields = record.metadata
@@ -290,12 +297,16 @@ class Manifest:
                 "index the documents again, into a new docstore and a new collection"
             )
         try:
-            return _MANIFESTS.validate_python(fields)
+            manifest = _MANIFESTS.validate_python(fields)
+            problem = "" if key.endswith(manifest.key) else f"it is of document {manifest.doc_id!r}"
         except ValidationError as error:
+            problem = problems_of(error)
+        if problem:
             raise CorruptRecordError(
-                f"the docstore's record {key!r} is not a manifest ({error}); delete this key "
-                "and add the document again"
-            ) from error
+                f"the docstore's record {key!r} is not a manifest ({problem}); delete this key and "
+                "add the document again"
+            )
+        return manifest
 
 
 _MANIFESTS = TypeAdapter(Manifest)
@@ -305,25 +316,17 @@ _MANIFESTS = TypeAdapter(Manifest)
 
 
 class Chunk(NamedTuple):
-    """A chunk as it is written.
+    """A chunk as it is written."""
 
-    Attributes:
-        start: Its first character in the document's text.
-        end: The character after its last one.
-        text: Its text; empty for a gap.
-        embedded_text: What is embedded for it, without the header.
-        metadata: What does not hold for the whole document: pairs of a character of the chunk
-            and the metadata from there on. The first pair is for character 0, with the metadata of
-            the first character that is not white space. Empty if there is none.
-        header: What is embedded in front of it, with an empty line between.
-    """
-
-    start: int
-    end: int
-    text: str
-    embedded_text: str
+    start: int  # its first character in the document's text
+    end: int  # the character after its last one
+    text: str  # empty for a gap
+    embedded_text: str  # without the header
+    # What does not hold for the whole document: pairs of a character of the chunk and the metadata
+    # from there on. The first pair is for character 0, with the metadata of the first character
+    # that is not white space. Empty if there is none.
     metadata: Sequence[tuple[int, Mapping[str, Any]]] = ()
-    header: str = ""
+    header: str = ""  # what is embedded in front of it, with an empty line between
 
 
 Part = tuple[int, int, Mapping[str, Any]]
@@ -332,27 +335,19 @@ Part = tuple[int, int, Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentVersion:
-    """A document, ready to be written; `Manifest` has the fields that are not named here.
-
-    Attributes:
-        version: This version.
-        chunks: Its chunks, in the order of the text; they tile it.
-        parts: The parts it was given in; empty if it is one part, of which all metadata is
-            ``metadata``.
-        gaps: Numbers of chunks whose text nobody has (in adopted documents).
-        adopted: For an adopted document: the id of each vector that is in the store, and the
-            number of the chunk it stands for, None if it stands for nothing.
-    """
+    """A document, ready to be written; `Manifest` says what some of the fields are."""
 
     doc_id: str
     version: Version
     length: int
     metadata: Mapping[str, Any]
-    chunks: Sequence[Chunk]
-    parts: Sequence[Part] = ()
-    gaps: frozenset[int] = frozenset()
+    chunks: Sequence[Chunk]  # in the order of the text; they tile it
+    parts: Sequence[Part] = ()  # it was given in; empty if it is one, whose metadata is `metadata`
+    gaps: frozenset[int] = frozenset()  # numbers of chunks whose text nobody has, if it is adopted
     rules: Mapping[str, Rule] = field(default_factory=dict)
     header: str = ""
+    # If it is adopted: the id of each vector that is in the store, and the number of the chunk it
+    # stands for, None if it stands for nothing.
     adopted: Sequence[tuple[str, int | None]] = ()
 
     @property

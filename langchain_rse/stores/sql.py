@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,13 +16,23 @@ from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
 from langchain_core.stores import BaseStore
 from langchain_core.utils.iter import batch_iterate
-from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool, StaticPool
 from sqlalchemy.schema import CreateTable
 
+from langchain_rse.stores.changing import Change
+from langchain_rse.stores.databases import (
+    AsyncEngines,
+    explained,
+    find_async_url,
+    is_memory,
+    parse_url,
+    prepare_engine,
+)
 from langchain_rse.stores.fulltext import LexicalIndex, lexical_index
-from langchain_rse.stores.json import decode_document, encode_document
+from langchain_rse.stores.json import decode_document, encode_document, is_record
 
 T = TypeVar("T")
 
@@ -46,7 +54,8 @@ class SQLDocStore(BaseStore[str, Document]):
     The async methods use the database's own async driver if it is installed (aiosqlite
     on SQLite, psycopg on PostgreSQL, and ``SQLAlchemy[asyncio]``), else a thread.
 
-    The table is made when it is first needed. Its values are JSON.
+    The table is made when it is first needed. Its values are JSON. A store can be used before and
+    after ``os.fork``; one in memory is copied.
 
     Args:
         url: A SQLAlchemy database URL, for example ``"sqlite:///folder/chunks.db"``;
@@ -85,7 +94,7 @@ class SQLDocStore(BaseStore[str, Document]):
         timeout: float = 30.0,
         engine_kwargs: dict[str, Any] | None = None,
     ) -> None:
-        self._url = _parsed(url)
+        self._url = parse_url(url)
         if not _TABLE_NAME.fullmatch(table_name):
             raise ValueError(
                 "table_name must be letters, digits and underscores, at most 40, and begin with "
@@ -93,34 +102,45 @@ class SQLDocStore(BaseStore[str, Document]):
             )
         backend = self._url.get_backend_name()
         self._sqlite = backend == "sqlite"
-        self._memory = self._sqlite and _is_memory(self._url)
+        self._memory = self._sqlite and is_memory(self._url)
         self._timeout = timeout
-        self._engine_kwargs = dict(engine_kwargs or {})
+        # Errors of SQLAlchemy would quote documents.
+        self._engine_kwargs = {"hide_parameters": True, **(engine_kwargs or {})}
         if self._sqlite:
             connect_args = {"timeout": timeout, **self._engine_kwargs.get("connect_args", {})}
             self._engine_kwargs["connect_args"] = connect_args
             if self._memory:  # one connection, which all threads take turns at
                 connect_args["check_same_thread"] = False
                 self._engine_kwargs["poolclass"] = StaticPool
+        else:  # the server may have been started anew
+            self._engine_kwargs.setdefault("pool_pre_ping", True)
         self.lexical = lexical
         self._index: LexicalIndex | None = None
         if lexical:
             self._index = lexical_index(backend, table_name, tokenizer=tokenizer, language=language)
         self._table = _table(table_name)
+        key = self._table.c.key
+        is_wanted: sa.ColumnElement[bool] = key.in_(sa.bindparam("keys", expanding=True))
+        if backend == "postgresql":  # which plans a statement with one parameter once
+            is_wanted = key == sa.any_(sa.bindparam("keys", type_=sa.ARRAY(key.type)))
+        # As bytes, since SQLite's driver would not read what is no UTF-8.
+        value = self._table.c.value
+        cast = sa.cast(value, sa.LargeBinary) if self._sqlite else value
+        self._select = sa.select(key, cast).where(is_wanted)
         self._engine = self._make_engine()
         # A store that is dropped leaves no open connection.
         weakref.finalize(self, self._engine.dispose)
         # In memory, a second driver would see a second database.
-        self._async_url = None if self._memory else _find_async_url(self._url)
-        self._async_engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._async_url = None if self._memory else find_async_url(self._url)
+        self._async_engines = AsyncEngines(self._make_async_engine)
         self._ready = False
         # Held while the table is made, and by each use of the one connection to memory.
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
-        return f"SQLDocStore({self._url.render_as_string(hide_password=True)!r})"
+        # The query of a server's URL may hold a password as well.
+        url = self._url if self._sqlite else self._url.set(query={})
+        return f"SQLDocStore({url.render_as_string(hide_password=True)!r})"
 
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
         """Get the Documents of the keys, None for keys that are missing.
@@ -154,6 +174,19 @@ class SQLDocStore(BaseStore[str, Document]):
         """Like `mdelete`, async."""
         await self._arun(self._delete, keys)
 
+    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        """Make each change whose record is as expected, in one transaction; return which were made.
+
+        A change is a key, the Document that is expected there, and the new one; None stands for no
+        record. A record that cannot be read counts as none. This holds between all processes that
+        use the database.
+        """
+        return self._run(self._change, changes)
+
+    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        """Like `compare_and_set`, async."""
+        return await self._arun(self._change, changes)
+
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """Yield the keys that begin with the prefix, in the order of their bytes.
 
@@ -178,6 +211,7 @@ class SQLDocStore(BaseStore[str, Document]):
         k: int,
         *,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as vector stores name it
+        prefix: str = "",
     ) -> list[tuple[Document, float]]:
         """Find the chunks that match the words of a query best.
 
@@ -190,6 +224,7 @@ class SQLDocStore(BaseStore[str, Document]):
             k: At most this many chunks, at least 1.
             filter: Fields of the metadata, of the chunk or its document, and the strings,
                 numbers or booleans that they equal, all of them.
+            prefix: How the keys of chunks begin that can be found: those of one namespace.
 
         Returns:
             The chunks, with metadata as in the vector store, and their scores, above 0, best
@@ -200,7 +235,7 @@ class SQLDocStore(BaseStore[str, Document]):
                 the filter is anything else.
             CorruptRecordError: If a record cannot be read.
         """
-        return self._run(self._lexical_index().search, query, k, filter)
+        return self._run(self._lexical_index().search, query, k, filter, prefix)
 
     async def alexical_search(
         self,
@@ -208,9 +243,10 @@ class SQLDocStore(BaseStore[str, Document]):
         k: int,
         *,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as vector stores name it
+        prefix: str = "",
     ) -> list[tuple[Document, float]]:
         """Like `lexical_search`, async."""
-        return await self._arun(self._lexical_index().search, query, k, filter)
+        return await self._arun(self._lexical_index().search, query, k, filter, prefix)
 
     def drop_lexical_index(self) -> None:
         """Remove the table's full-text index, made with whatever tokenizer or language.
@@ -221,7 +257,7 @@ class SQLDocStore(BaseStore[str, Document]):
             ValueError: If the store was made without ``lexical=True``.
         """
         index = self._lexical_index()
-        with self._explained(), self._lock:
+        with explained(self), self._lock:
             self._make_table()
             with self._engine.begin() as connection:
                 index.drop(connection)
@@ -233,17 +269,44 @@ class SQLDocStore(BaseStore[str, Document]):
 
     async def aclose(self) -> None:
         """Close the pooled connections, those of this event loop included."""
-        engine = self._async_engines.pop(asyncio.get_running_loop(), None)
-        if engine is not None:
-            await engine.dispose()
+        await self._async_engines.aclose()
         self.close()
 
     def _get(self, connection: Connection, keys: Sequence[str]) -> list[Document | None]:
-        values: dict[str, str] = {}
-        for some in batch_iterate(_KEYS_PER_STATEMENT, dict.fromkeys(keys)):
-            query = sa.select(self._table).where(self._table.c.key.in_(some))
-            values.update((key, value) for key, value in connection.execute(query))
+        values = self._values(connection, keys)
         return [decode_document(values[key], key) if key in values else None for key in keys]
+
+    def _values(
+        self, connection: Connection, keys: Iterable[str], *, lock: bool = False
+    ) -> dict[str, str | bytes]:
+        """The records of the keys that are there."""
+        # In the same order by all, or they would wait for each other.
+        query = self._select.order_by(self._table.c.key).with_for_update() if lock else self._select
+        values: dict[str, str | bytes] = {}
+        for some in batch_iterate(_KEYS_PER_STATEMENT, dict.fromkeys(keys)):
+            rows = connection.execute(query, {"keys": some}).all()
+            values.update((name, record) for name, record in rows)
+        return values
+
+    def _change(self, connection: Connection, changes: Sequence[Change]) -> list[bool]:
+        if self._sqlite:  # nobody else writes between reading and writing
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        values = self._values(connection, sorted(key for key, _, _ in changes), lock=True)
+        made: dict[str, int] = {}  # of a key given twice, the first counts
+        for number, (key, expected, _) in enumerate(changes):
+            if key not in made and is_record(values.get(key), expected, key):
+                made[key] = number
+        new = [(key, changes[number][2]) for key, number in made.items()]
+        added = _rows((key, record) for key, record in new if record and key not in values)
+        if added and connection.dialect.name == "postgresql":  # what is not there was not locked
+            insert = postgresql.insert(self._table).on_conflict_do_nothing()
+            there = connection.execute(insert.returning(self._table.c.key), added).scalars().all()
+            for key in {row["key"] for row in added}.difference(there):
+                del made[key]
+            new = [(key, record) for key, record in new if key in values]
+        self._set(connection, _rows((key, record) for key, record in new if record))
+        self._delete(connection, [key for key, record in new if not record and key in values])
+        return [made.get(key) == number for number, (key, _, _) in enumerate(changes)]
 
     def _set(self, connection: Connection, rows: list[dict[str, str]]) -> None:
         if connection.dialect.name in {"sqlite", "postgresql"}:
@@ -258,8 +321,11 @@ class SQLDocStore(BaseStore[str, Document]):
             connection.execute(statement, rows)
 
     def _delete(self, connection: Connection, keys: Sequence[str]) -> None:
-        for some in batch_iterate(_KEYS_PER_STATEMENT, keys):
-            connection.execute(sa.delete(self._table).where(self._table.c.key.in_(some)))
+        key = self._table.c.key
+        for some in batch_iterate(_KEYS_PER_STATEMENT, sorted(keys)):
+            which = sa.select(key).where(key.in_(some)).order_by(key).with_for_update()
+            postgres = connection.dialect.name == "postgresql"
+            connection.execute(sa.delete(self._table).where(key.in_(which if postgres else some)))
 
     def _page(self, connection: Connection, prefix: str, after: str | None) -> list[str]:
         """The next keys with a prefix; none if there are no more."""
@@ -278,24 +344,31 @@ class SQLDocStore(BaseStore[str, Document]):
 
     def _run(self, work: Callable[..., T], *args: object) -> T:
         """Do work in a transaction."""
-        with self._explained():
+        with explained(self):
             self._prepare()
             with (
                 self._lock if self._memory else contextlib.nullcontext(),
-                self._engine.begin() as connection,
+                self._engine.connect() as connection,
             ):
-                return work(connection, *args)
+                return self._transact(connection, work, *args)
 
     async def _arun(self, work: Callable[..., T], *args: object) -> T:
         """Do work in a transaction, through the async driver if there is one."""
-        engine = self._async_engine()
-        if engine is None:
+        if self._async_url is None:
             return await run_in_executor(None, self._run, work, *args)
-        with self._explained():
+        with explained(self):
+            engine = await self._async_engines.get()
             if not self._ready:
                 await run_in_executor(None, self._prepare)
-            async with engine.begin() as connection:
-                return await connection.run_sync(work, *args)  # type: ignore[no-any-return]
+            async with engine.connect() as connection:
+                return await connection.run_sync(self._transact, work, *args)  # type: ignore[no-any-return]
+
+    def _transact(self, connection: Connection, work: Callable[..., T], *args: object) -> T:
+        # On PostgreSQL, a transaction would make three round trips of a read's one.
+        if work == self._get and connection.dialect.name == "postgresql":
+            connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+        with connection.begin():
+            return work(connection, *args)
 
     def _make_engine(self) -> Engine:
         try:
@@ -305,25 +378,17 @@ class SQLDocStore(BaseStore[str, Document]):
                 f"{self._url.drivername} needs the package {error.name!r}. For PostgreSQL: "
                 "pip install 'langchain-rse[postgres]', and a URL postgresql+psycopg://..."
             ) from error
-        if self._sqlite:
-            sa.event.listen(engine, "connect", _tune_sqlite)
+        prepare_engine(engine)
         return engine
 
-    def _async_engine(self) -> Any:  # noqa: ANN401 - AsyncEngine, imported only if it works
-        """The async engine of the running event loop: connections cannot change loops."""
-        if self._async_url is None:
-            return None
-        loop = asyncio.get_running_loop()
-        if loop not in self._async_engines:
-            from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415
+    def _make_async_engine(self) -> Any:  # noqa: ANN401 - AsyncEngine, imported only if it works
+        from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415
 
-            # Opening a file is cheap, and nothing is left to close with the loop.
-            pool = {"poolclass": NullPool} if self._sqlite else {}
-            engine = create_async_engine(self._async_url, **{**self._engine_kwargs, **pool})
-            if self._sqlite:
-                sa.event.listen(engine.sync_engine, "connect", _tune_sqlite)
-            self._async_engines[loop] = engine
-        return self._async_engines[loop]
+        # Opening a file is cheap, and nothing is left to close with the loop.
+        pool = {"poolclass": NullPool} if self._sqlite else {}
+        engine = create_async_engine(self._async_url or "", **{**self._engine_kwargs, **pool})
+        prepare_engine(engine.sync_engine)
+        return engine
 
     def _prepare(self) -> None:
         """Make the table and its full-text index if they are missing."""
@@ -367,51 +432,6 @@ class SQLDocStore(BaseStore[str, Document]):
             else:
                 return
 
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Say what to do about the errors that users meet."""
-        try:
-            yield
-        except OperationalError as error:
-            reason = str(error.orig)
-            if "readonly" in reason or "read-only" in reason:
-                what = "written to" if self._ready else "opened (its table or index is missing)"
-                raise PermissionError(
-                    f"{self!r} cannot be {what}: the database is read-only. Make it writable"
-                ) from error
-            if "unable to open database file" in reason:
-                raise FileNotFoundError(
-                    f"{self!r} cannot be opened: check that the file exists and that you may read "
-                    "it. In a folder that nobody may write to, use "
-                    "'sqlite:///file:PATH?mode=ro&immutable=1&uri=true'"
-                ) from error
-            raise
-
-
-def _parsed(url: str | URL) -> URL:
-    try:
-        parsed = make_url(url)
-        is_async = parsed.get_dialect().is_async
-    except sa.exc.ArgumentError as error:
-        raise ValueError(
-            f"url must be a SQLAlchemy URL such as 'sqlite:///chunks.db': {error}"
-        ) from error
-    if is_async:
-        raise ValueError(
-            f"url names {parsed.drivername!r}, which has no sync form; use 'sqlite:///...' or "
-            "'postgresql+psycopg://...': async calls find their driver"
-        )
-    return parsed
-
-
-def _find_async_url(url: URL) -> URL | None:
-    """The URL of the same database through an async driver, if there is one."""
-    backend = url.get_backend_name()
-    driver = "aiosqlite" if backend == "sqlite" else url.get_driver_name()
-    if driver in {"aiosqlite", "psycopg"} and all(map(find_spec, ("greenlet", driver))):
-        return url.set(drivername=f"{backend}+{driver}")
-    return None
-
 
 def _table(name: str) -> sa.Table:
     # Keys are compared by their bytes, so that those with the same prefix stand together.
@@ -429,21 +449,10 @@ def _table(name: str) -> sa.Table:
     )
 
 
-def _is_memory(url: URL) -> bool:
-    return not url.database or ":memory:" in url.database or url.query.get("mode") == "memory"
-
-
-def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
-    cursor = connection.cursor()
-    # In WAL mode this is safe against crashes of the process, and far faster than FULL.
-    cursor.execute("PRAGMA synchronous=NORMAL")
-    # 32 MB: lexical search reads pages all over the file again and again.
-    cursor.execute("PRAGMA cache_size=-32000")
-    cursor.close()
-
-
-def _rows(pairs: Sequence[tuple[str, Document]]) -> list[dict[str, str]]:
-    # A key given twice: the last one counts.
+def _rows(pairs: Iterable[tuple[str, Document]]) -> list[dict[str, str]]:
+    # A key given twice: the last one counts. Writers that use the same order cannot wait for each
+    # other in a circle.
     return [
-        {"key": key, "value": encode_document(document)} for key, document in dict(pairs).items()
+        {"key": key, "value": encode_document(document, key)}
+        for key, document in sorted(dict(pairs).items(), key=lambda pair: str(pair[0]))
     ]

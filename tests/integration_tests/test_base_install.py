@@ -15,7 +15,7 @@ import langchain_rse
 from langchain_rse import RSERetriever, SQLDocStore
 
 for module in pkgutil.walk_packages(langchain_rse.__path__, "langchain_rse."):
-    if not module.name.startswith("langchain_rse.cli."):
+    if not module.name.startswith(("langchain_rse.cli.", "langchain_rse.ray")):
         importlib.import_module(module.name)
 retriever = RSERetriever(
     vectorstore=InMemoryVectorStore(DeterministicFakeEmbedding(size=8)),
@@ -33,6 +33,9 @@ def test_the_base_install_is_enough(tmp_path: Path) -> None:
     result = environment.run("-W", "error", "-c", PROGRAM)
     assert result.returncode == 0, result.stderr
     assert result.stdout.split("\n")[:2] == ["some text", "some text"]
+
+    ray = environment.run("-c", "import langchain_rse.ray")
+    assert "pip install 'langchain-rse[ray]'" in ray.stderr
 
     command = environment.run("-m", "langchain_rse", "demo")
     assert command.returncode == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -147,6 +148,23 @@ def test_remove(run: Run, tmp_path: Path) -> None:
     assert "cats.txt" not in names(segments(run, "do cats sleep", "--penalty", 0))
 
 
+def test_check(run: Run, tmp_path: Path) -> None:
+    result = run("check", "--kb", "kb")
+    assert (result.exit_code, result.stdout) == (0, "4 documents, 4 chunks: nothing wrong\n")
+
+    opened = open_existing(tmp_path / "kb")
+    vectors = opened.vectorstore.get()["ids"]
+    opened.vectorstore.delete(vectors[:1])
+    result = run("check", "--kb", "kb", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["problems"] == {"missing_vectors": 1}
+
+    result = run("check", "--kb", "kb", "--repair")
+    assert result.exit_code == 0
+    assert "mended: chunks without a vector: 1" in result.stdout
+    assert run("check", "--kb", "kb").exit_code == 0
+
+
 # Asking
 
 
@@ -168,11 +186,10 @@ def test_filters(run: Run, tmp_path: Path) -> None:
     assert names(segments(run, "fish", "--filter", f"source={cats}", "--penalty", 0)) == [
         "cats.txt"
     ]
-    first = ("--filter", "chunk_index=0")
-    found = segments(run, "fish", "--filter", f"source={cats}", *first, "--penalty", 0)
-    assert names(found) == ["cats.txt"]
-    assert segments(run, "fish", "--filter", f"source={cats}", "--filter", "chunk_index=1") == []
-    assert segments(run, "fish", "--filter", 'chunk_index="0"') == []
+    assert segments(run, "fish", "--filter", f"source={cats}", "--filter", "year=2024") == []
+    ours = run("query", "fish", "--kb", "kb", "--filter", "chunk_index=0")
+    assert ours.exit_code == 2
+    assert "the filter names chunk_index" in ours.stderr
     both = ("--filter", "a=1", "--filter", "b=2", "--hybrid", 0.5)
     assert "give --filter once" in run("query", "fish", "--kb", "kb", *both).stderr
     wrong = run("query", "fish", "--kb", "kb", "--filter", "source")
@@ -308,3 +325,35 @@ def test_damaged_pdfs_do_not_fill_the_screen(run: Run, tmp_path: Path) -> None:
     result = run("index", "broken.pdf", "--kb", "kb")
     assert result.exit_code == 1
     assert len(result.stderr.splitlines()) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="fcntl.flock is not there")
+@pytest.mark.parametrize("command", [["index", "docs"], ["remove", "cats"]], ids=" ".join)
+def test_a_command_that_writes_waits_for_another_one(
+    run: Run, command: list[str], tmp_path: Path
+) -> None:
+    """And goes on when the other one has ended, even by SIGKILL."""
+    import fcntl
+
+    holder = "import fcntl, sys, time; f = open('kb/lock', 'ab'); fcntl.flock(f, fcntl.LOCK_EX)"
+    holder += "; print('locked', flush=True); time.sleep(600)"
+    log = tmp_path / "log"
+    program = [sys.executable, "-m", "langchain_rse", *command, "--kb", "kb"]
+    with (
+        subprocess.Popen([sys.executable, "-c", holder], stdout=subprocess.PIPE) as other,
+        log.open("wb") as output,
+    ):
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+        with subprocess.Popen(program, stdout=output, stderr=subprocess.STDOUT) as waiting:
+            while b"waiting" not in log.read_bytes():
+                assert waiting.poll() is None, log.read_text()
+            # Who only reads does not wait.
+            assert run("query", "Do cats sleep?", "--kb", "kb").exit_code == 0
+            assert run("list", "--kb", "kb").exit_code == 0
+            assert waiting.poll() is None
+            other.kill()
+            assert waiting.wait() == 0, log.read_text()
+    assert "Another command is writing to kb; waiting for its end" in log.read_text()
+    with (tmp_path / "kb" / "lock").open("ab") as file:  # nobody holds it any more
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

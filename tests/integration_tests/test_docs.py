@@ -9,10 +9,11 @@ import shlex
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cohere
 import pytest
+import sqlalchemy as sa
 import tiktoken
 import typer
 from chromadb.api.shared_system_client import SharedSystemClient
@@ -152,15 +153,38 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+# What examples read from the environment, and the fixture that starts the server.
+SERVERS = {"DATABASE_URL": "postgres_url", "CHROMA_SERVER": "chroma_url", "ray.data": "ray_data"}
+
+
+@pytest.fixture
+def servers(block: Block, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that an example needs."""
+    for name, fixture in SERVERS.items():
+        if name in block.text:
+            address = request.getfixturevalue(fixture)
+            if name == "DATABASE_URL":
+                with sa.create_engine(address, poolclass=sa.NullPool).begin() as connection:
+                    connection.exec_driver_sql("CREATE EXTENSION IF NOT EXISTS vector")
+            if name.isupper():
+                monkeypatch.setenv(name, address)
+
+
+def marked(block: Block) -> Any:
+    marks = [pytest.mark.slow] if any(name in block.text for name in SERVERS) else []
+    return pytest.param(block, marks=marks)
+
+
 def test_there_are_examples() -> None:
     assert PAGES[0] in {block.page for block in in_language("python")}
     assert len(in_language("python")) >= 12
     assert {block.language for block in BLOCKS} <= {"python", "console", "json", "text"}
 
 
-@pytest.mark.usefixtures("folder", "services")
+@pytest.mark.usefixtures("folder", "services", "servers")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
-@pytest.mark.parametrize("block", in_language("python"), ids=str)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
+@pytest.mark.parametrize("block", list(map(marked, in_language("python"))), ids=str)
 def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
     lines = "\n" * (block.line - 1) + block.text  # so that errors name the page's line
     exec(compile(lines, str(block.page), "exec"), {"__name__": "__main__"})  # noqa: S102

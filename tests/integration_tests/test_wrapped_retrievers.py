@@ -105,12 +105,12 @@ def test_contextual_compression(way: Way, source: RSERetriever) -> None:
             ]
 
     base = ContextualCompressionRetriever(base_compressor=Cut(), base_retriever=by_vectors(source))
-    check(way, wrapped(source, base))
+    check(way, wrapped(source, base, candidates_only=False))
 
 
 def test_a_runnable_without_scores(way: Way, source: RSERetriever) -> None:
     found = sorted(source.chunks(), key=lambda chunk: "night" not in chunk.page_content)
-    check(way, wrapped(source, RunnableLambda(lambda _: found)))
+    check(way, wrapped(source, RunnableLambda(lambda _: found), candidates_only=False))
 
 
 def test_an_ensemble(way: Way, source: RSERetriever) -> None:

@@ -32,6 +32,7 @@ from pydantic import Field
 
 from langchain_rse import RSEConfig, RSEIndexer, RSERetriever
 from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.pairing import PAIR_KEY
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,6 +62,11 @@ EVERYTHING = RSEConfig(
 def text_of(name: str, chunks: int) -> str:
     """A text that is split into so many chunks, none of which occurs in another text."""
     return "\n\n".join(f"{name} paragraph {number:02} of the text" for number in range(chunks))
+
+
+def keys_of(docstore: BaseStore[str, Any]) -> list[str]:
+    """The keys of a docstore in order, but that of the record on its vector store."""
+    return sorted(key for key in docstore.yield_keys() if key != PAIR_KEY)
 
 
 def words(text: str) -> int:

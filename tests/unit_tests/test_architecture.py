@@ -31,6 +31,7 @@ LEVELS = [
     {"headers", "adopting"},
     {"query"},
     {"indexer"},
+    {"ray"},
     {"retriever"},
     {"filters", "rerankers"},
     {"evaluation"},
@@ -41,7 +42,7 @@ LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}
 # The lowest level is one room: its modules may import from each other.
 GROUND = LEVELS[0]
 
-MOST_LINES_OF_PACKAGE = 14_000
+MOST_LINES_OF_PACKAGE = 16_000
 MOST_LINES_OF_FILE = 500
 MOST_LINES_OF_FUNCTION = 60
 
@@ -50,7 +51,7 @@ NAMED_TUPLE = {"_asdict", "_fields", "_field_defaults", "_make", "_replace"}
 DOCUMENTED = {
     ("_messages", "_getframe"),
     # langchain-chroma writes given vectors nowhere else; LangChain's documentation uses it.
-    ("ingest.known_vectors", "_collection"),
+    ("stores.vectorstores", "_collection"),
 }
 
 

@@ -242,6 +242,7 @@ def test_a_wrapped_retriever_may_bring_the_candidates(way: Way) -> None:
     index.adopt(way, BY_INDEX)
     retriever = RSERetriever(
         base_retriever=Wrapped(store=index.vectorstore),
+        candidates_only=False,
         docstore=index.docstore,
         config=fakes.EVERYTHING,
     )
@@ -530,7 +531,7 @@ def test_adopting_again_does_nothing_but_bring_in_what_is_new(way: Way) -> None:
     assert index.adopt(way, BY_INDEX).documents == 2
     assert sorted(index.texts(way)) == ["one\ntwo\nthree", "other"]
     # Nothing of the former version is left.
-    keys = list(index.docstore.yield_keys())
+    keys = fakes.keys_of(index.docstore)
     assert sum(key.startswith("adopted/") for key in keys) == 4
     assert sum(re.fullmatch(r"\w+/\w+/\d+", key) is not None for key in keys) == 4
 
@@ -551,7 +552,7 @@ def test_deleting_an_adopted_document_deletes_its_vectors(way: Way) -> None:
     assert index.texts(way) == ["three"]
     way.delete(index.retriever(), ["b"])
     assert index.vectorstore.store == {}
-    assert list(index.docstore.yield_keys()) == []
+    assert fakes.keys_of(index.docstore) == []
 
 
 def test_adding_replaces_an_adopted_document(way: Way) -> None:
@@ -585,7 +586,7 @@ def test_a_cut_off_adoption_is_completed_by_adopting_again(way: Way, how: fakes.
         assert index.texts(way) == ["one\ntwo\nthree\nfour"]
         assert index.vectorstore.store == before
         way.delete(index.retriever(), ["a"])
-        assert list(index.docstore.yield_keys()) == []
+        assert fakes.keys_of(index.docstore) == []
         if finished:
             break
     assert failing > 3
@@ -618,7 +619,7 @@ def test_a_cut_off_replacement_of_an_adopted_document_is_completed(
         assert index.texts(way) == ["all in one"]
         assert len(index.vectorstore.store) == 1
         way.delete(index.retriever(), ["a"])
-        assert list(index.docstore.yield_keys()) == []
+        assert fakes.keys_of(index.docstore) == []
         if finished:
             break
     assert failing > 5
@@ -750,6 +751,7 @@ def test_stores_that_cannot_be_read_out_are_told_by_their_documents(way: Way) ->
     with pytest.raises(TypeError, match=r"chunks of a Unknown cannot be listed.*documents="):
         way.call(indexer.adopt, indexer.aadopt, BY_INDEX)
     way.call(indexer.adopt, indexer.aadopt, BY_INDEX, documents=iter(documents))
+    index.docstore.mdelete(["vectorstore"])  # it is read by another class than it was written by
     assert index.texts(way) == ["one\ntwo"]
 
 
@@ -783,5 +785,5 @@ def test_what_the_docstore_has_lost_of_an_adoption_is_named(way: Way) -> None:
     index.docstore.mdelete([manifest_key(document_key("a"))])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(LookupError, match="does not know the document"):
+        with pytest.raises(LookupError, match="has no documents"):
             index.segments(way)

@@ -168,6 +168,27 @@ def test_a_folder_is_searched_and_other_files_are_counted(tmp_path: Path) -> Non
     assert not files.failures
 
 
+def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
+    for name in ("docs/a.txt", "docs/sub/b.txt", "outside/secret.txt", "docs-too/c.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text("text", encoding="utf-8")
+    docs = tmp_path / "docs"
+    (docs / "to_file.txt").symlink_to(tmp_path / "outside" / "secret.txt")
+    (docs / "sub" / "to_sibling.txt").symlink_to("../../docs-too/c.txt")
+    (docs / "to_folder").symlink_to(tmp_path / "outside")
+    (docs / "chain.txt").symlink_to(docs / "to_folder" / "secret.txt")
+    (docs / "inside.txt").symlink_to(docs / "sub" / "b.txt")
+    (docs / "inside").symlink_to(docs / "sub")
+    (docs / "up").symlink_to(tmp_path)
+    files = Files()
+    assert files.find([docs], without=tmp_path / "kb") == [docs / "a.txt", docs / "sub" / "b.txt"]
+    assert files.skipped == {"links out of the folder": 3}
+    # Where the user gives the link, that is what is meant.
+    (tmp_path / "link").symlink_to(docs)
+    for given in (tmp_path / "link", docs / "to_file.txt", docs / "to_folder"):
+        assert Files().find([given], without=tmp_path / "kb")
+
+
 def test_a_file_that_is_given_is_read_whatever_its_name(tmp_path: Path) -> None:
     assert text_of(tmp_path / "notes.org", b"* Notes")[0] == "* Notes"
 

@@ -18,10 +18,13 @@ class Eight(DeterministicFakeEmbedding):
     size: int = 8
     model_name: str = "eight"
 
+def explode():
+    raise AssertionError
+
 class Plain:
     pass
 
-class Demanding:
+class Sized(Eight):
     def __init__(self, size):
         pass
 """
@@ -60,7 +63,7 @@ def test_a_model_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "error", "message"),
     [
         ("own_models:Plain", ValueError, "must name a class of LangChain Embeddings"),
-        ("own_models:Demanding", TypeError, "missing 1 required positional argument"),
+        ("own_models:Sized", TypeError, "missing 1 required positional argument"),
         ("own_models:Missing", ValueError, "module:Class"),
         ("no_such_module:Class", ValueError, "module:Class"),
         ("no.such:Class", ValueError, "module:Class"),
@@ -82,3 +85,24 @@ def test_without_langchain_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     )
     with pytest.raises(ImportError, match="pip install langchain and the provider's package"):
         load_embeddings("openai:text-embedding-3-small")
+
+
+def test_a_name_that_stands_in_a_knowledge_base_runs_nothing_of_the_working_directory(
+    tmp_path: Path,
+) -> None:
+    """Who sends a folder with a knowledge base may have put a module beside it."""
+    (tmp_path / "own_models.py").write_text(
+        "import pathlib\npathlib.Path('it_ran').touch()\n" + MODULE, encoding="utf-8"
+    )
+    with pytest.raises(ValueError, match="no module:Class that is installed"):
+        load_embeddings("own_models:Eight", trusted=False)
+    assert not (tmp_path / "it_ran").exists()
+    assert load_embeddings("own_models:Eight").texts_embedded == 0
+    assert (tmp_path / "it_ran").exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*init_embeddings:DeprecationWarning")
+@pytest.mark.parametrize("name", ["os:abort", "sys:exit", "antigravity:fly", "own_models:explode"])
+def test_nothing_but_a_class_of_embeddings_is_called(name: str) -> None:
+    with pytest.raises(ValueError, match=r"Embeddings|module:Class"):
+        load_embeddings(name)

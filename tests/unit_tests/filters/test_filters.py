@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
+import itertools
 import json
 import logging
 import math
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
@@ -49,6 +52,7 @@ way = fakes.way
 Way = fakes.Way
 
 QUERY = "Where do herons nest?"
+variable: ContextVar[str] = ContextVar("variable")
 YES: dict[str, Any] = {"explanation": "It says where.", "is_relevant": True}
 NO: dict[str, Any] = {"explanation": "It is about cars.", "is_relevant": False}
 
@@ -881,3 +885,86 @@ def test_similarities_are_scores_to_rse(way: Way) -> None:
     for line, score in scores.items():
         text = line if line == LINES[-1] else f"{line}\n"
         assert score == pytest.approx(query @ embeddings.embed_query(text), abs=1e-6)
+
+
+# A model that does not answer
+
+
+@contextlib.contextmanager
+def hanging(times: int) -> Iterator[Runnable[Any, Any]]:
+    """A model that does not answer the first few times, until the test is over."""
+    over, calls = threading.Event(), itertools.count()
+    answer = json.dumps({"judgments": [YES]})
+
+    def hang(_: object) -> str:
+        if next(calls) < times:
+            over.wait(30)
+        return answer
+
+    async def ahang(_: object) -> str:
+        if next(calls) < times:
+            await asyncio.Event().wait()
+        return answer
+
+    try:
+        yield RunnableLambda(hang, ahang)
+    finally:
+        over.set()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_model_that_does_not_answer_fails_as_others_do(
+    way: Way, caplog: pytest.LogCaptureFixture, *, keep: bool
+) -> None:
+    with hanging(9) as llm:
+        judging = LMBasedRelevanceFilter(
+            llm=llm, timeout=0.01, max_retries=1, on_failure_keep_all=keep
+        )
+        kept = compress(way, judging, documents_of("A heron."))
+    assert len(kept) == keep
+    for one in kept:
+        assert "no answer within 0.01 seconds (timeout)" in one.metadata["relevance_failure"]
+    assert "no answer within" in caplog.text
+
+
+def test_a_model_that_does_not_answer_is_asked_again(way: Way) -> None:
+    with hanging(1) as llm:
+        judging = LMBasedRelevanceFilter(llm=llm, timeout=2.0)
+        (kept,) = compress(way, judging, documents_of("A heron."))
+    assert kept.metadata["is_relevant"] is True
+
+
+@pytest.mark.parametrize("timeout", [60.0, None])
+def test_a_model_sees_the_context_and_its_errors_come_through(
+    way: Way, timeout: float | None
+) -> None:
+    seen: list[str] = []
+    variable.set("of the caller")
+
+    def answer(_: object) -> str:
+        seen.append(variable.get())
+        raise TimeoutError("the server says so")
+
+    judging = LMBasedRelevanceFilter(llm=RunnableLambda(answer), timeout=timeout, max_retries=0)
+    (kept,) = compress(way, judging, documents_of("A heron."))
+    assert seen == ["of the caller"]
+    assert kept.metadata["relevance_failure"].startswith("TimeoutError")
+
+
+def test_what_a_model_says_does_not_steer_a_terminal(
+    way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answer(_: object) -> str:
+        raise ValueError("\x1b]52;c;aGk=\x07 \x9b2J")
+
+    judging = LMBasedRelevanceFilter(llm=RunnableLambda(answer), max_retries=0)
+    (kept,) = compress(way, judging, documents_of("A heron."))
+    for said in (caplog.text, kept.metadata["relevance_failure"]):
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", said)
+        assert r"\x1b]52" in said
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, "60", True])
+def test_a_time_out_is_a_number_of_seconds(timeout: Any) -> None:
+    with pytest.raises(ValueError, match="timeout"):
+        LMBasedRelevanceFilter(llm=Judge(), timeout=timeout)

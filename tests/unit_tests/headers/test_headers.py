@@ -128,7 +128,7 @@ class Index:
         return set(self.vectorstore.store)
 
     def all_keys(self) -> list[str]:
-        return sorted(self.docstore.yield_keys())
+        return fakes.keys_of(self.docstore)
 
 
 def herons(**metadata: Any) -> Document:
@@ -173,7 +173,7 @@ def test_the_embedded_text_has_a_header_and_the_segment_has_not(way: Way) -> Non
     expected = [f"grey herons\n\n{text}" for text in HERONS.split("\n\n")]
     assert index.embedded() == expected
     docstore = index.retriever().docstore
-    records = docstore.mget(list(docstore.yield_keys()))
+    records = docstore.mget(fakes.keys_of(docstore))
     kept = [record.metadata.get("header") for record in records if record and record.page_content]
     assert kept == ["grey herons"] * 4
     (segment,) = way.invoke(index.retriever(), "herons")

@@ -190,7 +190,7 @@ def test_what_contradicts_itself_is_refused_with_the_line_to_write(
     chunks = change(chunks_of(recursive(200, add_start_index=True), TEXT))
     with pytest.raises(SplittingError, match=rf"document 'a'.*(?:{message}).*{WHOLE}"):
         knowledge.add(chunks)
-    assert list(knowledge.docstore.yield_keys()) == []
+    assert fakes.keys_of(knowledge.docstore) == []
 
 
 def test_an_unknown_position_is_found_by_the_text(knowledge: Knowledge) -> None:
@@ -280,7 +280,7 @@ def test_parts_that_nothing_tells_apart(knowledge: Knowledge) -> None:
         knowledge.add(files)
     with pytest.raises(ValueError, match=message):
         knowledge.way.add(knowledge.retriever, iter(files))
-    assert list(knowledge.docstore.yield_keys()) == []
+    assert fakes.keys_of(knowledge.docstore) == []
     assert knowledge.add(files, ids=["north", "south"]) == ["north", "south"]
     assert knowledge.add(files, ids=["both", "both"]) == ["both"]
 
@@ -396,7 +396,7 @@ def test_what_is_stored_no_more_is_not_named(knowledge: Knowledge) -> None:
     knowledge.way.delete(knowledge.retriever, ["b.txt"])
     knowledge.add(texts_under("c.txt"))
     knowledge.way.delete(knowledge.retriever, ["a.txt", "c.txt"])
-    assert list(knowledge.docstore.yield_keys()) == []
+    assert fakes.keys_of(knowledge.docstore) == []
 
 
 def test_texts_that_may_be_the_same(knowledge: Knowledge) -> None:

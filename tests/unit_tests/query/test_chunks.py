@@ -135,6 +135,7 @@ def test_chunks_of_an_adopted_index(way: Way) -> None:
     assert [chunk.page_content.strip() for chunk in chunks] == ["t0 0", "t1 1", "t3 3"]
     wrapped = RSERetriever(
         base_retriever=fakes.FixedRetriever(documents=chunks),
+        candidates_only=False,
         docstore=docstore,
         config=fakes.EVERYTHING,
     )

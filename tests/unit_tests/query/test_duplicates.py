@@ -57,6 +57,7 @@ def test_the_document_with_the_best_candidate_counts(way: Way) -> None:
     found = [chunks["b"][1], *chunks["a"], chunks["b"][0]]
     retriever = RSERetriever(
         base_retriever=FixedRetriever(documents=found),
+        candidates_only=False,
         docstore=source.docstore,
         config=fakes.EVERYTHING,
     )
@@ -73,6 +74,7 @@ def test_an_old_version_is_no_reason_to_drop_a_text(way: Way) -> None:
     source.add_documents([Document(TEXT, metadata={"source": "b"})])
     retriever = RSERetriever(
         base_retriever=FixedRetriever(documents=[*old, *chunks_by_source(source)["b"]]),
+        candidates_only=False,
         docstore=source.docstore,
         config=fakes.EVERYTHING,
     )
@@ -167,6 +169,7 @@ def test_copies_make_no_difference(
     def answer(candidates: list[Document], **kwargs: Any) -> list[Document]:
         retriever = RSERetriever(
             base_retriever=FixedRetriever(documents=candidates),
+            candidates_only=False,
             docstore=source.docstore,
             config=config,
             max_context_length=budget,

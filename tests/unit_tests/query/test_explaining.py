@@ -11,7 +11,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSEConfig, RSERetriever
+from langchain_rse import RSEConfig, RSERetriever, StoreMismatchError
 from langchain_rse.stores.records import chunk_key, document_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import PLAIN, QUERY, FixedRetriever, Way, lines, make_retriever
@@ -66,7 +66,11 @@ def test_the_filter_let_nothing_through(why: Any) -> None:
     level, reason = why(retriever, filter=nothing)
     assert level == "INFO"
     assert reason.startswith("InMemoryVectorStore found nothing with filter=<function nothing")
-    base = RSERetriever(base_retriever=FixedRetriever(documents=[]), docstore=retriever.docstore)
+    base = RSERetriever(
+        base_retriever=FixedRetriever(documents=[]),
+        candidates_only=False,
+        docstore=retriever.docstore,
+    )
     assert why(base, filter={"page": 3}) == (
         "INFO",
         "FixedRetriever found nothing with filter={'page': 3}",
@@ -89,18 +93,21 @@ def test_the_threshold_let_nothing_through(why: Any) -> None:
 
 
 @pytest.mark.parametrize("docstore", [InMemoryStore, InMemoryByteStore])
-def test_an_empty_vector_store_of_a_full_docstore_is_a_warning(
+def test_an_empty_vector_store_of_a_full_docstore_is_an_error(
     why: Any, way: Way, docstore: Any
 ) -> None:
     source = make_retriever({"a": lines(0)}, docstore=docstore())
     other = RSERetriever(vectorstore=InMemoryVectorStore(fakes.Angles()), docstore=source.docstore)
-    with pytest.warns(UserWarning, match="found nothing, but the docstore has documents") as caught:
-        assert why(other) == ("INFO", "InMemoryVectorStore found nothing")
-    assert len(caught) == 1
+    with pytest.raises(StoreMismatchError, match="found nothing, but the docstore has documents"):
+        way.invoke(other, QUERY)
+    way.call(lambda: other.check(repair=True), lambda: other.acheck(repair=True))
+    assert len(way.invoke(other, QUERY)) == 1
     # Of a wrapped retriever it is not known what else it leaves out.
-    wrapped = RSERetriever(base_retriever=FixedRetriever(documents=[]), docstore=source.docstore)
+    wrapped = RSERetriever(
+        base_retriever=FixedRetriever(documents=[]), candidates_only=False, docstore=source.docstore
+    )
     assert why(wrapped) == ("INFO", "FixedRetriever found nothing")
-    way.delete(source, ["a"])
+    way.delete(other, ["a"])
     assert why(other)[0] == "INFO"
 
 
@@ -119,7 +126,11 @@ def test_all_candidates_are_old(why: Any) -> None:
     retriever = make_retriever({"a": lines(0, 1)})
     old = list(retriever.chunks())
     retriever.add_documents([Document("new 0\n", metadata={"source": "a"})])
-    stale = RSERetriever(base_retriever=FixedRetriever(documents=old), docstore=retriever.docstore)
+    stale = RSERetriever(
+        base_retriever=FixedRetriever(documents=old),
+        candidates_only=False,
+        docstore=retriever.docstore,
+    )
     level, reason = why(stale)
     assert level == "WARNING"
     assert reason.startswith("all 2 candidates are of versions of documents that are no longer")

@@ -16,8 +16,10 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import PrivateAttr
 
-from langchain_rse import RSEConfig, RSERetriever, SQLDocStore
+from langchain_rse import ExistingIndex, RSEConfig, RSERetriever, SQLDocStore
+from langchain_rse.errors import FormatError
 from langchain_rse.evaluation import Evidence, Question, atune, evaluate, tune
+from langchain_rse.stores.records import chunk_key, document_key, manifest_key
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -368,8 +370,9 @@ def test_hybrid_is_a_share(hybrid: Any) -> None:
 def test_errors_say_during_which_step(way: Way) -> None:
     retriever = make(TEXTS)
     store = retriever.docstore
-    store.mset([(key, Document("no manifest")) for key in store.yield_keys(prefix="manifest/")])
-    with pytest.raises(ValueError, match="manifest/") as caught:
+    other = Document("", metadata={"doc_id": "d1", "format": 1})
+    store.mset([(key, other) for key in store.yield_keys(prefix="manifest/")])
+    with pytest.raises(FormatError, match=r"manifest/.*another version of langchain-rse") as caught:
         way.invoke(retriever, "zulu")
     if hasattr(caught.value, "__notes__"):
         assert "full-text index of SQLDocStore" in caught.value.__notes__[0]
@@ -397,7 +400,7 @@ class Noting(BaseDocumentCompressor):
 
 def test_a_reranker_sees_both_sides_once_and_decides(way: Way) -> None:
     reranker = Noting()
-    chunks = chunks_of(way.invoke(make(TEXTS, reranker=reranker), "zulu"))
+    chunks = chunks_of(way.invoke(make(TEXTS, reranker=reranker, candidates_only=False), "zulu"))
     assert reranker._seen == [["first 0.8", "both zulu here 0.6", "other 0.5", "zulu zulu tango"]]
     assert {place: chunk["score"] for place, chunk in chunks.items()} == {
         ("d1", 1): 0.9,
@@ -426,3 +429,43 @@ def test_tuning_measures_what_evaluate_does(way: Way, metric: str) -> None:
         report = evaluate(retriever, questions, [20, 60], **trial.changes)
         assert report.mean(metric).mean() == pytest.approx(trial.score)
     assert tuning.trials[0].score > 0
+
+
+# Records that cannot be read
+
+
+@pytest.mark.parametrize("record", ["manifest", "chunk"])
+@pytest.mark.parametrize("doc_id", [7, "d2", None])
+def test_a_bad_record_costs_one_document(way: Way, record: str, doc_id: object) -> None:
+    retriever = make(TEXTS)
+    key = document_key("d1")
+    (version,) = {place.split("/")[1] for place in retriever.docstore.yield_keys(prefix=f"{key}/")}
+    bad = manifest_key(key) if record == "manifest" else chunk_key(key, version, 1)
+    metadata = {"doc_id": doc_id} if record == "chunk" else {}
+    retriever.docstore.mset([(bad, Document("zulu", metadata=metadata))])
+    with pytest.warns(UserWarning, match=bad):
+        found = relevances(way.invoke(retriever, "zulu"))
+    others = {("d1", 0), ("d1", 2)} if record == "chunk" else set()
+    assert set(found) == {("d2", 0)} | others  # what is not needed of a document is not read
+
+
+# Adopted documents, of which the vector store has fields of its own under our names
+
+
+def test_a_filter_on_a_field_of_an_adopted_store_with_a_name_of_ours(way: Way) -> None:
+    store = Ranked(fakes.BagOfWords())
+    store.add_documents(
+        [
+            Document("zulu 0.9", metadata={"source": "a", "doc_id": "b", "chunk_index": 0}),
+            Document("zulu 0.8", metadata={"source": "b", "doc_id": "a", "chunk_index": 0}),
+        ]
+    )
+    retriever = RSERetriever.from_existing_index(
+        store,
+        SQLDocStore("sqlite://", lexical=True),
+        ExistingIndex(doc_id_key="source", chunk_index_key="chunk_index"),
+        hybrid=0.5,
+        config=PLAIN,
+    )
+    (found,) = way.invoke(retriever, "zulu", filter={"doc_id": "b"})
+    assert found.metadata["source"] == "a"

@@ -24,7 +24,6 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from langchain_rse import (
     PRESETS,
     CandidateError,
-    CorruptRecordError,
     MissingRecordError,
     RSEConfig,
     RSEIndexer,
@@ -315,7 +314,9 @@ def test_a_wrapped_retriever(way: Way, name: str) -> None:
             for document, score in found
         ]
     )
-    retriever = RSERetriever(base_retriever=base, docstore=source.docstore, config=PLAIN)
+    retriever = RSERetriever(
+        base_retriever=base, docstore=source.docstore, config=PLAIN, candidates_only=False
+    )
     segments = way.invoke(retriever, QUERY)
     if name == "other":  # no score: ranks alone, all candidates at 0.8
         assert ranges(segments) == [("a", 0, 5)]
@@ -342,7 +343,10 @@ def test_scores_that_cannot_be_meant_count_as_none(way: Way, scores: list[Any]) 
     for document, score in zip(documents, scores, strict=True):
         document.metadata["score"] = score
     retriever = RSERetriever(
-        base_retriever=FixedRetriever(documents=documents), docstore=source.docstore, config=PLAIN
+        base_retriever=FixedRetriever(documents=documents),
+        candidates_only=False,
+        docstore=source.docstore,
+        config=PLAIN,
     )
     (segment,) = way.invoke(retriever, QUERY)
     relevances = [chunk["relevance"] for chunk in segment.metadata["rse"]["chunks"]]
@@ -354,7 +358,10 @@ def test_a_chunk_that_comes_twice_counts_once(way: Way) -> None:
     assert source.vectorstore is not None
     documents = source.vectorstore.similarity_search(QUERY, k=1) * 3
     retriever = RSERetriever(
-        base_retriever=FixedRetriever(documents=documents), docstore=source.docstore, config=PLAIN
+        base_retriever=FixedRetriever(documents=documents),
+        candidates_only=False,
+        docstore=source.docstore,
+        config=PLAIN,
     )
     (segment,) = way.invoke(retriever, QUERY)
     assert segment.metadata["relevance_score"] == pytest.approx(0.3)
@@ -782,23 +789,29 @@ def test_all_chunks_lost(way: Way) -> None:
 def test_a_lost_document(way: Way) -> None:
     retriever = make({"a": lines(0), "b": lines(1)})
     retriever.docstore.mdelete([manifest_key(document_key("a"))])
-    with pytest.raises(MissingRecordError, match=r"document\(s\) 'a'.*Are the two stores a pair"):
+    said = r"1 of 2 candidates are left out.*'a'.*check\(repair=True\).*adopt it again"
+    for on_missing in ("raise", "split"):
+        with pytest.warns(UserWarning, match=said) as caught:
+            segments = way.invoke(retriever, QUERY, on_missing=on_missing)
+        assert len(caught) == 1
+        assert ranges(segments) == [("b", 0, 1)]
+    retriever.docstore.mdelete([manifest_key(document_key("b"))])
+    with pytest.raises(
+        MissingRecordError, match=r"no documents.*'[ab]'.*Are the two stores a pair"
+    ):
         way.invoke(retriever, QUERY)
-    with pytest.warns(UserWarning, match=r"1 of 2 candidates are left out.*'a'.*adopt it again"):
-        segments = way.invoke(retriever, QUERY, on_missing="split")
-    assert ranges(segments) == [("b", 0, 1)]
 
 
 def test_corrupt_records_are_named(way: Way) -> None:
     store = InMemoryByteStore()
     retriever = make({"a": lines(0, 0)}, docstore=store)
-    for key in [key for key in store.yield_keys() if not key.startswith("texts/")]:
+    for key in [key for key in store.yield_keys() if not key.startswith(("texts/", "vectorstore"))]:
         (intact,) = store.mget([key])
         assert intact is not None
         for broken in (b"{", b'{"page_content": "text", "metadata": {}}', b"[]"):
             store.mset([(key, broken)])
-            with pytest.raises(CorruptRecordError, match=key):
-                way.invoke(retriever, QUERY)
+            with pytest.warns(UserWarning, match=rf"(?s)1 document.*'a'.*{key}"):
+                assert way.invoke(retriever, QUERY) == []
         store.mset([(key, intact)])
     assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 2)]
 
@@ -809,10 +822,12 @@ def test_a_chunk_beyond_the_end_is_named(way: Way) -> None:
     (document,) = retriever.vectorstore.similarity_search(QUERY, k=1)
     document.metadata["chunk_index"] = 5
     broken = RSERetriever(
-        base_retriever=FixedRetriever(documents=[document]), docstore=retriever.docstore
+        base_retriever=FixedRetriever(documents=[document]),
+        candidates_only=False,
+        docstore=retriever.docstore,
     )
-    with pytest.raises(CorruptRecordError, match=r"chunk 5 of document 'a'.*only 1"):
-        way.invoke(broken, QUERY)
+    with pytest.warns(UserWarning, match=r"'a'.*chunk 5 of document 'a'.*only 1"):
+        assert way.invoke(broken, QUERY) == []
 
 
 def test_candidates_of_another_version_do_not_count(way: Way) -> None:
@@ -823,6 +838,7 @@ def test_candidates_of_another_version_do_not_count(way: Way) -> None:
     current = retriever.vectorstore.similarity_search(QUERY, k=1)
     both = RSERetriever(
         base_retriever=FixedRetriever(documents=stale + current),
+        candidates_only=False,
         docstore=retriever.docstore,
         config=PLAIN,
     )
@@ -883,6 +899,7 @@ def test_exactly_one_source() -> None:
         RSERetriever(
             vectorstore=store,
             base_retriever=FixedRetriever(documents=[]),
+            candidates_only=False,
             docstore=InMemoryStore(),
         )
 
@@ -1016,7 +1033,9 @@ def test_every_preset_finds_the_relevant_run(way: Way, preset: str) -> None:
 
 
 def test_a_retriever_without_a_vector_store_cannot_write(way: Way) -> None:
-    retriever = RSERetriever(base_retriever=FixedRetriever(documents=[]), docstore=InMemoryStore())
+    retriever = RSERetriever(
+        base_retriever=FixedRetriever(documents=[]), candidates_only=False, docstore=InMemoryStore()
+    )
     with pytest.raises(ValueError, match="RSEIndexer"):
         way.add(retriever, [Document("text")])
     with pytest.raises(ValueError, match="RSEIndexer"):
@@ -1056,7 +1075,9 @@ class Runs(BaseCallbackHandler):
 
 def test_children_are_traced(way: Way) -> None:
     runs = Runs()
-    retriever = RSERetriever(base_retriever=FixedRetriever(documents=[]), docstore=InMemoryStore())
+    retriever = RSERetriever(
+        base_retriever=FixedRetriever(documents=[]), candidates_only=False, docstore=InMemoryStore()
+    )
     way.invoke(retriever, QUERY, {"callbacks": [runs]})
     (parent, child) = runs.starts
     assert (parent[0], child[0]) == ("RSERetriever", "FixedRetriever")

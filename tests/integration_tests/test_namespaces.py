@@ -1,0 +1,149 @@
+"""Namespaces on real stores: nobody's chunks are found elsewhere, nor crowd anybody's out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import VectorStore
+
+from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore, StoreMismatchError
+from langchain_rse.stores.namespaces import namespace_digest
+from tests.integration_tests.vectorstores import CASES, Case, Place
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+A, B = "acme", 'Åcme\'s "other" tenant -- \\'
+NAMES = (
+    *("InMemoryVectorStore", "Chroma disk cosine", "Chroma server cosine", "FAISS l2"),
+    *("Qdrant disk cosine", "Milvus cosine", "PGVector cosine", "PGVectorStore cosine"),
+)
+MANY = 1_000
+_numbers = itertools.count()
+
+
+@pytest.fixture(params=[case for case in CASES if case.name in NAMES], ids=lambda case: case.name)
+def case(request: pytest.FixtureRequest) -> Case:
+    return cast("Case", request.param)
+
+
+@pytest.fixture
+def vectorstore(
+    case: Case, way: Way, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[VectorStore]:
+    def server(name: str) -> str:
+        return str(request.getfixturevalue(f"{name}_url"))
+
+    with case.open(Place(tmp_path, fakes.CountingModel(), way.is_async, server)) as store:
+        yield store
+
+
+@pytest.fixture
+def docstore(
+    case: Case, request: pytest.FixtureRequest, way: Way, tmp_path: Path
+) -> Iterator[BaseStore[str, Document]]:
+    url = f"sqlite:///{tmp_path}/chunks.db"
+    if case.name.startswith("PG"):
+        url = request.getfixturevalue("postgres_url")
+    store = SQLDocStore(url, table_name=f"namespaces_{next(_numbers)}", lexical=True)
+    yield store
+    way.call(store.close, store.aclose)
+
+
+def document(doc_id: str, *lines: str, **metadata: Any) -> Document:
+    return Document("".join(f"{line}\n" for line in lines), id=doc_id, metadata=metadata)
+
+
+def test_tenants_share_stores(
+    way: Way, case: Case, vectorstore: VectorStore, docstore: BaseStore[str, Document]
+) -> None:
+    """Chunks of another tenant that match better are there, in numbers, before and after."""
+
+    def opened(namespace: str, **fields: Any) -> RSERetriever:
+        return RSERetriever(
+            vectorstore=vectorstore,
+            docstore=docstore,
+            namespace=namespace,
+            text_splitter=fakes.Lines(),
+            fetch_k=10,
+            **fields,
+        )
+
+    def ask(retriever: RSERetriever, **arguments: Any) -> list[str]:
+        return [one.page_content for one in way.invoke(retriever, "harbor pilot", **arguments)]
+
+    a, b = opened(A), opened(B)
+    same = document("d", "the harbor pilot came", "and left the ship", year=1)
+    way.add(a, [document("many", *(f"harbor pilot {n}" for n in range(MANY))), same])
+    way.add(b, [same, document("e", "an orchestra", year=2)])
+    whole = same.page_content
+    assert ask(b, k=1) == [whole]
+    filtered = case.filtered("year", 1)
+    assert ask(b, search_kwargs=filtered) == [whole]
+    assert ask(b, search_kwargs=case.filtered("year", 3)) == []
+    # A user's filter cannot widen.
+    assert ask(b, search_kwargs=case.filtered("rse_namespace", namespace_digest(A))) == []
+    if case.name.startswith(("Chroma", "PG")):
+        by_words = opened(B, hybrid=0.9)
+        assert ask(by_words, k=1) == [whole]
+        assert ask(by_words, filter={"year": 1}) == [whole]
+        assert ask(by_words, filter={"year": 3}) == []
+
+    # Replacing and deleting in one leaves the other as it is.
+    way.add(a, [document("d", "of the harbor pilot nothing is left", year=1)])
+    way.add(b, [document("e", "nor an orchestra")], append=True)
+    assert ask(b, k=1) == [whole]
+    assert way.delete(a, ["d", "many", "e"]) == ["d", "many"]
+    assert ask(a) == []
+    assert ask(b, k=1) == [whole]
+    assert {c.metadata["doc_id"] for c in b.chunks()} == {"d", "e"}
+    with pytest.raises(StoreMismatchError):
+        ask(opened(""))
+    assert way.delete(b, ["d", "e"]) == ["d", "e"]
+    left = {key.rpartition("-")[2] for key in docstore.yield_keys()}
+    assert left == {"namespaces", "vectorstore"}
+
+
+def test_adopting_within(way: Way, case: Case, vectorstore: VectorStore, tmp_path: Path) -> None:
+    """Chunks of other code, which says in their metadata which namespace they are in."""
+    chunks = {
+        name: [
+            Document(
+                f"harbor text {number} of {name}",
+                metadata={
+                    "source": "s",
+                    "number": number,
+                    "rse_namespace": namespace_digest(name),
+                },
+                id=f"00000000-0000-4000-8000-{place}{number:011}",
+            )
+            for number in range(5)
+        ]
+        for place, name in enumerate((A, B))
+    }
+    everything = [*chunks[A], *chunks[B]]
+    ids = [str(chunk.id) for chunk in everything]
+    way.call(vectorstore.add_documents, vectorstore.aadd_documents, everything, ids=ids)
+    docstore = SQLDocStore(f"sqlite:///{tmp_path}/chunks.db")
+    index = ExistingIndex(doc_id_key="source", chunk_index_key="number", separator="\n")
+    unlisted = case.name.startswith(("Milvus", "PGVectorStore"))
+    for name in (A, B):
+        indexer = RSEIndexer(vectorstore, docstore, namespace=name)
+        given = everything if unlisted else None
+        assert way.call(indexer.adopt, indexer.aadopt, index, documents=given).chunks == 5
+    for name in (A, B):
+        retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace=name)
+        (segment,) = way.invoke(retriever, "harbor")
+        assert segment.page_content == "\n".join(c.page_content for c in chunks[name])
+    a = RSEIndexer(vectorstore, docstore, namespace=A)
+    assert way.delete(a, ["s"]) == ["s"]
+    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace=B)
+    assert len(way.invoke(retriever, "harbor")) == 1
+    way.call(docstore.close, docstore.aclose)

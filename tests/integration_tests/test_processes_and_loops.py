@@ -1,0 +1,187 @@
+"""A SQLDocStore that is used before a fork, in one event loop after the other, and in bad times."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from langchain_core.documents import Document
+
+from langchain_rse import SQLDocStore
+
+FORK = """
+import asyncio, os, sys
+from langchain_core.documents import Document
+from langchain_rse import SQLDocStore
+store = SQLDocStore(sys.argv[1], table_name="forking")
+store.mset([(f"{number}", Document(f"{number}")) for number in range(50)])
+asyncio.run(store.amget(["1"]))  # the parent has connections of all kinds
+store.mget(["1"])
+connections = store._engine.pool.checkedin()
+
+def work(key):
+    for number in range(50):
+        found = store.mget([f"{number}"]) + asyncio.run(store.amget([f"{number}"]))
+        assert [each.page_content for each in found] == [f"{number}"] * 2, found
+    store.mset([(key, Document(key))])
+
+children = []
+for child in range(3):
+    if not (pid := os.fork()):
+        try:
+            work(f"child {child}")
+            if sys.argv[1].startswith("sqlite"):
+                print("written", flush=True)
+                sys.stdin.readline()  # until the parent has closed the file
+                store.mset([(f"late {child}", Document(""))])
+        except BaseException as error:
+            print(repr(error), file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    children.append(pid)
+work("parent")
+print("parent", store._engine.pool.checkedin() >= connections, flush=True)
+if sys.argv[1].startswith("sqlite"):
+    store.close()
+    print("closed", flush=True)
+print([os.waitpid(pid, 0)[1] for pid in children])
+print(sorted(key for key in store.yield_keys() if len(key) > 2))
+"""
+
+
+def run_forks(url: str, lines: int) -> list[str]:
+    """Run it; a child goes on when it is given a line."""
+    with subprocess.Popen(
+        [sys.executable, "-c", FORK, url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdin
+            assert process.stdout
+            said = [process.stdout.readline() for _ in range(lines)]
+            output, errors = process.communicate("\n" * 3, timeout=60)
+        finally:
+            process.kill()
+    assert errors == ""
+    return [*said, *output.splitlines(keepends=True)]
+
+
+@pytest.mark.slow
+def test_a_postgres_store_is_used_before_a_fork(postgres_url: str) -> None:
+    assert run_forks(postgres_url, 0) == [
+        "parent True\n",
+        "[0, 0, 0]\n",
+        "['child 0', 'child 1', 'child 2', 'parent']\n",
+    ]
+
+
+@pytest.mark.slow
+def test_a_sqlite_store_is_used_before_a_fork(tmp_path: Path) -> None:
+    """A child that believes in the parent's locks would go on writing to a log that is removed."""
+    said = run_forks(f"sqlite:///{tmp_path}/chunks.db", 5)
+    assert sorted(said[:5]) == ["closed\n", "parent True\n", *["written\n"] * 3]
+    assert said[5] == "[0, 0, 0]\n"
+    expected = [f"{when} {child}" for when in ("child", "late") for child in range(3)]
+    assert said[6] == f"{[*expected, 'parent']}\n"
+
+
+def count_connections(watcher: sa.Engine, name: str) -> int:
+    query = sa.text("SELECT count(*) FROM pg_stat_activity WHERE application_name = :name")
+    with watcher.connect() as connection:
+        return int(connection.execute(query, {"name": name}).scalar_one())
+
+
+@pytest.mark.parametrize("ending", ["asyncio.run", "loop.close"])
+def test_ended_event_loops_leave_no_connections(postgres_url: str, ending: str) -> None:
+    url = sa.make_url(postgres_url).update_query_dict({"application_name": ending})
+    store = SQLDocStore(url, table_name="loops")
+    watcher = sa.create_engine(postgres_url, isolation_level="AUTOCOMMIT")
+
+    async def work() -> None:
+        await asyncio.gather(*(store.amget([f"{number}"]) for number in range(3)))
+
+    store.mget([])
+    store.close()
+    for _ in range(20):
+        if ending == "asyncio.run":
+            asyncio.run(work())
+        else:
+            loop = asyncio.new_event_loop()
+            loop.run_until_complete(work())
+            loop.close()
+    most = 0 if ending == "asyncio.run" else 3
+    for _ in range(200):  # a server process ends shortly after its client has gone
+        if count_connections(watcher, ending) <= most:
+            break
+        time.sleep(0.05)
+    assert count_connections(watcher, ending) <= most
+    asyncio.run(work())  # closes those of the last loop
+    watcher.dispose()
+
+
+def test_a_postgres_that_was_started_anew(postgres_url: str) -> None:
+    """All its connections end; the next call works."""
+    url = sa.make_url(postgres_url).update_query_dict({"application_name": "restart"})
+    store = SQLDocStore(url, table_name="restart")
+    watcher = sa.create_engine(postgres_url, isolation_level="AUTOCOMMIT")
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name"
+
+    async def work() -> None:
+        for number in range(3):
+            store.mset([("a", Document(f"{number}"))])
+            assert await store.amget(["a"]) == [Document(f"{number}")]
+            with watcher.connect() as connection:
+                assert len(connection.exec_driver_sql(f"{end} = 'restart'").all()) == 2
+        assert await store.amget(["a"]) == store.mget(["a"])
+        await store.aclose()
+
+    asyncio.run(work())
+    watcher.dispose()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"This is a text. " * 400, "not SQLite's"), (None, "is damaged.*malformed")],
+    ids=["text", "damaged"],
+)
+async def test_a_damaged_file_is_an_error_for_its_reader(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    path = tmp_path / "chunks.db"
+    store = SQLDocStore(f"sqlite:///{path}")
+    keys = [f"{number}" for number in range(200)]
+    store.mset([(key, Document("text " * 500)) for key in keys])
+    store.close()
+    data = path.read_bytes()
+    path.write_bytes(content or data[: 4096 * 3] + b"\x5a" * 4096 * 20 + data[4096 * 23 :])
+    with pytest.raises(OSError, match=message) as caught:
+        store.mget(keys)
+    assert str(path) in str(caught.value)
+    with pytest.raises(OSError, match=message):
+        await store.amget(keys)
+
+
+async def test_a_full_disk_is_an_error_for_its_reader(tmp_path: Path) -> None:
+    """SQLite says the same if the file may not have more pages."""
+    store = SQLDocStore(f"sqlite:///{tmp_path}/chunks.db")
+    store.mset([("a", Document("text"))])
+
+    store.close()
+
+    def limit(connection: Any, _: object) -> None:
+        connection.execute("PRAGMA max_page_count=10")
+
+    sa.event.listen(store._engine, "connect", limit)
+    many = [(f"{number}", Document("text " * 1_000)) for number in range(50)]
+    with pytest.raises(OSError, match="make room on the disk"):
+        store.mset(many)
+    assert store.mget(["a", "1"]) == [Document("text"), None]

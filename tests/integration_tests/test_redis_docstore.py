@@ -1,0 +1,139 @@
+"""RedisDocStore on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import redis
+from langchain_core.documents import Document
+from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
+
+from langchain_rse import CorruptRecordError, RedisDocStore
+from tests.integration_tests.test_changing import closing
+from tests.unit_tests import fakes
+
+_numbers = itertools.count()
+way = fakes.way
+Way = fakes.Way
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[Any]:
+    with redis.Redis.from_url(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, redis_url: str) -> Iterator[RedisDocStore]:
+    """An empty docstore; each test has a prefix of its own, with what patterns know in it."""
+    store = RedisDocStore(redis_url, prefix=f"[a-z]*?\\{next(_numbers)}:")
+    yield from closing(store, request)
+
+
+class TestSync(fakes.ThreeValues, BaseStoreSyncTests[Document]):
+    @pytest.fixture
+    def kv_store(self, store: RedisDocStore) -> RedisDocStore:
+        return store
+
+
+class TestAsync(fakes.ThreeValues, BaseStoreAsyncTests[Document]):
+    @pytest.fixture
+    async def kv_store(self, store: RedisDocStore) -> AsyncIterator[RedisDocStore]:
+        yield store
+        await store.aclose()
+
+
+def test_any_text(way: Way, store: RedisDocStore) -> None:
+    document = Document("NUL \x00 \ud800 😀", metadata={"\x00": ("\udcff", b"\x00")}, id="\x00")
+    way.call(store.mset, store.amset, [("a", document), ("é/*", document)])
+    assert way.call(store.mget, store.amget, ["é/*", "b", "a"]) == [document, None, document]
+
+
+async def test_keys_by_prefix(store: RedisDocStore) -> None:
+    keys = [f"{start}{number}" for start in ("a*", "a[b]", "a?", "ab/") for number in range(600)]
+    await store.amset([(key, Document("")) for key in keys])
+    for prefix in (None, "", "a", "a*", "a*1", "a[b]", "a[", "a?", "ab/", "x", "\\"):
+        expected = sorted(key for key in keys if key.startswith(prefix or ""))
+        assert sorted(set(store.yield_keys(prefix=prefix))) == expected
+        assert sorted({key async for key in store.ayield_keys(prefix=prefix)}) == expected
+    await store.amdelete(keys)
+    assert list(store.yield_keys()) == []
+    await store.aclose()
+
+
+def test_what_was_evicted_is_missing(way: Way, store: RedisDocStore, client: Any) -> None:
+    store.mset([("a", Document("a")), ("b", Document("b"))])
+    mine = store.store._name("a").encode()
+    (name,) = [name for name in client.scan_iter(count=10_000) if name == mine]
+    client.pexpire(name, 0)
+    assert way.call(store.mget, store.amget, ["a", "b"]) == [None, Document("b")]
+    client.delete(name.replace(b":a", b":b"))
+
+
+def test_a_corrupt_record_is_named(way: Way, redis_url: str, client: Any) -> None:
+    store = RedisDocStore(redis_url, prefix="corrupt:")
+    store.mset([("good", Document("good"))])
+    client.set("corrupt:bad", client.get("corrupt:good"))  # another key's
+    with pytest.raises(CorruptRecordError, match="'bad'"):
+        way.call(store.mget, store.amget, ["good", "bad"])
+    client.delete("corrupt:bad", "corrupt:good")
+    way.call(store.close, store.aclose)
+
+
+def test_a_warning_if_records_may_be_evicted(way: Way, redis_url: str, client: Any) -> None:
+    def messages() -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            store = RedisDocStore(redis_url)
+            for _ in range(2):  # said once
+                way.call(store.mget, store.amget, ["a"])
+            way.call(store.close, store.aclose)
+        return [str(warning.message) for warning in caught]
+
+    assert messages() == []
+    try:
+        client.config_set("maxmemory", "100mb")
+        assert messages() == []
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        (message,) = messages()
+        assert "'allkeys-lru'" in message
+        assert "noeviction" in message
+        assert "geheim" not in message
+        client.config_set("maxmemory", "0")
+        assert messages() == []
+    finally:
+        client.config_set("maxmemory", "0")
+        client.config_set("maxmemory-policy", "noeviction")
+
+
+def test_the_password_is_not_shown(redis_url: str) -> None:
+    for url in (redis_url, "redis://user:geheim@host:1234/5"):
+        store = RedisDocStore(url)
+        assert "geheim" not in repr(store) + repr(vars(store)) + repr(store.store)
+        assert "/socket" in repr(store) or "host:1234/5" in repr(store)
+
+
+def test_ended_event_loops_leave_no_connection(redis_url: str, client: Any) -> None:
+    store = RedisDocStore(redis_url, prefix="loops:")
+
+    async def work() -> None:
+        await asyncio.gather(*(store.amget([f"{number}"]) for number in range(5)))
+
+    before = len(client.client_list())
+    for _ in range(20):
+        asyncio.run(work())
+    assert len(client.client_list()) <= before + 5  # those of the pool, which all loops share
+    store.close()
+    assert len(client.client_list()) == before
+
+
+def test_the_package_is_named_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[redis\]'"):
+        RedisDocStore("redis://localhost")

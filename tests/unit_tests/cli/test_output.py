@@ -1,0 +1,103 @@
+"""What the command line prints of documents: words, never commands to a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from rich.console import Console
+
+from langchain_rse.cli import output
+from langchain_rse.cli.knowledge_base import Made
+
+HOSTILE = (
+    "[red]markup[/red] \x1b[31mred \x1b]8;;http://x\x07link\x1b]52;c;aGk=\x07 \x9b2J \x90 "
+    "\rover\b \x7f \u202eesrever \u2066 :smile: {0} %s"
+)
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture(params=["terminal", "pipe"])
+def printed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """All that is printed, to a terminal without colors or to a pipe."""
+    stream, terminal = io.StringIO(), request.param == "terminal"
+    plain = Console(
+        file=stream, force_terminal=terminal, color_system=None, highlight=False, width=500
+    )
+    monkeypatch.setattr(output, "console", plain)
+    monkeypatch.setattr(output, "errors", plain)
+    monkeypatch.setattr(output, "sys", SimpleNamespace(stdout=stream))
+    return stream
+
+
+def shown(printed: io.StringIO) -> str:
+    # Of what rich itself writes, nothing but styles such as bold.
+    text = re.sub("\x1b\\[[0-9;]*m", "", printed.getvalue().replace("\x1b[31m", "\x1bBAD"))
+    assert not OBEYED.search(text), OBEYED.search(text)
+    assert "[red]markup[/red]" in text
+    assert ":smile:" in text
+    assert r"\x1b]52" in text
+    return text
+
+
+def segment() -> Document:
+    chunk = {"index": 0, "rank": 0, "relevance": 0.5, "length": len(HOSTILE) + 2}
+    metadata: dict[str, Any] = {
+        "source": f"{HOSTILE}\nforged line",
+        "page_start": HOSTILE,
+        "page_end": 3,
+        "start_index": 0,
+        "end_index": 5,
+        "relevance_score": 1.0,
+        "rse": {"chunks": [chunk]},
+    }
+    return Document(f"{HOSTILE}\n\t", metadata=metadata)
+
+
+def test_segments(printed: io.StringIO) -> None:
+    output.print_segment(segment(), full=True, question="markup [red] (")
+    assert "\nforged" not in shown(printed)
+
+
+def test_panels_and_lines(printed: io.StringIO) -> None:
+    output.print_panel(HOSTILE, (HOSTILE, output.shorten(HOSTILE)))
+    output.print_text(f"{HOSTILE}\nforged", "bold")
+    assert "\nforged" not in shown(printed)
+
+
+def test_errors(printed: io.StringIO) -> None:
+    output.print_error(f"{HOSTILE}\n  and a second line")
+    assert "\n  and a second line" in shown(printed)
+
+
+def test_json_has_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_json({HOSTILE: HOSTILE})
+    text = capsys.readouterr().out
+    assert not re.search("[\x00-\x09\x0b-\x1f\x80-\x9f]", text)
+    assert json.loads(text) == {HOSTILE: HOSTILE}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "[]", "3", "null", "[" * 100_000, '{"embeddings": 3}', '{"embeddings": "a", "x": 1}'),
+        *('{"embeddings": "a", "headers": "yes"}', "{}", "\0", '{"embeddings": ["os:abort"]}'),
+    ],
+    ids=range(11),
+)
+def test_settings_of_a_knowledge_base_that_are_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "settings.json").write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"settings\.json that can be read"):
+        Made.of(tmp_path)
+
+
+def test_settings_of_a_knowledge_base_come_back(tmp_path: Path) -> None:
+    made = Made("module:Class", headers=True)
+    made.write(tmp_path)
+    assert Made.of(tmp_path) == made

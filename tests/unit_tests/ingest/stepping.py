@@ -1,0 +1,321 @@
+"""Calls that write one document, made one step at a time in any order.
+
+A step is one call of a store. A writer that waits for another one makes a step without effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.stores import BaseStore, InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from typing_extensions import Self
+
+from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse._sync import Call, Steps, run
+from langchain_rse.ingest import ownership
+from langchain_rse.stores import changing
+from langchain_rse.stores.changing import Change, ComparesAndSets, is_as_expected
+from tests.unit_tests import fakes
+
+# More than any schedule needs: a writer that does not end by then never does.
+_MOST_STEPS = 2_000
+
+DOC_ID = "doc"
+V1 = "a 10\na 20\na 30\n"
+V2 = "a 10\nb 21\na 30\nb 41\n"  # has chunks of V1
+V3 = "c 12\nc 22\n"
+END = "d 50\n"
+OTHER = "o 60\no 70\n"  # another document, which nobody writes
+
+
+class Touched:
+    """Notes that a store was called."""
+
+    def __init__(self) -> None:
+        self.since = False
+
+
+class TouchedDocStore(BaseStore[str, Document]):
+    """A docstore that notes its calls; it has only what every ``BaseStore`` has."""
+
+    def __init__(self, store: BaseStore[str, Document], touched: Touched) -> None:
+        self.store = store
+        self._touched = touched
+
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        self._touched.since = True
+        return self.store.mget(keys)
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        self._touched.since = True
+        self.store.mset(key_value_pairs)
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        self._touched.since = True
+        self.store.mdelete(keys)
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        self._touched.since = True
+        return self.store.yield_keys(prefix=prefix)
+
+
+class ComparingDocStore(TouchedDocStore):
+    """Compares and sets in one step, as a database does."""
+
+    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        self._touched.since = True
+        if isinstance(self.store, ComparesAndSets):
+            return self.store.compare_and_set(changes)
+        made = []
+        for key, expected, new in changes:
+            made.append(is_as_expected(self.store.mget([key])[0], expected))
+            if made[-1] and new is not None:
+                self.store.mset([(key, new)])
+            elif made[-1]:
+                self.store.mdelete([key])
+        return made
+
+    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        return self.compare_and_set(changes)
+
+
+class TouchedVectorStore(InMemoryVectorStore):
+    """A vector store that notes its calls."""
+
+    def __init__(self, embedding: Embeddings, touched: Touched) -> None:
+        self._touched = touched
+        self._rows: dict[str, dict[str, Any]] = {}
+        super().__init__(embedding)
+
+    @property
+    def store(self) -> dict[str, dict[str, Any]]:
+        self._touched.since = True
+        return self._rows
+
+    @store.setter
+    def store(self, rows: dict[str, dict[str, Any]]) -> None:
+        self._rows = rows
+
+
+Kind = Literal["emulated", "native", "sql"]
+State = tuple[dict[str, Any], dict[str, Document]]
+Operation = Literal["v1", "v2", "v3", "force", "delete", "append", "adopt"]
+"""Adding a version, adding the second one with force, and so on."""
+
+_QUERY = "any 45"
+_INDEX = ExistingIndex(doc_id_key="source", chunk_index_key="number", separator="")
+
+
+class World:
+    """Two stores, one document that is written, and another one beside it."""
+
+    def __init__(self, kind: Kind, *, batch_size: int = 100) -> None:
+        self.touched = Touched()
+        self.vectorstore = TouchedVectorStore(fakes.Angles(), self.touched)
+        self._inner: BaseStore[str, Document] = (
+            SQLDocStore("sqlite://") if kind == "sql" else InMemoryStore()
+        )
+        native = kind == "native" or isinstance(self._inner, ComparesAndSets)
+        of = ComparingDocStore if native else TouchedDocStore
+        self.docstore = of(self._inner, self.touched)
+        self.indexer = RSEIndexer(
+            self.vectorstore, self.docstore, text_splitter=fakes.Lines(), batch_size=batch_size
+        )
+        self.retriever = RSERetriever(
+            vectorstore=self.vectorstore,
+            docstore=self.docstore,
+            config=fakes.EVERYTHING,
+            max_context_length=None,
+            duplicates="keep",
+        )
+        self.indexer.add_documents([Document(OTHER)], ids=["other"])
+
+    def steps(self, operation: Operation) -> Steps[Any]:
+        """A call that has not begun."""
+        if operation == "delete":
+            return self.indexer._writer().delete([DOC_ID])
+        if operation == "adopt":
+            return self.indexer._adopt(_INDEX, None, show_progress=False)
+        adding = self.indexer._adding(append=operation == "append", force=operation == "force")
+        texts = {"v1": V1, "v2": V2, "v3": V3, "force": V2, "append": END}
+        return adding.add([Document(texts[operation])], [DOC_ID], show_progress=False)
+
+    def fill_by_others(self) -> None:
+        """Add chunks of the document as plain LangChain code does."""
+        lines = V1.splitlines(keepends=True)
+        self.vectorstore.add_documents(
+            [
+                Document(line, metadata={"source": DOC_ID, "number": number})
+                for number, line in enumerate(lines)
+            ],
+            ids=[f"vector {number}" for number in range(len(lines))],
+        )
+
+    def save(self) -> State:
+        keys = list(self._inner.yield_keys())
+        records = zip(keys, self._inner.mget(keys), strict=True)
+        return dict(self.vectorstore._rows), {key: one for key, one in records if one is not None}
+
+    def restore(self, state: State) -> None:
+        rows, records = state
+        self.vectorstore._rows = dict(rows)
+        self._inner.mdelete([key for key in self._inner.yield_keys() if key not in records])
+        self._inner.mset(list(records.items()))
+
+    def reading(self) -> Steps[list[Document]]:
+        """A query that has not begun."""
+        return self.retriever._retrieve(_QUERY, {}, None)
+
+    def query(self) -> str | None:
+        return text_of(run(self.reading()))
+
+
+def seen(state: State, *, texts: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All of both stores, but what differs between two calls that do the same.
+
+    Args:
+        state: The stores.
+        texts: Whether records that say which document has a text count.
+    """
+    rows, records = state
+    left_out = ("revision", "beat")
+    return rows, {
+        key: (
+            record.page_content,
+            {name: value for name, value in record.metadata.items() if name not in left_out},
+        )
+        for key, record in records.items()
+        if texts or not key.startswith("texts/")
+    }
+
+
+def text_of(segments: Sequence[Document]) -> str | None:
+    """The text that a query found of the document; None if it found none."""
+    texts: dict[str, list[Document]] = {}
+    for one in segments:
+        texts.setdefault(one.metadata["doc_id"], []).append(one)
+    (other,) = texts.pop("other")
+    assert other.page_content == OTHER
+    if not texts:
+        return None
+    (found,) = texts.pop(DOC_ID)
+    for chunk in found.metadata["rse"]["chunks"]:
+        assert "filled" not in chunk, "a vector is missing"
+    return found.page_content
+
+
+class Stepped:
+    """A call that is made step by step.
+
+    Attributes:
+        is_done: True if it has ended, with an error or not.
+        error: The error it has ended with.
+        result: What it has returned.
+        is_waiting: True if its last step was to wait.
+        made: Number of steps so far.
+    """
+
+    def __init__(self, world: World, steps: Steps[Any]) -> None:
+        self.is_done = self.is_waiting = False
+        self.error: BaseException | None = None
+        self.result: Any = None
+        self.made = 0
+        self._world = world
+        self._steps = steps
+        self._tokens: set[str] = set()
+        self._keys: set[str] = set()
+        self._pending: Call | None = None
+
+    def step(self, then: BaseException | None = None) -> None:
+        """Make one call of a store, or wait; then let the call fail with an error, if given."""
+        self.made += 1
+        assert self.made < _MOST_STEPS, "it never ends"
+        self._world.touched.since = self.is_waiting = False
+        if self._pending is None:
+            self._advance(lambda: next(self._steps))
+        while not self.is_done and not self._world.touched.since and not self.is_waiting:
+            pending = self._pending
+            if isinstance(pending, Pause):
+                self.is_waiting = True
+                if then is None:
+                    self._advance(lambda: self._steps.send(None))
+                continue
+            assert pending is not None
+            try:
+                result = pending.sync()
+            except BaseException as error:  # noqa: BLE001 - as in _sync.run
+                self._advance(partial(self._steps.throw, error))
+            else:
+                if then is None or not self._world.touched.since:
+                    self._advance(partial(self._steps.send, result))
+        if then is not None and not self.is_done:
+            self._advance(lambda: self._steps.throw(then))
+
+    def finish(self) -> Self:
+        while not self.is_done:
+            self.step()
+        return self
+
+    def kill(self) -> None:
+        """End it as the end of its process does: nothing more is made, nothing is released."""
+        self.is_done = True
+        ownership._active.difference_update(self._tokens)
+        changing._changing.difference_update(self._keys)
+        _killed.append(self._steps)  # not to be closed, which would release
+
+    def close(self) -> None:
+        """End it as Python does with a generator that nobody needs any more."""
+        if not self.is_done:
+            self.is_done = True
+            self._steps.close()
+
+    def _advance(self, go: Callable[[], Call]) -> None:
+        tokens, keys = set(ownership._active), set(changing._changing)
+        try:
+            self._pending = go()
+        except StopIteration as stop:
+            self.is_done, self.result = True, stop.value
+        except BaseException as error:  # noqa: BLE001 - of any kind
+            self.is_done, self.error = True, error
+        self._tokens |= ownership._active - tokens
+        self._keys = (self._keys & changing._changing) | (changing._changing - keys)
+
+
+_killed: list[Steps[Any]] = []
+
+
+class Pause(Call):
+    """What a writer yields that waits."""
+
+
+def pause(seconds: float) -> Steps[None]:
+    """In place of `langchain_rse._sync.pause`."""
+    del seconds
+
+    yield Pause(lambda: None, lambda: asyncio.sleep(0))
+
+
+def interleave(calls: Sequence[Stepped], runs: Iterable[tuple[int, int]]) -> None:
+    """Let calls make some steps in turns, then all the others, whoever waits giving way.
+
+    Args:
+        calls: The calls.
+        runs: Numbers of calls, and how many steps each makes before the next one comes.
+    """
+    for number, steps in runs:
+        for _ in range(steps):
+            if calls[number].is_done:
+                break
+            calls[number].step()
+    rest = list(calls)
+    while rest := [one for one in rest if not one.is_done]:
+        for one in rest:
+            one.step()
+            while not one.is_done and not one.is_waiting:
+                one.step()

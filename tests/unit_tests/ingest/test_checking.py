@@ -1,0 +1,568 @@
+"""Verify and repair: each kind of damage is found, counted and mended, or named."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.runnables import run_in_executor
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse._sync import arun, run
+from langchain_rse.headers import DocumentHeaders
+from langchain_rse.ingest.checking import CheckReport
+from langchain_rse.ingest.ownership import Claims
+from langchain_rse.stores import vectorstores
+from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.records import (
+    Manifest,
+    Version,
+    answers_key,
+    chunk_key,
+    digest,
+    document_key,
+    manifest_key,
+    parts_key,
+    spans_key,
+    text_key,
+    vector_id,
+)
+from tests.unit_tests import fakes
+from tests.unit_tests.ingest.test_known_vectors import faiss_store
+
+way = fakes.way
+Way = fakes.Way
+
+A, B = document_key("a"), document_key("b")
+
+
+class Pair:
+    """Two stores with documents, and ways to damage them."""
+
+    def __init__(self, docstore: Any, way: Way, model: Embeddings | None = None) -> None:
+        self.way = way
+        self.raw = docstore
+        self.docstore = as_docstore(docstore)
+        self.vectorstore = InMemoryVectorStore(model or fakes.BagOfWords())
+        self.add("a", "b")
+
+    @property
+    def indexer(self) -> RSEIndexer:
+        splitter = RecursiveCharacterTextSplitter(chunk_size=40, chunk_overlap=0)
+        return RSEIndexer(
+            self.vectorstore,
+            self.docstore,
+            text_splitter=splitter,
+            batch_size=3,
+            headers=DocumentHeaders(),
+        )
+
+    def add(self, *names: str, chunks: int = 6) -> None:
+        documents = [
+            Document(fakes.text_of(name, chunks), metadata={"source": name, "title": f"On {name}"})
+            for name in names
+        ]
+        self.way.add(self.indexer, documents)
+
+    def verify(self) -> CheckReport:
+        before = self.contents()
+        report = self.way.call(self.indexer.verify, self.indexer.averify)
+        assert self.contents() == before, "verify changed something"
+        return report
+
+    def repair(self) -> CheckReport:
+        return self.way.call(self.indexer.repair, self.indexer.arepair)
+
+    def contents(self) -> Any:
+        return copy.deepcopy((self.records(), self.vectorstore.store))
+
+    def records(self) -> dict[str, Any]:
+        keys = sorted(self.docstore.yield_keys())
+        found: dict[str, Any] = {}
+        for key in keys:
+            try:
+                found[key] = self.docstore.mget([key])[0]
+            except ValueError as error:
+                found[key] = str(error)
+        return found
+
+    def manifest(self, name: str) -> Manifest:
+        key = manifest_key(document_key(name))
+        record = self.docstore.mget([key])[0]
+        assert record is not None
+        return Manifest.from_document(record, key)
+
+    def version(self, name: str) -> Version:
+        current = self.manifest(name).current
+        assert current is not None
+        return current
+
+    def spoil(self, key: str) -> None:
+        """Let nobody read a record."""
+        if isinstance(self.raw, SQLDocStore):
+            self.raw.mset([(key, Document(""))])
+            file = repr(self.raw).split("sqlite:///")[1].rstrip("')")
+            with closing(sqlite3.connect(file)) as connection, connection:
+                connection.execute("UPDATE langchain_rse SET value = '{' WHERE key = ?", [key])
+        else:
+            self.raw.mset([(key, b"{")])
+
+    def texts(self) -> dict[str, str]:
+        """The embedded texts by the ids of vectors."""
+        return {one: row["text"] for one, row in self.vectorstore.store.items()}
+
+    def answers(self) -> list[str]:
+        retriever = RSERetriever(
+            vectorstore=self.vectorstore,
+            docstore=self.docstore,
+            config=fakes.EVERYTHING,
+            max_context_length=None,
+        )
+        return sorted(one.page_content for one in self.way.invoke(retriever, "paragraph"))
+
+
+@pytest.fixture(params=["bytes", "sqlite"])
+def pair(request: pytest.FixtureRequest, way: Way, tmp_path: Path) -> Iterator[Pair]:
+    docstore: Any = InMemoryByteStore()
+    if request.param == "sqlite":
+        docstore = SQLDocStore(f"sqlite:///{tmp_path / 'chunks.db'}")
+    yield Pair(docstore, way)
+    if request.param == "sqlite":
+        docstore.close()
+
+
+Damage = Callable[[Pair], None]
+
+
+def vectors_of_a_deleted_document(pair: Pair) -> None:
+    rows = copy.deepcopy(pair.vectorstore.store)
+    pair.way.delete(pair.indexer, ["b"])
+    pair.vectorstore.store.update(rows)
+
+
+def vectors_of_a_former_version(pair: Pair) -> None:
+    rows = dict(pair.vectorstore.store)
+    pair.add("b", chunks=7)
+    pair.vectorstore.store.update(rows)
+
+
+def records_of_a_former_version(pair: Pair) -> None:
+    former = {key: one for key, one in pair.records().items() if key.startswith(B)}
+    pair.add("b", chunks=7)
+    pair.docstore.mset(list(former.items()))
+
+
+def records_of_a_deleted_document(pair: Pair) -> None:
+    former = {key: one for key, one in pair.records().items() if key.startswith(B)}
+    pair.way.delete(pair.indexer, ["b"])
+    pair.docstore.mset(list(former.items()))
+
+
+def one_vector(pair: Pair) -> None:
+    pair.vectorstore.delete([vector_id(B, pair.version("b").name, 1)])
+
+
+def all_vectors(pair: Pair) -> None:
+    pair.vectorstore.store.clear()
+
+
+def spans(pair: Pair) -> None:
+    pair.docstore.mdelete([spans_key(B, pair.version("b").name, 0)])
+
+
+def shifted_spans(pair: Pair) -> None:
+    key = spans_key(B, pair.version("b").name, 0)
+    record = pair.docstore.mget([key])[0]
+    assert record is not None
+    cuts = [*record.metadata["cuts"]]
+    cuts[1] += 1
+    pair.docstore.mset([(key, Document("", metadata={"cuts": cuts}))])
+
+
+def unfinished_version(pair: Pair) -> None:
+    """An interrupted replacement: chunks and vectors of a version that never became current."""
+    manifest = pair.manifest("b")
+    new = Version("1" * 32, 2)
+    left = Manifest(**{**vars(manifest), "unfinished": [new], "owner": ""})
+    pair.docstore.mset(
+        [
+            (manifest_key(B), left.to_document()),
+            (chunk_key(B, new.name, 0), Document("?", metadata={"doc_id": "b"})),
+        ]
+    )
+    vector = vector_id(B, new.name, 0)
+    metadata = {"doc_id": "b", "rse_version": new.name, "chunk_index": 0}
+    pair.vectorstore.add_documents([Document("?", id=vector, metadata=metadata)], ids=[vector])
+
+
+def left_answers(pair: Pair) -> None:
+    answers = Document("", metadata={"answers": {}})
+    pair.docstore.mset([(answers_key(document_key("gone")), answers)])
+
+
+def left_texts(pair: Pair) -> None:
+    pair.docstore.mset([(text_key(digest("other")), Document("", metadata={"doc_id": "a"}))])
+
+
+def unreadable_text_record(pair: Pair) -> None:
+    pair.spoil(text_key(pair.manifest("b").text_digest))
+
+
+# What is mended, so that both stores are as they would be without the damage.
+MENDED: dict[Damage, dict[str, int]] = {
+    vectors_of_a_deleted_document: {"orphan_vectors": 6},
+    vectors_of_a_former_version: {"orphan_vectors": 6},
+    records_of_a_former_version: {"orphan_records": 7},
+    records_of_a_deleted_document: {"orphan_records": 7},
+    one_vector: {"missing_vectors": 1},
+    all_vectors: {"missing_vectors": 12},
+    spans: {"spans": 1},
+    shifted_spans: {"spans": 1},
+    unfinished_version: {"unfinished": 1},
+    left_answers: {"orphan_records": 1},
+    left_texts: {"orphan_records": 1},
+    unreadable_text_record: {"unreadable": 1},
+}
+
+
+def test_nothing_is_wrong_with_what_was_just_written(pair: Pair) -> None:
+    report = pair.verify()
+    assert report.ok, report
+    assert (report.documents, report.chunks, report.problems, report.notes) == (2, 12, {}, [])
+
+
+@pytest.mark.parametrize("damage", MENDED, ids=lambda damage: damage.__name__)
+def test_damage_is_found_and_mended(pair: Pair, damage: Damage) -> None:
+    damage(pair)
+    report = pair.verify()
+    assert (report.ok, dict(report.problems)) == (False, MENDED[damage])
+    repaired = pair.repair()
+    assert repaired.ok, repaired
+    assert dict(repaired.mended) == MENDED[damage]
+    assert pair.verify().ok
+    # As if nothing had happened, but for what was deleted or replaced.
+    texts = pair.texts()
+    expected = Pair(InMemoryByteStore(), pair.way)
+    gone = damage.__name__.endswith("deleted_document")
+    if gone:
+        expected.way.delete(expected.indexer, ["b"])
+    elif damage.__name__.endswith("former_version"):
+        expected.add("b", chunks=7)
+    assert texts == expected.texts()
+    assert pair.answers() == expected.answers()
+
+
+def unreadable_manifest(pair: Pair) -> None:
+    pair.spoil(manifest_key(B))
+
+
+def unreadable_chunk(pair: Pair) -> None:
+    pair.spoil(chunk_key(B, pair.version("b").name, 2))
+
+
+def chunk_of_another_document(pair: Pair) -> None:
+    record = pair.docstore.mget([chunk_key(A, pair.version("a").name, 2)])[0]
+    assert record is not None
+    pair.docstore.mset([(chunk_key(B, pair.version("b").name, 2), record)])
+
+
+def other_text_of_the_same_length(pair: Pair) -> None:
+    key = chunk_key(B, pair.version("b").name, 2)
+    record = pair.docstore.mget([key])[0]
+    assert record is not None
+    record.page_content = record.page_content[::-1]
+    pair.docstore.mset([(key, record)])
+
+
+def missing_chunk(pair: Pair) -> None:
+    pair.docstore.mdelete([chunk_key(B, pair.version("b").name, 5)])
+
+
+def unreadable_parts(pair: Pair) -> None:
+    pair.spoil(parts_key(B, pair.version("b").name))
+
+
+# What is lost: the document is removed and named, so that adding it again writes it anew.
+LOST: dict[Damage, dict[str, int]] = {
+    unreadable_manifest: {"unreadable": 1},
+    unreadable_chunk: {"unreadable": 1},
+    chunk_of_another_document: {"unreadable": 1},
+    other_text_of_the_same_length: {"unreadable": 1},
+    missing_chunk: {"missing_chunks": 1},
+    unreadable_parts: {"unreadable": 1},
+}
+
+
+@pytest.mark.parametrize("damage", LOST, ids=lambda damage: damage.__name__)
+def test_what_cannot_be_mended_is_named_to_be_added_again(pair: Pair, damage: Damage) -> None:
+    damage(pair)
+    assert dict(pair.verify().problems) == LOST[damage]
+    repaired = pair.repair()
+    assert (repaired.ok, repaired.problems, repaired.add_again) == (False, {}, ["b"])
+    assert "'b'" in str(repaired)
+    assert pair.verify().ok
+    expected = Pair(InMemoryByteStore(), pair.way)
+    expected.way.delete(expected.indexer, ["b"])
+    assert pair.contents()[1].keys() == expected.contents()[1].keys()
+    pair.add("b")
+    assert pair.verify().ok
+    assert pair.answers() == Pair(InMemoryByteStore(), pair.way).answers()
+
+
+def test_an_interrupted_first_add_is_removed_and_named(pair: Pair) -> None:
+    manifest = pair.manifest("b")
+    left = Manifest("b", unfinished=[pair.version("b")], owner=manifest.owner)
+    pair.docstore.mset([(manifest_key(B), left.to_document())])
+    assert pair.verify().problems == {"unfinished": 1, "orphan_records": 1}
+    repaired = pair.repair()
+    assert repaired.ok
+    assert "document 'b' was being added or deleted" in str(repaired)
+    assert pair.verify().documents == 1
+
+
+def test_what_a_live_call_is_writing_is_left_alone(pair: Pair) -> None:
+    with Claims(pair.docstore, 10) as claims:
+        key = manifest_key(B)
+        record = pair.docstore.mget([key])[0]
+        new = Version("1" * 32, 1)
+        announced = replace(pair.manifest("b"), unfinished=[new])
+        pair.way.call(
+            lambda: run(claims.claim([(announced, record)])),
+            lambda: arun(claims.claim([(announced, record)])),
+        )
+        chunk = chunk_key(B, new.name, 0)
+        vector = vector_id(B, new.name, 0)
+        metadata = {"doc_id": "b", "rse_version": new.name, "chunk_index": 0}
+        pair.docstore.mset([(chunk, Document("?", metadata=metadata))])
+        pair.vectorstore.add_documents([Document("?", metadata=metadata)], ids=[vector])
+        before = pair.contents()
+        repaired = pair.repair()
+        assert repaired.ok
+        assert repaired.notes == ["document 'b' is being written; look at it later"]
+        assert pair.contents() == before
+    # It ended without an end: what it left is removed.
+    assert pair.verify().problems == {"unfinished": 1}
+    assert pair.repair().ok
+    assert vector not in pair.texts()
+    assert pair.docstore.mget([chunk]) == [None]
+
+
+def test_a_document_that_is_replaced_while_it_is_looked_at_is_not_damaged(pair: Pair) -> None:
+    """What repair has read is not written over what another call wrote since."""
+    pair.vectorstore.store.clear()
+    read = pair.docstore.mget
+    left = [manifest_key(B)]
+
+    def mget(keys: Sequence[str]) -> list[Any]:
+        found = read(keys)
+        if spans_key(B, former, 0) in keys and left:
+            left.pop()
+            pair.docstore.mget = read  # type: ignore[method-assign]
+            pair.add("b", chunks=8)
+        return found
+
+    former = pair.version("b").name
+    pair.docstore.mget = mget  # type: ignore[method-assign]
+    asynchronous = partial(run_in_executor, None, mget)  # type: ignore[call-arg]
+    pair.docstore.amget = asynchronous  # type: ignore[method-assign]
+    pair.way = Way(None)
+    pair.repair()
+    del pair.docstore.amget
+    assert pair.version("b").chunks == 8
+    assert pair.verify().ok
+
+
+class Other(fakes.BagOfWords):
+    """Another model of the same size."""
+
+    def embed_query(self, text: str) -> list[float]:
+        return super().embed_query(text)[::-1]
+
+
+def test_documents_of_another_model_are_embedded_again(pair: Pair) -> None:
+    pair.vectorstore.embedding = Other()
+    assert pair.verify().problems == {"mismatch": 1}
+    repaired = pair.repair()
+    assert repaired.ok
+    assert repaired.mended == {"other_model": 2}
+    for row in pair.vectorstore.store.values():
+        assert row["vector"] == Other().embed_query(row["text"])
+    assert pair.verify().ok
+    pair.add("a", "b", "c")
+    assert pair.verify().ok
+
+
+def test_a_text_of_white_space_and_one_of_many_pages_are_whole(pair: Pair) -> None:
+    long = fakes.text_of("c", 1300)
+    pages = [Document(page, metadata={"source": "d", "page": n}) for n, page in enumerate("xyz")]
+    pair.way.add(pair.indexer, [Document(" \n"), Document(long), *pages])
+    assert pair.verify().ok
+    name = pair.version(digest(long)).name
+    pair.docstore.mdelete([spans_key(document_key(digest(long)), name, 1)])
+    assert pair.verify().problems == {"spans": 1}
+    assert pair.repair().ok
+    assert pair.verify().ok
+
+
+def test_adopted_documents_keep_their_vectors(pair: Pair) -> None:
+    chunks = [
+        Document(text, id=f"x{number}", metadata={"file": "x", "n": number})
+        for number, text in enumerate(["First part of it.", "Second part of it.", "Third."])
+    ]
+    pair.vectorstore.add_documents(chunks)
+    index = ExistingIndex(doc_id_key="file", chunk_index_key="n")
+    pair.way.call(pair.indexer.adopt, pair.indexer.aadopt, index)
+    assert pair.verify().ok
+    key = document_key("x")
+    for damaged in (chunk_key(key, pair.version("x").name, 1), manifest_key(key)):
+        pair.spoil(damaged)
+        assert pair.verify().problems == {"unreadable": 1}
+        repaired = pair.repair()
+        assert repaired.add_again == ["x"]
+        assert {"x0", "x1", "x2"} <= pair.texts().keys()
+        assert pair.verify().ok
+        pair.way.call(pair.indexer.adopt, pair.indexer.aadopt, index)
+        assert pair.verify().ok
+        assert pair.verify().documents == 3
+    # A vector that its owner has removed is named; it is not ours to write.
+    pair.vectorstore.delete(["x1"])
+    assert pair.repair().problems == {"missing_vectors": 1}
+
+
+class Unlisted(fakes.WatchedVectorStore):
+    """Is of no kind that can be listed, and cannot tell what it has."""
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        raise NotImplementedError
+
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        raise NotImplementedError
+
+
+def test_what_cannot_be_checked_is_said(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectorstores, "_STORES", {})
+    report = pair.verify()
+    assert report.ok
+    assert "InMemoryVectorStore cannot be listed" in str(report)
+    # Vectors whose records are known are removed all the same.
+    records_of_a_deleted_document(pair)
+    rows = Pair(InMemoryByteStore(), Way(None)).vectorstore.store
+    pair.vectorstore.store.update(rows)
+    assert pair.repair().mended == {"orphan_records": 7}
+    assert len(pair.texts()) == 6
+
+
+def test_a_store_that_cannot_tell_what_it_has() -> None:
+    store = Unlisted(fakes.BagOfWords(), fakes.Writes())
+    indexer = RSEIndexer(store, InMemoryByteStore())
+    indexer.add_documents([Document("text", id="a")])
+    assert indexer.verify().notes == [
+        "Unlisted cannot tell which vectors it has; none was looked for"
+    ]
+
+
+def test_another_namespace_is_not_looked_at(pair: Pair) -> None:
+    metadata = {"doc_id": "b", "rse_version": f"{'1' * 16}-{'2' * 32}", "chunk_index": 0}
+    pair.vectorstore.add_documents([Document("?", id="other", metadata=metadata)])
+    pair.docstore.mset([("1" * 16 + "-" + B + "/1/0", Document("?"))])
+    assert pair.verify().ok
+
+
+def test_the_report_is_plain_json_and_short(pair: Pair) -> None:
+    all_vectors(pair)
+    report = pair.verify()
+    assert json.loads(json.dumps(report.to_dict()))["problems"] == {"missing_vectors": 12}
+    assert str(report) == (
+        "2 documents, 12 chunks: not in order\n"
+        "chunks without a vector: 12, such as document 'a' (6); document 'b' (6)"
+    ) or "such as document 'b' (6); document 'a' (6)" in str(report)
+
+
+def test_an_older_docstore(tmp_path: Path, way: Way) -> None:
+    """The docstore is restored from a backup: what was added since is in the vector store only."""
+    with closing(SQLDocStore(f"sqlite:///{tmp_path / 'chunks.db'}")) as docstore:
+        pair = Pair(docstore, way)
+    backup = (tmp_path / "chunks.db").read_bytes()
+    with closing(SQLDocStore(f"sqlite:///{tmp_path / 'chunks.db'}")) as docstore:
+        pair.raw = pair.docstore = docstore
+        pair.add("b", chunks=8)
+        pair.add("c")
+        way.delete(pair.indexer, ["a"])
+    for file in tmp_path.glob("chunks.db*"):
+        file.unlink()
+    (tmp_path / "chunks.db").write_bytes(backup)
+    with closing(SQLDocStore(f"sqlite:///{tmp_path / 'chunks.db'}")) as docstore:
+        pair.raw = pair.docstore = docstore
+        report = pair.verify()
+        assert report.problems.keys() == {"orphan_vectors", "missing_vectors"}
+        assert pair.repair().ok
+        assert pair.verify().ok
+        assert pair.answers() == Pair(InMemoryByteStore(), way).answers()
+
+
+def test_faiss_that_was_not_saved(tmp_path: Path, way: Way) -> None:
+    model = fakes.CountingModel()
+    docstore = SQLDocStore(f"sqlite:///{tmp_path / 'chunks.db'}")
+    with closing(docstore):
+        store = faiss_store(model)
+        indexer = RSEIndexer(store, docstore)
+        way.add(indexer, [Document("A text on herons.", id="a")])
+        store.save_local(str(tmp_path))  # type: ignore[attr-defined]
+        way.add(indexer, [Document("A text on cranes.", id="b")])
+        way.delete(indexer, ["a"])
+        restored = type(store).load_local(  # type: ignore[attr-defined]
+            str(tmp_path), model, allow_dangerous_deserialization=True
+        )
+        again = RSEIndexer(restored, docstore)
+        assert again.verify().problems == {"orphan_vectors": 1, "missing_vectors": 1}
+        repaired = way.call(again.repair, again.arepair)
+        assert repaired.ok
+        assert again.verify().ok
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "append", "delete", "adopt", "repair"]),
+        st.sampled_from("abc"),
+        st.integers(1, 4),
+    ),
+    max_size=8,
+)
+
+
+@given(STEPS)
+def test_nothing_is_ever_wrong_after_a_call(steps: list[tuple[str, str, int]]) -> None:
+    pair = Pair(InMemoryByteStore(), Way(None))
+    for number, (step, name, chunks) in enumerate(steps):
+        text = fakes.text_of(f"{name}{number}", chunks)
+        document = Document(text, metadata={"source": name, "title": "A title"})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # parts that do not follow one another
+            if step == "delete":
+                pair.indexer.delete([name])
+            elif step == "repair":
+                assert pair.indexer.repair().mended == {}
+            elif step == "adopt":
+                loose = [Document(text, id=f"{name}{number}", metadata={"file": f"old {name}"})]
+                pair.vectorstore.add_documents(loose)
+                pair.indexer.adopt(ExistingIndex(doc_id_key="file", in_store_order=True))
+            else:
+                pair.indexer.add_documents([document], append=step == "append")
+        report = pair.verify()
+        assert report.ok, (step, str(report))

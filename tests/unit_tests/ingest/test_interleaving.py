@@ -1,0 +1,562 @@
+"""Several calls that write one document, stepped in every order: one version whole, or none.
+
+What both stores hold in the end is compared, record by record and vector by vector, with what they
+hold after the same calls one after the other, in some order. Random schedules print their seed.
+With SOAK=n in the environment, there are n times as many, and pairs change hands three times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import random
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal, get_args
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import VectorStore
+
+from langchain_rse import AdoptionError, RSEIndexer
+from langchain_rse.ingest import ownership
+from langchain_rse.stores import changing
+from langchain_rse.stores.records import document_key, manifest_key
+from tests.unit_tests import fakes
+from tests.unit_tests.ingest import stepping
+from tests.unit_tests.ingest.stepping import (
+    Kind,
+    Operation,
+    State,
+    Stepped,
+    World,
+    interleave,
+    seen,
+)
+
+SOAK = int(os.environ.get("SOAK") or 1)
+# Of the schedules that are not all tried.
+SAMPLES = 40 * SOAK
+
+ADDED: list[Operation] = ["v1", "v2", "v3", "force", "delete", "append"]
+ADOPTED: list[Operation] = ["v1", "v2", "delete", "adopt"]
+# Calls that have been made before, and those that are then made at the same time.
+STARTS: dict[str, tuple[list[Operation], list[Operation]]] = {
+    "nothing": ([], ADDED),
+    "stored": (["v1"], ADDED),
+    "replaced": (["v1", "v2"], ADDED),
+    "adopted": (["adopt"], ADOPTED),
+}
+TEXTS = {"v1": stepping.V1, "v2": stepping.V2, "v3": stepping.V3, "force": stepping.V2}
+
+Death = Literal["killed", "closed", "cancelled", "failed"]
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ownership, "pause", stepping.pause)
+
+
+class Bench:
+    """A pair of stores as some calls have left them, and what other calls leave of that."""
+
+    def __init__(self, kind: Kind, start: str, *, batch_size: int = 100) -> None:
+        before, self.operations = STARTS[start]
+        self.world = World(kind, batch_size=batch_size)
+        if start == "adopted":
+            self.world.fill_by_others()
+        for operation in before:
+            self.call(operation).finish()
+        self._start = self.world.save()
+        self._left: dict[tuple[Operation, ...], tuple[State, list[Stepped]]] = {}
+
+    def call(self, operation: Operation) -> Stepped:
+        return Stepped(self.world, self.world.steps(operation))
+
+    def calls(self, *operations: Operation) -> list[Stepped]:
+        """Calls that have not begun, and the stores as they were at the start."""
+        self.world.restore(self._start)
+        return [self.call(operation) for operation in operations]
+
+    def one_after_the_other(self, *operations: Operation) -> tuple[State, list[Stepped]]:
+        """What they leave, and how they end."""
+        if operations not in self._left:
+            self.world.restore(self._start)
+            ended = [self.call(operation).finish() for operation in operations]
+            self._left[operations] = self.world.save(), ended
+        return self._left[operations]
+
+    def length(self, operation: Operation) -> int:
+        return self.one_after_the_other(operation)[1][0].made
+
+    def check(
+        self, operations: Sequence[Operation], ended: Sequence[Stepped], *, texts: bool = True
+    ) -> None:
+        """The stores hold what these calls leave in some order, without those that were refused.
+
+        Args:
+            operations: What the calls do.
+            ended: The calls.
+            texts: Whether records that say which document has a text are compared as well.
+        """
+        made: list[Operation] = []
+        for operation, call in zip(operations, ended, strict=True):
+            if call.error is None:
+                made.append(operation)
+            elif not refused(operation, call.error):
+                raise call.error
+        left = seen(self.world.save(), texts=texts)
+        orders = set(itertools.permutations(made))
+        # Who appends what another call appends at the same time has appended it.
+        while made.count("append") > 1:
+            made.remove("append")
+            orders |= set(itertools.permutations(made))
+        expected = [seen(self.one_after_the_other(*order)[0], texts=texts) for order in orders]
+        if left not in expected:
+            pytest.fail(f"in no order do they leave this: {difference(left, expected)}")
+        assert self.world.query() in {*TEXTS.values(), None} or "append" in operations
+
+
+def refused(operation: Operation, error: BaseException) -> bool:
+    """True if a call may be refused because of what another one has done."""
+    if operation == "append":
+        return isinstance(error, ValueError) and "append" in str(error)
+    return operation == "adopt" and isinstance(error, AdoptionError)
+
+
+def difference(left: Any, expected: Iterable[Any]) -> str:
+    """What differs from the expected state that is most like it."""
+    found: list[list[str]] = []
+    for one in expected:
+        lines = []
+        for name, mine, other in zip(("vectors", "records"), left, one, strict=True):
+            lines += [f"{name} {key}: missing" for key in other.keys() - mine.keys()]
+            lines += [f"{name} {key}: too many" for key in mine.keys() - other.keys()]
+            lines += [
+                f"{name} {key}: {mine[key]} instead of {other[key]}"
+                for key in mine.keys() & other.keys()
+                if mine[key] != other[key]
+            ]
+        found.append(lines)
+    return "; ".join(next(lines for lines in found if len(lines) == min(map(len, found))))
+
+
+def seeded(name: str) -> Iterator[tuple[random.Random, str]]:
+    """Generators of random numbers, and what tells a schedule from others."""
+    for seed in range(SAMPLES):
+        yield random.Random(f"{name} {seed}"), f"{name}, seed {seed}"  # noqa: S311 - reproducible
+
+
+def turns(chance: random.Random, calls: int, steps: int) -> list[tuple[int, int]]:
+    """Turns of random lengths."""
+    return [
+        (chance.randrange(calls), chance.randint(1, 6)) for _ in range(chance.randint(2, steps))
+    ]
+
+
+# Pairs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("start", "first"), [(s, first) for s in ("nothing", "stored") for first in STARTS[s][1]]
+)
+def test_two_calls_in_every_order(start: str, first: Operation) -> None:
+    """All schedules in which two calls change hands twice; with SOAK, three times."""
+    bench = Bench("native", start)
+    tried = 0
+    for second in bench.operations:
+        a, b = bench.length(first), bench.length(second)
+        for mine, others, again in itertools.product(
+            range(a + 1), range(1, b + 2), range(1, a + 1) if SOAK > 1 else [0]
+        ):
+            calls = bench.calls(first, second)
+            runs = [(0, mine), (1, others), (0, again)]
+            try:
+                interleave(calls, runs)
+                bench.check([first, second], calls)
+            except BaseException:
+                print(f"{first} and {second}, of {start}: {runs}")
+                raise
+            tried += 1
+    print(f"{tried} schedules")
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("start", STARTS)
+def test_two_calls_in_random_orders(kind: Kind, start: str) -> None:
+    """In small batches, so that there are more steps; on each kind of docstore."""
+    bench = Bench(kind, start, batch_size=2)
+    for chance, name in seeded(f"{kind} {start}"):
+        operations = chance.choices(bench.operations, k=2)
+        if is_known_gap(operations):
+            continue
+        calls = bench.calls(*operations)
+        runs = turns(chance, 2, 12)
+        try:
+            interleave(calls, runs)
+            bench.check(operations, calls)
+        except BaseException:
+            print(name, operations, runs)
+            raise
+
+
+@pytest.mark.parametrize("kind", ["emulated", "native"])
+@pytest.mark.parametrize("start", STARTS)
+def test_three_calls_in_random_orders(kind: Kind, start: str) -> None:
+    bench = Bench(kind, start)
+    for chance, name in seeded(f"three {kind} {start}"):
+        operations = chance.choices(bench.operations, k=3)
+        if is_known_gap(operations):
+            continue
+        calls = bench.calls(*operations)
+        runs = turns(chance, 3, 15)
+        try:
+            interleave(calls, runs)
+            bench.check(operations, calls)
+        except BaseException:
+            print(name, operations, runs)
+            raise
+
+
+# A reader between them
+
+
+@pytest.mark.parametrize("kind", ["emulated", "native"])
+def test_a_reader_gets_one_version_whole(kind: Kind) -> None:
+    """Whatever a call does between any two steps of a query, and wherever it dies."""
+    bench = Bench(kind, "stored")
+    for chance, name in seeded(f"reader {kind}"):
+        operation = chance.choice([one for one in ADDED if one != "append"])
+        (writer,) = bench.calls(operation)
+        reader = Stepped(bench.world, bench.world.reading())
+        runs = turns(chance, 2, 8)
+        try:
+            interleave([writer, reader], runs)
+            assert (writer.error, reader.error) == (None, None)
+            found = stepping.text_of(reader.result)
+            after = None if operation == "delete" else TEXTS[operation]
+            assert found in {stepping.V1, after}, f"the reader got {found!r}"
+        except BaseException:
+            print(name, operation, runs)
+            raise
+
+
+@pytest.mark.parametrize("kind", ["emulated", "native"])
+@pytest.mark.parametrize("operation", [one for one in ADDED if one != "append"])
+def test_a_query_after_any_step(kind: Kind, operation: Operation) -> None:
+    bench = Bench(kind, "stored", batch_size=2)
+    after = None if operation == "delete" else TEXTS[operation]
+    (writer,) = bench.calls(operation)
+    before = {stepping.V1}
+    while not writer.is_done:
+        found = bench.world.query()
+        assert found in before | {after}
+        if found == after:  # never again the former one
+            before = set()
+        writer.step()
+    assert writer.error is None
+    assert bench.world.query() == after
+
+
+def is_known_gap(operations: Sequence[Operation]) -> bool:
+    """Adopting lists the vectors first; what removes them then goes unnoticed, see docs."""
+    return "adopt" in operations and len({*operations}) > 1
+
+
+# Calls that die
+
+
+@pytest.mark.parametrize("death", get_args(Death))
+@pytest.mark.parametrize("kind", ["emulated", "native"])
+@pytest.mark.parametrize("start", ["nothing", "stored", "replaced"])
+def test_a_call_that_dies_among_others(kind: Kind, start: str, death: Death) -> None:
+    """Queries still get one version whole; the same call again, and all is as if nothing was."""
+    bench = Bench(kind, start)
+    for chance, name in seeded(f"{death} {kind} {start}"):
+        first, second = chance.choices([one for one in ADDED if one != "append"], k=2)
+        runs = turns(chance, 2, 8)
+        try:
+            _die(bench, first, second, death, runs)
+        except BaseException:
+            print(name, first, second, runs)
+            raise
+
+
+def _die(
+    bench: Bench,
+    first: Operation,
+    second: Operation,
+    death: Death,
+    runs: Iterable[tuple[int, int]],
+) -> None:
+    dying, other = bench.calls(first, second)
+    for number, steps in runs:
+        for _ in range(steps):
+            if not (dying, other)[number].is_done:
+                (dying, other)[number].step()
+    if death == "killed":
+        dying.kill()
+    elif death == "closed":
+        dying.close()
+    elif not dying.is_done:
+        error = asyncio.CancelledError() if death == "cancelled" else fakes.CrashError()
+        dying.step(error)
+    assert bench.world.query() in {*TEXTS.values(), None}
+    interleave([dying, other], [])
+    if other.error:
+        raise other.error
+    again = bench.call(first).finish()
+    if again.error:
+        raise again.error
+    left = seen(bench.world.save())
+    orders: list[tuple[Operation, ...]] = [(second, first), (first, second, first)]
+    expected = [seen(bench.one_after_the_other(*order)[0]) for order in orders]
+    if left not in expected:
+        pytest.fail(f"not as if nothing had happened: {difference(left, expected)}")
+    assert bench.world.query() == (None if first == "delete" else TEXTS[first])
+
+
+# Protocols that are broken on purpose
+
+
+def _no_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a manifest could be changed is not looked at."""
+
+    def change(docstore: Any, changes: Sequence[Any]) -> Any:
+        yield from changing.change(docstore, changes)
+        return [True] * len(changes)
+
+    monkeypatch.setattr(ownership, "change", change)
+
+
+def _no_comparing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changing, "is_as_expected", lambda *_: True)
+    monkeypatch.setattr(stepping, "is_as_expected", lambda *_: True)
+
+
+def _no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the process, two calls change one manifest at the same time."""
+    monkeypatch.setattr(changing, "_changing", Forgetful())
+
+
+class Forgetful(set[str]):
+    """Stays empty."""
+
+    def update(self, *others: Iterable[str]) -> None:
+        del others
+
+
+@pytest.mark.parametrize(
+    ("kind", "broken"),
+    [("native", _no_looking), ("native", _no_comparing), ("emulated", _no_lock)],
+    ids=["looking", "comparing", "lock"],
+)
+def test_broken_protocols_are_found(
+    kind: Kind, broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the tests above can fail."""
+    bench = Bench(kind, "stored", batch_size=2)
+    pairs = list(itertools.product(["v1", "v2", "v3", "delete"], repeat=2))
+    for first, second in pairs:
+        bench.one_after_the_other(first, second)  # type: ignore[arg-type]
+    broken(monkeypatch)
+    chance = random.Random(1)  # noqa: S311 - reproducible
+    for tried in range(1, 2_000):
+        operations: Any = chance.choice(pairs)
+        calls = bench.calls(*operations)
+        try:
+            interleave(calls, turns(chance, 2, 12))
+            bench.check(operations, calls)
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - of any kind
+            print(f"found after {tried} schedules: {error!r:.200}")
+            return
+    pytest.fail("2,000 schedules have not shown what is broken")
+
+
+# Owners of other machines
+
+
+class Clock:
+    """In place of the module ``time``."""
+
+    def __init__(self) -> None:
+        self.now = 1e6
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(ownership, "time", clock)
+    return clock
+
+
+def elsewhere(bench: Bench, operation: Operation, steps: int) -> Stepped:
+    """A call of another machine that has made some steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ownership, "_machine", lambda: "another machine")
+        (call,) = bench.calls(operation)
+        for _ in range(steps):
+            if not call.is_done:
+                call.step()
+    return call
+
+
+def owner_of(world: World) -> str:
+    (record,) = world.docstore.mget([manifest_key(document_key(stepping.DOC_ID))])
+    return str(record.metadata["owner"]) if record else ""
+
+
+@pytest.mark.parametrize("first", [one for one in ADDED if one != "append"])
+def test_another_machine_is_waited_for_until_its_lease_ends(first: Operation, clock: Clock) -> None:
+    """Whatever its own clock says; a process that has ended there cannot be seen."""
+    bench = Bench("native", "stored")
+    for steps in range(1, bench.length(first) + 1):
+        dead = elsewhere(bench, first, steps)
+        dead.kill()
+        owned = owner_of(bench.world)
+        other: Operation = "v2" if first == "v3" else "v3"
+        taken = bench.call(other)
+        began = clock.now
+        while not taken.is_done:
+            taken.step()
+            if taken.is_waiting:
+                assert clock.now - began < ownership.LEASE
+                assert owner_of(bench.world) == owned
+                clock.now += ownership.LEASE / 10
+        assert taken.error is None
+        assert (clock.now - began >= ownership.LEASE) == bool(owned)
+        bench.check([other], [taken])
+
+
+def test_who_gives_signs_of_life_is_waited_for(clock: Clock) -> None:
+    """An owner that takes longer than the lease, but writes a batch now and then."""
+    bench = Bench("native", "nothing", batch_size=1)
+    store = bench.world.vectorstore
+    add = store.add_documents
+
+    def slowly(*arguments: Any, **named: Any) -> list[str]:
+        clock.now += ownership.LEASE / 2
+        return add(*arguments, **named)
+
+    slow = elsewhere(bench, "v2", 0)
+    other = bench.call("v3")
+    waited = 0
+    while not slow.is_done:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ownership, "_machine", lambda: "another machine")
+            patch.setattr(store, "add_documents", slowly)
+            slow.step()
+        if owner_of(bench.world).startswith("another"):
+            other.step()
+            while not other.is_waiting:
+                other.step()
+            waited += 1
+    assert waited > 3
+    assert clock.now > 1e6 + 1.5 * ownership.LEASE
+    interleave([other], [])
+    bench.check(["v2", "v3"], [slow, other])
+
+
+def test_a_dead_process_of_this_machine_is_not_waited_for(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench("native", "stored")
+    for steps in range(1, bench.length("v2") + 1):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: 2**22 + 1)  # no process has this number
+            (dead,) = bench.calls("v2")
+            for _ in range(steps):
+                if not dead.is_done:
+                    dead.step()
+            dead.kill()
+        taken = bench.call("v3")
+        while not taken.is_done:
+            taken.step()
+            assert not taken.is_waiting
+        bench.check(["v3"], [taken])
+    assert clock.now == 1e6
+
+
+@pytest.mark.parametrize("jump", [-1e9, 1e9])
+def test_a_clock_that_jumps(jump: float, clock: Clock) -> None:
+    """Back: one waits longer. Ahead: the lease ends early. Neither mixes anything."""
+    bench = Bench("native", "stored")
+    slow = elsewhere(bench, "v2", bench.length("v2") // 2)
+    other = bench.call("v3")
+    for _ in range(30):
+        if not other.is_done:
+            other.step()
+    clock.now += jump
+    for _ in range(30):
+        if not other.is_done:
+            other.step()
+    interleave([slow, other], [])
+    bench.check(["v2", "v3"], [slow, other])
+
+
+@pytest.mark.parametrize("start", ["nothing", "stored"])
+def test_a_stalled_owner_that_goes_on(start: str, clock: Clock) -> None:
+    """After another one has taken the document over and has done its work."""
+    bench = Bench("native", start)
+    for first, second in itertools.product([one for one in ADDED if one != "append"], repeat=2):
+        for steps in range(1, bench.length(first) + 1):
+            stalled = elsewhere(bench, first, steps)
+            other = bench.call(second)
+            while not other.is_done:
+                other.step()
+                if other.is_waiting:
+                    clock.now += ownership.LEASE / 2
+            interleave([stalled], [])
+            try:
+                bench.check([first, second], [stalled, other], texts=False)
+            except BaseException:
+                print(f"{first} stalled after {steps} steps, then {second}")
+                raise
+
+
+# A cancelled call whose model goes on
+
+
+async def test_what_a_cancelled_call_was_embedding_is_deleted() -> None:
+    """The thread with the model cannot be cancelled: deleting waits for it, and finds its work."""
+    model = SlowModel()
+    vectorstore = fakes.WatchedVectorStore(model, fakes.Writes())
+    # As stores do that have no async methods.
+    vectorstore.aadd_documents = partial(VectorStore.aadd_documents, vectorstore)  # type: ignore[method-assign]
+    docstore = InMemoryStore()
+    indexer = RSEIndexer(vectorstore, docstore, text_splitter=fakes.Lines())
+    adding = asyncio.ensure_future(
+        indexer.aadd_documents([Document(stepping.V1)], ids=[stepping.DOC_ID])
+    )
+    await asyncio.to_thread(model.began.wait)
+    adding.cancel()
+    deleting = asyncio.ensure_future(indexer.adelete([stepping.DOC_ID]))
+    await asyncio.sleep(0)
+    model.go_on.set()
+    await asyncio.wait([adding])
+    assert adding.cancelled()
+    await deleting
+    assert vectorstore.store == {}
+    assert fakes.keys_of(docstore) == []
+
+
+class SlowModel(fakes.Angles):
+    """Embeds when it is told to."""
+
+    def __init__(self) -> None:
+        self.began, self.go_on = threading.Event(), threading.Event()
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.began.set()
+        assert self.go_on.wait(60)
+        return super().embed_documents(texts)

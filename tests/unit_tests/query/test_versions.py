@@ -1,0 +1,297 @@
+"""Readers beside writers: what comes back is of a version that was current during the query."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.runnables import RunnableLambda
+from langchain_core.stores import InMemoryByteStore, InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import ExistingIndex, MissingRecordError, RSERetriever
+from langchain_rse._sync import arun, run
+from langchain_rse.query.pipeline import find_candidates, retrieve
+from langchain_rse.query.searching import Sources
+from langchain_rse.stores.records import adopted_key, document_key, manifest_key
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever, ranges
+
+way = fakes.way
+
+Found = list[tuple[Document, float]]
+
+
+class Scripted(InMemoryVectorStore):
+    """After each search, and before its result comes back, something else happens.
+
+    Attributes:
+        searches: Number of searches so far.
+        then: What happens, by the number of the search.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(fakes.Angles())
+        self.searches = 0
+        self.then: Callable[[int], object] = lambda _: None
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Found:
+        found = super().similarity_search_with_score(query, k, **kwargs)
+        self.searches += 1
+        self.then(self.searches)
+        return found
+
+    async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Found:
+        return self.similarity_search_with_score(query, k, **kwargs)
+
+
+@pytest.fixture
+def store() -> Scripted:
+    return Scripted()
+
+
+def replace(retriever: RSERetriever, doc_id: str, text: str) -> None:
+    retriever.add_documents([Document(text, metadata={"source": doc_id})])
+
+
+def texts(segments: list[Document]) -> list[str]:
+    return [segment.page_content for segment in segments]
+
+
+def keep_vectors(retriever: RSERetriever, change: Callable[[], object]) -> None:
+    """Leave the vectors behind that a change removes, as a crash would."""
+    assert isinstance(retriever.vectorstore, InMemoryVectorStore)
+    before = dict(retriever.vectorstore.store)
+    change()
+    retriever.vectorstore.store |= before
+
+
+def test_a_document_replaced_between_search_and_reading_is_found(way: Way, store: Scripted) -> None:
+    retriever = make_retriever({"a": lines(0, 0), "b": lines(20)}, vectorstore=store)
+    replaced = lines(0, 0, 0, name="new")
+    store.then = lambda n: replace(retriever, "a", replaced) if n == 1 else None
+    assert texts(way.invoke(retriever, QUERY, order="relevance")) == [replaced, lines(20)]
+    assert store.searches == 2
+
+
+def test_a_document_deleted_between_search_and_reading_is_gone(way: Way, store: Scripted) -> None:
+    """Without a word: it is no leftover."""
+    retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
+    store.then = lambda n: retriever.delete(["a"]) if n == 1 else None
+    assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
+    assert store.searches == 2
+
+
+def test_a_document_replaced_again_and_again(way: Way, store: Scripted) -> None:
+    retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
+    store.then = lambda n: replace(retriever, "a", lines(0, name=f"v{n}-"))
+    with pytest.warns(UserWarning, match=r"1 document\(s\) were replaced while they were read"):
+        assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
+    assert store.searches == 3
+    store.then = lambda n: replace(retriever, "a", lines(0, name=f"v{n}-")) if n == 4 else None
+    assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1), ("b", 0, 1)]
+
+
+def test_a_version_that_is_still_found_needs_no_second_search(way: Way, store: Scripted) -> None:
+    retriever = make_retriever({"a": lines(0, 0)}, vectorstore=store)
+    new = lines(0, 0, name="new")
+    keep_vectors(retriever, lambda: replace(retriever, "a", new))
+    assert texts(way.invoke(retriever, QUERY)) == [new]
+    assert store.searches == 1
+
+
+def test_what_a_crash_left_behind_costs_one_more_search(way: Way, store: Scripted) -> None:
+    retriever = make_retriever({"a": lines(0, 5), "b": lines(20)}, vectorstore=store)
+    keep_vectors(retriever, lambda: replace(retriever, "a", lines(95, name="new")))
+    assert ranges(way.invoke(retriever, QUERY, fetch_k=3)) == [("b", 0, 1)]
+    assert store.searches == 2
+
+
+def test_vectors_that_nobody_knows_are_named_once_and_passed_over(
+    way: Way, store: Scripted
+) -> None:
+    gone = [f"gone {number}" for number in range(7)]
+    retriever = make_retriever(
+        {"a": lines(20), **{name: lines(0, name=name) for name in gone}}, vectorstore=store
+    )
+    keep_vectors(retriever, lambda: retriever.delete(gone))
+    said = (
+        r"^7 of 8 candidates are left out.*'gone \d'.* and 2 more.*check\(repair=True\).*--repair"
+    )
+    with pytest.warns(UserWarning, match=said) as caught:
+        assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1)]
+    assert len(caught) == 1
+    assert store.searches == 2
+
+
+def test_a_first_version_that_is_being_written_is_no_leftover(way: Way, store: Scripted) -> None:
+    retriever = make_retriever({"a": lines(20)}, vectorstore=store)
+    replace(retriever, "new", lines(0))
+    key = manifest_key(document_key("new"))
+    (record,) = retriever.docstore.mget([key])
+    assert record is not None
+    fields = {**record.metadata, "current": None, "unfinished": [record.metadata["current"]]}
+    retriever.docstore.mset([(key, Document("", metadata=fields))])
+    assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1)]
+
+
+def test_two_stores_that_are_no_pair(way: Way, store: Scripted) -> None:
+    make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
+    other = RSERetriever(vectorstore=store, docstore=InMemoryStore())
+    with pytest.raises(
+        MissingRecordError, match=r"no documents.*'a', 'b'.*Are the two stores a pair"
+    ):
+        way.invoke(other, QUERY)
+
+
+def test_given_candidates_cannot_be_searched_again(way: Way, store: Scripted) -> None:
+    """As `tune` gives them."""
+    retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
+    sources = Sources(store, None, retriever.docstore)
+
+    def found() -> Any:
+        return (yield from find_candidates(sources, QUERY, retriever))
+
+    candidates = way.call(lambda: run(found()), lambda: arun(found()))
+    replace(retriever, "a", lines(0, name="new"))
+
+    def answer() -> Any:
+        return (yield from retrieve(sources, QUERY, retriever, None, candidates))
+
+    segments = way.call(lambda: run(answer()), lambda: arun(answer()))
+    assert ranges(segments) == [("b", 0, 1)]
+    assert store.searches == 1
+
+
+def test_a_wrapped_retriever_and_a_reranker_are_asked_again(way: Way, store: Scripted) -> None:
+    class Reranker(BaseDocumentCompressor):
+        def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
+            del query, callbacks
+            return list(documents)
+
+    retriever = make_retriever({"a": lines(0)}, vectorstore=store)
+    searches = 0
+
+    def find(query: str) -> list[Document]:
+        nonlocal searches
+        searches += 1
+        found = InMemoryVectorStore.similarity_search(store, query, 10)
+        if searches == 1:
+            replace(retriever, "a", lines(0, name="new"))
+        return found
+
+    wrapped = RSERetriever(
+        base_retriever=RunnableLambda(find),
+        docstore=retriever.docstore,
+        reranker=Reranker(),
+        candidates_only=False,
+    )
+    assert texts(way.invoke(wrapped, QUERY)) == [lines(0, name="new")]
+    assert searches == 2
+
+
+# Records that cannot be read
+
+
+def other_documents_chunk(retriever: RSERetriever, doc_id: str, index: int) -> None:
+    """Put the record of another document's chunk in place of one."""
+    keys = [key for key in retriever.docstore.yield_keys() if key.endswith(f"/{index}")]
+    mine, theirs = (
+        next(
+            key
+            for key in keys
+            if key.startswith(document_key(name)) and "/spans/" not in key and "/v" not in key
+        )
+        for name in (doc_id, "b")
+    )
+    (record,) = retriever.docstore.mget([theirs])
+    assert record is not None
+    retriever.docstore.mset([(mine, record)])
+
+
+def test_another_documents_chunk_is_never_returned(way: Way, store: Scripted) -> None:
+    """Even if it has the same place and length."""
+    retriever = make_retriever(
+        {"a": lines(0, 1, name="a"), "b": lines(2, 3, name="b")}, vectorstore=store
+    )
+    other_documents_chunk(retriever, "a", 1)
+    with pytest.warns(
+        UserWarning, match=r"(?s)1 document\(s\) are left out.*'a'.*Add them"
+    ) as said:
+        (segment,) = way.invoke(retriever, QUERY)
+    assert len(said) == 1
+    assert segment.page_content == lines(2, 3, name="b")
+    assert store.searches == 1  # only chosen again
+
+
+def test_another_documents_manifest_is_not_read(way: Way, store: Scripted) -> None:
+    retriever = make_retriever({"a": lines(0), "b": lines(2)}, vectorstore=store)
+    mine, theirs = (manifest_key(document_key(name)) for name in "ab")
+    (record,) = retriever.docstore.mget([theirs])
+    assert record is not None
+    retriever.docstore.mset([(mine, record)])
+    with pytest.warns(UserWarning, match="(?s)'a'.*of document 'b'"):
+        assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
+
+
+@pytest.mark.parametrize("cut", [-(2**63), -1, 10**6, 2**63 - 1, 10**30])
+@pytest.mark.parametrize("end", ["first", "last"])
+def test_spans_outside_of_the_text_cost_one_document(
+    way: Way, store: Scripted, cut: int, end: str
+) -> None:
+    retriever = make_retriever({"a": lines(0, 1), "b": lines(2)}, vectorstore=store)
+    (key,) = (
+        key
+        for key in retriever.docstore.yield_keys()
+        if "/spans/" in key and key.startswith(document_key("a"))
+    )
+    (record,) = retriever.docstore.mget([key])
+    assert record is not None
+    cuts = record.metadata["cuts"]
+    cuts = [cut, *cuts[1:]] if end == "first" else [*cuts[:-1], cut]
+    retriever.docstore.mset([(key, Document("", metadata={"cuts": cuts}))])
+    with pytest.warns(UserWarning, match=f"(?s)'a'.*{key}"):
+        assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
+
+
+@pytest.mark.parametrize("broken", range(1, 6))
+def test_any_number_of_broken_documents_leaves_the_others(way: Way, broken: int) -> None:
+    """Their chunks turn out to be broken when they are read, those of the best first."""
+    names = [f"n{number}" for number in range(6)]
+    retriever = make_retriever(
+        {name: lines(number, name=name) for number, name in enumerate(names)}
+    )
+    for name in names[:broken]:
+        spoiled = [
+            key
+            for key in retriever.docstore.yield_keys()
+            if key.startswith(document_key(name)) and key.endswith("/0") and "/spans/" not in key
+        ]
+        retriever.docstore.mset([(key, Document("not this")) for key in spoiled])
+    with pytest.warns(UserWarning, match=rf"{broken} document\(s\) are left out") as caught:
+        segments = way.invoke(retriever, QUERY, max_context_length=8)
+    assert len(caught) == 1
+    assert [doc_id for doc_id, *_ in ranges(segments)] == names[broken : broken + 1]
+
+
+def test_a_record_of_an_adopted_vector(way: Way) -> None:
+    vectors, docstore = InMemoryVectorStore(fakes.Angles()), InMemoryByteStore()
+    vectors.add_documents(
+        [Document(f"t {n}", id=str(n), metadata={"source": f"s{n}", "number": 0}) for n in (0, 1)]
+    )
+    index = ExistingIndex(doc_id_key="source", chunk_index_key="number")
+    retriever = RSERetriever.from_existing_index(vectors, docstore, index)
+    docstore.mset([(adopted_key("0"), b"{")])
+    with pytest.warns(UserWarning, match="adopt the index again"):
+        assert ranges(way.invoke(retriever, QUERY)) == [("s1", 0, 1)]
+
+
+def test_nothing_is_said_where_all_is_well(way: Way, store: Scripted) -> None:
+    retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(way.invoke(retriever, QUERY)) == 2
+    assert store.searches == 1

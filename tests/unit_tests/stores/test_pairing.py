@@ -1,0 +1,212 @@
+"""A docstore knows its vector store and embedding model, and is used with no other."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding, FakeEmbeddings
+from langchain_core.stores import InMemoryByteStore, InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import RSEIndexer, RSERetriever, StoreMismatchError
+from langchain_rse.stores import pairing
+from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.pairing import PAIR_KEY
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+DOCUMENT = Document("A text on herons.", id="a")
+
+
+class Named(InMemoryVectorStore):
+    """Tells the name of its collection."""
+
+    collection_name = "first"
+
+
+class Renamed(Named):
+    collection_name = "second"
+
+
+class Larger(fakes.BagOfWords):
+    """Another model, of more dimensions."""
+
+    def __init__(self) -> None:
+        super().__init__(80)
+
+
+class Rounded(fakes.BagOfWords):
+    """The same model on another machine: its numbers are not quite the same."""
+
+    def embed_query(self, text: str) -> list[float]:
+        return [round(value, 2) for value in super().embed_query(text)]
+
+
+class Turned(fakes.BagOfWords):
+    """Another model of the same size."""
+
+    def embed_query(self, text: str) -> list[float]:
+        return super().embed_query(text)[::-1]
+
+
+def retriever_with(store: InMemoryVectorStore, docstore: Any) -> RSERetriever:
+    return RSERetriever(vectorstore=store, docstore=docstore)
+
+
+OTHERS: dict[str, tuple[InMemoryVectorStore, str]] = {
+    "collection": (Renamed(fakes.BagOfWords()), "in InMemoryVectorStore 'first', not in"),
+    "no name": (InMemoryVectorStore(fakes.BagOfWords()), "'first', not in InMemoryVectorStore"),
+    "model": (Named(Turned()), "another embedding model"),
+    "dimension": (Named(Larger()), "of 65 dimensions, not 81"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_vector_store_or_model_is_refused(way: Way, name: str) -> None:
+    docstore = InMemoryByteStore()
+    way.add(retriever_with(Named(fakes.BagOfWords()), docstore), [DOCUMENT])
+    stored = dict(docstore.store)
+    store, message = OTHERS[name]
+    other = retriever_with(store, docstore)
+    calls: list[Any] = [
+        lambda: way.invoke(other, "herons"),
+        lambda: way.add(other, [DOCUMENT]),
+        lambda: way.delete(other, ["a"]),
+        lambda: way.invoke(
+            RSERetriever(base_retriever=store.as_retriever(), docstore=docstore), "herons"
+        ),
+    ]
+    for call in calls:
+        with pytest.raises(StoreMismatchError, match=message) as caught:
+            call()
+        assert "check(repair=True)" in str(caught.value)
+        assert "force=True" in str(caught.value)
+    assert docstore.store == stored
+    assert not store.store
+
+
+def test_force_moves_the_docstore_to_another_model(way: Way) -> None:
+    docstore = as_docstore(InMemoryByteStore())
+    first = retriever_with(Named(fakes.BagOfWords()), docstore)
+    way.add(first, [DOCUMENT])
+    store = Named(Turned())
+    second = retriever_with(store, docstore)
+    way.add(second, [DOCUMENT], force=True)
+    assert [row["vector"] for row in store.store.values()] == [
+        Turned().embed_query(DOCUMENT.page_content)
+    ]
+    assert len(way.invoke(second, "herons")) == 1
+    # The one that was there first is refused from now on, in this process as well.
+    with pytest.raises(StoreMismatchError):
+        way.invoke(first, "herons")
+
+
+def test_the_same_model_elsewhere_is_the_same(way: Way) -> None:
+    docstore = InMemoryByteStore()
+    way.add(retriever_with(Named(fakes.BagOfWords()), docstore), [DOCUMENT])
+    other = retriever_with(Named(Rounded()), docstore)
+    way.add(other, [DOCUMENT])
+    assert len(way.invoke(other, "herons")) == 1
+
+
+def test_documents_that_were_left_with_the_former_model_are_warned_of(way: Way) -> None:
+    docstore = InMemoryByteStore()
+    store = InMemoryVectorStore(fakes.BagOfWords())
+    retriever = retriever_with(store, docstore)
+    way.add(retriever, [DOCUMENT, Document("Cranes.", id="b")])
+    store.embedding = Turned()
+    way.add(retriever, [DOCUMENT], force=True)
+    with pytest.warns(UserWarning, match="1 document.* another embedding model.*'b'"):
+        way.invoke(retriever, "cranes", config={}, irrelevant_chunk_penalty=0.0)
+    way.add(retriever, [Document("Cranes.", id="b")])
+    way.invoke(retriever, "cranes", irrelevant_chunk_penalty=0.0)
+
+
+class Probed(fakes.BagOfWords):
+    """Counts how often it is asked which model it is."""
+
+    probes = 0
+
+    def embed_query(self, text: str) -> list[float]:
+        self.probes += text == pairing.PROBE
+        return super().embed_query(text)
+
+
+def test_a_pair_is_checked_once(way: Way) -> None:
+    docstore = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
+    model = Probed()
+    retriever = retriever_with(InMemoryVectorStore(model), docstore)
+    way.add(retriever, [DOCUMENT])
+    assert model.probes == 1
+    for _ in range(3):
+        way.invoke(retriever, "herons")
+    assert sum(PAIR_KEY in keys for keys in docstore.reads) <= 2
+    assert model.probes == 1
+    again = retriever_with(InMemoryVectorStore(model), docstore)
+    again.vectorstore.store.update(retriever.vectorstore.store)  # type: ignore[union-attr]
+    way.invoke(again, "herons")
+    assert model.probes == 2
+
+
+def test_nothing_is_written_by_a_query(way: Way) -> None:
+    docstore = InMemoryByteStore()
+    retriever = retriever_with(InMemoryVectorStore(fakes.BagOfWords()), docstore)
+    assert way.invoke(retriever, "herons") == []
+    assert not docstore.store
+
+
+@pytest.mark.parametrize("spoiled", [b"{", b'{"page_content": ""}', b'{"page_content": 1}'])
+def test_a_damaged_record_is_written_again(way: Way, spoiled: bytes) -> None:
+    docstore = InMemoryByteStore()
+    way.add(retriever_with(Named(fakes.BagOfWords()), docstore), [DOCUMENT])
+    intact = docstore.mget([PAIR_KEY])
+    docstore.mset([(PAIR_KEY, spoiled)])
+    retriever = retriever_with(Named(fakes.BagOfWords()), docstore)
+    way.add(retriever, [DOCUMENT])
+    assert docstore.mget([PAIR_KEY]) == intact
+
+
+class Without(InMemoryVectorStore):
+    """Tells no embedding model."""
+
+    @property
+    def embeddings(self) -> Any:
+        return None
+
+
+def test_a_store_without_a_model_is_known_by_its_class(way: Way) -> None:
+    docstore = as_docstore(InMemoryByteStore())
+    way.add(RSEIndexer(Without(fakes.BagOfWords()), docstore), [DOCUMENT])
+    record = docstore.mget([PAIR_KEY])[0]
+    assert record is not None
+    assert (list(record.metadata["probe"]), record.metadata["model"]) == ([], "")
+    # The model is recorded as soon as it is known.
+    way.add(RSEIndexer(InMemoryVectorStore(fakes.BagOfWords()), docstore), [DOCUMENT])
+    with pytest.raises(StoreMismatchError):
+        way.add(RSEIndexer(InMemoryVectorStore(Larger()), docstore), [DOCUMENT])
+    way.add(RSEIndexer(Without(fakes.BagOfWords()), docstore), [DOCUMENT])
+
+
+def test_a_model_of_chance_is_not_compared(way: Way) -> None:
+    docstore = InMemoryStore()
+    for _ in range(2):
+        way.add(RSEIndexer(InMemoryVectorStore(FakeEmbeddings(size=8)), docstore), [DOCUMENT])
+    for _ in range(2):
+        store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+        way.add(RSEIndexer(store, other := InMemoryStore()), [DOCUMENT])
+        assert other.mget([PAIR_KEY]) != [None]
+
+
+def test_stores_that_are_gone_are_forgotten() -> None:
+    gc.collect()
+    before = len(pairing._checked)
+    RSEIndexer(InMemoryVectorStore(fakes.BagOfWords()), InMemoryByteStore()).add_documents(
+        [DOCUMENT]
+    )
+    gc.collect()
+    assert len(pairing._checked) == before

@@ -1,0 +1,630 @@
+"""Documents of several namespaces share two stores, and nothing that anyone calls crosses."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import unicodedata
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_classic.storage import LocalFileStore
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.language_models import FakeListLLM
+from langchain_core.runnables import ConfigurableField
+from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
+
+from langchain_rse import (
+    AdoptionError,
+    ExistingIndex,
+    RSEConfig,
+    RSEIndexer,
+    RSERetriever,
+    SQLDocStore,
+    StoreMismatchError,
+)
+from langchain_rse.evaluation import Evidence, Question, evaluate, tune
+from langchain_rse.headers import LMBasedHeaders
+from langchain_rse.stores.changing import ComparesAndSets
+from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.namespaces import in_namespace, namespace_digest
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+A, B = "acme", "Åcme & Söhne / 'x' \"y\" -- \\ ../é"
+"""Two namespaces; one has characters that mean something elsewhere."""
+
+BY_START = ExistingIndex(doc_id_key="source", start_index_key="start_index")
+
+DOCSTORES: dict[str, Callable[[Path], BaseStore[str, Any]]] = {
+    "memory": lambda _: InMemoryStore(),
+    "bytes": lambda _: InMemoryByteStore(),
+    "files": lambda folder: LocalFileStore(folder / "chunks"),
+    "sqlite": lambda folder: SQLDocStore(f"sqlite:///{folder}/chunks.db", lexical=True),
+}
+
+
+@pytest.fixture(params=DOCSTORES)
+def docstore(request: pytest.FixtureRequest, tmp_path: Path) -> BaseStore[str, Any]:
+    return DOCSTORES[request.param](tmp_path)
+
+
+@pytest.fixture
+def lexical(tmp_path: Path) -> SQLDocStore:
+    return SQLDocStore(f"sqlite:///{tmp_path}/chunks.db", lexical=True)
+
+
+@pytest.fixture
+def vectorstore() -> InMemoryVectorStore:
+    return InMemoryVectorStore(fakes.BagOfWords())
+
+
+def opened(
+    vectorstore: VectorStore, docstore: BaseStore[str, Any], namespace: str = "", **fields: Any
+) -> RSERetriever:
+    """A retriever over lines that returns all that it can."""
+    settings = {
+        "config": fakes.EVERYTHING,
+        "max_context_length": None,
+        "text_splitter": fakes.Lines(),
+        **fields,
+    }
+    return RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace=namespace, **settings)
+
+
+def document(doc_id: str, *lines: str, **metadata: Any) -> Document:
+    return Document("".join(f"{line}\n" for line in lines), id=doc_id, metadata=metadata)
+
+
+def texts(way: Way, retriever: RSERetriever, query: str = "text", **arguments: Any) -> list[str]:
+    return [found.page_content for found in way.invoke(retriever, query, **arguments)]
+
+
+def chunks(way: Way, target: RSERetriever | RSEIndexer) -> list[Document]:
+    async def from_async() -> list[Document]:
+        return [chunk async for chunk in target.achunks()]
+
+    found = way.call(lambda: list(target.chunks()), from_async)
+    return sorted(found, key=lambda chunk: str(chunk.id))
+
+
+def stored(vectorstore: InMemoryVectorStore, namespace: str) -> list[Document]:
+    """What a vector store has of a namespace, without white space around it."""
+    found = [
+        Document(row["text"].strip(), id=row["id"], metadata=row["metadata"])
+        for row in vectorstore.store.values()
+        if row["metadata"].get("rse_namespace") == namespace_digest(namespace)
+    ]
+    return sorted(found, key=lambda chunk: str(chunk.id))
+
+
+# One document in two namespaces
+
+
+def test_the_same_document_is_two(
+    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+) -> None:
+    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
+    same = document("d", "text one", "text two")
+    for retriever in (a, b):
+        assert way.add(retriever, [same]) == ["d"]
+    assert len(vectorstore.store) == 4
+    for retriever, name in ((a, A), (b, B)):
+        (segment,) = way.invoke(retriever, "text")
+        assert segment.page_content == same.page_content
+        assert chunks(way, retriever) == stored(vectorstore, name)
+    assert way.delete(a, ["d"]) == ["d"]
+    assert (texts(way, a), chunks(way, a), stored(vectorstore, A)) == ([], [], [])
+    assert texts(way, b) == [same.page_content]
+    assert way.delete(a, ["d"]) == []
+
+
+def test_replacing_and_appending_stay_apart(
+    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+) -> None:
+    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
+    way.add(a, [document("d", "text of a")])
+    way.add(b, [document("d", "text of b")])
+    way.add(a, [document("d", "more text of a")], append=True)
+    assert texts(way, a) == ["text of a\n\n\nmore text of a\n"]
+    assert texts(way, b) == ["text of b\n"]
+    way.add(b, [document("d", "new text of b")])
+    assert texts(way, a) == ["text of a\n\n\nmore text of a\n"]
+    assert texts(way, b) == ["new text of b\n"]
+    assert chunks(way, b) == stored(vectorstore, B)
+
+
+def test_a_warning_of_equal_texts_names_no_document_of_another_namespace(
+    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+) -> None:
+    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
+    way.add(a, [Document("equal text", metadata={"source": "secret.txt"})])
+    way.add(b, [Document("equal text", metadata={"source": "public.txt"})])  # warnings are errors
+    assert [d.metadata["source"] for d in way.invoke(b, "text")] == ["public.txt"]
+
+
+def test_metadata_cannot_claim_another_namespace(
+    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+) -> None:
+    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
+    forged = {"rse_namespace": namespace_digest(B), "rse_version": f"{namespace_digest(B)}-1"}
+    way.add(a, [document("d", "forged text", **forged)], ids=["d"])
+    assert texts(way, a) == ["forged text\n"]
+    assert texts(way, b) == []
+    plain = opened(InMemoryVectorStore(fakes.BagOfWords()), InMemoryStore())
+    way.add(plain, [document("d", "forged text", **forged)], ids=["d"])
+    (segment,) = way.invoke(plain, "text")
+    assert "rse_namespace" not in segment.metadata
+    assert all("rse_namespace" not in chunk.metadata for chunk in plain.chunks())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("a", "A"),
+        ("a", "a "),
+        ("a-b", "a"),
+        ("é", unicodedata.normalize("NFD", "é")),
+        ("x" * 200, "x" * 199),
+        ("a/b", "a"),
+    ],
+)
+def test_names_are_taken_as_they_are(
+    vectorstore: InMemoryVectorStore, one: str, other: str
+) -> None:
+    docstore = InMemoryStore()
+    opened(vectorstore, docstore, one).add_documents([document("d", "text")])
+    assert texts(Way(None), opened(vectorstore, docstore, one)) == ["text\n"]
+    assert texts(Way(None), opened(vectorstore, docstore, other)) == []
+
+
+# What another namespace has is in nobody's way
+
+
+@pytest.mark.parametrize("hybrid", [0.0, 0.5, 1.0])
+def test_better_chunks_of_another_namespace_crowd_nothing_out(
+    way: Way, vectorstore: InMemoryVectorStore, lexical: SQLDocStore, hybrid: float
+) -> None:
+    a, b = (opened(vectorstore, lexical, name, hybrid=hybrid, fetch_k=5) for name in (A, B))
+    way.add(a, [document("d", *(f"zulu zulu {n}" for n in range(1_000)))])
+    way.add(b, [document("d", "a zulu among many other words of a line"), document("e", "other")])
+    found = way.invoke(b, "zulu", k=1)
+    assert [segment.page_content for segment in found] == [
+        "a zulu among many other words of a line\n"
+    ]
+    assert len(way.invoke(a, "zulu")) > 0
+
+
+def test_words_that_are_common_elsewhere_are_searched_for(
+    way: Way,
+    lexical: SQLDocStore,
+    vectorstore: InMemoryVectorStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The most common words of a query are left out; which these are, is counted within."""
+    monkeypatch.setattr("langchain_rse.stores.fulltext._MOST_RANKED", 20)
+    a, b = (opened(vectorstore, lexical, name) for name in (A, B))
+    way.add(a, [document("d", *(f"zulu {n}" for n in range(100)))])
+    way.add(b, [document("d", "zulu", *(f"yankee {n}" for n in range(19)))])
+    search: Any = in_namespace(lexical, B)
+    found = way.call(search.lexical_search, search.alexical_search, "yankee zulu", 50)
+    assert len(found) == 20
+    assert {chunk.metadata["rse_namespace"] for chunk, _ in found} == {namespace_digest(B)}
+    assert way.call(search.lexical_search, search.alexical_search, "99", 50) == []
+
+
+def test_filters_hold_within_a_namespace(
+    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+) -> None:
+    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
+    for retriever in (a, b):
+        way.add(retriever, [document("d", "text 1", year=1), document("e", "text 2", year=2)])
+    everything = texts(way, a, filter=lambda _: True)
+    assert sorted(everything) == ["text 1\n", "text 2\n"]
+    assert texts(way, a, filter=lambda one: one.metadata["year"] == 2) == ["text 2\n"]
+    others = namespace_digest(B)
+    assert texts(way, a, filter=lambda one: one.metadata["rse_namespace"] == others) == []
+
+
+# Base retrievers and rerankers
+
+
+class Nosy(BaseDocumentCompressor):
+    """Keeps what it has seen."""
+
+    seen: list[str] = []  # noqa: RUF012 - pydantic copies it
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> Sequence[Document]:
+        del query, callbacks
+        self.seen.extend(document.page_content for document in documents)
+        return documents
+
+
+def test_what_a_wrapped_retriever_finds_elsewhere_is_left_out(
+    way: Way,
+    vectorstore: InMemoryVectorStore,
+    docstore: BaseStore[str, Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
+    way.add(a, [document("secret-id", "secret text")])
+    way.add(b, [document("d", "own text")])
+    base = vectorstore.as_retriever(search_kwargs={"k": 20})
+    nosy = Nosy()
+    wrapping = RSERetriever(
+        base_retriever=base, docstore=docstore, namespace=B, config=fakes.EVERYTHING, reranker=nosy
+    )
+    caplog.set_level(logging.DEBUG, "langchain_rse")
+    with pytest.warns(UserWarning, match="1 of 2 Documents") as caught:
+        found = way.invoke(wrapping, "text", filter=None)
+    assert [d.page_content for d in found] == ["own text\n"]
+    assert nosy.seen == ["own text\n"]
+    said = [str(warning.message) for warning in caught] + caplog.messages
+    assert not [one for one in said if "secret" in one or namespace_digest(A) in one]
+
+    base.search_kwargs["filter"] = lambda one: one.metadata["rse_namespace"] == namespace_digest(B)
+    assert texts(way, wrapping) == ["own text\n"]  # without a warning
+
+
+@pytest.mark.parametrize("lost", ["rse_version", "doc_id", "all"])
+def test_documents_that_have_lost_their_metadata_are_left_out(
+    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any], lost: str
+) -> None:
+    """They may be of any namespace: no error shows what they are."""
+    way.add(opened(vectorstore, docstore, A), [document("secret-id", "secret text")])
+    (chunk,) = stored(vectorstore, A)
+    kept = {n: v for n, v in chunk.metadata.items() if n != lost} if lost != "all" else {}
+    base = fakes.FixedRetriever(documents=[chunk.model_copy(update={"metadata": kept})])
+    wrapping = RSERetriever(base_retriever=base, docstore=docstore, namespace=B)
+    with pytest.warns(UserWarning, match="1 of 1 Documents") as caught:
+        assert way.invoke(wrapping, "text", filter={"year": 1}) == []
+    assert "secret" not in "".join(str(warning.message) for warning in caught)
+
+
+def test_a_retriever_without_a_namespace_reads_nothing_of_one(
+    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+) -> None:
+    way.add(opened(vectorstore, docstore, A), [document("secret-id", "secret text")])
+    nosy = Nosy()
+    other = opened(vectorstore, InMemoryStore(), reranker=nosy)  # with a docstore of its own
+    with pytest.raises(StoreMismatchError) as caught:
+        texts(way, other)
+    assert "secret" not in str(caught.value)
+    assert nosy.seen == []
+
+
+# Stores with and without namespaces
+
+
+def without_namespace(
+    vectorstore: VectorStore, docstore: BaseStore[str, Any]
+) -> dict[str, Callable[[Way], Any]]:
+    """All that can be done with two stores."""
+    empty = InMemoryVectorStore(fakes.BagOfWords())
+
+    def retriever(**fields: Any) -> RSERetriever:
+        return opened(vectorstore, docstore, **fields)
+
+    def another_index(way: Way) -> object:
+        vectors = InMemoryVectorStore(fakes.BagOfWords())
+        way.add(opened(vectors, InMemoryStore()), [document("e", "text")])
+        return way.invoke(opened(vectors, docstore), "text")
+
+    def adopt(way: Way) -> object:
+        indexer = RSEIndexer(vectorstore, docstore)
+        return way.call(indexer.adopt, indexer.aadopt, BY_START)
+
+    return {
+        "add": lambda way: way.add(retriever(), [document("e", "text")]),
+        "append": lambda way: way.add(retriever(), [document("e", "text")], append=True),
+        "delete": lambda way: way.delete(retriever(), ["d"]),
+        "query": lambda way: way.invoke(retriever(), "text"),
+        "hybrid": lambda way: way.invoke(retriever(hybrid=1.0), "text"),
+        "another vector store": lambda way: way.invoke(opened(empty, docstore), "text"),
+        "vectors without": another_index,
+        "chunks": lambda way: chunks(way, retriever()),
+        "adopt": adopt,
+    }
+
+
+@pytest.mark.parametrize("done", without_namespace(InMemoryVectorStore(None), InMemoryStore()))  # type: ignore[arg-type]
+def test_a_docstore_with_namespaces_is_not_used_without(
+    way: Way, vectorstore: InMemoryVectorStore, lexical: SQLDocStore, done: str
+) -> None:
+    way.add(opened(vectorstore, lexical, A), [document("d", "secret text")])
+    before = sorted(lexical.yield_keys())
+    with pytest.raises(StoreMismatchError, match="namespace=") as caught:
+        without_namespace(vectorstore, lexical)[done](way)
+    assert "secret" not in str(caught.value)
+    assert sorted(lexical.yield_keys()) == before
+
+
+@pytest.mark.parametrize("done", ["add", "delete", "query", "chunks", "words"])
+def test_a_docstore_without_namespaces_gets_none(
+    way: Way, vectorstore: InMemoryVectorStore, lexical: SQLDocStore, done: str
+) -> None:
+    way.add(opened(vectorstore, lexical), [document("d", "text")])
+    before = sorted(lexical.yield_keys())
+    retriever = opened(vectorstore, lexical, A)
+    does: dict[str, Callable[[], Any]] = {
+        "add": lambda: way.add(retriever, [document("d", "text")]),
+        "delete": lambda: way.delete(retriever, ["d"]),
+        "query": lambda: way.invoke(retriever, "text", candidates_only=True),
+        "chunks": lambda: chunks(way, retriever),
+        "words": lambda: way.invoke(retriever, "text", hybrid=1.0),
+    }
+    if done == "query":  # nothing is found, so nothing is read but to say why
+        with pytest.raises(StoreMismatchError, match="without a namespace"):
+            does[done]()
+        return
+    with pytest.raises(StoreMismatchError, match="without a namespace"):
+        does[done]()
+    assert sorted(lexical.yield_keys()) == before
+
+
+def test_an_empty_docstore_can_be_read_with_and_without(
+    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+) -> None:
+    for namespace in ("", A, B, ""):
+        retriever = opened(vectorstore, docstore, namespace)
+        assert texts(way, retriever) == []
+        assert chunks(way, retriever) == []
+        assert way.delete(retriever, ["d"]) == []
+    assert texts(way, opened(vectorstore, docstore)) == []
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize("name", ["a\x00b", "\ud800", "x" * 201, 7, None])
+def test_names_that_cannot_be_kept(vectorstore: InMemoryVectorStore, name: Any) -> None:
+    with pytest.raises(ValueError, match="namespace"):
+        opened(vectorstore, InMemoryStore(), name)
+    with pytest.raises(ValueError, match="namespace must be a string"):
+        RSEIndexer(vectorstore, InMemoryStore(), namespace=name)
+
+
+class Unknown(InMemoryVectorStore.__base__):  # type: ignore[misc, name-defined]
+    """A vector store that nobody has heard of."""
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        raise NotImplementedError
+
+    @classmethod
+    def from_texts(cls, texts: Any, embedding: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_a_vector_store_whose_filters_are_not_known() -> None:
+    docstore = InMemoryStore()
+    with pytest.raises(ValueError, match="a collection and a docstore of its own"):
+        opened(Unknown(), docstore, A)
+    with pytest.raises(ValueError, match="a collection and a docstore of its own"):
+        RSEIndexer(Unknown(), docstore, namespace=A)
+    inside = RSEIndexer(InMemoryVectorStore(fakes.BagOfWords()), docstore, namespace=A).docstore
+    with pytest.raises(ValueError, match="a collection and a docstore of its own"):
+        opened(Unknown(), inside, A)
+    opened(Unknown(), docstore)
+
+
+def test_a_query_cannot_choose_its_namespace(way: Way, vectorstore: InMemoryVectorStore) -> None:
+    docstore = InMemoryStore()
+    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
+    way.add(a, [document("d", "secret text")])
+    for arguments in ({"namespace": A}, {"docstore": docstore}, {"vectorstore": vectorstore}):
+        with pytest.raises(TypeError):
+            way.invoke(b, "text", **arguments)
+    with pytest.raises(ValueError, match="frozen"):
+        b.namespace = A
+    for copy in (b.model_copy(update={"namespace": A}), b.model_copy(update={"namespace": ""})):
+        with pytest.raises(ValueError, match="docstore is that of namespace"):
+            way.invoke(copy, "text")
+    with pytest.raises(ValueError, match="docstore is that of namespace"):
+        opened(vectorstore, b.docstore, A)
+    with pytest.raises(ValueError, match="docstore is that of namespace"):
+        opened(vectorstore, b.docstore)
+    configurable = b.configurable_fields(namespace=ConfigurableField(id="tenant"))
+    with pytest.raises(ValueError, match="docstore is that of namespace"):
+        way.invoke(configurable, "text", {"configurable": {"tenant": A}})
+    b.docstore = docstore
+    assert texts(way, b) == []  # still in its namespace
+    assert texts(way, opened(vectorstore, a.docstore, A)) == ["secret text\n"]
+
+
+def test_compare_and_set_is_there_if_the_docstore_has_it(way: Way) -> None:
+    class Comparing(InMemoryStore):
+        """Notes what is asked for."""
+
+        def compare_and_set(self, changes: Any) -> list[bool]:
+            self.mset([(key, new) for key, _, new in changes])
+            return [True for _ in changes]
+
+        async def acompare_and_set(self, changes: Any) -> list[bool]:
+            return self.compare_and_set(changes)
+
+    docstore = Comparing()
+    inside: Any = in_namespace(docstore, A)
+    compares: Any = ComparesAndSets  # as Any, so that mypy does not narrow the type
+    assert isinstance(inside, compares)
+    assert not isinstance(in_namespace(InMemoryStore(), A), ComparesAndSets)
+    record = Document("new")
+    changes = [("manifest/" + "0" * 32, None, record)]
+    assert way.call(inside.compare_and_set, inside.acompare_and_set, changes) == [True]
+    assert inside.mget([changes[0][0]]) == [record]
+    assert sorted(docstore.yield_keys()) == [
+        f"manifest/{namespace_digest(A)}-{'0' * 32}",
+        "namespaces",
+    ]
+
+
+# All that works on documents
+
+
+def test_answers_of_a_model_are_not_shared(
+    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+) -> None:
+    """Otherwise a title that one tenant's model gave would stand above another's text."""
+    for name, title in ((A, "Title of A"), (B, "Title of B")):
+        headers = LMBasedHeaders(llm=FakeListLLM(responses=[title]), summary=False)
+        retriever = opened(vectorstore, docstore, name, headers=headers)
+        way.add(retriever, [document("d", "text")])
+        assert texts(way, retriever, include_header=True) == [f"{title}\n\ntext\n"]
+
+
+def test_questions_are_asked_within(way: Way, vectorstore: InMemoryVectorStore) -> None:
+    docstore = InMemoryStore()
+    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
+    way.add(a, [document("d", "text of a"), document("only-a", "text")])
+    way.add(b, [document("d", "text of b")])
+    asked = [Question("text", [Evidence("d", 0, 4)]), Question("text of", [Evidence("d", 0, 4)])]
+    assert evaluate(a, asked, budgets=[1_000]).mean("recall") == 1
+    tune(b, asked, budgets=[1_000], trials=2)
+    with pytest.raises(ValueError, match="only-a"):
+        evaluate(b, [Question("text", [Evidence("only-a", 0, 4)])], budgets=[1_000])
+
+
+def test_adopting_takes_what_is_in_the_namespace(
+    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+) -> None:
+    def chunk(text: str, **metadata: Any) -> Document:
+        return Document(text, metadata={"source": "s", "start_index": 0, **metadata})
+
+    def adopt(name: str) -> int:
+        indexer = RSEIndexer(vectorstore, docstore, namespace=name)
+        return way.call(indexer.adopt, indexer.aadopt, BY_START).documents
+
+    marks = {name: namespace_digest(name) for name in (A, B)}
+    vectorstore.add_documents([chunk("nobody's text")])
+    with pytest.raises(AdoptionError, match=marks[A]):
+        adopt(A)
+    for name in (A, B):
+        vectorstore.add_documents([chunk(f"text of {name}", rse_namespace=marks[name])])
+    way.add(opened(vectorstore, docstore, A), [document("added", "added text")])
+    assert adopt(A) == 1
+    a, b = (opened(vectorstore, docstore, name) for name in (A, B))
+    assert sorted(texts(way, a)) == ["added text\n", f"text of {A}"]
+    assert "rse_namespace" not in way.invoke(a, "text of")[0].metadata
+    assert adopt(B) == 1
+    assert texts(way, b) == [f"text of {B}"]
+    assert [one.metadata["rse_namespace"] for one in chunks(way, b)] == [marks[B]]
+    assert way.delete(b, ["s"]) == ["s"]
+    assert stored(vectorstore, B) == []
+    assert sorted(texts(way, a)) == ["added text\n", f"text of {A}"]
+    # Without a namespace, and with a docstore of its own, only what is in none is adopted.
+    other = RSEIndexer(vectorstore, InMemoryStore())
+    assert way.call(other.adopt, other.aadopt, BY_START).vectors == 1
+
+
+# The same as two pairs of stores
+
+DOC_IDS = ["d", "e"]
+TEXTS = ["red text\ngreen text\n", "red text\n", "blue text\nred text\n", " ", "a text\n" * 6]
+actions = st.tuples(
+    st.sampled_from([A, B]),
+    st.sampled_from(["add", "append", "delete", "query", "chunks"]),
+    st.sampled_from(DOC_IDS),
+    st.sampled_from(TEXTS),
+)
+
+
+def outcome(retriever: RSERetriever, action: str, doc_id: str, text: str) -> object:
+    """What a call returns, or the error that it raises."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if action == "delete":
+                return retriever.delete([doc_id])
+            if action == "query":
+                return retriever.invoke(f"{text.split()[:1]} text")
+            if action == "chunks":
+                return list(retriever.chunks())
+            return retriever.add_documents(
+                [Document(text, id=doc_id, metadata={"n": len(text)})], append=action == "append"
+            )
+    except ValueError as error:
+        return repr(error)
+
+
+@pytest.mark.parametrize("kind", ["memory", "bytes", "sql"])
+@given(st.lists(actions, max_size=14))
+def test_shared_stores_do_what_separate_stores_do(
+    kind: str, steps: list[tuple[str, str, str, str]]
+) -> None:
+    make: dict[str, Callable[[], BaseStore[str, Any]]] = {
+        "memory": InMemoryStore,
+        "bytes": InMemoryByteStore,
+        "sql": lambda: SQLDocStore("sqlite://"),
+    }
+
+    def stores() -> tuple[InMemoryVectorStore, BaseStore[str, Any]]:
+        return InMemoryVectorStore(fakes.BagOfWords()), make[kind]()
+
+    shared = stores()
+    together = {name: opened(*shared, name, config=RSEConfig()) for name in (A, B)}
+    alone = {name: opened(*stores(), name, config=RSEConfig()) for name in (A, B)}
+    for name, *step in steps:
+        assert outcome(together[name], *step) == outcome(alone[name], *step)
+    for name in (A, B):
+        assert list(together[name].chunks()) == list(alone[name].chunks())
+        vectors: Any = alone[name].vectorstore
+        assert stored(shared[0], name) == stored(vectors, name)
+    keys = [
+        set(as_docstore(some).yield_keys())
+        for some in (shared[1], *(one.docstore.docstore for one in alone.values()))  # type: ignore[attr-defined]
+    ]
+    assert keys[0] == set(itertools.chain.from_iterable(keys[1:]))
+
+
+class _Inside(fakes.ThreeValues):
+    """A namespace of a store in which another one has the same keys, and other records."""
+
+    @pytest.fixture(params=DOCSTORES)
+    def inside(self, request: pytest.FixtureRequest, tmp_path: Path) -> BaseStore[str, Document]:
+        docstore = as_docstore(DOCSTORES[request.param](tmp_path))
+        keys = ["foo", "bar", "buzz", "sub/foo", "manifest/foo", "key1", "key2"]
+        in_namespace(docstore, B).mset([(key, Document("other")) for key in keys])
+        return in_namespace(docstore, A)
+
+
+class TestSync(_Inside, BaseStoreSyncTests[Document]):
+    @pytest.fixture
+    def kv_store(self, inside: BaseStore[str, Document]) -> BaseStore[str, Document]:
+        return inside
+
+
+class TestAsync(_Inside, BaseStoreAsyncTests[Document]):
+    @pytest.fixture
+    async def kv_store(self, inside: BaseStore[str, Document]) -> BaseStore[str, Document]:
+        return inside
+
+
+def test_keys_are_listed_within(way: Way, docstore: BaseStore[str, Any]) -> None:
+    store = as_docstore(docstore)
+    a, b = in_namespace(store, A), in_namespace(store, B)
+    keys = ["manifest/0", "0/1/2", "vectorstore", f"{namespace_digest(B)}-0", "texts/1"]
+    way.call(a.mset, a.amset, [(key, Document("a")) for key in keys])
+    way.call(b.mset, b.amset, [("manifest/0", Document("b")), ("b", Document("b"))])
+
+    def listed(inside: BaseStore[str, Document], prefix: str | None = None) -> list[str]:
+        async def from_async() -> list[str]:
+            return [key async for key in inside.ayield_keys(prefix=prefix)]
+
+        return sorted(way.call(lambda: list(inside.yield_keys(prefix=prefix)), from_async))
+
+    assert listed(a) == sorted(keys)
+    assert listed(a, "vector") == ["vectorstore"]
+    assert listed(b) == ["b", "manifest/0"]
+    if not isinstance(docstore, LocalFileStore):
+        assert listed(a, "manifest/") == ["manifest/0"]
+        assert listed(a, "0/") == ["0/1/2"]

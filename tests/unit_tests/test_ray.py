@@ -1,0 +1,164 @@
+"""What each process of a bulk ingest does; `tests/integration_tests/test_ray.py` has a cluster."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import RSEIndexer, ray
+from langchain_rse.ray import index, row_to_documents
+from tests.unit_tests import fakes
+
+
+class Failing(fakes.BagOfWords):
+    """Fails in the first calls, or for a text; notes how long was waited.
+
+    Attributes:
+        failures: Calls that fail, from the first on.
+    """
+
+    def __init__(self, failures: int = 0) -> None:
+        super().__init__()
+        self.failures = failures
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        if any("poison" in text for text in texts):
+            raise OverflowError("the model cannot embed this")
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("the model does not answer")
+        return super().embed_documents(texts)
+
+
+def make_indexer(model: fakes.BagOfWords | None = None) -> RSEIndexer:
+    return RSEIndexer(InMemoryVectorStore(model or fakes.BagOfWords()), InMemoryByteStore())
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    seconds: list[float] = []
+    monkeypatch.setattr("langchain_rse.ray.time.sleep", seconds.append)
+    return seconds
+
+
+def work(
+    rows: list[dict[str, Any]],
+    indexer: RSEIndexer | None = None,
+    to_documents: Any = row_to_documents,
+    *,
+    retries: int = 3,
+) -> list[dict[str, str]]:
+    made = indexer or make_indexer()
+    worker = ray._Worker(lambda: made, to_documents, retries)
+    found: list[dict[str, str]] = worker(pa.Table.from_pylist(rows)).to_pylist()
+    return found
+
+
+def chunks(indexer: RSEIndexer) -> dict[str, str]:
+    return {chunk.metadata["doc_id"]: chunk.page_content for chunk in indexer.chunks()}
+
+
+def test_columns_become_a_document() -> None:
+    row = {
+        "text": "herons",
+        "id": 7,
+        "page": 3,
+        "author": None,
+        "metadata": {"page": 4, "year": 1999, "gone": None},
+    }
+    assert row_to_documents(row) == Document("herons", id="7", metadata={"page": 4, "year": 1999})
+    assert row_to_documents({"text": "herons"}) == Document("herons")
+    found = row_to_documents({"zoo": 1, "text": "herons", "area": 2, "key": 3})
+    assert isinstance(found, Document)
+    assert list(found.metadata) == ["zoo", "area", "key"]  # in every process
+
+
+def test_documents_in_a_column_stay_as_they_are() -> None:
+    pages = [Document("a", metadata={"tags": ("x", None)}), Document("b")]
+    assert row_to_documents({"item": pages[0]}) is pages[0]
+    assert row_to_documents({"item": pages}) is pages
+
+
+def test_all_documents_of_a_batch_are_added_in_one_call() -> None:
+    model = fakes.BagOfWords()
+    indexer = make_indexer(model)
+    rows = [{"id": "a", "text": "herons"}, {"id": "b", "text": "cranes"}, {"text": "gulls"}]
+    first, second, third = work(rows, indexer)
+    assert first == {"doc_id": "a", "origin": "metadata"}
+    assert second == {"doc_id": "b", "origin": "metadata"}
+    assert third["origin"] == "text"
+    assert chunks(indexer) == {"a": "herons", "b": "cranes", third["doc_id"]: "gulls"}
+    assert model.batches == [3]
+
+
+def test_a_row_may_have_several_documents_in_parts() -> None:
+    indexer = make_indexer()
+
+    def pages(row: Any) -> list[Document]:
+        return [
+            Document(text, metadata={"source": row["file"], "page": page})
+            for page, text in enumerate(row["pages"])
+        ]
+
+    rows = [{"file": "a", "pages": ["one", "two"]}, {"file": "b", "pages": []}]
+    assert work(rows, indexer, pages) == [{"doc_id": "a", "origin": "source"}]
+    assert chunks(indexer) == {"a": "one\n\ntwo"}
+    assert work(rows[1:], indexer, pages) == []
+
+
+def test_a_row_without_a_text_is_named() -> None:
+    [found] = work([{"id": "a", "content": "herons"}])
+    assert found["error"] == (
+        "no document can be made of the row {'id': 'a', 'content': 'herons'}: KeyError: 'text'"
+    )
+
+
+def test_a_document_that_fails_is_named_and_those_before_it_are_added(
+    pauses: list[float],
+) -> None:
+    indexer = make_indexer(Failing())
+    rows = [{"id": name, "text": f"{name} text"} for name in ("herons", "poison", "gulls")]
+    [found] = work(rows, indexer, retries=1)
+    assert found["error"].startswith(
+        "document 'poison' cannot be added: OverflowError: the model cannot embed this"
+    )
+    assert chunks(indexer)["herons"] == "herons text"
+    assert pauses == [1, 1]  # of the batch, and of the document
+
+
+def test_a_model_that_does_not_answer_is_asked_again(pauses: list[float]) -> None:
+    indexer = make_indexer(Failing(3))
+    [found] = work([{"id": "a", "text": "herons"}], indexer, retries=3)
+    assert found == {"doc_id": "a", "origin": "metadata"}
+    assert chunks(indexer) == {"a": "herons"}
+    assert pauses == [1, 2, 4]
+
+
+def test_what_is_wrong_with_a_document_is_not_tried_again(pauses: list[float]) -> None:
+    rows = [{"id": "a", "text": "herons", "when": {"kept": object}}]
+    worker = ray._Worker(
+        make_indexer, lambda _: Document("herons", id="a", metadata={"bad": object()}), 3
+    )
+    [found] = worker(pa.Table.from_pylist([{"id": rows[0]["id"]}])).to_pylist()
+    assert found["error"].startswith("document 'a' cannot be added: MetadataError")
+    assert pauses == []
+
+
+def test_arguments_are_checked() -> None:
+    with pytest.raises(TypeError, match=r"dataset must be a ray\.data\.Dataset; got list"):
+        index([], make_indexer)  # type: ignore[arg-type]
+
+
+def test_ray_is_named_if_it_is_missing() -> None:
+    program = "import sys; sys.modules['ray.data'] = None; import langchain_rse.ray"
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "needs ray.data: pip install 'langchain-rse[ray]'" in result.stderr
