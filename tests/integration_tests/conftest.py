@@ -111,15 +111,22 @@ def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             server.terminate()
 
 
-@pytest.fixture(scope="module")
-def ray_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Ray Data on a cluster of two CPUs, which tells nobody and leaves nothing at home."""
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of Ray, about its own settings
-        token = tmp_path_factory.mktemp("ray") / "token"
-        token.write_text(secrets.token_hex(16))
+@pytest.fixture(scope="session")
+def ray_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Ray reads its token once in a process, and tells nobody that it is used."""
+    token = tmp_path_factory.mktemp("ray") / "token"
+    token.write_text(secrets.token_hex(16))
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        yield
+
+
+@pytest.fixture(scope="module")
+def ray_data(ray_settings: None) -> Iterator[Any]:  # noqa: ARG001
+    """Ray Data on a cluster of two CPUs, which leaves nothing at home."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Ray, about its own settings
         import ray
         import ray.data
 

@@ -168,6 +168,8 @@ def test_an_interrupted_index_goes_on_where_it_stopped(folder: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Shells start what runs in the background with interrupts ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as indexing:
         deadline = time.monotonic() + 60
         while not (folder / "started").exists() and time.monotonic() < deadline:

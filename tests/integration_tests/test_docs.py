@@ -6,6 +6,7 @@ import gc
 import json
 import re
 import shlex
+import uuid
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,10 +165,20 @@ def servers(block: Block, request: pytest.FixtureRequest, monkeypatch: pytest.Mo
         if name in block.text:
             address = request.getfixturevalue(fixture)
             if name == "DATABASE_URL":
-                with sa.create_engine(address, poolclass=sa.NullPool).begin() as connection:
-                    connection.exec_driver_sql("CREATE EXTENSION IF NOT EXISTS vector")
+                address = new_database(address)
             if name.isupper():
                 monkeypatch.setenv(name, address)
+
+
+def new_database(url: str) -> str:
+    """The URL of a database that nothing else uses."""
+    name = f"example_{uuid.uuid4().hex}"
+    own = sa.make_url(url).set(database=name)
+    for place, statement in ((url, f"CREATE DATABASE {name}"), (own, "CREATE EXTENSION vector")):
+        engine = sa.create_engine(place, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.exec_driver_sql(statement)
+    return own.render_as_string(hide_password=False)
 
 
 def marked(block: Block) -> Any:
