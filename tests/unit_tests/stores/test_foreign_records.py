@@ -35,6 +35,7 @@ from langchain_rse import (
     RSEIndexer,
     RSERetriever,
     SQLDocStore,
+    StoreMismatchError,
 )
 from langchain_rse.stores.json import encode_document
 from tests.unit_tests import fakes
@@ -63,7 +64,13 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 
-CLEAR = (AdoptionError, CandidateError, CorruptRecordError, MissingRecordError)
+CLEAR = (
+    AdoptionError,
+    CandidateError,
+    CorruptRecordError,
+    MissingRecordError,
+    StoreMismatchError,
+)
 
 
 def clear(call: Callable[[], object], *said: str) -> None:
