@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
-from langchain_core.vectorstores import VectorStore
 from typing_extensions import override
 
 from langchain_rse._sync import Steps, arun, both, call, run
@@ -20,6 +19,9 @@ from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.changing import ComparesAndSets, list_keys
 from langchain_rse.stores.records import NAMESPACE, NAMESPACES, UNENCODABLE, digest, manifest_key
 from langchain_rse.stores.vectorstores import kind_of
+
+if TYPE_CHECKING:  # half a second of imports that docstores do without
+    from langchain_core.vectorstores import VectorStore
 
 _BAD_NAME = re.compile(f"{UNENCODABLE.pattern}|.{{201}}", re.DOTALL)
 # Records whose keys begin with these; all others begin with the document's key.

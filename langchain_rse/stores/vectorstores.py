@@ -6,15 +6,17 @@ import itertools
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
 from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
-from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._sync import Steps, call, call_to_the_end, compute
+
+if TYPE_CHECKING:  # half a second of imports that docstores do without
+    from langchain_core.vectorstores import VectorStore
 
 logger = logging.getLogger(__name__)
 
