@@ -45,15 +45,16 @@ def demo(
     print_text(f"{done} {kb}")
 
     for number, question in enumerate(_QUESTIONS, 1):
-        print_text(f"Question {number}: {question}\n", "bold")
+        print_text(f"Question {number}: {question}\n", "bold", lines=True)
         _print_chunks(opened.vectorstore, question)
         segments = opened.retriever.invoke(question, k=_SEGMENTS)
-        print_text(f"\nRSE: the {len(segments)} best segments", "bold green")
+        print_text(f"\nRSE: the {len(segments)} best segments", "bold green", lines=True)
         for segment in segments:
             print_segment(segment, full=full, question=question)
     print_text(
         f"\nAsk your own question:  {command_line()} query QUESTION --kb {kb}\n"
-        f"Add your own documents: {command_line()} index PATH... --kb {kb}"
+        f"Add your own documents: {command_line()} index PATH... --kb {kb}",
+        lines=True,
     )
 
 

@@ -65,7 +65,7 @@ def test_demo_indexes_once_and_shows_both(run: Run) -> None:
     assert first.stderr == ""  # progress bars are for terminals
     assert first.stdout.count("Question") == 3
     assert first.stdout.count("Plain retrieval") == 3
-    assert first.stdout.count("RSE: the") == 3
+    assert first.stdout.count("\nRSE: the") == 3
     # Places, scores and the borders of chunks, and a line of the text itself.
     assert "formatstrings · characters" in first.stdout
     assert "rank 1 " in first.stdout
