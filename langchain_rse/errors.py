@@ -30,7 +30,7 @@ class CorruptRecordError(ValueError):
     """A record of the docstore cannot be read."""
 
 
-class FormatError(CorruptRecordError):
+class FormatError(ValueError):
     """A record of the docstore was written by another version of this package."""
 
 

@@ -217,11 +217,12 @@ def _problem(doc_id: str, manifest: Manifest | None, records: Iterable[Document]
             f"document {doc_id!r} was added with add_documents as well; its other chunks would be "
             "a second version. Delete one of the two"
         )
-    others = {record.metadata.get(DOC_ID) for record in records} - {None, doc_id}
+    # By repr: a damaged record may hold what is not hashable.
+    others = {repr(record.metadata.get(DOC_ID)) for record in records} - {"None", repr(doc_id)}
     if others:
         return (
             f"vectors of document {doc_id!r} are known as chunks of "
-            f"{first_few(map(repr, others))}: this docstore was made with another doc_id_key, or "
+            f"{first_few(others)}: this docstore was made with another doc_id_key, or "
             "for another vector store. Use an empty docstore"
         )
     return None

@@ -10,13 +10,13 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
 from langchain_rse._sync import Steps, batches, call_to_the_end, during
-from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.ingest.ownership import Claims
 from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.stores.changing import Record, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.pairing import check_pair
-from langchain_rse.stores.reading import stored_versions
+from langchain_rse.stores.reading import read_adopted, stored_versions
 from langchain_rse.stores.records import (
     DOC_ID,
     NAMESPACES,
@@ -198,13 +198,8 @@ class Writer:
         """The recorded ids of the vectors that a version was adopted from."""
         vectors: list[str] = []
         for key, record in (yield from self.records(version.vectors_keys(manifest.key))):
-            ids = record.metadata.get("ids") if record else []  # an interrupted call
-            if not (isinstance(ids, list) and all(isinstance(one, str) for one in ids)):
-                raise CorruptRecordError(
-                    f"the docstore's record {key!r} of document {manifest.doc_id!r} does not hold "
-                    "ids of vectors; delete this key and adopt the index again"
-                )
-            vectors += ids
+            if record is not None:  # None after an interrupted call
+                vectors += read_adopted(record, key, manifest)
         return vectors
 
     def records(self, keys: Iterable[str]) -> Steps[list[tuple[str, Document | None]]]:
@@ -457,8 +452,6 @@ def readable_manifest(record: Record, key: str) -> Manifest | None:
     """The manifest of a record; None if there is none, or it cannot be read."""
     try:
         return Manifest.from_document(record, key) if isinstance(record, Document) else None
-    except FormatError:
-        raise
     except CorruptRecordError:
         return None
 

@@ -15,7 +15,6 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.engine import calibrate
 from langchain_rse.errors import (
     CorruptRecordError,
-    FormatError,
     MissingRecordError,
     StoreMismatchError,
 )
@@ -64,8 +63,6 @@ def _has_text(docstore: BaseStore[str, Document]) -> Steps[bool]:
     """True if the docstore has a document with text, or one that cannot be read."""
     try:
         stored = yield from read_manifests(docstore, _LOOKED_AT)
-    except FormatError:
-        raise
     except CorruptRecordError:
         return True
     return any(manifest.current and manifest.current.chunks for manifest in stored)

@@ -12,7 +12,7 @@ from langchain_core.stores import BaseStore
 from langchain_rse._sync import Steps, batches, during
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.changing import Record, read_records
-from langchain_rse.stores.reading import read_changes, read_parts, read_spans
+from langchain_rse.stores.reading import read_adopted, read_changes, read_parts, read_spans
 from langchain_rse.stores.records import (
     HEADER,
     PLACES,
@@ -145,10 +145,11 @@ class _Reader:
         vectors: list[str] = []
         for place in self._version.vectors_keys(self._manifest.key):
             record = self.records[place]
-            ids = record.metadata.get("ids") if isinstance(record, Document) else None
-            if isinstance(ids, list):
-                vectors += map(str, ids)
-            else:
+            try:
+                if not isinstance(record, Document):
+                    raise CorruptRecordError(place)  # noqa: TRY301
+                vectors += read_adopted(record, place, self._manifest)
+            except CorruptRecordError:
                 self._note("unreadable", place)
         return vectors
 

@@ -24,7 +24,7 @@ from sqlalchemy.exc import DBAPIError
 from typing_extensions import override
 
 from langchain_rse._messages import warn
-from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import decode_document
 from langchain_rse.stores.metadata import chunk_document
 from langchain_rse.stores.records import (
@@ -160,8 +160,6 @@ class LexicalIndex:
                         chunk = chunk_document(decode_document(record, key), key, manifest, version)
                         if _passes(chunk.metadata, equal):
                             found.append((chunk, score))
-                except FormatError:
-                    raise
                 except CorruptRecordError as error:
                     warn(f"lexical search leaves a record out: {error}")
             if len(found) >= k or len(matches) < limit:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt, TypeAdapter
 
 from langchain_rse._sync import Steps, batches, call, during
-from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.changing import Record, list_keys, read_records
 from langchain_rse.stores.metadata import chunk_document, metadata_changes
 from langchain_rse.stores.namespaces import refuse_namespaces
@@ -112,8 +112,6 @@ def read_layouts(
             if record is not None:
                 manifest = Manifest.from_document(record, manifest_key(key))
                 layouts[key] = _layout(manifest, windows, found)
-        except FormatError:
-            raise
         except CorruptRecordError as error:
             layouts[key] = error
     return layouts
@@ -203,6 +201,17 @@ def read_parts(record: Record, place: str, manifest: Manifest) -> Sequence[Part]
         if ends[-1] != manifest.length or any(map(operator.lt, starts, ends)):
             raise ValueError("they are not the parts of its text")
     return parts
+
+
+def read_adopted(record: Document, place: str, manifest: Manifest) -> list[str]:
+    """The ids of a page of adopted vectors."""
+    ids = record.metadata.get("ids")
+    if not (isinstance(ids, list) and all(isinstance(one, str) for one in ids)):
+        raise CorruptRecordError(
+            f"the docstore's record {place!r} of document {manifest.doc_id!r} does not hold "
+            "ids of vectors; delete this key and adopt the index again"
+        )
+    return ids
 
 
 def read_chunks(

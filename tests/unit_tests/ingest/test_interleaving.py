@@ -189,34 +189,26 @@ def test_two_calls_in_every_order(start: str, first: Operation) -> None:
 @pytest.mark.parametrize("start", STARTS)
 def test_two_calls_in_random_orders(kind: Kind, start: str) -> None:
     """In small batches, so that there are more steps; on each kind of docstore."""
-    bench = Bench(kind, start, batch_size=2)
-    for chance, name in seeded(f"{kind} {start}"):
-        operations = chance.choices(bench.operations, k=2)
-        if is_known_gap(operations):
-            continue
-        calls = bench.calls(*operations)
-        runs = turns(chance, 2, 12)
-        try:
-            interleave(calls, runs)
-            bench.check(operations, calls)
-        except BaseException:
-            print(name, operations, runs)
-            raise
+    in_random_orders(Bench(kind, start, batch_size=2), f"{kind} {start}", calls=2, switches=12)
 
 
 @pytest.mark.parametrize("kind", ["emulated", "native"])
 @pytest.mark.parametrize("start", STARTS)
 def test_three_calls_in_random_orders(kind: Kind, start: str) -> None:
-    bench = Bench(kind, start)
-    for chance, name in seeded(f"three {kind} {start}"):
-        operations = chance.choices(bench.operations, k=3)
+    in_random_orders(Bench(kind, start), f"three {kind} {start}", calls=3, switches=15)
+
+
+def in_random_orders(bench: Bench, title: str, *, calls: int, switches: int) -> None:
+    """Make so many calls at once, again and again, and check what they leave."""
+    for chance, name in seeded(title):
+        operations = chance.choices(bench.operations, k=calls)
         if is_known_gap(operations):
             continue
-        calls = bench.calls(*operations)
-        runs = turns(chance, 3, 15)
+        made = bench.calls(*operations)
+        runs = turns(chance, calls, switches)
         try:
-            interleave(calls, runs)
-            bench.check(operations, calls)
+            interleave(made, runs)
+            bench.check(operations, made)
         except BaseException:
             print(name, operations, runs)
             raise

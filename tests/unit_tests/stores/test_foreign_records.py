@@ -37,6 +37,7 @@ from langchain_rse import (
     SQLDocStore,
     StoreMismatchError,
 )
+from langchain_rse.errors import FormatError
 from langchain_rse.stores.json import encode_document
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import EVERYTHING, lines
@@ -68,6 +69,7 @@ CLEAR = (
     AdoptionError,
     CandidateError,
     CorruptRecordError,
+    FormatError,
     MissingRecordError,
     StoreMismatchError,
 )
