@@ -113,9 +113,7 @@ def _orient(scores: Sequence[float | None] | Floats) -> tuple[Floats, bool] | No
 
     None if a score is missing or not finite, or if they neither fall nor rise along the order.
     """
-    if any(score is None for score in scores):
-        return None
-    table = np.asarray(scores, dtype=np.float64)
+    table = np.asarray(scores, dtype=np.float64)  # None becomes NaN
     if not np.isfinite(table).all():
         return None
     steps = np.diff(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -132,15 +132,15 @@ def score(
 
 def outdated(candidates: Sequence[Candidate], layouts: Layouts) -> set[tuple[str, str]]:
     """Documents, with the versions of their candidates, of which no candidate is current."""
-    known = [candidate for candidate in candidates if candidate.key in layouts]
-    in_use = {c.key for c in known if _is_current(c, layouts)} | unreadable(layouts).keys()
-    return {(c.key, c.version) for c in known if c.key not in in_use}
+    known = {(c.key, c.version) for c in candidates if c.key in layouts}
+    in_use = {key for key, version in known if _is_current(layouts[key], version)}
+    in_use |= unreadable(layouts).keys()
+    return {(key, version) for key, version in known if key not in in_use}
 
 
-def _is_current(candidate: Candidate, layouts: Layouts) -> bool:
-    """True if the candidate is of the version that queries see."""
-    layout = layouts[candidate.key]
-    return isinstance(layout, Layout) and layout.version == candidate.version
+def _is_current(layout: object, version: str) -> TypeGuard[Layout]:
+    """True for the layout of a document of which queries see this version."""
+    return isinstance(layout, Layout) and layout.version == version
 
 
 def _ranked(
@@ -288,16 +288,17 @@ def _kept(
     settings: QuerySettings,
 ) -> list[Candidate]:
     """The candidates that count as far as is known; of equal texts, those of the best document."""
-    kept: set[tuple[str, str, int]] = set()
+    left_out: set[tuple[str, str]] = set()
     first: dict[str, str] = {}
-    for candidate, _ in ranked:
-        if candidate.key in layouts and not _is_current(candidate, layouts):
+    for key, version in dict.fromkeys((c.key, c.version) for c, _ in ranked if c.key in layouts):
+        layout = layouts[key]
+        if not _is_current(layout, version):
+            left_out.add((key, version))
             continue
-        layout = layouts.get(candidate.key) if settings.duplicates == "drop" else None
-        text = layout.manifest.text_digest if isinstance(layout, Layout) else ""
-        if not text or first.setdefault(text, candidate.key) == candidate.key:
-            kept.add(candidate.place)
-    return [candidate for candidate in candidates if candidate.place in kept]
+        text = layout.manifest.text_digest if settings.duplicates == "drop" else ""
+        if text and first.setdefault(text, key) != key:
+            left_out.add((key, version))
+    return [c for c in candidates if (c.key, c.version) not in left_out]
 
 
 def _in_columns(
@@ -316,13 +317,14 @@ def _in_columns(
     starts = np.cumsum([0, *sizes], dtype=np.intp)
     found, candidates = list(by_document.values()), dict[int, Candidate]()
     relevance: Floats = np.zeros(starts[-1])
-    credited = np.zeros_like(relevance)
     for (number, window), start in zip(windows, starts[:-1].tolist(), strict=True):
-        chunks, columns = found[number], slice(start, start + len(window))
+        chunks = found[number]
         for column, chunk in enumerate(window, start):
             if chunk in chunks:
                 candidates[column], relevance[column] = chunks[chunk]
-        credited[columns] = _credited(relevance[columns], documents[number], config)
+    alone = [
+        one.manifest.current is not None and one.manifest.current.chunks == 1 for one in documents
+    ]
     return ScoredChunks(
         layouts=layouts,
         documents=documents,
@@ -330,7 +332,9 @@ def _in_columns(
         starts=starts[:-1],
         candidates=candidates,
         relevance=relevance,
-        credited=credited,
+        credited=_credited(
+            relevance, sizes, starts[:-1][[alone[number] for number, _ in windows]], config
+        ),
         lengths=np.concatenate([np.zeros(0, np.int64), *(one.lengths() for one in documents)]),
         document_lengths=np.repeat(
             np.array([documents[number].manifest.length for number, _ in windows], np.int64), sizes
@@ -338,14 +342,20 @@ def _in_columns(
     )
 
 
-def _credited(relevance: Floats, document: Layout, config: RSEConfig) -> Floats:
-    """The relevance of a window with neighbor credit.
+def _credited(
+    relevance: Floats, sizes: Sequence[int], alone: NDArray[np.intp], config: RSEConfig
+) -> Floats:
+    """The relevance of windows of these sizes with neighbor credit.
 
     A document of one chunk is credited as if chunks like it stood around it: without that, the
-    chunks of long documents, which have neighbors, leave no room for it.
+    chunks of long documents, which have neighbors, leave no room for it. ``alone`` are the columns
+    of such chunks.
     """
-    credit, radius = config.neighbor_credit, config.neighbor_radius or 0
-    if document.manifest.current and document.manifest.current.chunks == 1:
-        alike = np.repeat(relevance, 2 * radius + 1)
-        return neighbor_credit(alike, credit=credit, radius=radius)[radius : radius + 1]
-    return neighbor_credit(relevance, credit=credit, radius=radius)
+    radius = config.neighbor_radius or 0
+    # In one array, so far apart that no window has credit from another.
+    places = np.arange(relevance.size) + radius * (2 * np.repeat(np.arange(len(sizes)), sizes) + 1)
+    apart = np.zeros(relevance.size + 2 * radius * len(sizes))
+    apart[places] = relevance
+    apart[places[alone, None] + np.arange(-radius, radius + 1)] = relevance[alone, None]
+    credited = neighbor_credit(apart, credit=config.neighbor_credit, radius=radius)
+    return np.asarray(credited[places])

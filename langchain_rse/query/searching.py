@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from langchain_core.callbacks import Callbacks
@@ -37,8 +37,6 @@ from langchain_rse.stores.records import (
     namespace_in,
     vector_of,
 )
-
-T = TypeVar("T")
 
 # Names under which retrievers leave scores in metadata, the usual one first. A "score" may be a
 # distance; in the others, higher is better.
@@ -108,13 +106,7 @@ def search(
         [document for document, _ in found], settings.search_kwargs.get("filter"), sources.name
     )
     identified = yield from _identify_adopted(sources.docstore, found)
-    candidates: dict[tuple[str, str, int], Candidate] = {}
-    for candidate, score in _candidates(identified, settings):
-        judgment = judgment_of(candidate.document.metadata) if sources.vectorstore is None else {}
-        candidates.setdefault(
-            candidate.place,
-            candidate._replace(score=score, rank=len(candidates), judgment=judgment),
-        )
+    candidates = _candidates(identified, settings, judged=sources.vectorstore is None)
     if sources.vectorstore is None:
         warn_of_few(sources.base_retriever, len(found), settings.fetch_k)
     for number, (document, score) in enumerate(itertools.chain.from_iterable(by_words)):
@@ -298,9 +290,10 @@ def finite_score(score: object) -> float | None:
 
 
 def _candidates(
-    found: Sequence[_ScoredDocument], settings: QuerySettings
-) -> Iterator[tuple[Candidate, float | None]]:
-    """The candidates with their scores; with a warning for those that are left out."""
+    found: Sequence[_ScoredDocument], settings: QuerySettings, *, judged: bool
+) -> dict[tuple[str, str, int], Candidate]:
+    """The candidates by their places; with a warning for those that are left out."""
+    candidates: dict[tuple[str, str, int], Candidate] = {}
     left_out: list[CandidateError] = []
     for number, (document, score) in enumerate(found):
         if isinstance(document.metadata.get(SEGMENT), dict):
@@ -308,12 +301,17 @@ def _candidates(
                 f"candidate {number} (id {document.id!r}) is a segment, not a chunk. Wrap the "
                 "retriever that returns chunks, not an RSERetriever or a store of segments"
             )
+        judgment = judgment_of(document.metadata) if judged else {}
         try:
-            yield _candidate(document, number), score
+            candidate = _candidate(
+                document, number, score=score, rank=len(candidates), judgment=judgment
+            )
         except CandidateError as error:
             if settings.on_missing == "raise":
                 raise
             left_out.append(error)
+        else:
+            candidates.setdefault(candidate.place, candidate)
     if left_out:
         warn(
             f"{len(left_out)} of {len(found)} candidates are left out, as they do not say which "
@@ -322,29 +320,36 @@ def _candidates(
             "RSERetriever.from_existing_index. The first one: "
             f"{left_out[0]}"
         )
+    return candidates
 
 
-def _candidate(document: Document, number: int) -> Candidate:
-    doc_id = _identifier(document, DOC_ID, str, number)
-    version = _identifier(document, VERSION, str, number)
-    chunk_index = _identifier(document, CHUNK_INDEX, int, number)
-    return Candidate(document, doc_id, document_key(doc_id), version, chunk_index)
+def _candidate(document: Document, number: int, **known: Any) -> Candidate:  # noqa: ANN401
+    """The candidate of a Document, with what else is known of it."""
+    doc_id, version, index = map(document.metadata.get, (DOC_ID, VERSION, CHUNK_INDEX))
+    if type(index) is not int:
+        index = _whole_number(index)
+    if not isinstance(doc_id, str) or not doc_id:
+        unknown = DOC_ID
+    elif not isinstance(version, str) or not version:
+        unknown = VERSION
+    elif index is None or index < 0:
+        unknown = CHUNK_INDEX
+    else:
+        return Candidate(document, doc_id, document_key(doc_id), version, index, **known)
+    raise CandidateError(
+        f"candidate {number} (id {document.id!r}) has {unknown}={document.metadata.get(unknown)!r} "
+        "in its metadata; RSE needs to know which chunk of which document it is. Was it written by "
+        "other means? Bring such an index in with RSERetriever.from_existing_index, and again when "
+        "it has grown; or write it with RSERetriever.add_documents or RSEIndexer. A retriever or "
+        "reranker in between must keep ids and metadata. on_missing='split' leaves such candidates "
+        "out"
+    )
 
 
-def _identifier(document: Document, name: str, kind: type[T], number: int) -> T:
-    value: Any = document.metadata.get(name)
+def _whole_number(value: object) -> int | None:
+    """An integer that a store gives back as another kind of number; None for anything else."""
     if isinstance(value, np.generic):
         value = value.item()
-    if kind is int and isinstance(value, float) and value.is_integer():
-        value = int(value)  # some stores know floats only
-    negative = isinstance(value, int) and value < 0
-    if not isinstance(value, kind) or isinstance(value, bool) or negative or value == "":
-        raise CandidateError(
-            f"candidate {number} (id {document.id!r}) has {name}={value!r} in its metadata; RSE "
-            "needs to know which chunk of which document it is. Was it written by other means? "
-            "Bring such an index in with RSERetriever.from_existing_index, and again when it has "
-            "grown; or write it with RSERetriever.add_documents or RSEIndexer. A retriever or "
-            "reranker in between must keep ids and metadata. on_missing='split' leaves such "
-            "candidates out"
-        )
-    return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -228,21 +228,22 @@ def read_chunks(
     """
     wanted = list(dict.fromkeys(chunks))
     keys = [chunk_key(key, layouts[key].version, index) for key, index in wanted]
-    documents = dict.fromkeys(key for key, _ in wanted)
-    # With the manifests, a missing chunk can be told from a document that was replaced.
-    manifests = [manifest_key(key) for key in documents]
     with during("reading chunks from the docstore"):
-        records = yield from read_records(docstore, [*keys, *manifests])
+        records = yield from read_records(docstore, keys)
     found = {
         (key, index): _fitting(records[place], place, layouts[key], index)
         for (key, index), place in zip(wanted, keys, strict=True)
     }
-    if any(record is None for record in found.values()):
-        for key, place in zip(documents, manifests, strict=True):
-            record = records[place]
-            manifest = isinstance(record, Document) and Manifest.from_document(record, place)
-            if not manifest or manifest.current != layouts[key].manifest.current:
-                return None
+    # A missing chunk is told from a document that was replaced by the manifest as it is now.
+    missing = dict.fromkeys(key for (key, _), record in found.items() if record is None)
+    if not missing:
+        return found
+    with during("reading manifests from the docstore"):
+        records = yield from read_records(docstore, [manifest_key(key) for key in missing])
+    for key, (place, record) in zip(missing, records.items(), strict=True):
+        manifest = isinstance(record, Document) and Manifest.from_document(record, place)
+        if not manifest or manifest.current != layouts[key].manifest.current:
+            return None
     return found
 
 

@@ -79,7 +79,7 @@ def digest(*parts: str) -> str:
     return state.hexdigest()
 
 
-@lru_cache
+@lru_cache(1024)
 def document_key(doc_id: str) -> str:
     """The part of a document's keys in the docstore that stands for the document."""
     return digest(doc_id)

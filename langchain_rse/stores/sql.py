@@ -123,10 +123,7 @@ class SQLDocStore(BaseStore[str, Document]):
         is_wanted: sa.ColumnElement[bool] = key.in_(sa.bindparam("keys", expanding=True))
         if backend == "postgresql":  # which plans a statement with one parameter once
             is_wanted = key == sa.any_(sa.bindparam("keys", type_=sa.ARRAY(key.type)))
-        # As bytes, since SQLite's driver would not read what is no UTF-8.
-        value = self._table.c.value
-        cast = sa.cast(value, sa.LargeBinary) if self._sqlite else value
-        self._select = sa.select(key, cast).where(is_wanted)
+        self._select = sa.select(self._table).where(is_wanted)
         self._engine = self._make_engine()
         # A store that is dropped leaves no open connection.
         weakref.finalize(self, self._engine.dispose)
@@ -284,7 +281,12 @@ class SQLDocStore(BaseStore[str, Document]):
         query = self._select.order_by(self._table.c.key).with_for_update() if lock else self._select
         values: dict[str, str | bytes] = {}
         for some in batch_iterate(_KEYS_PER_STATEMENT, dict.fromkeys(keys)):
-            rows = connection.execute(query, {"keys": some}).all()
+            if self._sqlite:  # as bytes, since its driver would not read what is no UTF-8
+                select = f'SELECT key, CAST(value AS BLOB) FROM "{self._table.name}" WHERE key IN '  # noqa: S608
+                marks = ",".join("?" * len(some))
+                rows = connection.exec_driver_sql(f"{select}({marks})", tuple(some))
+            else:
+                rows = connection.execute(query, {"keys": some})
             values.update((name, record) for name, record in rows)
         return values
 
