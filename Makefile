@@ -20,7 +20,7 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[async,cli]'
+	$(BIN)/python -m pip install --quiet --editable '.[cli]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python

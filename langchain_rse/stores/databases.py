@@ -34,14 +34,14 @@ def parse_url(url: str | URL) -> URL:
     """Read a URL; a ValueError that says what is wrong if it cannot be used."""
     try:
         parsed = make_url(url)
-        is_async = parsed.get_dialect().is_async
+        has_no_sync_form = parsed.get_dialect().is_async
     except (sa.exc.ArgumentError, ValueError) as error:
         # Other errors quote the URL, which may hold a password.
         why = f": {error}" if isinstance(error, sa.exc.NoSuchModuleError) else ""
         raise ValueError(
             f"url must be a SQLAlchemy URL such as 'sqlite:///chunks.db'{why}"
         ) from None
-    if is_async:
+    if has_no_sync_form:
         raise ValueError(
             f"url names {parsed.drivername!r}, which has no sync form; use 'sqlite:///...' or "
             "'postgresql+psycopg://...': async calls find their driver"
@@ -49,13 +49,12 @@ def parse_url(url: str | URL) -> URL:
     return parsed
 
 
-def find_async_url(url: URL) -> URL | None:
-    """The URL of the same database through an async driver, if there is one."""
-    backend = url.get_backend_name()
-    driver = "aiosqlite" if backend == "sqlite" else url.get_driver_name()
-    if driver in {"aiosqlite", "psycopg"} and all(map(find_spec, ("greenlet", driver))):
-        return url.set(drivername=f"{backend}+{driver}")
-    return None
+def is_async(url: URL) -> bool:
+    """True if the database is one that async code can wait for: psycopg's.
+
+    For SQLite, which is no server, aiosqlite takes longer than any other thread.
+    """
+    return url.get_driver_name() == "psycopg" and find_spec("greenlet") is not None
 
 
 def is_memory(url: URL) -> bool:
@@ -105,12 +104,11 @@ class AsyncEngines:
             return found[0]
         keeper, opened = self._keep(), weakref.WeakSet[Any]()
         engine = await anext(keeper)
-        if engine.dialect.name != "sqlite":
 
-            def note(connection: Any, _record: object) -> None:  # noqa: ANN401
-                opened.add(connection.driver_connection)
+        def note(connection: Any, _record: object) -> None:  # noqa: ANN401
+            opened.add(connection.driver_connection)
 
-            sa.event.listen(engine.sync_engine, "connect", note)
+        sa.event.listen(engine.sync_engine, "connect", note)
         with self._lock:
             for ended in [other for other in self._engines if other.is_closed()]:
                 for connection in list(self._engines.pop(ended)[2]):

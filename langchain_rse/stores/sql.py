@@ -19,14 +19,14 @@ from langchain_core.utils.iter import batch_iterate
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.pool import NullPool, StaticPool
+from sqlalchemy.pool import StaticPool
 from sqlalchemy.schema import CreateTable
 
 from langchain_rse.stores.changing import Change
 from langchain_rse.stores.databases import (
     AsyncEngines,
     explained,
-    find_async_url,
+    is_async,
     is_memory,
     parse_url,
     prepare_engine,
@@ -51,8 +51,7 @@ class SQLDocStore(BaseStore[str, Document]):
     waits up to ``timeout`` seconds for a lock. Other databases need their driver, for
     example ``postgresql+psycopg://user:password@host/database``.
 
-    The async methods use the database's own async driver if it is installed (aiosqlite
-    on SQLite, psycopg on PostgreSQL, and ``SQLAlchemy[asyncio]``), else a thread.
+    The async methods use psycopg's own on PostgreSQL, with ``SQLAlchemy[asyncio]``, else threads.
 
     The table is made when it is first needed. Its values are JSON. A store can be used before and
     after ``os.fork``; one in memory is copied.
@@ -127,8 +126,7 @@ class SQLDocStore(BaseStore[str, Document]):
         self._engine = self._make_engine()
         # A store that is dropped leaves no open connection.
         weakref.finalize(self, self._engine.dispose)
-        # In memory, a second driver would see a second database.
-        self._async_url = None if self._memory else find_async_url(self._url)
+        self._is_async = is_async(self._url)
         self._async_engines = AsyncEngines(self._make_async_engine)
         self._ready = False
         # Held while the table is made, and by each use of the one connection to memory.
@@ -355,8 +353,8 @@ class SQLDocStore(BaseStore[str, Document]):
                 return self._transact(connection, work, *args)
 
     async def _arun(self, work: Callable[..., T], *args: object) -> T:
-        """Do work in a transaction, through the async driver if there is one."""
-        if self._async_url is None:
+        """Do work in a transaction, through the async driver or in a thread."""
+        if not self._is_async:
             return await run_in_executor(None, self._run, work, *args)
         with explained(self):
             engine = await self._async_engines.get()
@@ -386,9 +384,7 @@ class SQLDocStore(BaseStore[str, Document]):
     def _make_async_engine(self) -> Any:  # noqa: ANN401 - AsyncEngine, imported only if it works
         from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415
 
-        # Opening a file is cheap, and nothing is left to close with the loop.
-        pool = {"poolclass": NullPool} if self._sqlite else {}
-        engine = create_async_engine(self._async_url or "", **{**self._engine_kwargs, **pool})
+        engine = create_async_engine(self._url, **self._engine_kwargs)
         prepare_engine(engine.sync_engine)
         return engine
 

@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted(module.name for module in pkgutil.iter_modules(langchain_rse.__path__))
 # What extras and the tests install, by its name in imports.
 EXTRAS = [
-    "aiosqlite",
     "chromadb",
     "cohere",
     "langchain_chroma",

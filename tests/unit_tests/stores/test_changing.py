@@ -19,17 +19,14 @@ from langchain_core.documents import Document
 from langchain_rse import CorruptRecordError, FileDocStore, SQLDocStore
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.changing_suite import NEW, OLD, ChangingSuite, change, get
-from tests.unit_tests.stores.test_docstores import threaded_store
 
 way = fakes.way
 Way = fakes.Way
 
 
 class TestSQLite(ChangingSuite):
-    @pytest.fixture(params=["async", "threads", "memory"])
+    @pytest.fixture(params=["file", "memory"])
     def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> SQLDocStore:
-        if request.param == "threads":
-            return threaded_store(tmp_path)
         return SQLDocStore(
             "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path}/chunks.db"
         )

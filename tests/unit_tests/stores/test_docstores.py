@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 import sqlite3
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,17 +38,9 @@ way = fakes.way
 Way = fakes.Way
 
 
-def threaded_store(folder: Path) -> SQLDocStore:
-    """A store where no async driver is installed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "aiosqlite", None)
-        return SQLDocStore(f"sqlite:///{folder}/chunks.db")
-
-
 MakeStore = Callable[[Path], BaseStore[str, Document]]
 STORES: dict[str, MakeStore] = {
     "sqlite": lambda folder: SQLDocStore(f"sqlite:///{folder}/chunks.db"),
-    "sqlite-threaded": threaded_store,
     "sqlite-memory": lambda _: SQLDocStore("sqlite://"),
     "byte-memory": lambda _: JSONDocStore(InMemoryByteStore()),
     "byte-files": lambda folder: JSONDocStore(LocalFileStore(folder / "chunks")),
@@ -692,19 +683,6 @@ def test_event_loops_in_several_threads(sql_store: BaseStore[str, Document]) -> 
     with ThreadPoolExecutor(4) as pool:
         read = list(pool.map(work, range(12)))
     assert read == [[Document(f"{number}")] for number in range(12)]
-
-
-def test_the_async_driver_is_used(file_store: SQLDocStore) -> None:
-    """Where it is installed, only the making of the table goes through the loop's threads."""
-    file_store.mset([("a", Document("text"))])
-
-    async def work() -> list[Document | None]:
-        asyncio.get_running_loop().set_default_executor(fakes.NoThreads())
-        await file_store.amset([("b", Document("more"))])
-        assert [key async for key in file_store.ayield_keys()] == ["a", "b"]
-        return await file_store.amget(["a", "b"])
-
-    assert asyncio.run(work()) == [Document("text"), Document("more")]
 
 
 def test_use_after_close(way: Way, file_store: SQLDocStore) -> None:
