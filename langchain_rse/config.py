@@ -41,23 +41,19 @@ _Solver = Literal["exact", "greedy", "best"]
 _RankFusion = Literal["decay", "mean"]
 _LengthWeighting = Literal["none", "published"]
 
-# The defaults of the fields that depend on what the scores are. The order of similarities says
-# more than their size; a reranker's scores are absolute, but err for single chunks.
+# The defaults of the fields that depend on who scored. A reranker reads the texts, so more of its
+# candidates are worth considering; but it errs for single chunks, so segments are to be longer.
 _FOR_SIMILARITIES: Mapping[str, float] = MappingProxyType(
-    {"decay_rate": 20.0, "contrast": 1.0, "neighbor_radius": 2, "segment_cost": 0.15}
+    {"decay_rate": 20.0, "segment_cost": 0.15}
 )
-_FOR_ABSOLUTE_SCORES: Mapping[str, float] = MappingProxyType(
-    {"decay_rate": 100.0, "contrast": 3.0, "neighbor_radius": 3, "segment_cost": 0.7}
-)
+_FOR_RERANKERS: Mapping[str, float] = MappingProxyType({"decay_rate": 40.0, "segment_cost": 0.7})
 
 
 class RSEConfig(BaseModel):
     """How candidates become segments. The defaults are those of the preset ``balanced``.
 
-    ``decay_rate``, ``contrast``, ``neighbor_radius`` and ``segment_cost`` are None by default:
-    their value then depends on the scores. A reranker's scores with an absolute calibration (a
-    reranker known by name, ``"sigmoid"``, ``"beta(a, b)"``, ``"identity"`` or a function) get
-    the second of the two values given below, all other scores the first.
+    ``decay_rate`` and ``segment_cost`` are None by default: their value then depends on who scored.
+    A reranker's scores get the second of the two values given below, all others the first.
 
     Raises:
         ValueError: If a field is out of its range. The message names the field, the value and
@@ -82,10 +78,10 @@ class RSEConfig(BaseModel):
     rank are averaged."""
     decay_rate: _Positive | None = None
     """The rank at which 1/e of the relevance is left, with ``rank_fusion="decay"``. None: 20, or
-    100 for a reranker's absolute scores."""
-    contrast: _Positive | None = None
+    40 with a reranker."""
+    contrast: _Positive = 1.0
     """Raises the odds of a relevance against 0.4 to this power, after rank fusion; see
-    `langchain_rse.engine.sharpen`. None: 1 (no change), or 3 for a reranker's absolute scores."""
+    `langchain_rse.engine.sharpen`. 1 changes nothing."""
     lexical_credit: _Share = 0.7
     """The relevance, from 0 to 1, that the best match by the words of the query counts as (BM25
     among the candidates); combined with the relevance r from scores as ``1 - (1 - r)(1 - words)``.
@@ -97,12 +93,12 @@ class RSEConfig(BaseModel):
     """Share of a chunk's relevance that counts for the chunks beside it, its square for the next
     ones, and so on; see `langchain_rse.engine.neighbor_credit`. A document of one chunk is
     credited as if chunks like it stood beside it."""
-    neighbor_radius: _CountOrZero | None = None
-    """How many chunks away the credit ends. None: 2, or 3 for a reranker's absolute scores."""
+    neighbor_radius: _CountOrZero = 2
+    """How many chunks away the credit ends."""
     segment_cost: _NotNegative | None = None
     """What a segment costs in addition to its text, in chunks of average length: larger makes fewer
     and longer segments. A document shorter than an average chunk pays in proportion to its length.
-    Used by ``"exact"`` only. None: 0.15, or 0.7 for a reranker's absolute scores."""
+    Used by ``"exact"`` only. None: 0.15, or 0.7 with a reranker."""
     length_weighting: _LengthWeighting = "published"
     """For the solvers ``"greedy"`` and ``"best"``: ``"published"`` weighs candidates longer than
     ``reference_length`` by their length over it, as dsRAG does; ``"none"`` weighs all alike."""
@@ -145,12 +141,9 @@ class RSEConfig(BaseModel):
         """Return a copy with some fields changed, checked like a new config."""
         return type(self)(**{**dict(self), **changes})
 
-    def for_scores(self, *, absolute: bool) -> Self:
-        """Return a copy in which the fields that depend on the scores have their values.
-
-        ``absolute`` is True for a reranker's scores with an absolute calibration.
-        """
-        defaults = _FOR_ABSOLUTE_SCORES if absolute else _FOR_SIMILARITIES
+    def for_scores(self, *, reranked: bool) -> Self:
+        """Return a copy in which the fields that depend on who scored have their values."""
+        defaults = _FOR_RERANKERS if reranked else _FOR_SIMILARITIES
         return self.model_copy(
             update={name: value for name, value in defaults.items() if getattr(self, name) is None}
         )

@@ -35,10 +35,9 @@ _CALIBRATIONS: Mapping[str, Calibration] = {
     "CohereRerank": "cohere",
     "CohereReranker": "cohere",
     "VoyageAIRerank": "voyage",
-    "NVIDIARerank": "sigmoid",
     "SimilarityBasedRelevanceFilter": "identity",
 }
-# Their scores are similarities: chunks that are beside the point have large ones too.
+# Their scores are similarities, so they do not count as rerankers.
 _SIMILARITIES = frozenset({"SimilarityBasedRelevanceFilter"})
 
 # The exact solver closes no longer gaps between chunks of positive relevance.
@@ -91,10 +90,8 @@ def config_for_reranker(config: RSEConfig, reranker: BaseDocumentCompressor | No
     known = next((method for name, method in _CALIBRATIONS.items() if name in names), None)
     if calibration == "auto":
         calibration = known or "minmax"
-    absolute = (
-        reranker is not None and not names & _SIMILARITIES and calibration not in ("minmax", "rank")
-    )
-    return config.model_copy(update={"calibration": calibration}).for_scores(absolute=absolute)
+    reranked = reranker is not None and not names & _SIMILARITIES
+    return config.model_copy(update={"calibration": calibration}).for_scores(reranked=reranked)
 
 
 def score(
@@ -195,7 +192,7 @@ def _fuse(relevance: Floats, ranks: NDArray[np.generic], config: RSEConfig) -> F
         fused = fuse_mean(relevance, ranks, count=relevance.size)
     else:
         fused = fuse_decay(relevance, ranks, decay_rate=config.decay_rate or 0.0)
-    return sharpen(fused, contrast=config.contrast or 1.0)
+    return sharpen(fused, contrast=config.contrast)
 
 
 def _renumbered(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -237,7 +234,7 @@ def find_windows(chunks: Sequence[int], config: RSEConfig) -> list[range]:
     a penalty of 0 lets segments reach further. Windows are ascending and apart; they may reach
     beyond the end of the document.
     """
-    radius = config.neighbor_radius or 0
+    radius = config.neighbor_radius
     if config.solver == "exact":
         reach = radius
         apart = 2 * reach + 2 + _LONGEST_GAP
@@ -351,7 +348,7 @@ def _credited(
     chunks of long documents, which have neighbors, leave no room for it. ``alone`` are the columns
     of such chunks.
     """
-    radius = config.neighbor_radius or 0
+    radius = config.neighbor_radius
     # In one array, so far apart that no window has credit from another.
     places = np.arange(relevance.size) + radius * (2 * np.repeat(np.arange(len(sizes)), sizes) + 1)
     apart = np.zeros(relevance.size + 2 * radius * len(sizes))

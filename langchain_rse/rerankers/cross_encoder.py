@@ -19,8 +19,7 @@ class CrossEncoderReranker(Compressor):
     """A cross-encoder's order with its scores, which langchain-classic's namesake drops.
 
     All documents are returned, best first, as copies with the model's score as
-    ``relevance_score`` in their metadata. If these are logits, as with the MS MARCO models, give
-    the retriever ``calibration="sigmoid"``.
+    ``relevance_score`` in their metadata, logits or not: only how they are spread counts.
 
     Raises:
         ValueError: At use, if the model does not return one finite number for each text.
@@ -30,7 +29,7 @@ class CrossEncoderReranker(Compressor):
 
             model = HuggingFaceCrossEncoder(model_name="cross-encoder/ms-marco-MiniLM-L6-v2")
             reranker = CrossEncoderReranker(model=model)
-            RSERetriever(vectorstore=store, reranker=reranker, calibration="sigmoid")
+            RSERetriever(vectorstore=store, reranker=reranker)
     """
 
     model: Any

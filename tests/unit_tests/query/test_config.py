@@ -145,35 +145,34 @@ class SimilarityBasedRelevanceFilter(Reranker):
     """Its scores are similarities."""
 
 
-RELATIVE = (20.0, 1.0, 2, 0.15)
-ABSOLUTE = (100.0, 3.0, 3, 0.7)
+PLAIN = (20.0, 0.15)
+RERANKED = (40.0, 0.7)
 
 
 @pytest.mark.parametrize(
     ("calibration", "reranker", "used", "expected"),
     [
-        ("auto", None, "minmax", RELATIVE),
-        ("sigmoid", None, "sigmoid", RELATIVE),
-        ("auto", Reranker(), "minmax", RELATIVE),
-        ("sigmoid", Reranker(), "sigmoid", ABSOLUTE),
-        (np.tanh, Reranker(), np.tanh, ABSOLUTE),
-        ("rank", CohereRerank(), "rank", RELATIVE),
-        ("auto", CohereRerank(), "cohere", ABSOLUTE),
-        ("auto", MyCohere(), "cohere", ABSOLUTE),
-        ("auto", CohereReranker(model="m", cohere_api_key=SecretStr("key")), "cohere", ABSOLUTE),
-        ("auto", SimilarityBasedRelevanceFilter(), "identity", RELATIVE),
+        ("auto", None, "minmax", PLAIN),
+        ("sigmoid", None, "sigmoid", PLAIN),
+        ("auto", Reranker(), "minmax", RERANKED),
+        ("sigmoid", Reranker(), "sigmoid", RERANKED),
+        (np.tanh, Reranker(), np.tanh, RERANKED),
+        ("rank", CohereRerank(), "rank", RERANKED),
+        ("auto", CohereRerank(), "cohere", RERANKED),
+        ("auto", MyCohere(), "cohere", RERANKED),
+        ("auto", CohereReranker(model="m", cohere_api_key=SecretStr("key")), "cohere", RERANKED),
+        ("auto", SimilarityBasedRelevanceFilter(), "identity", PLAIN),
     ],
     ids=str,
 )
-def test_the_scores_decide_what_is_not_given(
+def test_who_scores_decides_what_is_not_given(
     calibration: Any, reranker: Any, used: Any, expected: tuple[float, ...]
 ) -> None:
     config = config_for_reranker(RSEConfig(calibration=calibration), reranker)
     assert config.calibration == used
-    names = "decay_rate", "contrast", "neighbor_radius", "segment_cost"
-    assert [getattr(config, name) for name in names] == list(expected)
-    given = config_for_reranker(RSEConfig(contrast=1.5, neighbor_radius=0), reranker)
-    assert (given.contrast, given.neighbor_radius) == (1.5, 0)
+    assert (config.decay_rate, config.segment_cost) == expected
+    given = config_for_reranker(RSEConfig(decay_rate=5.0, segment_cost=0.0), reranker)
+    assert (given.decay_rate, given.segment_cost) == (5.0, 0.0)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -249,14 +249,14 @@ def test_nothing_relevant_gives_nothing(way: Way) -> None:
 
 
 @pytest.mark.parametrize("config", ["balanced", "precision", "find_all"])
-@pytest.mark.parametrize("absolute", [False, True])
-def test_a_short_document_comes_back(way: Way, config: str, *, absolute: bool) -> None:
+@pytest.mark.parametrize("reranked", [False, True])
+def test_a_short_document_comes_back(way: Way, config: str, *, reranked: bool) -> None:
     report = "\n\n".join(f"Paragraph {n} of the report on pumps: {'oil ' * 120}" for n in range(9))
     note = "Office hours: 9 to 5."
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
         docstore=InMemoryStore(),
-        config=PRESETS[config].for_scores(absolute=absolute),
+        config=PRESETS[config].for_scores(reranked=reranked),
     )
     way.add(retriever, [Document(report), Document(note)])
 

@@ -159,7 +159,7 @@ def test_best_is_the_best_segment_of_each_document(
 
 def credited_of(document: Dense, config: RSEConfig) -> Any:
     """Relevance with neighbor credit; a document of one chunk has neighbors like itself."""
-    radius = config.neighbor_radius or 0
+    radius = config.neighbor_radius
     alone = len(document.relevance) == 1
     relevance = np.array(document.relevance * (2 * radius + 1 if alone else 1))
     credited = neighbor_credit(relevance, credit=config.neighbor_credit, radius=radius)

@@ -109,14 +109,9 @@ def test_a_similarity_is_what_it_says(way: Way) -> None:
     assert found == pytest.approx([0.9, 0.6, 0.3, 0.1])
 
 
-def test_logits_are_known_by_name(way: Way) -> None:
-    scores = (4.0, 0.0, -2.0, -8.0)
-    expected = [1 / (1 + math.exp(-score)) for score in scores]
-    found = relevances(way, named("NVIDIARerank", scores=scores))
-    assert found == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("name", ["JinaRerank", "BedrockRerank", "FlashrankRerank", "MyReranker"])
+@pytest.mark.parametrize(
+    "name", ["NVIDIARerank", "JinaRerank", "BedrockRerank", "FlashrankRerank", "MyReranker"]
+)
 def test_others_are_spread_over_the_candidates(way: Way, name: str) -> None:
     found = relevances(way, named(name, scores=(0.9, 0.6, 0.4, 0.3)))
     assert found == pytest.approx([1, 0.5, 1 / 6])
