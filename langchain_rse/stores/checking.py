@@ -144,11 +144,8 @@ class _Reader:
         """The ids of the vectors that the document was adopted from."""
         vectors: list[str] = []
         for place in self._version.vectors_keys(self._manifest.key):
-            record = self.records[place]
             try:
-                if not isinstance(record, Document):
-                    raise CorruptRecordError(place)  # noqa: TRY301
-                vectors += read_adopted(record, place, self._manifest)
+                vectors += read_adopted(self.records[place], place, self._manifest)
             except CorruptRecordError:
                 self._note("unreadable", place)
         return vectors

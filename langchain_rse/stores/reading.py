@@ -203,9 +203,9 @@ def read_parts(record: Record, place: str, manifest: Manifest) -> Sequence[Part]
     return parts
 
 
-def read_adopted(record: Document, place: str, manifest: Manifest) -> list[str]:
+def read_adopted(record: Record, place: str, manifest: Manifest) -> list[str]:
     """The ids of a page of adopted vectors."""
-    ids = record.metadata.get("ids")
+    ids = record.metadata.get("ids") if isinstance(record, Document) else None
     if not (isinstance(ids, list) and all(isinstance(one, str) for one in ids)):
         raise CorruptRecordError(
             f"the docstore's record {place!r} of document {manifest.doc_id!r} does not hold "
