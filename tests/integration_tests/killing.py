@@ -273,7 +273,7 @@ def _current_before_its_vectors() -> None:
     def finish_late(self: Writer, *arguments: Any) -> Any:
         while late:
             yield from add(*late.pop())
-        yield from finish(self, *arguments)
+        return (yield from finish(self, *arguments))
 
     Vectors.add, Writer._finish = put_off, finish_late  # type: ignore[method-assign, assignment]
 
