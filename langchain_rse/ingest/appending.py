@@ -28,9 +28,7 @@ def refuse_pieces(
 ) -> Steps[None]:
     """Refuse to replace documents by what looks like a later piece of them.
 
-    Raises:
-        ValueError: If pages begin after the first that is stored, or the text begins with the end
-            of what is stored.
+    Its pages begin after the first that is stored, or its text with the end of what is stored.
     """
     for document, manifest in documents:
         known = manifest.current
@@ -64,9 +62,7 @@ def with_stored(
 ) -> Steps[tuple[list[SourceDocument], dict[str, Version | None]]]:
     """Documents with the parts that are stored of them in front, and the versions that have those.
 
-    Raises:
-        ValueError: If a document has no id, was adopted, begins with parts that are stored already,
-            or is not stored and does not begin with its first page.
+    Those that cannot be added to, or whose parts do not follow what is stored, are a ValueError.
     """
     keys = [document_key(source.doc_id) for source in sources]
     manifests = yield from writer.manifests(keys)

@@ -41,7 +41,8 @@ from langchain_rse.stores.records import (
 logger = logging.getLogger(__name__)
 
 Places = Sequence[tuple[int, Mapping[str, Any]]]
-"""Metadata that changes along a chunk: from which of its characters what holds."""
+"""Metadata that changes along a chunk: from which of its characters what holds. The first pair is
+for character 0; empty if there is none."""
 
 # Part of every version: raised when the same text would be stored in another way.
 _FORMAT = "3"
@@ -71,28 +72,16 @@ class SourceDocument:
 
 @dataclass(frozen=True)
 class SplitDocument:
-    """A document as one text in chunks.
-
-    Attributes:
-        doc_id: Its id.
-        text: Its text.
-        spans: Its chunks, in the order of the text; they tile it.
-        metadata: What holds for the whole document.
-        places: Other metadata, for each chunk: pairs of a character of the chunk and what holds
-            from there, the first for character 0; empty if there is none.
-        rules: Rules for fields of the metadata, besides the default ones.
-        parts: The parts it was given in, see `DocumentVersion`.
-        contained: Number of chunks that were dropped because they lie wholly inside another.
-    """
+    """A document as one text in chunks; `DocumentVersion` says what some of the fields are."""
 
     doc_id: str
     text: str
-    spans: Sequence[Span]
-    metadata: Mapping[str, Any]
-    places: Sequence[Places]
+    spans: Sequence[Span]  # its chunks, in the order of the text; they tile it
+    metadata: Mapping[str, Any]  # what holds for the whole document
+    places: Sequence[Places]  # other metadata, for each chunk
     rules: Mapping[str, Rule] = field(default_factory=dict)
     parts: Sequence[Part] = ()
-    contained: int = 0
+    contained: int = 0  # chunks that were dropped because they lie wholly inside another
 
     @property
     def key(self) -> str:
@@ -106,15 +95,10 @@ class SplitDocument:
 
 
 class Headers(NamedTuple):
-    """The headers of a document, each empty for nothing.
+    """The headers of a document, each empty for nothing."""
 
-    Attributes:
-        document: What may stand above its segments.
-        chunks: What is embedded in front of each chunk.
-    """
-
-    document: str
-    chunks: Sequence[str]
+    document: str  # what may stand above its segments
+    chunks: Sequence[str]  # what is embedded in front of each chunk
 
 
 @runtime_checkable
@@ -146,13 +130,7 @@ class HeaderMaker(Protocol):
 def split_document(
     source: SourceDocument, splitter: Splitter, separator: str, rules: Mapping[str, Rule]
 ) -> SplitDocument:
-    """Join the parts of a document, with a separator between two, and split its text.
-
-    Raises:
-        SplittingError: If the splitter changes the text.
-        TypeError: If metadata has a value that cannot be kept.
-        ValueError: If parts contradict a rule ``"same"``.
-    """
+    """Join the parts of a document, with a separator between two, and split its text."""
     doc_id = source.doc_id
     text = separator.join(part.page_content for part in source.parts)
     spans, contained = _split(text, splitter, doc_id)
@@ -282,9 +260,8 @@ def sort_metadata(
     Fields with the rule ``"drop"`` are left out; those with the rule ``"same"`` hold for all parts
     if one has them (None counts as lacking); those in ``changing`` change in any case.
 
-    Returns:
-        What holds for all parts; for each part what else it has, or an empty list if none has
-        anything else; and the rules to store: those of the document's fields, but default ones.
+    Returns what holds for all parts; for each part what else it has, or an empty list if none has
+    anything else; and the rules to store: those of the document's fields, but default ones.
     """
     place = f"metadata of document {doc_id!r}"
     dropped = {name for name, rule in rules.items() if rule == "drop"}

@@ -18,17 +18,11 @@ Counter = Callable[[str], float]
 
 @dataclass
 class EmbeddingLimit:
-    """Counts the texts that are longer than a model reads.
-
-    Attributes:
-        most: The most that it reads.
-        length_function: From a text to its length.
-        unit: What that counts, for the warning.
-    """
+    """Counts the texts that are longer than a model reads."""
 
     most: int
     length_function: Counter
-    unit: str
+    unit: str  # what that counts, for the warning
     _embedded: int = field(default=0, init=False)
     _too_long: list[float] = field(default_factory=list, init=False)
 
@@ -54,11 +48,7 @@ class EmbeddingLimit:
 def find_limit(
     embeddings: Embeddings | None, most: int | None, length_function: Counter | None
 ) -> EmbeddingLimit | None:
-    """The limit that is given, else the one that is known of the model; None if there is none.
-
-    Raises:
-        ValueError: If the limit is below 1, or there is a length function without one.
-    """
+    """The limit that is given, else the one that is known of the model; None if there is none."""
     if most is not None and most < 1:
         raise ValueError(f"max_embedded_length must be at least 1; got {most!r}")
     if length_function is not None:

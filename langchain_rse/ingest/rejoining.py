@@ -58,11 +58,6 @@ def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
 
     Neighbors with the same metadata are of one text, such as a page. Their ``start_index`` says
     where they lie in it; without that, an end that is the beginning of the next part does.
-
-    Raises:
-        SplittingError: If they contradict one another, or text between them is missing.
-        ValueError: If the beginning is missing, or a part was retrieved from an index, unless
-            ``ids`` gave the id.
     """
     says = {START_INDEX, VERSION}
     texts = [part.page_content for part in source.parts]
@@ -202,11 +197,7 @@ def _cannot(source: SourceDocument, problem: str) -> SplittingError:
 
 
 def check_one_file(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
-    """Refuse parts of two files whose metadata has the same ``source``.
-
-    Raises:
-        ValueError: If two parts have the same metadata, or pages come after higher ones.
-    """
+    """Refuse parts of two files of one ``source``: of equal metadata, or with falling pages."""
     new = source.parts[source.stored :]
     if source.id_origin != "source" or len(new) < 2:  # noqa: PLR2004
         return

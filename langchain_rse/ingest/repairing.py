@@ -74,15 +74,11 @@ class _ChangedError(Exception):
 
 @dataclass(frozen=True)
 class _Mender(Writer):
-    """Mends what a scan has found, unless it has been changed meanwhile.
+    """Mends what a scan has found, unless it has been changed meanwhile."""
 
-    Attributes:
-        add_again: Documents, by their keys, of which so much is lost that they were removed.
-        notes: What the user has to know.
-    """
-
+    # Documents, by their keys, of which so much is lost that they were removed.
     add_again: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)  # what the user has to know
 
     def mend(self, findings: Iterable[Finding]) -> Steps[None]:
         """Remove what belongs to no document, then mend documents."""

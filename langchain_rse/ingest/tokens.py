@@ -249,11 +249,7 @@ def _cut(text: str, start: int, limit: int) -> int:
 
 
 def untruncated(tokenizer: Any) -> Any | None:  # noqa: ANN401 - tokenizers need not be installed
-    """A copy of a tokenizer that neither truncates nor pads; None if it is of another package.
-
-    Raises:
-        ImportError: If the package tokenizers is not installed.
-    """
+    """A copy of a tokenizer that neither truncates nor pads; None if it is of another package."""
     from tokenizers import Tokenizer  # noqa: PLC0415
 
     if not isinstance(tokenizer, Tokenizer):

@@ -49,17 +49,12 @@ class Writer:
     """Writes, replaces and deletes documents in a vector store and a docstore.
 
     One call at a time writes a document, see `langchain_rse.ingest.ownership`; others wait.
-
-    Attributes:
-        vectors: Where the chunks are embedded.
-        docstore: Where their texts stand.
-        model: Which model embeds them, see `Manifest`.
-        same_texts: Documents that were written with the text of another one, and that one.
     """
 
     vectors: Vectors
     docstore: BaseStore[str, Document]
-    model: str = ""
+    model: str = ""  # which embeds the chunks, see `Manifest`
+    # Documents that were written with the text of another one, and that one.
     same_texts: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -94,11 +89,7 @@ class Writer:
                     yield from claims.wait(document.doc_id for document in left.values())
 
     def delete(self, ids: Sequence[str]) -> Steps[list[str]]:
-        """Delete documents, the vectors first; return the ids of those that were there.
-
-        Raises:
-            TypeError: If ``ids`` is a single string.
-        """
+        """Delete documents, the vectors first; return the ids of those that were there."""
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         left = {document_key(doc_id): doc_id for doc_id in ids}
@@ -154,11 +145,7 @@ class Writer:
         return [*(document.key for document in done), *finished]
 
     def _delete_free(self, ids: Mapping[str, str], claims: Claims) -> Steps[dict[str, bool]]:
-        """Delete the documents that nobody else is writing.
-
-        Returns:
-            Whether anything was there, by the keys of documents that are done.
-        """
+        """Delete the documents that nobody else is writing; return which were there, by keys."""
         entries: list[_Stored] = []
         done: dict[str, bool] = {}
         found = yield from self._read_each([*map(manifest_key, ids), NAMESPACES])
@@ -186,11 +173,7 @@ class Writer:
     # Docstore
 
     def manifests(self, keys: Iterable[str]) -> Steps[list[Manifest | None]]:
-        """Read the manifests of documents by their keys; None for unknown documents.
-
-        Raises:
-            CorruptRecordError: If a record is not one of a manifest.
-        """
+        """Read the manifests of documents by their keys; None for unknown documents."""
         records = yield from self.records(map(manifest_key, keys))
         return [Manifest.from_document(one, key) if one else None for key, one in records]
 
@@ -381,8 +364,7 @@ class Writer:
     def _finish(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[dict[str, Manifest]]:
         """Remove what manifests list as unfinished, and let others write their documents.
 
-        Returns:
-            The last manifests of those documents that were owned all the time, by their keys.
+        Returns the last manifests of those that were owned all the time, by their keys.
         """
         yield from self._remove_unfinished([one for one in manifests if one.unfinished], claims)
         ended = (replace(one, unfinished=(), owner="") for one in manifests)
