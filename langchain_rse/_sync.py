@@ -211,14 +211,11 @@ def during(step: str) -> Iterator[None]:
 
 
 def concurrently(tasks: Sequence[Steps[T]], limit: int) -> Steps[list[T]]:
-    """Run generators of steps at the same time, at most ``limit`` of them at once.
+    """Run generators of steps, at most ``limit`` at once; return what they return, in their order.
 
     Sync code runs the first in the caller's thread, since some stores can be used in no other, and
     the others in threads that see the caller's context variables, which LangChain traces by. The
     first error ends all: it is raised when nothing is running any more.
-
-    Returns:
-        What the generators return, in their order.
     """
     results: list[T] = yield Call(lambda: _run_all(tasks, limit), lambda: _arun_all(tasks, limit))
     return results

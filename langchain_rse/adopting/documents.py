@@ -104,12 +104,7 @@ def _between(text: str, start: int, end: int, neighbor: StoredChunk) -> list[Sto
 def make_version(
     doc_id: str, joined: JoinedChunks, rules: Mapping[str, Rule], namespace: str = ""
 ) -> DocumentVersion:
-    """Make a document that can be written from its joined chunks.
-
-    Raises:
-        ValueError: If a field that must be the same in the whole document has two values.
-        TypeError: If a value in the metadata cannot be stored.
-    """
+    """Make a document that can be written from its joined chunks."""
     place = f"metadata of document {doc_id!r}"
     metadata = [
         {name: value for name, value in chunk.metadata.items() if name not in _OWN}

@@ -55,11 +55,9 @@ def inspect_document(
 ) -> dict[str, Any]:
     """Read what the two stores have of a document; the vector store must know ``get_by_ids``.
 
-    Returns:
-        The document's fields, and its ``chunks``: of each the place (None if unknown), the ``text``
-        that a segment returns, the ``embedded`` text, the ``metadata`` that do not hold for the
-        whole document, and the ``problem`` if something is missing. The vectors of adopted
-        documents are not looked up.
+    Of each chunk: the place (None if unknown), the ``text`` that a segment returns, the
+    ``embedded`` text, the ``metadata`` that do not hold for the whole document, and the
+    ``problem`` if something is missing. The vectors of adopted documents are not looked up.
     """
     from langchain_rse.stores.records import Manifest, document_key, manifest_key
 

@@ -52,11 +52,7 @@ def _within(method: str, *, writes: bool = False) -> tuple[Any, Any]:
 
 
 class NamespacedStore(BaseStore[str, Document]):
-    """The part of a docstore that a namespace has; the same key is another record in each.
-
-    Raises:
-        StoreMismatchError: When it is used, if the docstore has documents without a namespace.
-    """
+    """The part of a docstore that a namespace has; the same key is another record in each."""
 
     def __init__(self, docstore: BaseStore[str, Document], namespace: str) -> None:
         self.docstore = docstore
@@ -135,12 +131,7 @@ def in_namespace(
     namespace: Any,  # noqa: ANN401 - a string, as is checked here
     vectorstore: VectorStore | None = None,
 ) -> BaseStore[str, Document]:
-    """The part of a docstore that is in a namespace; the docstore itself if that is empty.
-
-    Raises:
-        ValueError: If the namespace cannot be kept, if the docstore is that of another one, or if
-            it is not known how to filter in the vector store.
-    """
+    """The part of a docstore that is in a namespace; the docstore itself if that is empty."""
     if not isinstance(namespace, str) or _BAD_NAME.search(namespace):
         raise ValueError(
             "namespace must be a string of at most 200 characters, none of them NUL or a lone "

@@ -89,9 +89,6 @@ def read_layouts(
     """Read the manifests of documents, and the spans of some windows, in one batch.
 
     Windows are ranges of chunks, ascending, which may reach beyond the end of the document.
-
-    Raises:
-        FormatError: If a record was written by another version of this package.
     """
     documents = dict.fromkeys(key for key, _ in windows)
     pages = dict.fromkeys(
@@ -221,10 +218,9 @@ def read_chunks(
 ) -> Steps[dict[tuple[str, int], Record] | None]:
     """Read chunks of the layouts' versions in one batch, by document keys and chunk indexes.
 
-    Returns:
-        The chunks' records, an error for those that cannot be read or do not fit their place, None
-        for those that the docstore lacks. None instead of all of them if chunks are gone because a
-        document was replaced or deleted since its layout was read.
+    An error stands for those that cannot be read or do not fit their place, None for those that
+    the docstore lacks; None for all of them if chunks are gone because a document was replaced or
+    deleted since its layout was read.
     """
     wanted = list(dict.fromkeys(chunks))
     keys = [chunk_key(key, layouts[key].version, index) for key, index in wanted]

@@ -105,11 +105,6 @@ def parts_key(key: str, version: str) -> str:
     return f"{key}/{version}/parts"
 
 
-def vectors_key(key: str, version: str, page: int) -> str:
-    """The docstore key of a page of the ids of adopted vectors."""
-    return f"{key}/{version}/vectors/{page}"
-
-
 def adopted_key(vector: str) -> str:
     """The docstore key of the record on an adopted vector; ``vector`` is its id."""
     return f"adopted/{digest(vector)}"
@@ -229,7 +224,7 @@ class Version(NamedTuple):
 
     def vectors_keys(self, key: str) -> Iterator[str]:
         """The keys of the pages of ids of adopted vectors."""
-        return (vectors_key(key, self.name, page) for page in range(_pages(self.adopted)))
+        return (f"{key}/{self.name}/vectors/{page}" for page in range(_pages(self.adopted)))
 
     def vector_ids(self, key: str) -> Iterator[str]:
         """The ids of this version in the vector store, but those of adopted vectors."""
@@ -284,12 +279,7 @@ class Manifest:
 
     @classmethod
     def from_document(cls, record: Document, key: str) -> Manifest:
-        """Read a manifest's record.
-
-        Raises:
-            CorruptRecordError: If the record is not one of a manifest, or of another document's.
-            FormatError: If it was written by another version of this package.
-        """
+        """Read a manifest's record; CorruptRecordError or FormatError if that cannot be done."""
         fields = record.metadata
         if "doc_id" in fields and fields.get("format") != _FORMAT:
             raise FormatError(
