@@ -19,7 +19,7 @@ from langchain_core.runnables import run_in_executor
 
 from langchain_rse._messages import first_few, warn
 from langchain_rse._progress import Advance, progress_bar
-from langchain_rse._sync import Call, Steps, compute
+from langchain_rse._sync import Steps, call, compute
 from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.appending import refuse_pieces, with_stored
 from langchain_rse.ingest.documents import (
@@ -96,7 +96,13 @@ class Adding:
         ):
             last: list[SourceDocument] = []
             while not reader.is_at_end:
-                last = yield from self._add_batch(reader, last, answered)
+                sources = self._joined(last, (yield from reader.next_batch()))
+                # The last one may go on in the next batch.
+                last = [] if reader.is_at_end else sources[-1:]
+                self.writer.vectors.progress.length = 0 if reader.is_at_end else reader.length
+                if len(last) < len(sources):
+                    yield from self._write(sources[: len(sources) - len(last)], answered)
+                del sources  # the next batch is read without this one in memory
         self._warn()
         if self._refused:
             raise MetadataError(
@@ -104,18 +110,6 @@ class Adding:
                 f"be kept; all others are added. {first_few(self._refused, _REFUSED_NAMED)}"
             )
         return list(self._ids)
-
-    def _add_batch(
-        self, reader: _Reader, last: list[SourceDocument], answered: Advance
-    ) -> Steps[list[SourceDocument]]:
-        """Write the documents of a batch; return the last, which may go on in the next batch."""
-        sources = self._joined(last, (yield from reader.next_batch()))
-        last = [] if reader.is_at_end else sources[-1:]
-        complete = sources[: len(sources) - len(last)]
-        self.writer.vectors.progress.length = 0 if reader.is_at_end else reader.length
-        if complete:
-            yield from self._write(complete, answered)
-        return last
 
     def _joined(
         self, sources: list[SourceDocument], batch: Iterable[SourceDocument]
@@ -309,8 +303,7 @@ class _Reader:
 
     def next_batch(self) -> Steps[list[SourceDocument]]:
         """Read some documents, in another thread or by awaiting them if the caller is async."""
-        batch: list[SourceDocument] = yield Call(self._next, self._anext)
-        return batch
+        return call(self._next, self._anext)
 
     def _next(self) -> list[SourceDocument]:
         if isinstance(self._sources, AsyncIterator):
@@ -343,18 +336,15 @@ class _Reader:
             )
 
     def _identified(self, document: Document) -> SourceDocument:
-        """The document with its id."""
-        if self._ids is None:
-            return identified(document)
-        given = next(self._ids, None)
-        if not (isinstance(given, str) and given):
+        given = None if self._ids is None else next(self._ids, None)
+        if self._ids is not None and not (isinstance(given, str) and given):
             raise ValueError(
                 f"ids must have one id for each document, a string that is not empty; got {given!r}"
             )
         return identified(document, given)
 
 
-def identified(document: Document, given: str | None = None) -> SourceDocument:
+def identified(document: Document, given: object = None) -> SourceDocument:
     """The document with its id, which is ``given`` if that is not None."""
     if not isinstance(document, Document):
         raise TypeError(f"documents must be a list of Documents; got {document!r:.200} in it")

@@ -76,20 +76,21 @@ def with_stored(
             )
         versions[source.doc_id] = manifest.current if manifest else None
         if manifest is None or manifest.current is None:
-            _check_beginning(source, rules)
+            for name, (first,) in _numbers([source.parts[0].metadata], rules):
+                if first > _FIRST and name in _NUMBERS:
+                    raise ValueError(
+                        f"append=True: document {source.doc_id!r} begins with {name} {first}, and "
+                        f"nothing of it is stored. Give the parts before {name} {first} first; if "
+                        "there are none, add it without append"
+                    )
             found.append(source)
             continue
-        if manifest.current.adopted:
-            raise ValueError(
-                f"append=True: document {source.doc_id!r} was adopted with chunks of other code, "
-                "which cannot be added to; give the whole document without append"
-            )
         stored = yield from read_text(writer.docstore, manifest)
         if stored is None:
-            raise ValueError(
-                f"append=True: the docstore lacks text of document {source.doc_id!r}; give the "
-                "whole document without append"
-            )
+            problem = f"the docstore lacks text of document {source.doc_id!r}"
+            if manifest.current.adopted:
+                problem = f"document {source.doc_id!r} was adopted with chunks of other code"
+            raise ValueError(f"append=True: {problem}; give the whole document without append")
         _check_after(source, stored, rules)
         parts = [*stored.parts, *source.parts]
         found.append(replace(source, parts=parts, stored=len(stored.parts)))
@@ -101,16 +102,6 @@ def _numbers(
 ) -> list[tuple[str, list[int]]]:
     """The numbers of parts in the first field that numbers them; empty if none does."""
     return list(numbered(parts, rules, _NUMBERS))[:1]
-
-
-def _check_beginning(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
-    for name, (first,) in _numbers([source.parts[0].metadata], rules):
-        if first > _FIRST and name in _NUMBERS:
-            raise ValueError(
-                f"append=True: document {source.doc_id!r} begins with {name} {first}, and nothing "
-                f"of it is stored. Give the parts before {name} {first} first; if there are none, "
-                "add it without append"
-            )
 
 
 def _check_after(source: SourceDocument, stored: StoredText, rules: Mapping[str, Rule]) -> None:
@@ -134,9 +125,11 @@ def _check_after(source: SourceDocument, stored: StoredText, rules: Mapping[str,
 
 
 def _goes_on(source: SourceDocument, stored: StoredText) -> bool:
-    """Return True if parts that begin on the last page that is stored are new."""
+    """True if parts that begin on the last page that is stored are new."""
     first, last = source.parts[0], stored.parts[-1]
-    if begins_later(first) or overlap(last.page_content, first.page_content):
-        return True
-    known = {described(part, source.doc_id) for part in stored.parts}
-    return described(first, source.doc_id) not in known
+    known = (described(part, source.doc_id) for part in stored.parts)
+    return (
+        begins_later(first)
+        or overlap(last.page_content, first.page_content) > 0
+        or described(first, source.doc_id) not in known
+    )
