@@ -95,11 +95,13 @@ class Adding:
             progress_bar(None, unit="answers", title="Headers", show=ask) as answered,
         ):
             last: list[SourceDocument] = []
-            while not reader.is_at_end:
+            is_at_end = False
+            while not is_at_end:
                 sources = self._joined(last, (yield from reader.next_batch()))
+                is_at_end = reader.is_at_end
                 # The last one may go on in the next batch.
-                last = [] if reader.is_at_end else sources[-1:]
-                self.writer.vectors.progress.length = 0 if reader.is_at_end else reader.length
+                last = [] if is_at_end else sources[-1:]
+                self.writer.vectors.progress.length = 0 if is_at_end else reader.length
                 if len(last) < len(sources):
                     yield from self._write(sources[: len(sources) - len(last)], answered)
                 del sources  # the next batch is read without this one in memory

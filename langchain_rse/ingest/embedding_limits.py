@@ -86,8 +86,8 @@ def _known_limit(embeddings: Embeddings | None) -> tuple[int | None, Counter | N
         )
         most = json.loads(config.read_bytes())["max_seq_length"]
         tokenizer = Tokenizer.from_file(str(vocabulary))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
     except Exception:  # noqa: BLE001 - not installed, or another model with other files
         return None, None
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
     return most, lambda text: len(tokenizer.encode(encodable(text)).ids)

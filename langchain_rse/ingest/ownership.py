@@ -195,16 +195,12 @@ class Claims:
                     made[one.key] = one
                     if one.owner:
                         self._held[one.key] = one
-                elif lost:
-                    self._count_loss(one)
+                self._losses += lost is not None and not is_made
+                if self._losses > _MOST_LOSSES:
+                    raise MissingRecordError(
+                        f"the manifest of document {one.doc_id!r} was changed or lost while it was "
+                        f"being written, and others before it, {self._losses} times in all. Does "
+                        "the docstore evict records, or is it restored from elsewhere?"
+                    )
         self._renewed = _clocks()
         return made
-
-    def _count_loss(self, manifest: Manifest) -> None:
-        self._losses += 1
-        if self._losses > _MOST_LOSSES:
-            raise MissingRecordError(
-                f"the manifest of document {manifest.doc_id!r} was changed or lost while it was "
-                f"being written, and other manifests before it, {self._losses} times in all. Does "
-                "the docstore evict records, or is it restored from elsewhere?"
-            )

@@ -41,12 +41,9 @@ class _Placed(NamedTuple):
     """A part, and where it starts in its text, as far as its metadata says so."""
 
     part: Document
+    text: str
     start: int | None
     is_stored: bool
-
-    @property
-    def text(self) -> str:
-        return self.part.page_content
 
     def __str__(self) -> str:
         page = f" of page {self.part.metadata['page']}" if "page" in self.part.metadata else ""
@@ -66,10 +63,10 @@ def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
         or any(_shared(before, after) for before, after in pairwise(texts))
     ):
         return source
-    placed = [
-        _Placed(part, 0 if number < source.stored else _start(source, part), number < source.stored)
-        for number, part in enumerate(source.parts)
-    ]
+    placed = []
+    for number, (part, text) in enumerate(zip(source.parts, texts, strict=True)):
+        is_stored = number < source.stored
+        placed.append(_Placed(part, text, 0 if is_stored else _start(source, part), is_stored))
     runs = [list(run) for _, run in groupby(placed, lambda one: described(one.part, source.doc_id))]
     overlapping = any(
         _shared(before.text, after.text)
@@ -127,20 +124,20 @@ def _start(source: SourceDocument, part: Document) -> int | None:
 
 def _by_position(source: SourceDocument, group: Sequence[_Placed], *, append: bool) -> str:
     """The text of chunks by their ``start_index``, of which some may be unknown."""
-    placed: list[tuple[int, str, _Placed]] = []
+    placed: list[tuple[int, _Placed]] = []
     for one in group:
         start = one.start
         if start is None or start < 0:
-            shared = _shared(placed[-1][1], one.text) if placed else 0
+            shared = _shared(placed[-1][1].text, one.text) if placed else 0
             if not shared:
                 raise _cannot(source, f"nothing tells where one lies ({one})")
-            start = placed[-1][0] + len(placed[-1][1]) - shared
-        placed.append((start, one.text, one))
-    placed.sort(key=lambda one: (one[0], -len(one[1])))
+            start = placed[-1][0] + len(placed[-1][1].text) - shared
+        placed.append((start, one))
+    placed.sort(key=lambda pair: (pair[0], -len(pair[1].text)))
     # A fragment that was given an id is a document of its own.
     first = placed[0][0] if source.id_origin == "ids" and not append else 0
     text = ""
-    for start, chunk, one in placed:
+    for start, one in placed:
         place = start - first
         missing = place - len(text)
         if missing > WHITE_SPACE and not text:
@@ -152,9 +149,9 @@ def _by_position(source: SourceDocument, group: Sequence[_Placed], *, append: bo
             )
         if missing > WHITE_SPACE:
             raise _cannot(source, f"{missing} characters are missing before the one with {one}")
-        if not agrees(text, place, chunk):
+        if not agrees(text, place, one.text):
             raise _cannot(source, f"another one has other text at the place of that with {one}")
-        text += white_space(missing) + chunk[max(-missing, 0) :]
+        text += white_space(missing) + one.text[max(-missing, 0) :]
     return text
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveJsonSplitter
@@ -81,8 +81,7 @@ def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
             "RecursiveCharacterTextSplitter(separators=['},', '],', ',', ' ', ''], "
             "keep_separator='end') on the text"
         )
-    found: Splitter = splitter
-    return found
+    return cast("Splitter", splitter)
 
 
 def split_spans(text: str, splitter: Splitter) -> list[Span]:

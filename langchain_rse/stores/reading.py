@@ -38,6 +38,7 @@ _BATCH = 500
 VersionKey = tuple[str, str]
 """A document's key and the name of a version."""
 
+_IDS = TypeAdapter(list[str])
 _PARTS = TypeAdapter(list[tuple[NonNegativeInt, NonNegativeInt, dict[str, Any]]])
 
 
@@ -202,13 +203,8 @@ def read_parts(record: Record, place: str, manifest: Manifest) -> Sequence[Part]
 
 def read_adopted(record: Record, place: str, manifest: Manifest) -> list[str]:
     """The ids of a page of adopted vectors."""
-    ids = record.metadata.get("ids") if isinstance(record, Document) else None
-    if not (isinstance(ids, list) and all(isinstance(one, str) for one in ids)):
-        raise CorruptRecordError(
-            f"the docstore's record {place!r} of document {manifest.doc_id!r} does not hold "
-            "ids of vectors; delete this key and adopt the index again"
-        )
-    return ids
+    with _reading(record, place, manifest) as found:
+        return _IDS.validate_python(found.metadata["ids"])
 
 
 def read_chunks(
