@@ -22,13 +22,7 @@ from langchain_rse.ingest.splitting import Span, Splitter, find_spans
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.metadata import DEFAULT_RULES
 from langchain_rse.stores.records import (
-    CHUNK_ID,
-    CHUNK_INDEX,
-    DOC_ID,
-    END_INDEX,
-    NAMESPACE,
-    START_INDEX,
-    VERSION,
+    WRITTEN,
     Chunk,
     DocumentVersion,
     Part,
@@ -46,9 +40,6 @@ for character 0; empty if there is none."""
 
 # Part of every version: raised when the same text would be stored in another way.
 _FORMAT = "3"
-
-WRITTEN = frozenset({DOC_ID, CHUNK_ID, CHUNK_INDEX, START_INDEX, END_INDEX, VERSION, NAMESPACE})
-"""Metadata that indexing writes: what a retrieved chunk has of it is not true of a new document."""
 
 # Numbers named in a message.
 _NAMED = 3

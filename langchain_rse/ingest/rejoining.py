@@ -11,10 +11,10 @@ from typing import NamedTuple
 from langchain_core.documents import Document
 
 from langchain_rse.errors import SplittingError
-from langchain_rse.ingest.documents import WRITTEN, SourceDocument, numbered
+from langchain_rse.ingest.documents import SourceDocument, numbered
 from langchain_rse.ingest.overlap import WHITE_SPACE, agrees, is_stripped, overlap, white_space
 from langchain_rse.stores.json import encode_json
-from langchain_rse.stores.records import SEGMENT, START_INDEX, VERSION, Rule
+from langchain_rse.stores.records import SEGMENT, START_INDEX, VERSION, WRITTEN, Rule
 
 WHOLE = (
     "pass whole documents, not split before: retriever.add_documents(docs). The retriever splits "

@@ -143,10 +143,10 @@ class LexicalIndex:
         within = {"prefix": prefix, "end": f"{prefix}\uffff"}
         words = self._choose_words(connection, query, within)
         parameters = {"query": self._or.join(words), "words": json.dumps(words), **within}
+        statement = sa.text(self._sql(self._search))
         manifests: dict[str, Manifest | None] = {}
         limit = k
         while words:
-            statement = sa.text(self._sql(self._search))
             matches = connection.execute(statement, {**parameters, "limit": limit}).all()
             found = []
             for key, record, score, manifest_record in matches:
@@ -183,10 +183,8 @@ class LexicalIndex:
     ) -> dict[str, int]:
         """The words of a query to search for, rarest first, and how many chunks have each."""
         text = self._terms(UNENCODABLE.sub(" ", query[:_LONGEST_QUERY]))
-        rows = connection.execute(
-            sa.text(self._sql(self._count)),
-            {"query": text, "most": _MOST_RANKED + 1, **within},
-        )
+        parameters = {"query": text, "most": _MOST_RANKED + 1, **within}
+        rows = connection.execute(sa.text(self._sql(self._count)), parameters)
         words: dict[str, int] = {}
         for count, term in sorted((count, term) for term, count in rows):
             if words and count + sum(words.values()) > _MOST_RANKED:

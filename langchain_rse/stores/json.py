@@ -61,10 +61,9 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
             return json.dumps(plain, separators=(",", ":"))
     except MetadataError:
         raise
-    except RecursionError as error:
-        raise MetadataError(f"{place} cannot be kept in a docstore: nested too deep") from error
-    except ValueError as error:  # such as an integer of 5,000 digits
-        raise MetadataError(f"{place} cannot be kept in a docstore: {error}") from error
+    except (RecursionError, ValueError) as error:  # such as an integer of 5,000 digits
+        why = "nested too deep" if isinstance(error, RecursionError) else error
+        raise MetadataError(f"{place} cannot be kept in a docstore: {why}") from error
 
 
 def encode_document(document: Document, key: str) -> str:

@@ -181,8 +181,8 @@ def own_arguments(store: Any, namespace: str, given: Mapping[str, Any]) -> dict[
     elif kind == "QdrantVectorStore":
         from qdrant_client import models  # noqa: PLC0415 - need not be installed
 
-        place, match = f"{store.metadata_payload_key}.{NAMESPACE}", models.MatchValue
-        condition = models.FieldCondition(key=place, match=match(value=namespace))
+        place = f"{store.metadata_payload_key}.{NAMESPACE}"
+        condition = models.FieldCondition(key=place, match=models.MatchValue(value=namespace))
         found[name] = models.Filter(must=[condition, users] if users else [condition])
     elif kind in _BY_DICT and not callable(users):
         found[name] = {"$and": [own, users]} if users else own

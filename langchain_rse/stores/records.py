@@ -29,6 +29,8 @@ PLACE = (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX)
 CHUNK_ID = "chunk_id"  # the id there, for pipelines that lose ids
 VERSION = "rse_version"  # the version of the document
 NAMESPACE = "rse_namespace"  # digest of the namespace, if it is in one
+# What indexing writes: what a retrieved chunk has of it is not true of a new document.
+WRITTEN = frozenset({*PLACE, CHUNK_ID, VERSION, NAMESPACE})
 # Of chunks' records in the docstore.
 PLACES = "places"  # `Chunk.metadata`, if there is any
 HEADER = "header"  # what was embedded in front, if anything
@@ -141,10 +143,8 @@ def vector_id(key: str, version: str, index: int) -> str:
 def vector_of(document: Document) -> str | None:
     """The id of a chunk in the vector store, as it comes from there; None if it has none."""
     # Searches in Qdrant and Milvus give it as metadata.
-    for vector in (document.id, document.metadata.get("_id"), document.metadata.get("pk")):
-        if vector is not None:
-            return str(vector)
-    return None
+    ids = (document.id, document.metadata.get("_id"), document.metadata.get("pk"))
+    return next((str(vector) for vector in ids if vector is not None), None)
 
 
 # Text and metadata
@@ -390,10 +390,8 @@ def adopted_record(
     vector: str, doc_id: str = "", version: str = "", index: int | None = None
 ) -> tuple[str, Document]:
     """The record of the chunk that an adopted vector stands for, if it does, with its key."""
-    metadata: dict[str, Any] = {DOC_ID: None}
-    if index is not None:
-        metadata = {DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index}
-    return adopted_key(vector), _record(**metadata)
+    metadata = {DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index}
+    return adopted_key(vector), _record(**(metadata if index is not None else {DOC_ID: None}))
 
 
 def _record(**metadata: Any) -> Document:  # noqa: ANN401 - any metadata

@@ -114,9 +114,8 @@ class SQLDocStore(BaseStore[str, Document]):
         else:  # the server may have been started anew
             self._engine_kwargs.setdefault("pool_pre_ping", True)
         self.lexical = lexical
-        self._index: LexicalIndex | None = None
-        if lexical:
-            self._index = lexical_index(backend, table_name, tokenizer=tokenizer, language=language)
+        settings = {"tokenizer": tokenizer, "language": language}
+        self._index = lexical_index(backend, table_name, **settings) if lexical else None
         self._table = _table(table_name)
         key = self._table.c.key
         is_wanted: sa.ColumnElement[bool] = key.in_(sa.bindparam("keys", expanding=True))
@@ -423,12 +422,11 @@ class SQLDocStore(BaseStore[str, Document]):
             try:
                 with self._engine.connect() as connection:
                     connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+                    return
             except OperationalError as error:
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
-            else:
-                return
 
 
 def _table(name: str) -> sa.Table:
