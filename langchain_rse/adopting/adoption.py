@@ -130,11 +130,14 @@ class _Adopter:
 
     def write(self, documents: Mapping[str, Mapping[str, Document]]) -> Steps[None]:
         """Write documents, given their chunks by the ids of their vectors."""
-        texts = yield from self._texts(list(documents))
+        texts: list[Document | None] = [None] * len(documents)
+        if (store := self._index.texts) is not None:
+            with during("reading whole texts"):
+                texts = yield from call(store.mget, store.amget, list(documents))
         made: list[tuple[DocumentVersion, JoinedChunks]] = []
-        for doc_id, chunks in documents.items():
+        for (doc_id, chunks), text in zip(documents.items(), texts, strict=True):
             try:
-                made.append((yield from compute(self._make, doc_id, chunks, texts.get(doc_id))))
+                made.append((yield from compute(self._make, doc_id, chunks, text)))
             except AdoptionError as error:
                 self._skip(str(error), chunks)
         manifests = yield from self._writer.manifests([version.key for version, _ in made])
@@ -177,7 +180,7 @@ class _Adopter:
         )
 
     def _make(
-        self, doc_id: str, chunks: Mapping[str, Document], text: str | None
+        self, doc_id: str, chunks: Mapping[str, Document], text: Document | None
     ) -> tuple[DocumentVersion, JoinedChunks]:
         try:
             joined = locate_chunks(doc_id, chunks, self._index, text)
@@ -186,16 +189,6 @@ class _Adopter:
             raise AdoptionError(f"document {doc_id!r}: {error}") from error
         except (TypeError, ValueError) as error:
             raise AdoptionError(str(error)) from error
-
-    def _texts(self, ids: list[str]) -> Steps[dict[str, str]]:
-        """The whole texts of documents, where they are known."""
-        texts = self._index.texts
-        if texts is None:
-            return {}
-        with during("reading whole texts"):
-            found = yield from call(texts.mget, texts.amget, ids)
-        found_by_id = zip(ids, found, strict=True)
-        return {doc_id: text.page_content for doc_id, text in found_by_id if text is not None}
 
     def _skip(self, problem: str, vectors: Iterable[str]) -> None:
         if self._index.on_error == "raise":

@@ -47,20 +47,14 @@ def doc_id_of(document: Document, key: str) -> str:
 
 def read_chunk(vector: str, document: Document, index: ExistingIndex, number: int) -> StoredChunk:
     """Read a chunk's position; `number` is its position if no metadata field gives one."""
-    page = _number(document, index.page_key)
-    position = _number(document, index.start_index_key or index.chunk_index_key)
-    return StoredChunk(
-        document.page_content,
-        document.metadata,
-        [vector],
-        page or 0,
-        number if position is None else position,
-    )
+    page = _number(document, index.page_key, 0)
+    position = _number(document, index.start_index_key or index.chunk_index_key, number)
+    return StoredChunk(document.page_content, document.metadata, [vector], page, position)
 
 
-def _number(document: Document, key: str | None) -> int | None:
+def _number(document: Document, key: str | None, default: int) -> int:
     if key is None:
-        return None
+        return default
     value = document.metadata.get(key)
     try:
         return _NUMBER.validate_python(value)

@@ -35,23 +35,23 @@ _WORD = re.compile(r"[^\W_]")
 
 
 def locate_chunks(
-    doc_id: str, documents: Mapping[str, Document], index: ExistingIndex, text: str | None
+    doc_id: str, documents: Mapping[str, Document], index: ExistingIndex, whole: Document | None
 ) -> JoinedChunks:
     """Find the places of a document's chunks in its text, and free them of overlap.
 
     The chunks are given by the ids of their vectors, in the order of the store.
     """
-    if index.texts is not None and text is None:
+    if index.texts is not None and whole is None:
         raise AdoptionError("texts has no text of it")
-    ordered = index.in_store_order or text is not None
+    ordered = index.in_store_order or whole is not None
     chunks = [
         read_chunk(vector, document, index, number if ordered else 0)
         for number, (vector, document) in enumerate(documents.items())
     ]
-    if text is None:
+    if whole is None:
         return join_chunks(doc_id, distinct(chunks), index)
-    _search(text, sorted(chunks, key=lambda chunk: (chunk.page, chunk.position)))
-    return _lay_over(text, distinct(chunks))
+    _search(whole.page_content, sorted(chunks, key=lambda chunk: (chunk.page, chunk.position)))
+    return _lay_over(whole.page_content, distinct(chunks))
 
 
 def _search(text: str, chunks: Iterable[StoredChunk]) -> None:

@@ -66,24 +66,17 @@ def _step(last: StoredChunk, chunk: StoredChunk, number: int, index: ExistingInd
         if index.start_index_key and chunk.position > WHITE_SPACE:
             return chunk.position, None
         return len(_PAGE_BREAK), _PAGE_BREAK
-    if index.start_index_key:
-        return _step_by_start(last, chunk)
-    if chunk.position == number:
+    place = chunk.position - last.position
+    if index.start_index_key and agrees(last.text, place, chunk.text):
+        distance = place - len(last.text)
+        return distance, white_space(distance) if distance <= WHITE_SPACE else None
+    if index.start_index_key or chunk.position == number:
         raise _conflict(last, chunk)
     if by_number and chunk.position > number + 1:
         return None, None
     shared = overlap(last.text, chunk.text, index.chunk_overlap)
     between = "" if shared or not is_stripped(last.text, chunk.text) else index.separator
     return len(between) - shared, between
-
-
-def _step_by_start(last: StoredChunk, chunk: StoredChunk) -> _Step:
-    distance = chunk.position - last.position - len(last.text)
-    if not agrees(last.text, chunk.position - last.position, chunk.text):
-        raise _conflict(last, chunk)
-    if distance > WHITE_SPACE:
-        return distance, None
-    return distance, white_space(distance)
 
 
 def _conflict(*chunks: StoredChunk) -> AdoptionError:

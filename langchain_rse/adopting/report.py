@@ -9,19 +9,12 @@ from langchain_rse._messages import first_few
 
 
 class Gap(NamedTuple):
-    """A place in a document where text is missing from the vector store.
-
-    Attributes:
-        doc_id: The document.
-        after: Id of the vector before the gap; None at the beginning of the document.
-        before: Id of the vector after it.
-        length: Number of missing characters; None if unknown.
-    """
+    """A place in a document where text is missing from the vector store."""
 
     doc_id: str
-    after: str | None
-    before: str
-    length: int | None
+    after: str | None  # id of the vector before the gap; None at the beginning of the document
+    before: str  # id of the vector after it
+    length: int | None  # number of missing characters; None if unknown
 
     def __str__(self) -> str:
         missing = "text" if self.length is None else f"{self.length} characters"

@@ -45,7 +45,14 @@ def inspect(
     if as_json:
         print_json(found)
         return
-    _print_document(found, count)
+    print_text(found["doc_id"], "bold")
+    if version := found["version"]:
+        print_text(f"{found['length']:,} characters in {count:,} chunks · version {version}")
+    for version in found["incomplete_versions"]:
+        print_text(f"Adding or deleting version {version} was interrupted: do it again", "red")
+    header = {"header": found["header"]} if found["header"] else {}
+    for name, value in {**header, **found["metadata"]}.items():
+        print_text(f"{name}: {value}")
     for each in found["chunks"]:
         _print_chunk(each, full=chunk is not None)
 
@@ -107,17 +114,6 @@ def _chunks(
             "metadata": {n: v for n, v in metadata.items() if n not in manifest.metadata},
             "problem": ", ".join(problems),
         }
-
-
-def _print_document(found: Mapping[str, Any], count: int) -> None:
-    print_text(found["doc_id"], "bold")
-    if version := found["version"]:
-        print_text(f"{found['length']:,} characters in {count:,} chunks · version {version}")
-    for version in found["incomplete_versions"]:
-        print_text(f"Adding or deleting version {version} was interrupted: do it again", "red")
-    header = {"header": found["header"]} if found["header"] else {}
-    for name, value in {**header, **found["metadata"]}.items():
-        print_text(f"{name}: {value}")
 
 
 def _print_chunk(chunk: Mapping[str, Any], *, full: bool) -> None:

@@ -83,10 +83,8 @@ class DocumentHeaders(BaseModel):
 
     def _headers_of(self, document: SplitDocument) -> Headers:
         title = self.title_of(document.text, document.metadata)
-        chunks = []
-        for index in range(len(document.spans)):
-            metadata = document.metadata_at(index)
-            chunks.append(self._render(metadata, title=title, section=self._path(metadata)))
+        places = map(document.metadata_at, range(len(document.spans)))
+        chunks = [self._render(here, title=title, section=self._path(here)) for here in places]
         return Headers(self._render(document.metadata, title=title), chunks)
 
     def _path(self, metadata: Mapping[str, Any]) -> str:
