@@ -137,11 +137,8 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
             "kept" if self.on_failure_keep_all else "dropped",
             outcome.reason,
         )
-        failure = {
-            IS_RELEVANT: None,
-            RELEVANCE_EXPLANATION: None,
-            RELEVANCE_FAILURE: outcome.reason,
-        }
+        reason = outcome.reason
+        failure = {IS_RELEVANT: None, RELEVANCE_EXPLANATION: None, RELEVANCE_FAILURE: reason}
         return [_with(document, failure) for document in batch] if self.on_failure_keep_all else []
 
     def _shown(self, document: Document) -> str:

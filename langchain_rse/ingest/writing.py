@@ -16,7 +16,7 @@ from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.stores.changing import Record, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.pairing import check_pair
-from langchain_rse.stores.reading import read_adopted, stored_versions
+from langchain_rse.stores.reading import read_adopted, readable, stored_versions
 from langchain_rse.stores.records import (
     DOC_ID,
     NAMESPACES,
@@ -188,10 +188,7 @@ class Writer:
     def records(self, keys: Iterable[str]) -> Steps[list[tuple[str, Document | None]]]:
         """Read records; a CorruptRecordError if one of them cannot be read."""
         found = yield from self._read_each(keys)
-        for record in found.values():
-            if isinstance(record, CorruptRecordError):
-                raise record
-        return [(key, record) for key, record in found.items() if not isinstance(record, Exception)]
+        return [(key, readable(record)) for key, record in found.items()]
 
     def _read_each(self, keys: Iterable[str]) -> Steps[dict[str, Record]]:
         found: dict[str, Record] = {}

@@ -106,7 +106,7 @@ def read_layouts(
     layouts: Layouts = {}
     for key in documents:
         try:
-            record, layouts[key] = _readable(found[manifest_key(key)]), None
+            record, layouts[key] = readable(found[manifest_key(key)]), None
             if record is not None:
                 manifest = Manifest.from_document(record, manifest_key(key))
                 layouts[key] = _layout(manifest, windows, found)
@@ -115,7 +115,8 @@ def read_layouts(
     return layouts
 
 
-def _readable(record: Record) -> Document | None:
+def readable(record: Record) -> Document | None:
+    """The record, if there is one; the error that says why it cannot be read is raised."""
     if isinstance(record, CorruptRecordError):
         raise record
     return record
@@ -140,7 +141,7 @@ def _layout(
     pages, gaps = {}, []
     for page in sorted({page for window in existing for page in _pages_of(window)}):
         place = spans_key(manifest.key, name, page)
-        pages[page], gaps_of_page = read_spans(_readable(found[place]), place, manifest, page)
+        pages[page], gaps_of_page = read_spans(readable(found[place]), place, manifest, page)
         gaps += gaps_of_page
     return Layout(manifest, _without(gaps, existing), pages)
 
