@@ -161,18 +161,6 @@ async def arun(steps: Steps[T]) -> T:
         return value
 
 
-def both(steps: Callable[..., Steps[Any]]) -> tuple[Any, Any]:
-    """The sync and the async method that make the calls of a generator method."""
-
-    def sync(self: object, *args: object) -> object:
-        return run(steps(self, *args))
-
-    async def asynchronous(self: object, *args: object) -> object:
-        return await arun(steps(self, *args))
-
-    return sync, asynchronous
-
-
 def run_each(first: Steps[S], then: Callable[[S], Iterable[Steps[Iterable[T]]]]) -> Iterator[T]:
     """Yield what generators of steps return that are made of what the first returns."""
     for steps in then(run(first)):

@@ -71,8 +71,7 @@ def _listed(store: VectorStore, *, in_order: bool) -> Steps[list[Document]]:
     if in_order and kind_of(store) in {"PGVector", "QdrantVectorStore"}:
         raise ValueError(
             "in_store_order=True: this store does not list its chunks in the order in which they "
-            "were added; give chunk_index_key, start_index_key or page_key; or texts, a store of "
-            "the documents' whole texts"
+            "were added; give chunk_index_key, start_index_key, page_key or texts"
         )
     following = list_chunks(store)
     if following is None:
@@ -122,9 +121,8 @@ class _Adopter:
                 grouped.setdefault(doc_id, {})[vector] = chunk
         if others and self._namespace and not grouped:
             raise AdoptionError(
-                "no chunk is in this namespace: adopted are those that have "
-                f"{NAMESPACE}={self._namespace!r} in their metadata, and {others} have not. Add it "
-                "to the chunks of this namespace, by the vector store's own means"
+                f"no chunk is in this namespace: {others} lack {NAMESPACE}={self._namespace!r} in "
+                "their metadata. Add it by the vector store's own means"
             )
         return grouped
 

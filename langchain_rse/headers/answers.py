@@ -73,8 +73,7 @@ def ask_about(
     if missing:
         warn(
             f"headers lack {missing} of {len(asked)} answers of {model}, the last because of "
-            f"{reason}. They are made without these answers; add the documents again to ask for "
-            "them"
+            f"{reason}. They are made without; add the documents again to ask for these answers"
         )
     return answers
 

@@ -129,9 +129,8 @@ class Adding:
                 sources[-1].parts += part.parts
             else:
                 raise ValueError(
-                    f"the parts of document {part.doc_id!r} do not follow one another: group the "
-                    "documents by their id, or pass a list instead of an iterator. What came "
-                    "before has been added"
+                    f"the parts of document {part.doc_id!r} do not follow one another: group them "
+                    "by id, or pass a list instead of an iterator. What came before has been added"
                 )
         return sources
 
@@ -215,9 +214,8 @@ class Adding:
             warn(
                 f"the parts of {len(self._disordered)} document(s) are not in order: "
                 f"{first_few(self._disordered, _NAMED)}. They were joined as they came, and "
-                "segments reach across such places. Add each part once and in order, as a loader "
-                "gives them, not split before; if they are of different files, give each file an "
-                "id of its own (ids= or metadata['doc_id'])"
+                "segments reach across such places. Add each part once and in order, not split "
+                "before; give different files ids of their own (ids= or metadata['doc_id'])"
             )
         if self._rejoined:
             warn(
@@ -243,9 +241,8 @@ class Adding:
             warn(
                 f"headers of {len(self._shortened)} document(s) "
                 f"({first_few(map(repr, self._shortened), _NAMED)}) have more than half of the "
-                "tokens that a chunk may have, and were cut to that. Name less in the template of "
-                "the headers, or raise tokens_per_chunk of the splitter, if the embedding model "
-                "reads more"
+                "tokens that a chunk may have, and were cut to that. Name less in the headers' "
+                "template, or raise the splitter's tokens_per_chunk, if the embedding model allows"
             )
         if self.writer.vectors.limit is not None:
             self.writer.vectors.limit.warn()

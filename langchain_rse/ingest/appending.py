@@ -52,8 +52,7 @@ def refuse_pieces(
             raise ValueError(
                 f"document {document.doc_id!r} would be replaced by what looks like a later piece "
                 f"of it: {problem}. To add to the end of it, add_documents(docs, append=True); or "
-                "give all of its parts in one call, such as a whole list of pages. To replace it "
-                f"all the same, delete([{document.doc_id!r}]) first"
+                f"give all parts in one call. To replace it, delete([{document.doc_id!r}]) first"
             )
 
 
@@ -112,15 +111,13 @@ def _check_after(source: SourceDocument, stored: StoredText, rules: Mapping[str,
             raise ValueError(
                 f"append=True: the parts of document {source.doc_id!r} begin with {name} {after}, "
                 f"but {name} {stored.parts[0].metadata.get(name)} to {before} are stored. Give "
-                f"only what follows {name} {before}; to replace the document, give all of it "
-                "without append"
+                f"only what follows {name} {before}; or, without append, the whole document"
             )
     end = source.parts[-1].page_content
     if not numbers and len(end) >= SURE_OVERLAP and stored.text.endswith(end):
         raise ValueError(
             f"append=True: the text of document {source.doc_id!r} that is stored ends with these "
-            f"parts already ({end[:_EXCERPT]!r}). If they belong there twice, give the whole "
-            "document without append"
+            f"parts already ({end[:_EXCERPT]!r}). To have them twice, give all without append"
         )
 
 

@@ -118,8 +118,7 @@ class LexicalIndex:
             if "tokenize" in reason or "text search configuration" in reason:
                 raise ValueError(
                     f"the database does not know {self._settings} ({reason}). SQLite knows "
-                    "'unicode61' and 'porter unicode61'; PostgreSQL lists its languages in "
-                    "pg_ts_config"
+                    "'unicode61' and 'porter unicode61'; for PostgreSQL, see its pg_ts_config"
                 ) from error
             raise
 
@@ -173,8 +172,7 @@ class LexicalIndex:
         if settings is not None and settings != self._settings:
             raise ValueError(
                 f"the full-text index of table {self._table!r} was built with {settings}; this "
-                f"store says {self._settings}. Use the same, or call drop_lexical_index() on the "
-                "store once, and the index is built anew"
+                f"store says {self._settings}. Use the same, or call drop_lexical_index() once"
             )
         return settings is not None
 

@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, arun, both, call, run
+from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.changing import ComparesAndSets, list_keys
 from langchain_rse.stores.records import NAMESPACE, NAMESPACES, UNENCODABLE, digest, manifest_key
@@ -48,7 +48,13 @@ def _within(method: str, *, writes: bool = False) -> tuple[Any, Any]:
         store = self.docstore
         return (yield from call(getattr(store, method), getattr(store, f"a{method}"), own))
 
-    return both(steps)
+    def sync(self: NamespacedStore, items: Sequence[Any]) -> Any:  # noqa: ANN401
+        return run(steps(self, items))
+
+    async def asynchronous(self: NamespacedStore, items: Sequence[Any]) -> Any:  # noqa: ANN401
+        return await arun(steps(self, items))
+
+    return sync, asynchronous
 
 
 class NamespacedStore(BaseStore[str, Document]):
@@ -100,8 +106,7 @@ class NamespacedStore(BaseStore[str, Document]):
             if any("-" not in key for key in (yield from list_keys(store, manifest_key("")))):
                 raise StoreMismatchError(
                     "the docstore has documents without a namespace; got "
-                    f"namespace={self.namespace!r}. Use it without, or use another docstore and "
-                    "another collection for namespaces"
+                    f"namespace={self.namespace!r}. Use it without, or others for namespaces"
                 )
             if writes:
                 yield from call(store.mset, store.amset, [(NAMESPACES, Document(""))])
