@@ -262,10 +262,8 @@ class RSEIndexer:
         white space around it. Of a document that is replaced meanwhile, some may be missing.
 
         Example:
-            .. code-block:: python
-
-                bm25 = BM25Retriever.from_documents(list(indexer.chunks()), k=200)
-                retriever = RSERetriever(base_retriever=bm25, docstore=indexer.docstore)
+            >>> bm25 = BM25Retriever.from_documents(list(indexer.chunks()), k=200)
+            >>> retriever = RSERetriever(base_retriever=bm25, docstore=indexer.docstore)
         """
         return run_each(*every_chunk(self.docstore))
 

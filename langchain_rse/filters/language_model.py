@@ -72,13 +72,11 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
             ``chunk_format`` names a field that is not in ``metadata``.
 
     Example:
-        .. code-block:: python
-
-            relevant = LMBasedRelevanceFilter(
-                llm=ChatOpenAI(model="gpt-5-mini"),
-                chunk_format="[{source}, page {page}] {content}",
-            )
-            RSERetriever(vectorstore=store, docstore=docstore, reranker=relevant, fetch_k=50)
+        >>> relevant = LMBasedRelevanceFilter(
+        ...     llm=ChatOpenAI(model="gpt-5-mini"),
+        ...     chunk_format="[{source}, page {page}] {content}",
+        ... )
+        >>> RSERetriever(vectorstore=store, docstore=docstore, reranker=relevant, fetch_k=50)
     """
 
     batch_size: Annotated[int, Field(ge=1, strict=True)] = 10

@@ -47,10 +47,8 @@ class SimilarityBasedRelevanceFilter(Compressor):
             embeddings do not return one finite vector for each text.
 
     Example:
-        .. code-block:: python
-
-            similar = SimilarityBasedRelevanceFilter(embeddings=embeddings)
-            ContextualCompressionRetriever(base_compressor=similar, base_retriever=bm25)
+        >>> similar = SimilarityBasedRelevanceFilter(embeddings=embeddings)
+        >>> ContextualCompressionRetriever(base_compressor=similar, base_retriever=bm25)
     """
 
     embeddings: Embeddings

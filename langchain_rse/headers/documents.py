@@ -32,10 +32,8 @@ class DocumentHeaders(BaseModel):
         ValueError: At construction, if the template names an unknown field.
 
     Example:
-        .. code-block:: python
-
-            headers = DocumentHeaders(template="{title} ({year})\n{section}", metadata=["year"])
-            RSERetriever(vectorstore=store, docstore=docstore, headers=headers)
+        >>> headers = DocumentHeaders(template="{title} ({year})\n{section}", metadata=["year"])
+        >>> RSERetriever(vectorstore=store, docstore=docstore, headers=headers)
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", frozen=True)

@@ -22,9 +22,7 @@ _EXCERPT = 40
 
 
 def refuse_pieces(
-    writer: Writer,
-    documents: Iterable[tuple[DocumentVersion, Manifest]],
-    rules: Mapping[str, Rule],
+    writer: Writer, documents: Iterable[tuple[DocumentVersion, Manifest]], rules: Mapping[str, Rule]
 ) -> Steps[None]:
     """Refuse to replace documents by what looks like a later piece of them.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from langchain_core.documents import Document
@@ -26,11 +26,7 @@ class Vectors:
     progress: ChunkBar = field(default_factory=ChunkBar)  # counts chunks that are written
 
     def add(
-        self,
-        chunks: Iterable[Document],
-        kept: Collection[str],
-        known: Mapping[str, str],
-        claims: Claims,
+        self, chunks: Iterable[Document], kept: set[str], known: Mapping[str, str], claims: Claims
     ) -> Steps[None]:
         """Write chunks, but those whose ids are ``kept``, of documents that this call owns.
 

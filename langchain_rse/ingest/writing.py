@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from langchain_core.documents import Document
@@ -63,11 +63,7 @@ class Writer:
         return self.vectors.batch_size
 
     def write(
-        self,
-        documents: Sequence[DocumentVersion],
-        check: Check | None = None,
-        *,
-        force: bool = False,
+        self, documents: Sequence[DocumentVersion], check: Check, *, force: bool = False
     ) -> Steps[None]:
         """Write the documents that are not stored in this version, and finish interrupted calls.
 
@@ -104,12 +100,7 @@ class Writer:
         return [doc_id for doc_id in dict.fromkeys(ids) if deleted[doc_id]]
 
     def _write_free(
-        self,
-        documents: Sequence[DocumentVersion],
-        check: Check | None,
-        claims: Claims,
-        *,
-        force: bool,
+        self, documents: Sequence[DocumentVersion], check: Check, claims: Claims, *, force: bool
     ) -> Steps[list[str]]:
         """Write the documents that nobody else is writing; return the keys of those that are done.
 
@@ -133,7 +124,7 @@ class Writer:
                 to_clean.append((document, entry))
         for document in [*done, *(document for document, _ in to_clean)]:
             self.vectors.progress.advance(len(document.chunks))
-        if new and check is not None:
+        if new:
             yield from check((document, manifest) for document, (manifest, _) in new)
         written = yield from self._write_new(new, claims, force=force)
         claimed = yield from claims.claim(entry for _, entry in to_clean)
@@ -246,7 +237,7 @@ class Writer:
         self,
         documents: Sequence[DocumentVersion],
         owners: Mapping[str, str],
-        owned: Collection[str],
+        owned: Container[str],
     ) -> Steps[None]:
         """Record which document has a text; note those whose text another document has.
 

@@ -58,15 +58,11 @@ class Layout:
 
     def lengths(self) -> NDArray[np.int64]:
         """Lengths of the windows' chunks in characters, one window after the other."""
-        some = [self.lengths_of(window.start, window.stop) for window in self.windows]
-        return np.concatenate([np.empty(0, np.int64), *some])
-
-    def lengths_of(self, start: int, end: int) -> NDArray[np.int64]:
-        """Lengths of chunks ``[start, end)``, which lie in a window, in characters."""
-        some = []
-        for page in _pages_of(range(start, end)):
-            first = page * SPANS_PER_PAGE
-            some.append(np.diff(self.pages[page][max(start - first, 0) : end - first + 1]))
+        some = [np.empty(0, np.int64)]
+        for window in self.windows:
+            for page in _pages_of(window):
+                start, stop = (edge - page * SPANS_PER_PAGE for edge in (window.start, window.stop))
+                some.append(np.diff(self.pages[page][max(start, 0) : stop + 1]))
         return np.concatenate(some)
 
     def span_of(self, index: int) -> tuple[int, int]:
@@ -128,9 +124,7 @@ def _pages_of(chunks: range) -> range:
 
 
 def _layout(
-    manifest: Manifest,
-    windows: Mapping[VersionKey, Sequence[range]],
-    found: Mapping[str, Record],
+    manifest: Manifest, windows: Mapping[VersionKey, Sequence[range]], found: Mapping[str, Record]
 ) -> Layout:
     """The layout of the windows of a document's current version, cut where the document ends."""
     if manifest.current is None:
