@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 from langchain_rse._messages import visible
 
@@ -68,5 +68,4 @@ def _tqdm(show: bool, **settings: Any) -> AbstractContextManager[Any]:  # noqa: 
         raise ImportError(
             "show_progress=True needs tqdm: pip install 'langchain-rse[progress]'"
         ) from error
-    bar: AbstractContextManager[Any] = tqdm(**settings)
-    return bar
+    return cast("AbstractContextManager[Any]", tqdm(**settings))

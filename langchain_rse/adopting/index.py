@@ -15,8 +15,7 @@ _Key = Annotated[str, Field(min_length=1)]
 class ExistingIndex(BaseModel):
     """Describes an index that was built without this package.
 
-    At least one of `start_index_key`, `chunk_index_key`, `page_key`, `in_store_order` and `texts`
-    has to give the order of a document's chunks.
+    One of the fields besides `doc_id_key` has to give the order of a document's chunks.
 
     Attributes:
         doc_id_key: The metadata field that names a chunk's document: a string or number.

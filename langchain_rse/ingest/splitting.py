@@ -43,28 +43,16 @@ class Splitter(Protocol):
 
 
 class Span(NamedTuple):
-    """A chunk's place in its document, and what is embedded for it.
+    """A chunk's place in its document, and what is embedded for it."""
 
-    Attributes:
-        start: First character of the chunk in the text.
-        end: Character after the last. Spans tile the text: the next one starts here.
-        embedded_text: The chunk as the splitter gave it, overlap included.
-        metadata: What the splitter says of the chunk, such as the headings above it.
-    """
-
-    start: int
-    end: int
-    embedded_text: str
-    metadata: Mapping[str, Any] = MappingProxyType({})
+    start: int  # first character of the chunk in the text
+    end: int  # character after the last; spans tile the text: the next one starts here
+    embedded_text: str  # the chunk as the splitter gave it, overlap included
+    metadata: Mapping[str, Any] = MappingProxyType({})  # such as the headings above it
 
 
 def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
-    """Return an object that can split texts into spans.
-
-    Raises:
-        TypeError: If it is a class instead of an instance, or has no method ``split_text``.
-        SplittingError: If it is a splitter whose chunks are never slices of the text.
-    """
+    """Return an object that can split texts into spans; else an error says what is wrong."""
     if isinstance(splitter, type):
         name = splitter.__name__
         raise TypeError(
@@ -106,10 +94,9 @@ def split_spans(text: str, splitter: Splitter) -> list[Span]:
         which the splitter finds nothing, such as one of white space, is one span.
 
     Raises:
-        SplittingError: If a chunk cannot be found: the splitter rewrites, reorders or
-            invents text; or if it leaves text out, more than 100 letters and digits in one
-            place or a tenth of all: no query could find that. What it moves into metadata
-            is not left out. The message names the chunk and the splitter.
+        SplittingError: If a chunk cannot be found: the splitter rewrites, reorders or invents
+            text; or if it leaves out more than 100 letters and digits in one place or a tenth
+            of all. What it moves into metadata is not left out.
         TypeError: If it is no splitter.
     """
     spans, contained = find_spans(text, splitter)

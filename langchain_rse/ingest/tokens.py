@@ -57,8 +57,7 @@ class TokenSplitter(TextSplitter):
         chunk_overlap: The most tokens of the text in front of a chunk that are embedded with
             it. The chunk's own span does not have them.
         reserve: Tokens to leave free for what else is put in front of the embedded text, such as
-            a model's prompt (`count` counts them). The ``headers`` of an `RSEIndexer` or
-            `RSERetriever` need none.
+            a model's prompt (`count` counts them); ``headers`` need none.
 
     Raises:
         ValueError: If the numbers leave no room for text.
@@ -144,12 +143,8 @@ class TokenSplitter(TextSplitter):
     def split_spans(self, text: str) -> list[Span]:
         """Split a text into spans that tile it.
 
-        Args:
-            text: The text, any Unicode. NUL and lone surrogates count as U+FFFD does, which is
-                embedded in their place.
-
-        Returns:
-            The spans; each is embedded with up to ``chunk_overlap`` tokens before its start.
+        Each is embedded with up to ``chunk_overlap`` tokens before its start. NUL and lone
+        surrogates count as U+FFFD does, which is embedded in their place.
 
         Raises:
             SplittingError: If a single character has more tokens than a chunk may have.

@@ -227,7 +227,6 @@ class SQLDocStore(BaseStore[str, Document]):
         Raises:
             ValueError: If the store was made without ``lexical=True``, ``k`` is below 1, or
                 the filter is anything else.
-            CorruptRecordError: If a record cannot be read.
         """
         return self._run(self._lexical_index().search, query, k, filter, prefix)
 
@@ -245,10 +244,7 @@ class SQLDocStore(BaseStore[str, Document]):
     def drop_lexical_index(self) -> None:
         """Remove the table's full-text index, made with whatever tokenizer or language.
 
-        A store with ``lexical=True`` makes a new one when it is next used.
-
-        Raises:
-            ValueError: If the store was made without ``lexical=True``.
+        Needs ``lexical=True``; the store makes a new one when it is next used.
         """
         index = self._lexical_index()
         with explained(self), self._lock:
