@@ -124,9 +124,8 @@ def _print_chunk(chunk: Mapping[str, Any], *, full: bool) -> None:
     title = " · ".join(filter(None, parts))
     if full:
         texts = {"embedded": chunk["embedded"], "returned": chunk["text"]}
-        print_panel(
-            title, *((n, shorten(text, full=True)) for n, text in texts.items() if text is not None)
-        )
+        shown = {name: shorten(t, full=True) for name, t in texts.items() if t is not None}
+        print_panel(title, *shown.items())
         return
     text = visible(" ".join((chunk["text"] or "").split()))
     line = Text(visible(title), "bold").append(f"  {text}", "not bold")

@@ -105,14 +105,9 @@ class HeaderMaker(Protocol):
         """Make the headers of each document, in order.
 
         Called again with documents that had to be split into smaller chunks to leave room for
-        their headers.
-
-        Args:
-            documents: The documents.
-            docstore: Where a model's answers are kept.
-            advance: Moves a progress bar on, by the number of answers.
+        their headers. A model's answers are kept in the ``docstore``; ``advance`` moves a progress
+        bar on, by their number.
         """
-        ...
 
 
 # Splitting

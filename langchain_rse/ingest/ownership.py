@@ -124,10 +124,7 @@ class Claims:
 
         This call owns their documents from then on.
         """
-        new = {
-            manifest.key: (replace(manifest, owner=self._token), old) for manifest, old in wanted
-        }
-        return (yield from self._change(new.values()))
+        return self._change((replace(one, owner=self._token), record) for one, record in wanted)
 
     def update(self, manifests: Iterable[Manifest]) -> Steps[dict[str, Manifest]]:
         """Write manifests of documents that are still owned; return those, by key.
@@ -135,12 +132,12 @@ class Claims:
         Those without an owner are not owned any more after that.
         """
         owned = [one for one in manifests if one.key in self._held]
-        return (yield from self._change((one, self._record(one.key)) for one in owned))
+        return self._change((one, self._held[one.key].to_document()) for one in owned)
 
     def remove(self, manifests: Iterable[Manifest]) -> Steps[list[str]]:
         """Delete the manifests of documents that are still owned; return their keys."""
         owned = [replace(one, owner="") for one in manifests if one.key in self._held]
-        changes = ((one, self._record(one.key)) for one in owned)
+        changes = ((one, self._held[one.key].to_document()) for one in owned)
         return list((yield from self._change(changes, remove=True)))
 
     def owns(self, key: str) -> bool:
@@ -174,9 +171,6 @@ class Claims:
             with suppress(Exception):  # the first error is the one to be told
                 yield from self.update([replace(one, owner="") for one in self._held.values()])
             raise
-
-    def _record(self, key: str) -> Document:
-        return self._held[key].to_document()
 
     def _change(
         self, manifests: Iterable[tuple[Manifest, Document | None]], *, remove: bool = False

@@ -39,7 +39,6 @@ class Splitter(Protocol):
 
     def split_text(self, text: str) -> Sequence[str] | Sequence[Document]:
         """Split a text into chunks, in the order of the text."""
-        ...
 
 
 class Span(NamedTuple):

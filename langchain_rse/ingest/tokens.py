@@ -102,12 +102,17 @@ class TokenSplitter(TextSplitter):
         Raises:
             TypeError: If it is another object, such as a slow tokenizer.
         """
-        copied = untruncated(getattr(tokenizer, "backend_tokenizer", tokenizer))
-        if copied is None:
+        from tokenizers import Tokenizer  # noqa: PLC0415
+
+        found = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        if not isinstance(found, Tokenizer):
             raise TypeError(
                 "tokenizer must be a tokenizers.Tokenizer or a fast tokenizer of transformers; got "
                 f"{type(tokenizer).__name__}"
             )
+        copied = Tokenizer.from_str(found.to_str())
+        copied.no_truncation()
+        copied.no_padding()
         special_tokens = copied.num_special_tokens_to_add(is_pair=False)
         return cls(functools.partial(_starts, copied), special_tokens, **settings)
 
@@ -241,18 +246,6 @@ def _cut(text: str, start: int, limit: int) -> int:
             return ends[-1]
         places += ends[-1:]
     return places[0] if places else limit
-
-
-def untruncated(tokenizer: Any) -> Any | None:  # noqa: ANN401 - tokenizers need not be installed
-    """A copy of a tokenizer that neither truncates nor pads; None if it is of another package."""
-    from tokenizers import Tokenizer  # noqa: PLC0415
-
-    if not isinstance(tokenizer, Tokenizer):
-        return None
-    copied = Tokenizer.from_str(tokenizer.to_str())
-    copied.no_truncation()
-    copied.no_padding()
-    return copied
 
 
 def _starts(tokenizer: Any, text: str) -> list[int]:  # noqa: ANN401

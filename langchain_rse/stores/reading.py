@@ -301,26 +301,23 @@ def every_chunk(
     Those that are missing are left out.
     """
 
+    def read(chunks: Sequence[tuple[Manifest, str, str]]) -> Steps[list[Document]]:
+        keys = [key for _, _, key in chunks]
+        with during("reading chunks from the docstore"):
+            records = yield from call(docstore.mget, docstore.amget, keys)
+        return [
+            chunk_document(record, key, manifest, version)
+            for record, (manifest, version, key) in zip(records, chunks, strict=True)
+            if record is not None
+        ]
+
     def then(manifests: Iterable[Manifest]) -> Iterator[Steps[list[Document]]]:
         chunks = (
-            (manifest, manifest.current.name, index)
+            (manifest, manifest.current.name, chunk_key(manifest.key, manifest.current.name, index))
             for manifest in manifests
             if manifest.current
             for index in range(manifest.current.chunks)
         )
-        return (_read_batch(docstore, batch) for batch in batches(chunks, _BATCH))
+        return (read(batch) for batch in batches(chunks, _BATCH))
 
     return read_manifests(docstore), then
-
-
-def _read_batch(
-    docstore: BaseStore[str, Document], chunks: Sequence[tuple[Manifest, str, int]]
-) -> Steps[list[Document]]:
-    keys = [chunk_key(manifest.key, version, index) for manifest, version, index in chunks]
-    with during("reading chunks from the docstore"):
-        records = yield from call(docstore.mget, docstore.amget, keys)
-    return [
-        chunk_document(record, key, manifest, version)
-        for record, key, (manifest, version, _) in zip(records, keys, chunks, strict=True)
-        if record is not None
-    ]
