@@ -10,11 +10,9 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse._messages import first_few
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, batches, call, compute, during
-from langchain_rse.adopting.chunks import doc_id_of
 from langchain_rse.adopting.documents import locate_chunks, make_version
-from langchain_rse.adopting.index import ExistingIndex
-from langchain_rse.adopting.joining import JoinedChunks
-from langchain_rse.adopting.report import Adoption
+from langchain_rse.adopting.index import Adoption, ExistingIndex
+from langchain_rse.adopting.joining import JoinedChunks, doc_id_of
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.namespaces import namespace_of

@@ -7,9 +7,14 @@ from collections.abc import Iterable, Mapping
 
 from langchain_core.documents import Document
 
-from langchain_rse.adopting.chunks import StoredChunk, distinct, read_chunk
 from langchain_rse.adopting.index import ExistingIndex
-from langchain_rse.adopting.joining import JoinedChunks, join_chunks
+from langchain_rse.adopting.joining import (
+    JoinedChunks,
+    StoredChunk,
+    distinct,
+    join_chunks,
+    read_chunk,
+)
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.documents import sort_metadata
 from langchain_rse.stores.json import encode_json
