@@ -9,28 +9,34 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from langchain_rse.adopting import Adoption, ExistingIndex
-    from langchain_rse.config import PRESETS, RSEConfig
-    from langchain_rse.errors import (
-        AdoptionError,
-        CandidateError,
-        CorruptRecordError,
-        MetadataError,
-        MissingRecordError,
-        SplittingError,
-        StoreMismatchError,
+    from langchain_rse.adopting import Adoption as Adoption
+    from langchain_rse.adopting import ExistingIndex as ExistingIndex
+    from langchain_rse.config import PRESETS as PRESETS
+    from langchain_rse.config import RSEConfig as RSEConfig
+    from langchain_rse.errors import AdoptionError as AdoptionError
+    from langchain_rse.errors import CandidateError as CandidateError
+    from langchain_rse.errors import CorruptRecordError as CorruptRecordError
+    from langchain_rse.errors import MetadataError as MetadataError
+    from langchain_rse.errors import MissingRecordError as MissingRecordError
+    from langchain_rse.errors import SplittingError as SplittingError
+    from langchain_rse.errors import StoreMismatchError as StoreMismatchError
+    from langchain_rse.evaluation import aevaluate as aevaluate
+    from langchain_rse.evaluation import evaluate as evaluate
+    from langchain_rse.filters import LMBasedRelevanceFilter as LMBasedRelevanceFilter
+    from langchain_rse.filters import (
+        SimilarityBasedRelevanceFilter as SimilarityBasedRelevanceFilter,
     )
-    from langchain_rse.evaluation import aevaluate, evaluate
-    from langchain_rse.filters import LMBasedRelevanceFilter, SimilarityBasedRelevanceFilter
-    from langchain_rse.headers import DocumentHeaders, LMBasedHeaders
-    from langchain_rse.indexer import RSEIndexer
-    from langchain_rse.ingest.tokens import TokenSplitter
-    from langchain_rse.rerankers import CohereReranker, CrossEncoderReranker
-    from langchain_rse.retriever import RSERetriever
-    from langchain_rse.stores.files import FileDocStore
-    from langchain_rse.stores.json import JSONDocStore
-    from langchain_rse.stores.redis import RedisDocStore
-    from langchain_rse.stores.sql import SQLDocStore
+    from langchain_rse.headers import DocumentHeaders as DocumentHeaders
+    from langchain_rse.headers import LMBasedHeaders as LMBasedHeaders
+    from langchain_rse.indexer import RSEIndexer as RSEIndexer
+    from langchain_rse.ingest.tokens import TokenSplitter as TokenSplitter
+    from langchain_rse.rerankers import CohereReranker as CohereReranker
+    from langchain_rse.rerankers import CrossEncoderReranker as CrossEncoderReranker
+    from langchain_rse.retriever import RSERetriever as RSERetriever
+    from langchain_rse.stores.files import FileDocStore as FileDocStore
+    from langchain_rse.stores.json import JSONDocStore as JSONDocStore
+    from langchain_rse.stores.redis import RedisDocStore as RedisDocStore
+    from langchain_rse.stores.sql import SQLDocStore as SQLDocStore
 
 _MODULES = {
     "adopting": ("Adoption", "ExistingIndex"),
@@ -58,34 +64,7 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = [
-    "PRESETS",
-    "Adoption",
-    "AdoptionError",
-    "CandidateError",
-    "CohereReranker",
-    "CorruptRecordError",
-    "CrossEncoderReranker",
-    "DocumentHeaders",
-    "ExistingIndex",
-    "FileDocStore",
-    "JSONDocStore",
-    "LMBasedHeaders",
-    "LMBasedRelevanceFilter",
-    "MetadataError",
-    "MissingRecordError",
-    "RSEConfig",
-    "RSEIndexer",
-    "RSERetriever",
-    "RedisDocStore",
-    "SQLDocStore",
-    "SimilarityBasedRelevanceFilter",
-    "SplittingError",
-    "StoreMismatchError",
-    "TokenSplitter",
-    "aevaluate",
-    "evaluate",
-]
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 from langchain_rse._messages import visible
 
@@ -24,14 +24,11 @@ def progress_bar(total: int | None, *, unit: str, title: str, show: bool) -> Ite
 
 
 class ChunkBar:
-    """Counts chunks that are written, and names their document, in a bar if one is `shown`.
-
-    Attributes:
-        length: Characters of all documents, by which the number of chunks is estimated; 0 once all
-            are split, so that it is known; None if it is unknown, which shows no total.
-    """
+    """Counts chunks that are written, and names their document, in a bar if one is `shown`."""
 
     def __init__(self) -> None:
+        # Characters of all documents, by which the number of chunks is estimated; 0 once all are
+        # split, so that it is known; None if it is unknown, which shows no total.
         self.length: int | None = None
         self._bar: Any = None
         self._chunks = self._split = 0
@@ -71,5 +68,4 @@ def _tqdm(show: bool, **settings: Any) -> AbstractContextManager[Any]:  # noqa: 
         raise ImportError(
             "show_progress=True needs tqdm: pip install 'langchain-rse[progress]'"
         ) from error
-    bar: AbstractContextManager[Any] = tqdm(**settings)
-    return bar
+    return cast("AbstractContextManager[Any]", tqdm(**settings))

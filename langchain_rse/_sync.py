@@ -161,18 +161,6 @@ async def arun(steps: Steps[T]) -> T:
         return value
 
 
-def both(steps: Callable[..., Steps[Any]]) -> tuple[Any, Any]:
-    """The sync and the async method that make the calls of a generator method."""
-
-    def sync(self: object, *args: object) -> object:
-        return run(steps(self, *args))
-
-    async def asynchronous(self: object, *args: object) -> object:
-        return await arun(steps(self, *args))
-
-    return sync, asynchronous
-
-
 def run_each(first: Steps[S], then: Callable[[S], Iterable[Steps[Iterable[T]]]]) -> Iterator[T]:
     """Yield what generators of steps return that are made of what the first returns."""
     for steps in then(run(first)):
@@ -211,14 +199,11 @@ def during(step: str) -> Iterator[None]:
 
 
 def concurrently(tasks: Sequence[Steps[T]], limit: int) -> Steps[list[T]]:
-    """Run generators of steps at the same time, at most ``limit`` of them at once.
+    """Run generators of steps, at most ``limit`` at once; return what they return, in their order.
 
     Sync code runs the first in the caller's thread, since some stores can be used in no other, and
     the others in threads that see the caller's context variables, which LangChain traces by. The
     first error ends all: it is raised when nothing is running any more.
-
-    Returns:
-        What the generators return, in their order.
     """
     results: list[T] = yield Call(lambda: _run_all(tasks, limit), lambda: _arun_all(tasks, limit))
     return results

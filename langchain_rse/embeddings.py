@@ -38,8 +38,7 @@ class WordLlamaEmbeddings(Embeddings):
         return self._embed([text])[0]
 
     def _embed(self, texts: list[str]) -> list[list[float]]:
-        vectors: list[list[float]] = self._model.embed(texts, norm=True).tolist() if texts else []
-        return vectors
+        return self._model.embed(texts, norm=True).tolist() if texts else []
 
     @cached_property
     def _model(self) -> Any:  # noqa: ANN401 - wordllama has no types

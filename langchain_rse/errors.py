@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "AdoptionError",
-    "CandidateError",
-    "CorruptRecordError",
-    "FormatError",
-    "MetadataError",
-    "MissingRecordError",
-    "SplittingError",
-    "StoreMismatchError",
-]
-
 
 class CandidateError(ValueError):
     """A candidate does not say which chunk of which document it is."""

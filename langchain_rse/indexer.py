@@ -64,9 +64,8 @@ class RSEIndexer:
             the text (``docs/splitters.md`` has a table); `default_text_splitter` if None.
         batch_size: Chunks in one call of a store or of the embedding model, at least 1.
         headers: Makes what is embedded in front of each chunk, see `langchain_rse.headers`; None
-            for nothing. A `langchain_rse.TokenSplitter` leaves room for them: a document is split
-            into smaller chunks where they need it, and headers of more than half of a chunk are
-            cut to that, with a warning.
+            for nothing. A `langchain_rse.TokenSplitter` leaves room for them; headers of more than
+            half of a chunk are cut to that, with a warning.
         document_separator: What stands between the parts of one document, such as pages.
         metadata_rules: For fields of metadata that change along a document, such as ``page``, what
             a segment carries: ``"range"``, the values at its first and last character as
@@ -76,19 +75,17 @@ class RSEIndexer:
             Other fields that differ between the parts of a document, and ``page`` and
             ``page_label``, follow ``"range"``; a warning names documents in which whole numbers
             with this rule do not rise one by one. The rules are stored with the documents.
-        max_embedded_length: The most that the embedding model reads of a text. One warning at the
-            end of a call counts the texts that are longer, with headers and overlap. None: what
-            the files of a model of sentence-transformers say, such as ``HuggingFaceEmbeddings``.
+        max_embedded_length: The most that the embedding model reads of a text; a warning counts
+            texts that are longer, with headers and overlap. None: what the files of a model of
+            sentence-transformers say, such as ``HuggingFaceEmbeddings``.
         embedded_length_function: From a text to its length, in the units of
             ``max_embedded_length``. None: tokens of such a model, characters for others.
-        namespace: Documents in a namespace share the two stores with those in others, and are
-            apart from them whatever is called, see ``docs/tenants.md``. Any string of at most 200
-            characters; empty for none.
+        namespace: Keeps documents apart from those of other namespaces in the same stores, see
+            ``docs/tenants.md``: any string of at most 200 characters; empty for none.
 
     Raises:
-        ValueError: If ``batch_size`` or ``max_embedded_length`` is below 1, there is an
-            ``embedded_length_function`` without a limit, or a rule is unknown; if there is a
-            ``namespace``, and it is not known how to filter in the vector store.
+        ValueError: If a number is below 1, a rule is unknown, ``embedded_length_function`` has no
+            limit, or it is not known how to filter on a ``namespace`` in the vector store.
         TypeError: If a store is not LangChain's, or the splitter or the headers are something else,
             such as a class instead of an instance.
     """
@@ -162,10 +159,9 @@ class RSEIndexer:
 
         Raises:
             ValueError: If there are not as many ``ids`` as documents, an id is empty, the parts of
-                a document are scattered over an iterator, or they contradict a rule ``"same"``.
-                If the parts of one ``source`` are of two files, as far as pages and metadata tell.
-                If a document would be replaced by a later piece of itself, or a chunk or segment
-                that was retrieved is given for it. With ``append``, if the parts are stored
+                a document are scattered over an iterator, are of two files, or contradict a rule
+                ``"same"``. If a document would be replaced by a later piece of itself, or by a
+                chunk or segment that was retrieved. With ``append``, if the parts are stored
                 already, or do not begin where the stored ones end.
             SplittingError: If the splitter rewrites, reorders, invents or drops text, or parts are
                 chunks that cannot be put together.
@@ -262,10 +258,8 @@ class RSEIndexer:
         white space around it. Of a document that is replaced meanwhile, some may be missing.
 
         Example:
-            .. code-block:: python
-
-                bm25 = BM25Retriever.from_documents(list(indexer.chunks()), k=200)
-                retriever = RSERetriever(base_retriever=bm25, docstore=indexer.docstore)
+            >>> bm25 = BM25Retriever.from_documents(list(indexer.chunks()), k=200)
+            >>> retriever = RSERetriever(base_retriever=bm25, docstore=indexer.docstore)
         """
         return run_each(*every_chunk(self.docstore))
 
@@ -297,8 +291,7 @@ class RSEIndexer:
             What was adopted, and where text is missing.
 
         Raises:
-            AdoptionError: If chunks cannot be put together, unless
-                ``index.on_error="skip"``.
+            AdoptionError: If chunks cannot be put together, unless ``index.on_error="skip"``.
             TypeError: If the store is not known and ``documents`` is not given.
             ValueError: If ``index.in_store_order`` is set and the store has no order.
             CorruptRecordError: If the docstore's record of a document cannot be read.

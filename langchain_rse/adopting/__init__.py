@@ -5,7 +5,6 @@ gets the documents, with a record for each vector that says which chunk it stand
 """
 
 from langchain_rse.adopting.adoption import adopt
-from langchain_rse.adopting.index import ExistingIndex
-from langchain_rse.adopting.report import Adoption, Gap
+from langchain_rse.adopting.index import Adoption, ExistingIndex, Gap
 
 __all__ = ["Adoption", "ExistingIndex", "Gap", "adopt"]

@@ -10,11 +10,9 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse._messages import first_few
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, batches, call, compute, during
-from langchain_rse.adopting.chunks import doc_id_of
 from langchain_rse.adopting.documents import locate_chunks, make_version
-from langchain_rse.adopting.index import ExistingIndex
-from langchain_rse.adopting.joining import JoinedChunks
-from langchain_rse.adopting.report import Adoption
+from langchain_rse.adopting.index import Adoption, ExistingIndex
+from langchain_rse.adopting.joining import JoinedChunks, doc_id_of
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.namespaces import namespace_of
@@ -71,8 +69,7 @@ def _listed(store: VectorStore, *, in_order: bool) -> Steps[list[Document]]:
     if in_order and kind_of(store) in {"PGVector", "QdrantVectorStore"}:
         raise ValueError(
             "in_store_order=True: this store does not list its chunks in the order in which they "
-            "were added; give chunk_index_key, start_index_key or page_key; or texts, a store of "
-            "the documents' whole texts"
+            "were added; give chunk_index_key, start_index_key, page_key or texts"
         )
     following = list_chunks(store)
     if following is None:
@@ -122,19 +119,21 @@ class _Adopter:
                 grouped.setdefault(doc_id, {})[vector] = chunk
         if others and self._namespace and not grouped:
             raise AdoptionError(
-                "no chunk is in this namespace: adopted are those that have "
-                f"{NAMESPACE}={self._namespace!r} in their metadata, and {others} have not. Add it "
-                "to the chunks of this namespace, by the vector store's own means"
+                f"no chunk is in this namespace: {others} lack {NAMESPACE}={self._namespace!r} in "
+                "their metadata. Add it by the vector store's own means"
             )
         return grouped
 
     def write(self, documents: Mapping[str, Mapping[str, Document]]) -> Steps[None]:
         """Write documents, given their chunks by the ids of their vectors."""
-        texts = yield from self._texts(list(documents))
+        texts: list[Document | None] = [None] * len(documents)
+        if (store := self._index.texts) is not None:
+            with during("reading whole texts"):
+                texts = yield from call(store.mget, store.amget, list(documents))
         made: list[tuple[DocumentVersion, JoinedChunks]] = []
-        for doc_id, chunks in documents.items():
+        for (doc_id, chunks), text in zip(documents.items(), texts, strict=True):
             try:
-                made.append((yield from compute(self._make, doc_id, chunks, texts.get(doc_id))))
+                made.append((yield from compute(self._make, doc_id, chunks, text)))
             except AdoptionError as error:
                 self._skip(str(error), chunks)
         manifests = yield from self._writer.manifests([version.key for version, _ in made])
@@ -177,7 +176,7 @@ class _Adopter:
         )
 
     def _make(
-        self, doc_id: str, chunks: Mapping[str, Document], text: str | None
+        self, doc_id: str, chunks: Mapping[str, Document], text: Document | None
     ) -> tuple[DocumentVersion, JoinedChunks]:
         try:
             joined = locate_chunks(doc_id, chunks, self._index, text)
@@ -186,16 +185,6 @@ class _Adopter:
             raise AdoptionError(f"document {doc_id!r}: {error}") from error
         except (TypeError, ValueError) as error:
             raise AdoptionError(str(error)) from error
-
-    def _texts(self, ids: list[str]) -> Steps[dict[str, str]]:
-        """The whole texts of documents, where they are known."""
-        texts = self._index.texts
-        if texts is None:
-            return {}
-        with during("reading whole texts"):
-            found = yield from call(texts.mget, texts.amget, ids)
-        found_by_id = zip(ids, found, strict=True)
-        return {doc_id: text.page_content for doc_id, text in found_by_id if text is not None}
 
     def _skip(self, problem: str, vectors: Iterable[str]) -> None:
         if self._index.on_error == "raise":

@@ -7,9 +7,14 @@ from collections.abc import Iterable, Mapping
 
 from langchain_core.documents import Document
 
-from langchain_rse.adopting.chunks import StoredChunk, distinct, read_chunk
 from langchain_rse.adopting.index import ExistingIndex
-from langchain_rse.adopting.joining import JoinedChunks, join_chunks
+from langchain_rse.adopting.joining import (
+    JoinedChunks,
+    StoredChunk,
+    distinct,
+    join_chunks,
+    read_chunk,
+)
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.documents import sort_metadata
 from langchain_rse.stores.json import encode_json
@@ -35,23 +40,23 @@ _WORD = re.compile(r"[^\W_]")
 
 
 def locate_chunks(
-    doc_id: str, documents: Mapping[str, Document], index: ExistingIndex, text: str | None
+    doc_id: str, documents: Mapping[str, Document], index: ExistingIndex, whole: Document | None
 ) -> JoinedChunks:
     """Find the places of a document's chunks in its text, and free them of overlap.
 
     The chunks are given by the ids of their vectors, in the order of the store.
     """
-    if index.texts is not None and text is None:
+    if index.texts is not None and whole is None:
         raise AdoptionError("texts has no text of it")
-    ordered = index.in_store_order or text is not None
+    ordered = index.in_store_order or whole is not None
     chunks = [
         read_chunk(vector, document, index, number if ordered else 0)
         for number, (vector, document) in enumerate(documents.items())
     ]
-    if text is None:
+    if whole is None:
         return join_chunks(doc_id, distinct(chunks), index)
-    _search(text, sorted(chunks, key=lambda chunk: (chunk.page, chunk.position)))
-    return _lay_over(text, distinct(chunks))
+    _search(whole.page_content, sorted(chunks, key=lambda chunk: (chunk.page, chunk.position)))
+    return _lay_over(whole.page_content, distinct(chunks))
 
 
 def _search(text: str, chunks: Iterable[StoredChunk]) -> None:
@@ -104,12 +109,7 @@ def _between(text: str, start: int, end: int, neighbor: StoredChunk) -> list[Sto
 def make_version(
     doc_id: str, joined: JoinedChunks, rules: Mapping[str, Rule], namespace: str = ""
 ) -> DocumentVersion:
-    """Make a document that can be written from its joined chunks.
-
-    Raises:
-        ValueError: If a field that must be the same in the whole document has two values.
-        TypeError: If a value in the metadata cannot be stored.
-    """
+    """Make a document that can be written from its joined chunks."""
     place = f"metadata of document {doc_id!r}"
     metadata = [
         {name: value for name, value in chunk.metadata.items() if name not in _OWN}

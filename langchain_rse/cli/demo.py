@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from langchain_core.documents import Document
 
 from langchain_rse.cli.knowledge_base import Folder, only_writer, open_or_create
 from langchain_rse.cli.output import command_line, print_panel, print_segment, print_text, shorten
-
-if TYPE_CHECKING:
-    from langchain_core.vectorstores import VectorStore
 
 # Their answers are longer than one chunk of 800 characters.
 _QUESTIONS = (
@@ -31,7 +28,12 @@ def demo(
     full: Annotated[bool, typer.Option("--full", help="Print the whole text.")] = False,
 ) -> None:
     """Index the Python reference and ask it three questions: chunks beside segments."""
-    documents = _python_reference()
+    # The language reference that every CPython contains for help(): half a megabyte.
+    from pydoc_data.topics import topics
+
+    # Some topics have one text, such as "else" and "if".
+    names = {topics[name]: name for name in sorted(topics, reverse=True)}
+    documents = [Document(text, metadata={"source": name}) for text, name in names.items()]
     characters = sum(len(document.page_content) for document in documents)
     size = f"{len(documents)} documents, {characters:,} characters"
     print_text(f"The Python language reference: {size}")
@@ -46,7 +48,13 @@ def demo(
 
     for number, question in enumerate(_QUESTIONS, 1):
         print_text(f"Question {number}: {question}\n", "bold", lines=True)
-        _print_chunks(opened.vectorstore, question)
+        print_text(f"Plain retrieval: the {_CHUNKS} best chunks", "bold yellow")
+        found = opened.vectorstore.similarity_search_with_score(question, k=_CHUNKS)
+        for chunk, distance in found:
+            fields = chunk.metadata
+            place = f"characters {fields['start_index']}-{fields['end_index']}"
+            title = f"{fields['source']} · score {1 - distance:.2f}"
+            print_panel(title, (place, shorten(chunk.page_content)))
         segments = opened.retriever.invoke(question, k=_SEGMENTS)
         print_text(f"\nRSE: the {len(segments)} best segments", "bold green", lines=True)
         for segment in segments:
@@ -56,22 +64,3 @@ def demo(
         f"Add your own documents: {command_line()} index PATH... --kb {kb}",
         lines=True,
     )
-
-
-def _python_reference() -> list[Document]:
-    """The topics of the language reference that every CPython contains for help()."""
-    from pydoc_data.topics import topics  # half a megabyte
-
-    # Some have one text, such as "else" and "if".
-    names = {topics[name]: name for name in sorted(topics, reverse=True)}
-    return [Document(page_content=text, metadata={"source": name}) for text, name in names.items()]
-
-
-def _print_chunks(vectorstore: VectorStore, question: str) -> None:
-    """Print what plain retrieval returns."""
-    print_text(f"Plain retrieval: the {_CHUNKS} best chunks", "bold yellow")
-    for chunk, distance in vectorstore.similarity_search_with_score(question, k=_CHUNKS):
-        fields = chunk.metadata
-        place = f"characters {fields['start_index']}-{fields['end_index']}"
-        title = f"{fields['source']} · score {1 - distance:.2f}"
-        print_panel(title, (place, shorten(chunk.page_content)))

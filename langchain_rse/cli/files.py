@@ -136,7 +136,16 @@ class Files:
         for encoding in filter(None, (declared, "utf-8")):
             with contextlib.suppress(LookupError, UnicodeDecodeError):
                 return content.decode(encoding)
-        encoding = _likely_encoding(content)
+        import charset_normalizer
+
+        # Of those equally likely windows-1252, the most frequent.
+        best = min(
+            charset_normalizer.from_bytes(content, cp_isolation=_ENCODINGS),
+            key=lambda one: (one.chaos, -one.coherence, "cp1252" not in one.could_be_from_charset),
+            default=None,
+        )
+        likely = best.could_be_from_charset if best else ["cp1252"]
+        encoding = "cp1252" if "cp1252" in likely else likely[0]
         self.guessed[path] = encoding.replace("cp125", "windows-125").replace("_", "-")
         return content.decode(encoding, "replace")
 
@@ -159,16 +168,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return "its name is not Unicode: rename it"
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
-
-
-def _likely_encoding(content: bytes) -> str:
-    """The likely encoding of bytes; of those equally likely windows-1252, the most frequent."""
-    import charset_normalizer
-
-    best = min(
-        charset_normalizer.from_bytes(content, cp_isolation=_ENCODINGS),
-        key=lambda one: (one.chaos, -one.coherence, "cp1252" not in one.could_be_from_charset),
-        default=None,
-    )
-    found = best.could_be_from_charset if best else ["cp1252"]
-    return "cp1252" if "cp1252" in found else found[0]

@@ -45,7 +45,14 @@ def inspect(
     if as_json:
         print_json(found)
         return
-    _print_document(found, count)
+    print_text(found["doc_id"], "bold")
+    if version := found["version"]:
+        print_text(f"{found['length']:,} characters in {count:,} chunks · version {version}")
+    for version in found["incomplete_versions"]:
+        print_text(f"Adding or deleting version {version} was interrupted: do it again", "red")
+    header = {"header": found["header"]} if found["header"] else {}
+    for name, value in {**header, **found["metadata"]}.items():
+        print_text(f"{name}: {value}")
     for each in found["chunks"]:
         _print_chunk(each, full=chunk is not None)
 
@@ -55,11 +62,9 @@ def inspect_document(
 ) -> dict[str, Any]:
     """Read what the two stores have of a document; the vector store must know ``get_by_ids``.
 
-    Returns:
-        The document's fields, and its ``chunks``: of each the place (None if unknown), the ``text``
-        that a segment returns, the ``embedded`` text, the ``metadata`` that do not hold for the
-        whole document, and the ``problem`` if something is missing. The vectors of adopted
-        documents are not looked up.
+    Of each chunk: the place (None if unknown), the ``text`` that a segment returns, the
+    ``embedded`` text, the ``metadata`` that do not hold for the whole document, and the
+    ``problem`` if something is missing. The vectors of adopted documents are not looked up.
     """
     from langchain_rse.stores.records import Manifest, document_key, manifest_key
 
@@ -111,17 +116,6 @@ def _chunks(
         }
 
 
-def _print_document(found: Mapping[str, Any], count: int) -> None:
-    print_text(found["doc_id"], "bold")
-    if version := found["version"]:
-        print_text(f"{found['length']:,} characters in {count:,} chunks · version {version}")
-    for version in found["incomplete_versions"]:
-        print_text(f"Adding or deleting version {version} was interrupted: do it again", "red")
-    header = {"header": found["header"]} if found["header"] else {}
-    for name, value in {**header, **found["metadata"]}.items():
-        print_text(f"{name}: {value}")
-
-
 def _print_chunk(chunk: Mapping[str, Any], *, full: bool) -> None:
     """Print a chunk on one line, or ``full`` with all that was embedded and is returned."""
     place = "" if chunk["text"] is None else f"{chunk['start']}-{chunk['end']}"
@@ -130,9 +124,8 @@ def _print_chunk(chunk: Mapping[str, Any], *, full: bool) -> None:
     title = " · ".join(filter(None, parts))
     if full:
         texts = {"embedded": chunk["embedded"], "returned": chunk["text"]}
-        print_panel(
-            title, *((n, shorten(text, full=True)) for n, text in texts.items() if text is not None)
-        )
+        shown = {name: shorten(t, full=True) for name, t in texts.items() if t is not None}
+        print_panel(title, *shown.items())
         return
     text = visible(" ".join((chunk["text"] or "").split()))
     line = Text(visible(title), "bold").append(f"  {text}", "not bold")

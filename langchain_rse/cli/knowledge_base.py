@@ -60,9 +60,8 @@ class Made:
             return TypeAdapter(cls).validate_json((folder / _SETTINGS).read_bytes(), strict=True)
         except (FileNotFoundError, ValueError) as error:
             raise ValueError(
-                f"The knowledge base in {folder} has no {_SETTINGS} that can be read ({error}): "
-                "another version of langchain-rse may have made it. Index the files again, into "
-                "another folder"
+                f"The knowledge base in {folder} has no {_SETTINGS} that can be read ({error}). Is "
+                "it of another version of langchain-rse? Index the files again, into another folder"
             ) from error
 
     def write(self, folder: Path) -> None:
@@ -121,8 +120,7 @@ def open_or_create(
     if embeddings not in {None, made.embeddings}:
         raise ValueError(
             f"The knowledge base in {folder} was made with --embeddings {made.embeddings}; vectors "
-            "of two models cannot be compared. Leave --embeddings out, or index the files into "
-            "another folder, with another --kb"
+            "of two models cannot be compared. Leave --embeddings out, or give another --kb"
         )
     if headers is not None:
         made = dataclasses.replace(made, headers=headers)

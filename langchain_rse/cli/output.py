@@ -48,20 +48,16 @@ def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
                 below = "\n" * errors.is_terminal  # the progress bar
                 print_error(f"{below}Interrupted. {error}".rstrip())
                 raise typer.Exit(130) from error
+            except ModuleNotFoundError as error:
+                print_error(f"{error.name} is not installed: pip install 'langchain-rse[cli]'")
+                raise typer.Exit(2) from error
             except Exception as error:
-                print_error(_explain(error))
+                expected = isinstance(error, (ImportError, LookupError, OSError, ValueError))
+                text = str(error) if expected else f"{type(error).__name__}: {error}"
+                print_error("\n".join([text, *getattr(error, "__notes__", ())]))
                 raise typer.Exit(2) from error
 
     return wrapped
-
-
-def _explain(error: Exception) -> str:
-    """What a person needs to know of an error."""
-    if isinstance(error, ModuleNotFoundError):
-        return f"{error.name} is not installed: pip install 'langchain-rse[cli]'"
-    expected = isinstance(error, (ImportError, LookupError, OSError, ValueError))
-    text = str(error) if expected else f"{type(error).__name__}: {error}"
-    return "\n".join([text, *getattr(error, "__notes__", ())])
 
 
 @contextmanager
@@ -133,24 +129,23 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
         f"{metadata.get('source')}{pages} · characters {metadata['start_index']}-"
         f"{metadata['end_index']} · score {metadata['relevance_score']:.2f}"
     )
+    # Words of the question are marked; short ones only if they are names, numbers or the like.
+    words = [
+        word.removesuffix("s")
+        for word in re.findall(r"\w+", question)
+        if len(word) > _SHORT or not word.islower()
+    ]
     parts, place = [], 0
     for chunk in metadata["rse"]["chunks"]:
         rank = "filled in"
         if not chunk.get("filled"):
             rank = f"rank {chunk['rank'] + 1} · relevance {chunk['relevance']:.2f}"
         text = shorten(segment.page_content[place : place + chunk["length"]], full=full)
-        _mark_words(text, question)
+        if words:
+            text.highlight_regex(rf"(?i)\b(?:{'|'.join(words)})\w*", "bold cyan")
         parts.append((f"chunk {chunk['index']} · {rank}", text))
         place += chunk["length"]
     print_panel(title, *parts)
-
-
-def _mark_words(text: Text, question: str) -> None:
-    """Mark the words of a question; short ones only if they are names, numbers or the like."""
-    words = [w for w in re.findall(r"\w+", question) if len(w) > _SHORT or not w.islower()]
-    if words:
-        pattern = "|".join(word.removesuffix("s") for word in words)
-        text.highlight_regex(rf"(?i)\b(?:{pattern})\w*", "bold cyan")
 
 
 def print_panel(title: str, *parts: tuple[str, Text]) -> None:

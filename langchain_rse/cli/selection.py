@@ -55,16 +55,14 @@ def save_settings(path: Path, retriever: RSERetriever) -> None:
 
 def filter_of(conditions: Iterable[str]) -> dict[str, Any] | None:
     """The filter of conditions NAME=VALUE, all of which must hold, as Chroma takes it."""
-    parts = [_condition(condition) for condition in conditions]
+    parts = []
+    for condition in conditions:
+        name, separator, text = condition.partition("=")
+        if not (name and separator):
+            raise typer.BadParameter(f"{condition!r} is not NAME=VALUE", param_hint="--filter")
+        try:
+            value = json.loads(text, parse_constant=lambda _: None)
+        except ValueError:
+            value = text
+        parts.append({name: value if isinstance(value, (str, int, float)) else text})
     return {"$and": parts} if len(parts) > 1 else parts[0] if parts else None
-
-
-def _condition(condition: str) -> dict[str, Any]:
-    name, separator, text = condition.partition("=")
-    if not (name and separator):
-        raise typer.BadParameter(f"{condition!r} is not NAME=VALUE", param_hint="--filter")
-    try:
-        value = json.loads(text, parse_constant=lambda _: None)
-    except ValueError:
-        value = text
-    return {name: value if isinstance(value, (str, int, float)) else text}

@@ -72,13 +72,11 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
             ``chunk_format`` names a field that is not in ``metadata``.
 
     Example:
-        .. code-block:: python
-
-            relevant = LMBasedRelevanceFilter(
-                llm=ChatOpenAI(model="gpt-5-mini"),
-                chunk_format="[{source}, page {page}] {content}",
-            )
-            RSERetriever(vectorstore=store, docstore=docstore, reranker=relevant, fetch_k=50)
+        >>> relevant = LMBasedRelevanceFilter(
+        ...     llm=ChatOpenAI(model="gpt-5-mini"),
+        ...     chunk_format="[{source}, page {page}] {content}",
+        ... )
+        >>> RSERetriever(vectorstore=store, docstore=docstore, reranker=relevant, fetch_k=50)
     """
 
     batch_size: Annotated[int, Field(ge=1, strict=True)] = 10
@@ -137,11 +135,8 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
             "kept" if self.on_failure_keep_all else "dropped",
             outcome.reason,
         )
-        failure = {
-            IS_RELEVANT: None,
-            RELEVANCE_EXPLANATION: None,
-            RELEVANCE_FAILURE: outcome.reason,
-        }
+        reason = outcome.reason
+        failure = {IS_RELEVANT: None, RELEVANCE_EXPLANATION: None, RELEVANCE_FAILURE: reason}
         return [_with(document, failure) for document in batch] if self.on_failure_keep_all else []
 
     def _shown(self, document: Document) -> str:

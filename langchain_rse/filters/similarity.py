@@ -27,8 +27,7 @@ def has_text(document: Document) -> bool:
 
     It is not if its ``page_content`` is white space or a ``data:`` address of something else than
     text; or if its metadata ``type``, ``modality``, ``media_type``, ``mime_type`` or
-    ``content_type`` is ``"image"``, ``"audio"`` or ``"video"``, alone or in front of a slash as
-    in ``"image/png"``, in any case.
+    ``content_type`` is ``"image"``, ``"audio"`` or ``"video"``, or like ``"image/png"``.
     """
     text = document.page_content
     kinds = [str(document.metadata.get(name)) for name in _KIND_FIELDS]
@@ -47,10 +46,8 @@ class SimilarityBasedRelevanceFilter(Compressor):
             embeddings do not return one finite vector for each text.
 
     Example:
-        .. code-block:: python
-
-            similar = SimilarityBasedRelevanceFilter(embeddings=embeddings)
-            ContextualCompressionRetriever(base_compressor=similar, base_retriever=bm25)
+        >>> similar = SimilarityBasedRelevanceFilter(embeddings=embeddings)
+        >>> ContextualCompressionRetriever(base_compressor=similar, base_retriever=bm25)
     """
 
     embeddings: Embeddings
@@ -96,5 +93,4 @@ def _similarities(query: Sequence[float], vectors: Sequence[Sequence[float]]) ->
     lengths = np.linalg.norm(table, axis=1, keepdims=True)
     table /= np.where(lengths > 0, lengths, 1.0)
     # Vectors are often float32: further digits are noise, and a text should reach 1 with itself.
-    cosines: list[float] = (table[1:] @ table[0]).clip(0.0, 1.0).round(6).tolist()
-    return cosines
+    return list((table[1:] @ table[0]).clip(0.0, 1.0).round(6).tolist())

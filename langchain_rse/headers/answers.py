@@ -69,12 +69,10 @@ def ask_about(
     for place, name, _, key in asked:
         if key in kept[place]:
             answers[place][name] = kept[place][key]
-    missing = len(asked) - sum(map(len, answers))
-    if missing:
+    if missing := len(asked) - sum(map(len, answers)):
         warn(
             f"headers lack {missing} of {len(asked)} answers of {model}, the last because of "
-            f"{reason}. They are made without these answers; add the documents again to ask for "
-            "them"
+            f"{reason}. They are made without; add the documents again to ask for these answers"
         )
     return answers
 

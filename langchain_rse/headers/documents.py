@@ -32,10 +32,8 @@ class DocumentHeaders(BaseModel):
         ValueError: At construction, if the template names an unknown field.
 
     Example:
-        .. code-block:: python
-
-            headers = DocumentHeaders(template="{title} ({year})\n{section}", metadata=["year"])
-            RSERetriever(vectorstore=store, docstore=docstore, headers=headers)
+        >>> headers = DocumentHeaders(template="{title} ({year})\n{section}", metadata=["year"])
+        >>> RSERetriever(vectorstore=store, docstore=docstore, headers=headers)
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", frozen=True)
@@ -83,10 +81,8 @@ class DocumentHeaders(BaseModel):
 
     def _headers_of(self, document: SplitDocument) -> Headers:
         title = self.title_of(document.text, document.metadata)
-        chunks = []
-        for index in range(len(document.spans)):
-            metadata = document.metadata_at(index)
-            chunks.append(self._render(metadata, title=title, section=self._path(metadata)))
+        places = map(document.metadata_at, range(len(document.spans)))
+        chunks = [self._render(here, title=title, section=self._path(here)) for here in places]
         return Headers(self._render(document.metadata, title=title), chunks)
 
     def _path(self, metadata: Mapping[str, Any]) -> str:

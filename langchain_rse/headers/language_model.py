@@ -73,10 +73,8 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
         ValueError: At construction, as by `DocumentHeaders`, or if a parameter is out of range.
 
     Example:
-        .. code-block:: python
-
-            headers = LMBasedHeaders(llm=ChatOpenAI(model="gpt-5-mini"), sections=True)
-            RSERetriever(vectorstore=store, docstore=docstore, headers=headers)
+        >>> headers = LMBasedHeaders(llm=ChatOpenAI(model="gpt-5-mini"), sections=True)
+        >>> RSERetriever(vectorstore=store, docstore=docstore, headers=headers)
     """
 
     _known_names: ClassVar[tuple[str, ...]] = ("title", "summary", "section")

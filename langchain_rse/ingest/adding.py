@@ -19,7 +19,7 @@ from langchain_core.runnables import run_in_executor
 
 from langchain_rse._messages import first_few, warn
 from langchain_rse._progress import Advance, progress_bar
-from langchain_rse._sync import Call, Steps, compute
+from langchain_rse._sync import Steps, call, compute
 from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.appending import refuse_pieces, with_stored
 from langchain_rse.ingest.documents import (
@@ -95,8 +95,16 @@ class Adding:
             progress_bar(None, unit="answers", title="Headers", show=ask) as answered,
         ):
             last: list[SourceDocument] = []
-            while not reader.is_at_end:
-                last = yield from self._add_batch(reader, last, answered)
+            is_at_end = False
+            while not is_at_end:
+                sources = self._joined(last, (yield from reader.next_batch()))
+                is_at_end = reader.is_at_end
+                # The last one may go on in the next batch.
+                last = [] if is_at_end else sources[-1:]
+                self.writer.vectors.progress.length = 0 if is_at_end else reader.length
+                if len(last) < len(sources):
+                    yield from self._write(sources[: len(sources) - len(last)], answered)
+                del sources  # the next batch is read without this one in memory
         self._warn()
         if self._refused:
             raise MetadataError(
@@ -104,18 +112,6 @@ class Adding:
                 f"be kept; all others are added. {first_few(self._refused, _REFUSED_NAMED)}"
             )
         return list(self._ids)
-
-    def _add_batch(
-        self, reader: _Reader, last: list[SourceDocument], answered: Advance
-    ) -> Steps[list[SourceDocument]]:
-        """Write the documents of a batch; return the last, which may go on in the next batch."""
-        sources = self._joined(last, (yield from reader.next_batch()))
-        last = [] if reader.is_at_end else sources[-1:]
-        complete = sources[: len(sources) - len(last)]
-        self.writer.vectors.progress.length = 0 if reader.is_at_end else reader.length
-        if complete:
-            yield from self._write(complete, answered)
-        return last
 
     def _joined(
         self, sources: list[SourceDocument], batch: Iterable[SourceDocument]
@@ -133,9 +129,8 @@ class Adding:
                 sources[-1].parts += part.parts
             else:
                 raise ValueError(
-                    f"the parts of document {part.doc_id!r} do not follow one another: group the "
-                    "documents by their id, or pass a list instead of an iterator. What came "
-                    "before has been added"
+                    f"the parts of document {part.doc_id!r} do not follow one another: group them "
+                    "by id, or pass a list instead of an iterator. What came before has been added"
                 )
         return sources
 
@@ -219,9 +214,8 @@ class Adding:
             warn(
                 f"the parts of {len(self._disordered)} document(s) are not in order: "
                 f"{first_few(self._disordered, _NAMED)}. They were joined as they came, and "
-                "segments reach across such places. Add each part once and in order, as a loader "
-                "gives them, not split before; if they are of different files, give each file an "
-                "id of its own (ids= or metadata['doc_id'])"
+                "segments reach across such places. Add each part once and in order, not split "
+                "before; give different files ids of their own (ids= or metadata['doc_id'])"
             )
         if self._rejoined:
             warn(
@@ -247,9 +241,8 @@ class Adding:
             warn(
                 f"headers of {len(self._shortened)} document(s) "
                 f"({first_few(map(repr, self._shortened), _NAMED)}) have more than half of the "
-                "tokens that a chunk may have, and were cut to that. Name less in the template of "
-                "the headers, or raise tokens_per_chunk of the splitter, if the embedding model "
-                "reads more"
+                "tokens that a chunk may have, and were cut to that. Name less in the headers' "
+                "template, or raise the splitter's tokens_per_chunk, if the embedding model allows"
             )
         if self.writer.vectors.limit is not None:
             self.writer.vectors.limit.warn()
@@ -309,8 +302,7 @@ class _Reader:
 
     def next_batch(self) -> Steps[list[SourceDocument]]:
         """Read some documents, in another thread or by awaiting them if the caller is async."""
-        batch: list[SourceDocument] = yield Call(self._next, self._anext)
-        return batch
+        return call(self._next, self._anext)
 
     def _next(self) -> list[SourceDocument]:
         if isinstance(self._sources, AsyncIterator):
@@ -343,18 +335,15 @@ class _Reader:
             )
 
     def _identified(self, document: Document) -> SourceDocument:
-        """The document with its id."""
-        if self._ids is None:
-            return identified(document)
-        given = next(self._ids, None)
-        if not (isinstance(given, str) and given):
+        given = None if self._ids is None else next(self._ids, None)
+        if self._ids is not None and not (isinstance(given, str) and given):
             raise ValueError(
                 f"ids must have one id for each document, a string that is not empty; got {given!r}"
             )
         return identified(document, given)
 
 
-def identified(document: Document, given: str | None = None) -> SourceDocument:
+def identified(document: Document, given: object = None) -> SourceDocument:
     """The document with its id, which is ``given`` if that is not None."""
     if not isinstance(document, Document):
         raise TypeError(f"documents must be a list of Documents; got {document!r:.200} in it")

@@ -59,16 +59,11 @@ class Gap(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Where the chunks of a text lie.
+    """Where the chunks of a text lie."""
 
-    Attributes:
-        places: Start and end of each chunk in the text; None for one without anything that
-            could be found.
-        gaps: Text with letters or digits that no chunk covers, by the number of the chunk after
-            it; by the number of chunks for what follows the last.
-    """
-
+    # Start and end of each chunk in the text; None for one without anything that could be found.
     places: Sequence[tuple[int, int] | None]
+    # Text with letters or digits that no chunk covers, by the number of the chunk after it.
     gaps: dict[int, Gap]
 
     @property
@@ -80,9 +75,8 @@ class Placement(NamedTuple):
 def align(text: str, chunks: Sequence[str]) -> Placement | int:
     """Find where chunks lie in their text, in its order, with overlap and text between them.
 
-    Returns:
-        Their places in the form in which the least of the text is lost; or the number of a
-        chunk that none of the forms has after the chunks before it.
+    Returns their places in the form in which the least of the text is lost; or the number of a
+    chunk that none of the forms has after the chunks before it.
     """
     found: list[Placement] = []
     failed = 0

@@ -22,15 +22,11 @@ _EXCERPT = 40
 
 
 def refuse_pieces(
-    writer: Writer,
-    documents: Iterable[tuple[DocumentVersion, Manifest]],
-    rules: Mapping[str, Rule],
+    writer: Writer, documents: Iterable[tuple[DocumentVersion, Manifest]], rules: Mapping[str, Rule]
 ) -> Steps[None]:
     """Refuse to replace documents by what looks like a later piece of them.
 
-    Raises:
-        ValueError: If pages begin after the first that is stored, or the text begins with the end
-            of what is stored.
+    Its pages begin after the first that is stored, or its text with the end of what is stored.
     """
     for document, manifest in documents:
         known = manifest.current
@@ -54,8 +50,7 @@ def refuse_pieces(
             raise ValueError(
                 f"document {document.doc_id!r} would be replaced by what looks like a later piece "
                 f"of it: {problem}. To add to the end of it, add_documents(docs, append=True); or "
-                "give all of its parts in one call, such as a whole list of pages. To replace it "
-                f"all the same, delete([{document.doc_id!r}]) first"
+                f"give all parts in one call. To replace it, delete([{document.doc_id!r}]) first"
             )
 
 
@@ -64,9 +59,7 @@ def with_stored(
 ) -> Steps[tuple[list[SourceDocument], dict[str, Version | None]]]:
     """Documents with the parts that are stored of them in front, and the versions that have those.
 
-    Raises:
-        ValueError: If a document has no id, was adopted, begins with parts that are stored already,
-            or is not stored and does not begin with its first page.
+    Those that cannot be added to, or whose parts do not follow what is stored, are a ValueError.
     """
     keys = [document_key(source.doc_id) for source in sources]
     manifests = yield from writer.manifests(keys)
@@ -80,20 +73,21 @@ def with_stored(
             )
         versions[source.doc_id] = manifest.current if manifest else None
         if manifest is None or manifest.current is None:
-            _check_beginning(source, rules)
+            for name, (first,) in _numbers([source.parts[0].metadata], rules):
+                if first > _FIRST and name in _NUMBERS:
+                    raise ValueError(
+                        f"append=True: document {source.doc_id!r} begins with {name} {first}, and "
+                        f"nothing of it is stored. Give the parts before {name} {first} first; if "
+                        "there are none, add it without append"
+                    )
             found.append(source)
             continue
-        if manifest.current.adopted:
-            raise ValueError(
-                f"append=True: document {source.doc_id!r} was adopted with chunks of other code, "
-                "which cannot be added to; give the whole document without append"
-            )
         stored = yield from read_text(writer.docstore, manifest)
         if stored is None:
-            raise ValueError(
-                f"append=True: the docstore lacks text of document {source.doc_id!r}; give the "
-                "whole document without append"
-            )
+            problem = f"the docstore lacks text of document {source.doc_id!r}"
+            if manifest.current.adopted:
+                problem = f"document {source.doc_id!r} was adopted with chunks of other code"
+            raise ValueError(f"append=True: {problem}; give the whole document without append")
         _check_after(source, stored, rules)
         parts = [*stored.parts, *source.parts]
         found.append(replace(source, parts=parts, stored=len(stored.parts)))
@@ -107,16 +101,6 @@ def _numbers(
     return list(numbered(parts, rules, _NUMBERS))[:1]
 
 
-def _check_beginning(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
-    for name, (first,) in _numbers([source.parts[0].metadata], rules):
-        if first > _FIRST and name in _NUMBERS:
-            raise ValueError(
-                f"append=True: document {source.doc_id!r} begins with {name} {first}, and nothing "
-                f"of it is stored. Give the parts before {name} {first} first; if there are none, "
-                "add it without append"
-            )
-
-
 def _check_after(source: SourceDocument, stored: StoredText, rules: Mapping[str, Rule]) -> None:
     """Refuse parts that are stored already."""
     numbers = _numbers([stored.parts[-1].metadata, source.parts[0].metadata], rules)
@@ -125,22 +109,22 @@ def _check_after(source: SourceDocument, stored: StoredText, rules: Mapping[str,
             raise ValueError(
                 f"append=True: the parts of document {source.doc_id!r} begin with {name} {after}, "
                 f"but {name} {stored.parts[0].metadata.get(name)} to {before} are stored. Give "
-                f"only what follows {name} {before}; to replace the document, give all of it "
-                "without append"
+                f"only what follows {name} {before}; or, without append, the whole document"
             )
     end = source.parts[-1].page_content
     if not numbers and len(end) >= SURE_OVERLAP and stored.text.endswith(end):
         raise ValueError(
             f"append=True: the text of document {source.doc_id!r} that is stored ends with these "
-            f"parts already ({end[:_EXCERPT]!r}). If they belong there twice, give the whole "
-            "document without append"
+            f"parts already ({end[:_EXCERPT]!r}). To have them twice, give all without append"
         )
 
 
 def _goes_on(source: SourceDocument, stored: StoredText) -> bool:
-    """Return True if parts that begin on the last page that is stored are new."""
+    """True if parts that begin on the last page that is stored are new."""
     first, last = source.parts[0], stored.parts[-1]
-    if begins_later(first) or overlap(last.page_content, first.page_content):
-        return True
-    known = {described(part, source.doc_id) for part in stored.parts}
-    return described(first, source.doc_id) not in known
+    known = (described(part, source.doc_id) for part in stored.parts)
+    return (
+        begins_later(first)
+        or overlap(last.page_content, first.page_content) > 0
+        or described(first, source.doc_id) not in known
+    )

@@ -117,19 +117,12 @@ class Finding(NamedTuple):
 
 
 class Scan:
-    """One look at everything that two stores have, in batches.
-
-    Attributes:
-        findings: What is wrong.
-        notes: What could not be checked, or was left alone, each once.
-        documents: Number of documents.
-        chunks: Number of their chunks.
-    """
+    """One look at everything that two stores have, in batches."""
 
     def __init__(self, writer: Writer, claims: Claims, advance: Advance) -> None:
         self.findings: list[Finding] = []
-        self.notes: dict[str, None] = {}
-        self.documents = self.chunks = 0
+        self.notes: dict[str, None] = {}  # what could not be checked, or was left alone, each once
+        self.documents = self.chunks = 0  # how many there are
         self._writer = writer
         self._docstore = writer.docstore
         self._claims = claims

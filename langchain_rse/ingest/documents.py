@@ -22,13 +22,7 @@ from langchain_rse.ingest.splitting import Span, Splitter, find_spans
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.metadata import DEFAULT_RULES
 from langchain_rse.stores.records import (
-    CHUNK_ID,
-    CHUNK_INDEX,
-    DOC_ID,
-    END_INDEX,
-    NAMESPACE,
-    START_INDEX,
-    VERSION,
+    WRITTEN,
     Chunk,
     DocumentVersion,
     Part,
@@ -41,13 +35,11 @@ from langchain_rse.stores.records import (
 logger = logging.getLogger(__name__)
 
 Places = Sequence[tuple[int, Mapping[str, Any]]]
-"""Metadata that changes along a chunk: from which of its characters what holds."""
+"""Metadata that changes along a chunk: from which of its characters what holds. The first pair is
+for character 0; empty if there is none."""
 
 # Part of every version: raised when the same text would be stored in another way.
 _FORMAT = "3"
-
-WRITTEN = frozenset({DOC_ID, CHUNK_ID, CHUNK_INDEX, START_INDEX, END_INDEX, VERSION, NAMESPACE})
-"""Metadata that indexing writes: what a retrieved chunk has of it is not true of a new document."""
 
 # Numbers named in a message.
 _NAMED = 3
@@ -71,28 +63,16 @@ class SourceDocument:
 
 @dataclass(frozen=True)
 class SplitDocument:
-    """A document as one text in chunks.
-
-    Attributes:
-        doc_id: Its id.
-        text: Its text.
-        spans: Its chunks, in the order of the text; they tile it.
-        metadata: What holds for the whole document.
-        places: Other metadata, for each chunk: pairs of a character of the chunk and what holds
-            from there, the first for character 0; empty if there is none.
-        rules: Rules for fields of the metadata, besides the default ones.
-        parts: The parts it was given in, see `DocumentVersion`.
-        contained: Number of chunks that were dropped because they lie wholly inside another.
-    """
+    """A document as one text in chunks; `DocumentVersion` says what some of the fields are."""
 
     doc_id: str
     text: str
-    spans: Sequence[Span]
-    metadata: Mapping[str, Any]
-    places: Sequence[Places]
+    spans: Sequence[Span]  # its chunks, in the order of the text; they tile it
+    metadata: Mapping[str, Any]  # what holds for the whole document
+    places: Sequence[Places]  # other metadata, for each chunk
     rules: Mapping[str, Rule] = field(default_factory=dict)
     parts: Sequence[Part] = ()
-    contained: int = 0
+    contained: int = 0  # chunks that were dropped because they lie wholly inside another
 
     @property
     def key(self) -> str:
@@ -106,15 +86,10 @@ class SplitDocument:
 
 
 class Headers(NamedTuple):
-    """The headers of a document, each empty for nothing.
+    """The headers of a document, each empty for nothing."""
 
-    Attributes:
-        document: What may stand above its segments.
-        chunks: What is embedded in front of each chunk.
-    """
-
-    document: str
-    chunks: Sequence[str]
+    document: str  # what may stand above its segments
+    chunks: Sequence[str]  # what is embedded in front of each chunk
 
 
 @runtime_checkable
@@ -130,14 +105,9 @@ class HeaderMaker(Protocol):
         """Make the headers of each document, in order.
 
         Called again with documents that had to be split into smaller chunks to leave room for
-        their headers.
-
-        Args:
-            documents: The documents.
-            docstore: Where a model's answers are kept.
-            advance: Moves a progress bar on, by the number of answers.
+        their headers. A model's answers are kept in the ``docstore``; ``advance`` moves a progress
+        bar on, by their number.
         """
-        ...
 
 
 # Splitting
@@ -146,13 +116,7 @@ class HeaderMaker(Protocol):
 def split_document(
     source: SourceDocument, splitter: Splitter, separator: str, rules: Mapping[str, Rule]
 ) -> SplitDocument:
-    """Join the parts of a document, with a separator between two, and split its text.
-
-    Raises:
-        SplittingError: If the splitter changes the text.
-        TypeError: If metadata has a value that cannot be kept.
-        ValueError: If parts contradict a rule ``"same"``.
-    """
+    """Join the parts of a document, with a separator between two, and split its text."""
     doc_id = source.doc_id
     text = separator.join(part.page_content for part in source.parts)
     spans, contained = _split(text, splitter, doc_id)
@@ -282,9 +246,8 @@ def sort_metadata(
     Fields with the rule ``"drop"`` are left out; those with the rule ``"same"`` hold for all parts
     if one has them (None counts as lacking); those in ``changing`` change in any case.
 
-    Returns:
-        What holds for all parts; for each part what else it has, or an empty list if none has
-        anything else; and the rules to store: those of the document's fields, but default ones.
+    Returns what holds for all parts; for each part what else it has, or an empty list if none has
+    anything else; and the rules to store: those of the document's fields, but default ones.
     """
     place = f"metadata of document {doc_id!r}"
     dropped = {name for name, rule in rules.items() if rule == "drop"}

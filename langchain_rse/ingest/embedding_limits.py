@@ -18,17 +18,11 @@ Counter = Callable[[str], float]
 
 @dataclass
 class EmbeddingLimit:
-    """Counts the texts that are longer than a model reads.
-
-    Attributes:
-        most: The most that it reads.
-        length_function: From a text to its length.
-        unit: What that counts, for the warning.
-    """
+    """Counts the texts that are longer than a model reads."""
 
     most: int
     length_function: Counter
-    unit: str
+    unit: str  # what that counts, for the warning
     _embedded: int = field(default=0, init=False)
     _too_long: list[float] = field(default_factory=list, init=False)
 
@@ -45,20 +39,15 @@ class EmbeddingLimit:
                 f"{len(self._too_long)} of {self._embedded} embedded texts are longer than the "
                 f"{self.most} {self.unit} that the embedding model reads; the longest has "
                 f"{max(self._too_long):g}. Their ends do not count, or count less, in the vectors. "
-                "Use smaller chunks: a smaller chunk_size, or langchain_rse.TokenSplitter, which "
-                "counts tokens. If the model reads more, say so with RSEIndexer(..., "
-                "max_embedded_length=...)"
+                "Use a smaller chunk_size, or langchain_rse.TokenSplitter, which counts tokens. If "
+                "the model reads more, say so with RSEIndexer(..., max_embedded_length=...)"
             )
 
 
 def find_limit(
     embeddings: Embeddings | None, most: int | None, length_function: Counter | None
 ) -> EmbeddingLimit | None:
-    """The limit that is given, else the one that is known of the model; None if there is none.
-
-    Raises:
-        ValueError: If the limit is below 1, or there is a length function without one.
-    """
+    """The limit that is given, else the one that is known of the model; None if there is none."""
     if most is not None and most < 1:
         raise ValueError(f"max_embedded_length must be at least 1; got {most!r}")
     if length_function is not None:
@@ -96,8 +85,8 @@ def _known_limit(embeddings: Embeddings | None) -> tuple[int | None, Counter | N
         )
         most = json.loads(config.read_bytes())["max_seq_length"]
         tokenizer = Tokenizer.from_file(str(vocabulary))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
     except Exception:  # noqa: BLE001 - not installed, or another model with other files
         return None, None
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
     return most, lambda text: len(tokenizer.encode(encodable(text)).ids)

@@ -124,10 +124,7 @@ class Claims:
 
         This call owns their documents from then on.
         """
-        new = {
-            manifest.key: (replace(manifest, owner=self._token), old) for manifest, old in wanted
-        }
-        return (yield from self._change(new.values()))
+        return self._change((replace(one, owner=self._token), record) for one, record in wanted)
 
     def update(self, manifests: Iterable[Manifest]) -> Steps[dict[str, Manifest]]:
         """Write manifests of documents that are still owned; return those, by key.
@@ -135,12 +132,12 @@ class Claims:
         Those without an owner are not owned any more after that.
         """
         owned = [one for one in manifests if one.key in self._held]
-        return (yield from self._change((one, self._record(one.key)) for one in owned))
+        return self._change((one, self._held[one.key].to_document()) for one in owned)
 
     def remove(self, manifests: Iterable[Manifest]) -> Steps[list[str]]:
         """Delete the manifests of documents that are still owned; return their keys."""
         owned = [replace(one, owner="") for one in manifests if one.key in self._held]
-        changes = ((one, self._record(one.key)) for one in owned)
+        changes = ((one, self._held[one.key].to_document()) for one in owned)
         return list((yield from self._change(changes, remove=True)))
 
     def owns(self, key: str) -> bool:
@@ -175,9 +172,6 @@ class Claims:
                 yield from self.update([replace(one, owner="") for one in self._held.values()])
             raise
 
-    def _record(self, key: str) -> Document:
-        return self._held[key].to_document()
-
     def _change(
         self, manifests: Iterable[tuple[Manifest, Document | None]], *, remove: bool = False
     ) -> Steps[dict[str, Manifest]]:
@@ -195,16 +189,12 @@ class Claims:
                     made[one.key] = one
                     if one.owner:
                         self._held[one.key] = one
-                elif lost:
-                    self._count_loss(one)
+                self._losses += lost is not None and not is_made
+                if self._losses > _MOST_LOSSES:
+                    raise MissingRecordError(
+                        f"the manifest of document {one.doc_id!r} was changed or lost while it was "
+                        f"being written, and others before it, {self._losses} times in all. Does "
+                        "the docstore evict records, or is it restored from elsewhere?"
+                    )
         self._renewed = _clocks()
         return made
-
-    def _count_loss(self, manifest: Manifest) -> None:
-        self._losses += 1
-        if self._losses > _MOST_LOSSES:
-            raise MissingRecordError(
-                f"the manifest of document {manifest.doc_id!r} was changed or lost while it was "
-                f"being written, and other manifests before it, {self._losses} times in all. Does "
-                "the docstore evict records, or is it restored from elsewhere?"
-            )

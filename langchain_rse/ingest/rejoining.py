@@ -11,10 +11,10 @@ from typing import NamedTuple
 from langchain_core.documents import Document
 
 from langchain_rse.errors import SplittingError
-from langchain_rse.ingest.documents import WRITTEN, SourceDocument, numbered
+from langchain_rse.ingest.documents import SourceDocument, numbered
 from langchain_rse.ingest.overlap import WHITE_SPACE, agrees, is_stripped, overlap, white_space
 from langchain_rse.stores.json import encode_json
-from langchain_rse.stores.records import SEGMENT, START_INDEX, VERSION, Rule
+from langchain_rse.stores.records import SEGMENT, START_INDEX, VERSION, WRITTEN, Rule
 
 WHOLE = (
     "pass whole documents, not split before: retriever.add_documents(docs). The retriever splits "
@@ -41,12 +41,9 @@ class _Placed(NamedTuple):
     """A part, and where it starts in its text, as far as its metadata says so."""
 
     part: Document
+    text: str
     start: int | None
     is_stored: bool
-
-    @property
-    def text(self) -> str:
-        return self.part.page_content
 
     def __str__(self) -> str:
         page = f" of page {self.part.metadata['page']}" if "page" in self.part.metadata else ""
@@ -58,11 +55,6 @@ def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
 
     Neighbors with the same metadata are of one text, such as a page. Their ``start_index`` says
     where they lie in it; without that, an end that is the beginning of the next part does.
-
-    Raises:
-        SplittingError: If they contradict one another, or text between them is missing.
-        ValueError: If the beginning is missing, or a part was retrieved from an index, unless
-            ``ids`` gave the id.
     """
     says = {START_INDEX, VERSION}
     texts = [part.page_content for part in source.parts]
@@ -71,10 +63,10 @@ def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
         or any(_shared(before, after) for before, after in pairwise(texts))
     ):
         return source
-    placed = [
-        _Placed(part, 0 if number < source.stored else _start(source, part), number < source.stored)
-        for number, part in enumerate(source.parts)
-    ]
+    placed = []
+    for number, (part, text) in enumerate(zip(source.parts, texts, strict=True)):
+        is_stored = number < source.stored
+        placed.append(_Placed(part, text, 0 if is_stored else _start(source, part), is_stored))
     runs = [list(run) for _, run in groupby(placed, lambda one: described(one.part, source.doc_id))]
     overlapping = any(
         _shared(before.text, after.text)
@@ -132,20 +124,20 @@ def _start(source: SourceDocument, part: Document) -> int | None:
 
 def _by_position(source: SourceDocument, group: Sequence[_Placed], *, append: bool) -> str:
     """The text of chunks by their ``start_index``, of which some may be unknown."""
-    placed: list[tuple[int, str, _Placed]] = []
+    placed: list[tuple[int, _Placed]] = []
     for one in group:
         start = one.start
         if start is None or start < 0:
-            shared = _shared(placed[-1][1], one.text) if placed else 0
+            shared = _shared(placed[-1][1].text, one.text) if placed else 0
             if not shared:
                 raise _cannot(source, f"nothing tells where one lies ({one})")
-            start = placed[-1][0] + len(placed[-1][1]) - shared
-        placed.append((start, one.text, one))
-    placed.sort(key=lambda one: (one[0], -len(one[1])))
+            start = placed[-1][0] + len(placed[-1][1].text) - shared
+        placed.append((start, one))
+    placed.sort(key=lambda pair: (pair[0], -len(pair[1].text)))
     # A fragment that was given an id is a document of its own.
     first = placed[0][0] if source.id_origin == "ids" and not append else 0
     text = ""
-    for start, chunk, one in placed:
+    for start, one in placed:
         place = start - first
         missing = place - len(text)
         if missing > WHITE_SPACE and not text:
@@ -157,9 +149,9 @@ def _by_position(source: SourceDocument, group: Sequence[_Placed], *, append: bo
             )
         if missing > WHITE_SPACE:
             raise _cannot(source, f"{missing} characters are missing before the one with {one}")
-        if not agrees(text, place, chunk):
+        if not agrees(text, place, one.text):
             raise _cannot(source, f"another one has other text at the place of that with {one}")
-        text += white_space(missing) + chunk[max(-missing, 0) :]
+        text += white_space(missing) + one.text[max(-missing, 0) :]
     return text
 
 
@@ -202,11 +194,7 @@ def _cannot(source: SourceDocument, problem: str) -> SplittingError:
 
 
 def check_one_file(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
-    """Refuse parts of two files whose metadata has the same ``source``.
-
-    Raises:
-        ValueError: If two parts have the same metadata, or pages come after higher ones.
-    """
+    """Refuse parts of two files of one ``source``: of equal metadata, or with falling pages."""
     new = source.parts[source.stored :]
     if source.id_origin != "source" or len(new) < 2:  # noqa: PLR2004
         return

@@ -74,15 +74,11 @@ class _ChangedError(Exception):
 
 @dataclass(frozen=True)
 class _Mender(Writer):
-    """Mends what a scan has found, unless it has been changed meanwhile.
+    """Mends what a scan has found, unless it has been changed meanwhile."""
 
-    Attributes:
-        add_again: Documents, by their keys, of which so much is lost that they were removed.
-        notes: What the user has to know.
-    """
-
+    # Documents, by their keys, of which so much is lost that they were removed.
     add_again: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)  # what the user has to know
 
     def mend(self, findings: Iterable[Finding]) -> Steps[None]:
         """Remove what belongs to no document, then mend documents."""
@@ -136,10 +132,14 @@ class _Mender(Writer):
     ) -> Steps[None]:
         if not claimed:
             return
-        if orphans:
-            records = orphans.items if orphans.kind == "orphan_records" else []
-            yield from self.vectors.delete(_vectors_of(records) if records else orphans.items)
-            yield from self._delete_records(records)
+        if orphans and orphans.kind == "orphan_records":
+            # Records of chunks may have vectors, whose ids are made of the same three parts.
+            places = [place.split("/") for place in orphans.items]
+            chunks = [place for place in places if len(place) == 3 and place[2].isdecimal()]  # noqa: PLR2004
+            yield from self.vectors.delete(vector_id(key, v, int(n)) for key, v, n in chunks)
+            yield from self._delete_records(orphans.items)
+        elif orphans:
+            yield from self.vectors.delete(orphans.items)
         if claimed[0].current is not None:
             yield from self._finish(claimed, claims)
         else:
@@ -168,13 +168,6 @@ class _Mender(Writer):
             yield from self._end(manifest or Manifest(one.doc_id), record, one)
             if one.key in self.add_again:
                 self.add_again[one.key] = one.doc_id
-
-
-def _vectors_of(records: Iterable[str]) -> list[str]:
-    """The ids of the vectors of chunks, by the keys of their records; other records have none."""
-    places = [place.split("/") for place in records]
-    chunks = [place for place in places if len(place) == 3 and place[2].isdecimal()]  # noqa: PLR2004
-    return [vector_id(key, name, int(number)) for key, name, number in chunks]
 
 
 def _refuse_changed(documents: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:

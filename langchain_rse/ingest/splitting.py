@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveJsonSplitter
@@ -39,32 +39,19 @@ class Splitter(Protocol):
 
     def split_text(self, text: str) -> Sequence[str] | Sequence[Document]:
         """Split a text into chunks, in the order of the text."""
-        ...
 
 
 class Span(NamedTuple):
-    """A chunk's place in its document, and what is embedded for it.
+    """A chunk's place in its document, and what is embedded for it."""
 
-    Attributes:
-        start: First character of the chunk in the text.
-        end: Character after the last. Spans tile the text: the next one starts here.
-        embedded_text: The chunk as the splitter gave it, overlap included.
-        metadata: What the splitter says of the chunk, such as the headings above it.
-    """
-
-    start: int
-    end: int
-    embedded_text: str
-    metadata: Mapping[str, Any] = MappingProxyType({})
+    start: int  # first character of the chunk in the text
+    end: int  # character after the last; spans tile the text: the next one starts here
+    embedded_text: str  # the chunk as the splitter gave it, overlap included
+    metadata: Mapping[str, Any] = MappingProxyType({})  # such as the headings above it
 
 
 def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
-    """Return an object that can split texts into spans.
-
-    Raises:
-        TypeError: If it is a class instead of an instance, or has no method ``split_text``.
-        SplittingError: If it is a splitter whose chunks are never slices of the text.
-    """
+    """Return an object that can split texts into spans; else an error says what is wrong."""
     if isinstance(splitter, type):
         name = splitter.__name__
         raise TypeError(
@@ -81,8 +68,7 @@ def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
             "RecursiveCharacterTextSplitter(separators=['},', '],', ',', ' ', ''], "
             "keep_separator='end') on the text"
         )
-    found: Splitter = splitter
-    return found
+    return cast("Splitter", splitter)
 
 
 def split_spans(text: str, splitter: Splitter) -> list[Span]:
@@ -107,10 +93,9 @@ def split_spans(text: str, splitter: Splitter) -> list[Span]:
         which the splitter finds nothing, such as one of white space, is one span.
 
     Raises:
-        SplittingError: If a chunk cannot be found: the splitter rewrites, reorders or
-            invents text; or if it leaves text out, more than 100 letters and digits in one
-            place or a tenth of all: no query could find that. What it moves into metadata
-            is not left out. The message names the chunk and the splitter.
+        SplittingError: If a chunk cannot be found: the splitter rewrites, reorders or invents
+            text; or if it leaves out more than 100 letters and digits in one place or a tenth
+            of all. What it moves into metadata is not left out.
         TypeError: If it is no splitter.
     """
     spans, contained = find_spans(text, splitter)

@@ -57,8 +57,7 @@ class TokenSplitter(TextSplitter):
         chunk_overlap: The most tokens of the text in front of a chunk that are embedded with
             it. The chunk's own span does not have them.
         reserve: Tokens to leave free for what else is put in front of the embedded text, such as
-            a model's prompt (`count` counts them). The ``headers`` of an `RSEIndexer` or
-            `RSERetriever` need none.
+            a model's prompt (`count` counts them); ``headers`` need none.
 
     Raises:
         ValueError: If the numbers leave no room for text.
@@ -103,12 +102,17 @@ class TokenSplitter(TextSplitter):
         Raises:
             TypeError: If it is another object, such as a slow tokenizer.
         """
-        copied = untruncated(getattr(tokenizer, "backend_tokenizer", tokenizer))
-        if copied is None:
+        from tokenizers import Tokenizer  # noqa: PLC0415
+
+        found = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        if not isinstance(found, Tokenizer):
             raise TypeError(
                 "tokenizer must be a tokenizers.Tokenizer or a fast tokenizer of transformers; got "
                 f"{type(tokenizer).__name__}"
             )
+        copied = Tokenizer.from_str(found.to_str())
+        copied.no_truncation()
+        copied.no_padding()
         special_tokens = copied.num_special_tokens_to_add(is_pair=False)
         return cls(functools.partial(_starts, copied), special_tokens, **settings)
 
@@ -144,12 +148,8 @@ class TokenSplitter(TextSplitter):
     def split_spans(self, text: str) -> list[Span]:
         """Split a text into spans that tile it.
 
-        Args:
-            text: The text, any Unicode. NUL and lone surrogates count as U+FFFD does, which is
-                embedded in their place.
-
-        Returns:
-            The spans; each is embedded with up to ``chunk_overlap`` tokens before its start.
+        Each is embedded with up to ``chunk_overlap`` tokens before its start. NUL and lone
+        surrogates count as U+FFFD does, which is embedded in their place.
 
         Raises:
             SplittingError: If a single character has more tokens than a chunk may have.
@@ -246,22 +246,6 @@ def _cut(text: str, start: int, limit: int) -> int:
             return ends[-1]
         places += ends[-1:]
     return places[0] if places else limit
-
-
-def untruncated(tokenizer: Any) -> Any | None:  # noqa: ANN401 - tokenizers need not be installed
-    """A copy of a tokenizer that neither truncates nor pads; None if it is of another package.
-
-    Raises:
-        ImportError: If the package tokenizers is not installed.
-    """
-    from tokenizers import Tokenizer  # noqa: PLC0415
-
-    if not isinstance(tokenizer, Tokenizer):
-        return None
-    copied = Tokenizer.from_str(tokenizer.to_str())
-    copied.no_truncation()
-    copied.no_padding()
-    return copied
 
 
 def _starts(tokenizer: Any, text: str) -> list[int]:  # noqa: ANN401

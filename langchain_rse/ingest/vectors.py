@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from langchain_core.documents import Document
@@ -18,26 +18,15 @@ from langchain_rse.stores.vectorstores import read_vectors, write_vectors
 
 @dataclass(frozen=True)
 class Vectors:
-    """What `Writer` does to the vector store.
-
-    Attributes:
-        vectorstore: The store.
-        batch_size: Items in one call of it.
-        limit: Counts embedded texts that are longer than the model reads; None counts none.
-        progress: Counts chunks that are written.
-    """
+    """What `Writer` does to the vector store."""
 
     vectorstore: VectorStore
-    batch_size: int
+    batch_size: int  # items in one call of it
     limit: EmbeddingLimit | None = None
-    progress: ChunkBar = field(default_factory=ChunkBar)
+    progress: ChunkBar = field(default_factory=ChunkBar)  # counts chunks that are written
 
     def add(
-        self,
-        chunks: Iterable[Document],
-        kept: Collection[str],
-        known: Mapping[str, str],
-        claims: Claims,
+        self, chunks: Iterable[Document], kept: set[str], known: Mapping[str, str], claims: Claims
     ) -> Steps[None]:
         """Write chunks, but those whose ids are ``kept``, of documents that this call owns.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from langchain_core.documents import Document
@@ -16,7 +16,7 @@ from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.stores.changing import Record, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.pairing import check_pair
-from langchain_rse.stores.reading import read_adopted, stored_versions
+from langchain_rse.stores.reading import read_adopted, readable, stored_versions
 from langchain_rse.stores.records import (
     DOC_ID,
     NAMESPACES,
@@ -49,17 +49,12 @@ class Writer:
     """Writes, replaces and deletes documents in a vector store and a docstore.
 
     One call at a time writes a document, see `langchain_rse.ingest.ownership`; others wait.
-
-    Attributes:
-        vectors: Where the chunks are embedded.
-        docstore: Where their texts stand.
-        model: Which model embeds them, see `Manifest`.
-        same_texts: Documents that were written with the text of another one, and that one.
     """
 
     vectors: Vectors
     docstore: BaseStore[str, Document]
-    model: str = ""
+    model: str = ""  # which embeds the chunks, see `Manifest`
+    # Documents that were written with the text of another one, and that one.
     same_texts: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -68,11 +63,7 @@ class Writer:
         return self.vectors.batch_size
 
     def write(
-        self,
-        documents: Sequence[DocumentVersion],
-        check: Check | None = None,
-        *,
-        force: bool = False,
+        self, documents: Sequence[DocumentVersion], check: Check, *, force: bool = False
     ) -> Steps[None]:
         """Write the documents that are not stored in this version, and finish interrupted calls.
 
@@ -94,11 +85,7 @@ class Writer:
                     yield from claims.wait(document.doc_id for document in left.values())
 
     def delete(self, ids: Sequence[str]) -> Steps[list[str]]:
-        """Delete documents, the vectors first; return the ids of those that were there.
-
-        Raises:
-            TypeError: If ``ids`` is a single string.
-        """
+        """Delete documents, the vectors first; return the ids of those that were there."""
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         left = {document_key(doc_id): doc_id for doc_id in ids}
@@ -113,12 +100,7 @@ class Writer:
         return [doc_id for doc_id in dict.fromkeys(ids) if deleted[doc_id]]
 
     def _write_free(
-        self,
-        documents: Sequence[DocumentVersion],
-        check: Check | None,
-        claims: Claims,
-        *,
-        force: bool,
+        self, documents: Sequence[DocumentVersion], check: Check, claims: Claims, *, force: bool
     ) -> Steps[list[str]]:
         """Write the documents that nobody else is writing; return the keys of those that are done.
 
@@ -142,7 +124,7 @@ class Writer:
                 to_clean.append((document, entry))
         for document in [*done, *(document for document, _ in to_clean)]:
             self.vectors.progress.advance(len(document.chunks))
-        if new and check is not None:
+        if new:
             yield from check((document, manifest) for document, (manifest, _) in new)
         written = yield from self._write_new(new, claims, force=force)
         claimed = yield from claims.claim(entry for _, entry in to_clean)
@@ -154,11 +136,7 @@ class Writer:
         return [*(document.key for document in done), *finished]
 
     def _delete_free(self, ids: Mapping[str, str], claims: Claims) -> Steps[dict[str, bool]]:
-        """Delete the documents that nobody else is writing.
-
-        Returns:
-            Whether anything was there, by the keys of documents that are done.
-        """
+        """Delete the documents that nobody else is writing; return which were there, by keys."""
         entries: list[_Stored] = []
         done: dict[str, bool] = {}
         found = yield from self._read_each([*map(manifest_key, ids), NAMESPACES])
@@ -186,11 +164,7 @@ class Writer:
     # Docstore
 
     def manifests(self, keys: Iterable[str]) -> Steps[list[Manifest | None]]:
-        """Read the manifests of documents by their keys; None for unknown documents.
-
-        Raises:
-            CorruptRecordError: If a record is not one of a manifest.
-        """
+        """Read the manifests of documents by their keys; None for unknown documents."""
         records = yield from self.records(map(manifest_key, keys))
         return [Manifest.from_document(one, key) if one else None for key, one in records]
 
@@ -205,10 +179,7 @@ class Writer:
     def records(self, keys: Iterable[str]) -> Steps[list[tuple[str, Document | None]]]:
         """Read records; a CorruptRecordError if one of them cannot be read."""
         found = yield from self._read_each(keys)
-        for record in found.values():
-            if isinstance(record, CorruptRecordError):
-                raise record
-        return [(key, record) for key, record in found.items() if not isinstance(record, Exception)]
+        return [(key, readable(record)) for key, record in found.items()]
 
     def _read_each(self, keys: Iterable[str]) -> Steps[dict[str, Record]]:
         found: dict[str, Record] = {}
@@ -266,7 +237,7 @@ class Writer:
         self,
         documents: Sequence[DocumentVersion],
         owners: Mapping[str, str],
-        owned: Collection[str],
+        owned: Container[str],
     ) -> Steps[None]:
         """Record which document has a text; note those whose text another document has.
 
@@ -381,8 +352,7 @@ class Writer:
     def _finish(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[dict[str, Manifest]]:
         """Remove what manifests list as unfinished, and let others write their documents.
 
-        Returns:
-            The last manifests of those documents that were owned all the time, by their keys.
+        Returns the last manifests of those that were owned all the time, by their keys.
         """
         yield from self._remove_unfinished([one for one in manifests if one.unfinished], claims)
         ended = (replace(one, unfinished=(), owner="") for one in manifests)

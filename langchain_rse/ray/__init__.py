@@ -74,7 +74,6 @@ def index(
         The ids of the documents, each once, in no order.
 
     Raises:
-        TypeError: If ``dataset`` or ``make_indexer`` is something else.
         ValueError: If parts of a document are in several rows.
         RuntimeError: If a document cannot be added; it names the document and the error.
     """

@@ -33,10 +33,8 @@ class CohereReranker(Compressor):
         cohere.core.ApiError: If the service refuses, or fails after all retries.
 
     Example:
-        .. code-block:: python
-
-            reranker = CohereReranker(model="rerank-v3.5")
-            RSERetriever(vectorstore=store, docstore=docstore, reranker=reranker)
+        >>> reranker = CohereReranker(model="rerank-v3.5")
+        >>> RSERetriever(vectorstore=store, docstore=docstore, reranker=reranker)
     """
 
     model: str

@@ -25,11 +25,9 @@ class CrossEncoderReranker(Compressor):
         ValueError: At use, if the model does not return one finite number for each text.
 
     Example:
-        .. code-block:: python
-
-            model = HuggingFaceCrossEncoder(model_name="cross-encoder/ms-marco-MiniLM-L6-v2")
-            reranker = CrossEncoderReranker(model=model)
-            RSERetriever(vectorstore=store, reranker=reranker)
+        >>> model = HuggingFaceCrossEncoder(model_name="cross-encoder/ms-marco-MiniLM-L6-v2")
+        >>> reranker = CrossEncoderReranker(model=model)
+        >>> RSERetriever(vectorstore=store, reranker=reranker)
     """
 
     model: Any

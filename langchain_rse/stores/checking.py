@@ -132,7 +132,6 @@ class _Reader:
         return chunks
 
     def _chunk(self, record: Document, place: str, index: int) -> Chunk:
-        """The chunk of a record, embedded without overlap."""
         metadata, text = record.metadata, record.page_content
         start = metadata[START_INDEX] if isinstance(metadata.get(START_INDEX), int) else 0
         end = start + len(text)

@@ -118,8 +118,7 @@ class LexicalIndex:
             if "tokenize" in reason or "text search configuration" in reason:
                 raise ValueError(
                     f"the database does not know {self._settings} ({reason}). SQLite knows "
-                    "'unicode61' and 'porter unicode61'; PostgreSQL lists its languages in "
-                    "pg_ts_config"
+                    "'unicode61' and 'porter unicode61'; for PostgreSQL, see its pg_ts_config"
                 ) from error
             raise
 
@@ -143,10 +142,10 @@ class LexicalIndex:
         within = {"prefix": prefix, "end": f"{prefix}\uffff"}
         words = self._choose_words(connection, query, within)
         parameters = {"query": self._or.join(words), "words": json.dumps(words), **within}
+        statement = sa.text(self._sql(self._search))
         manifests: dict[str, Manifest | None] = {}
         limit = k
         while words:
-            statement = sa.text(self._sql(self._search))
             matches = connection.execute(statement, {**parameters, "limit": limit}).all()
             found = []
             for key, record, score, manifest_record in matches:
@@ -173,8 +172,7 @@ class LexicalIndex:
         if settings is not None and settings != self._settings:
             raise ValueError(
                 f"the full-text index of table {self._table!r} was built with {settings}; this "
-                f"store says {self._settings}. Use the same, or call drop_lexical_index() on the "
-                "store once, and the index is built anew"
+                f"store says {self._settings}. Use the same, or call drop_lexical_index() once"
             )
         return settings is not None
 
@@ -183,10 +181,8 @@ class LexicalIndex:
     ) -> dict[str, int]:
         """The words of a query to search for, rarest first, and how many chunks have each."""
         text = self._terms(UNENCODABLE.sub(" ", query[:_LONGEST_QUERY]))
-        rows = connection.execute(
-            sa.text(self._sql(self._count)),
-            {"query": text, "most": _MOST_RANKED + 1, **within},
-        )
+        parameters = {"query": text, "most": _MOST_RANKED + 1, **within}
+        rows = connection.execute(sa.text(self._sql(self._count)), parameters)
         words: dict[str, int] = {}
         for count, term in sorted((count, term) for term, count in rows):
             if words and count + sum(words.values()) > _MOST_RANKED:

@@ -50,8 +50,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
     """Write a value as JSON that reads back as it was, dates and tuples included.
 
-    Raises:
-        MetadataError: If the value, or one inside it, has no form in JSON: it names the ``place``.
+    A MetadataError names the ``place`` of a value that has no form in JSON.
     """
     try:
         plain = _to_json(value, place)
@@ -62,19 +61,16 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
             return json.dumps(plain, separators=(",", ":"))
     except MetadataError:
         raise
-    except RecursionError as error:
-        raise MetadataError(f"{place} cannot be kept in a docstore: nested too deep") from error
-    except ValueError as error:  # such as an integer of 5,000 digits
-        raise MetadataError(f"{place} cannot be kept in a docstore: {error}") from error
+    except (RecursionError, ValueError) as error:  # such as an integer of 5,000 digits
+        why = "nested too deep" if isinstance(error, RecursionError) else error
+        raise MetadataError(f"{place} cannot be kept in a docstore: {why}") from error
 
 
 def encode_document(document: Document, key: str) -> str:
     """Write a Document as the record of a key; `decode_document` reads it back as it was.
 
     Dates, times, tuples, Decimal, UUID, paths and bytes survive; numbers of numpy become Python's.
-
-    Raises:
-        MetadataError: If the metadata has a value of another type; the message names its place.
+    Metadata of other types is a MetadataError.
     """
     fields: dict[str, Any] = {"page_content": document.page_content}
     if document.metadata:
@@ -86,12 +82,7 @@ def encode_document(document: Document, key: str) -> str:
 
 
 def decode_document(record: str | bytes, key: str) -> Document:
-    """Read what `encode_document` wrote.
-
-    Raises:
-        CorruptRecordError: If it is something else, was changed since, or belongs to another key;
-            the message names the ``key``.
-    """
+    """Read what `encode_document` wrote; else, or if that was changed, a CorruptRecordError."""
     try:
         plain = record if isinstance(record, str) else record.decode()
         text, end = plain[:-_CHECKSUM_LENGTH], plain[-_CHECKSUM_LENGTH:]
@@ -279,11 +270,7 @@ class SwappingDocStore(JSONDocStore):
 def as_docstore(
     store: BaseStore[str, Document] | BaseStore[str, bytes],
 ) -> BaseStore[str, Document]:
-    """Return a store of Documents; a byte store is wrapped in a `JSONDocStore`.
-
-    Raises:
-        TypeError: If it is no LangChain ``BaseStore``.
-    """
+    """Return a store of Documents; a byte store is wrapped in a `JSONDocStore`."""
     if not isinstance(store, BaseStore):
         raise TypeError(
             "docstore must be a LangChain BaseStore, for example "

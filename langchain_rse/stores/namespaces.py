@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, arun, both, call, run
+from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.changing import ComparesAndSets, list_keys
 from langchain_rse.stores.records import NAMESPACE, NAMESPACES, UNENCODABLE, digest, manifest_key
@@ -48,15 +48,17 @@ def _within(method: str, *, writes: bool = False) -> tuple[Any, Any]:
         store = self.docstore
         return (yield from call(getattr(store, method), getattr(store, f"a{method}"), own))
 
-    return both(steps)
+    def sync(self: NamespacedStore, items: Sequence[Any]) -> Any:  # noqa: ANN401
+        return run(steps(self, items))
+
+    async def asynchronous(self: NamespacedStore, items: Sequence[Any]) -> Any:  # noqa: ANN401
+        return await arun(steps(self, items))
+
+    return sync, asynchronous
 
 
 class NamespacedStore(BaseStore[str, Document]):
-    """The part of a docstore that a namespace has; the same key is another record in each.
-
-    Raises:
-        StoreMismatchError: When it is used, if the docstore has documents without a namespace.
-    """
+    """The part of a docstore that a namespace has; the same key is another record in each."""
 
     def __init__(self, docstore: BaseStore[str, Document], namespace: str) -> None:
         self.docstore = docstore
@@ -104,8 +106,7 @@ class NamespacedStore(BaseStore[str, Document]):
             if any("-" not in key for key in (yield from list_keys(store, manifest_key("")))):
                 raise StoreMismatchError(
                     "the docstore has documents without a namespace; got "
-                    f"namespace={self.namespace!r}. Use it without, or use another docstore and "
-                    "another collection for namespaces"
+                    f"namespace={self.namespace!r}. Use it without, or others for namespaces"
                 )
             if writes:
                 yield from call(store.mset, store.amset, [(NAMESPACES, Document(""))])
@@ -135,12 +136,7 @@ def in_namespace(
     namespace: Any,  # noqa: ANN401 - a string, as is checked here
     vectorstore: VectorStore | None = None,
 ) -> BaseStore[str, Document]:
-    """The part of a docstore that is in a namespace; the docstore itself if that is empty.
-
-    Raises:
-        ValueError: If the namespace cannot be kept, if the docstore is that of another one, or if
-            it is not known how to filter in the vector store.
-    """
+    """The part of a docstore that is in a namespace; the docstore itself if that is empty."""
     if not isinstance(namespace, str) or _BAD_NAME.search(namespace):
         raise ValueError(
             "namespace must be a string of at most 200 characters, none of them NUL or a lone "
@@ -190,8 +186,8 @@ def own_arguments(store: Any, namespace: str, given: Mapping[str, Any]) -> dict[
     elif kind == "QdrantVectorStore":
         from qdrant_client import models  # noqa: PLC0415 - need not be installed
 
-        place, match = f"{store.metadata_payload_key}.{NAMESPACE}", models.MatchValue
-        condition = models.FieldCondition(key=place, match=match(value=namespace))
+        place = f"{store.metadata_payload_key}.{NAMESPACE}"
+        condition = models.FieldCondition(key=place, match=models.MatchValue(value=namespace))
         found[name] = models.Filter(must=[condition, users] if users else [condition])
     elif kind in _BY_DICT and not callable(users):
         found[name] = {"$and": [own, users]} if users else own

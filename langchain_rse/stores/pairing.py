@@ -65,13 +65,8 @@ def check_pair(
 ) -> Steps[str]:
     """Check that a docstore belongs to a vector store and its embedding model, once in a process.
 
-    With ``force``, it does from now on. With ``record``, that is recorded if nothing is.
-
-    Returns:
-        The id of the model; empty if it is not known.
-
-    Raises:
-        StoreMismatchError: If the docstore belongs to another vector store or model.
+    With ``force``, it does from now on. With ``record``, that is recorded if nothing is. Returns
+    the id of the model; empty if it is not known.
     """
     objects = [one for one in (docstore, vectorstore, vectorstore.embeddings) if one is not None]
     place = tuple(map(id, objects))

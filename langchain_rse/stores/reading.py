@@ -38,6 +38,7 @@ _BATCH = 500
 VersionKey = tuple[str, str]
 """A document's key and the name of a version."""
 
+_IDS = TypeAdapter(list[str])
 _PARTS = TypeAdapter(list[tuple[NonNegativeInt, NonNegativeInt, dict[str, Any]]])
 
 
@@ -57,15 +58,11 @@ class Layout:
 
     def lengths(self) -> NDArray[np.int64]:
         """Lengths of the windows' chunks in characters, one window after the other."""
-        some = [self.lengths_of(window.start, window.stop) for window in self.windows]
-        return np.concatenate([np.empty(0, np.int64), *some])
-
-    def lengths_of(self, start: int, end: int) -> NDArray[np.int64]:
-        """Lengths of chunks ``[start, end)``, which lie in a window, in characters."""
-        some = []
-        for page in _pages_of(range(start, end)):
-            first = page * SPANS_PER_PAGE
-            some.append(np.diff(self.pages[page][max(start - first, 0) : end - first + 1]))
+        some = [np.empty(0, np.int64)]
+        for window in self.windows:
+            for page in _pages_of(window):
+                start, stop = (edge - page * SPANS_PER_PAGE for edge in (window.start, window.stop))
+                some.append(np.diff(self.pages[page][max(start, 0) : stop + 1]))
         return np.concatenate(some)
 
     def span_of(self, index: int) -> tuple[int, int]:
@@ -89,9 +86,6 @@ def read_layouts(
     """Read the manifests of documents, and the spans of some windows, in one batch.
 
     Windows are ranges of chunks, ascending, which may reach beyond the end of the document.
-
-    Raises:
-        FormatError: If a record was written by another version of this package.
     """
     documents = dict.fromkeys(key for key, _ in windows)
     pages = dict.fromkeys(
@@ -108,7 +102,7 @@ def read_layouts(
     layouts: Layouts = {}
     for key in documents:
         try:
-            record, layouts[key] = _readable(found[manifest_key(key)]), None
+            record, layouts[key] = readable(found[manifest_key(key)]), None
             if record is not None:
                 manifest = Manifest.from_document(record, manifest_key(key))
                 layouts[key] = _layout(manifest, windows, found)
@@ -117,7 +111,8 @@ def read_layouts(
     return layouts
 
 
-def _readable(record: Record) -> Document | None:
+def readable(record: Record) -> Document | None:
+    """The record, if there is one; the error that says why it cannot be read is raised."""
     if isinstance(record, CorruptRecordError):
         raise record
     return record
@@ -129,9 +124,7 @@ def _pages_of(chunks: range) -> range:
 
 
 def _layout(
-    manifest: Manifest,
-    windows: Mapping[VersionKey, Sequence[range]],
-    found: Mapping[str, Record],
+    manifest: Manifest, windows: Mapping[VersionKey, Sequence[range]], found: Mapping[str, Record]
 ) -> Layout:
     """The layout of the windows of a document's current version, cut where the document ends."""
     if manifest.current is None:
@@ -142,7 +135,7 @@ def _layout(
     pages, gaps = {}, []
     for page in sorted({page for window in existing for page in _pages_of(window)}):
         place = spans_key(manifest.key, name, page)
-        pages[page], gaps_of_page = read_spans(_readable(found[place]), place, manifest, page)
+        pages[page], gaps_of_page = read_spans(readable(found[place]), place, manifest, page)
         gaps += gaps_of_page
     return Layout(manifest, _without(gaps, existing), pages)
 
@@ -205,13 +198,8 @@ def read_parts(record: Record, place: str, manifest: Manifest) -> Sequence[Part]
 
 def read_adopted(record: Record, place: str, manifest: Manifest) -> list[str]:
     """The ids of a page of adopted vectors."""
-    ids = record.metadata.get("ids") if isinstance(record, Document) else None
-    if not (isinstance(ids, list) and all(isinstance(one, str) for one in ids)):
-        raise CorruptRecordError(
-            f"the docstore's record {place!r} of document {manifest.doc_id!r} does not hold "
-            "ids of vectors; delete this key and adopt the index again"
-        )
-    return ids
+    with _reading(record, place, manifest) as found:
+        return _IDS.validate_python(found.metadata["ids"])
 
 
 def read_chunks(
@@ -221,10 +209,9 @@ def read_chunks(
 ) -> Steps[dict[tuple[str, int], Record] | None]:
     """Read chunks of the layouts' versions in one batch, by document keys and chunk indexes.
 
-    Returns:
-        The chunks' records, an error for those that cannot be read or do not fit their place, None
-        for those that the docstore lacks. None instead of all of them if chunks are gone because a
-        document was replaced or deleted since its layout was read.
+    An error stands for those that cannot be read or do not fit their place, None for those that
+    the docstore lacks; None for all of them if chunks are gone because a document was replaced or
+    deleted since its layout was read.
     """
     wanted = list(dict.fromkeys(chunks))
     keys = [chunk_key(key, layouts[key].version, index) for key, index in wanted]
@@ -314,26 +301,23 @@ def every_chunk(
     Those that are missing are left out.
     """
 
+    def read(chunks: Sequence[tuple[Manifest, str, str]]) -> Steps[list[Document]]:
+        keys = [key for _, _, key in chunks]
+        with during("reading chunks from the docstore"):
+            records = yield from call(docstore.mget, docstore.amget, keys)
+        return [
+            chunk_document(record, key, manifest, version)
+            for record, (manifest, version, key) in zip(records, chunks, strict=True)
+            if record is not None
+        ]
+
     def then(manifests: Iterable[Manifest]) -> Iterator[Steps[list[Document]]]:
         chunks = (
-            (manifest, manifest.current.name, index)
+            (manifest, manifest.current.name, chunk_key(manifest.key, manifest.current.name, index))
             for manifest in manifests
             if manifest.current
             for index in range(manifest.current.chunks)
         )
-        return (_read_batch(docstore, batch) for batch in batches(chunks, _BATCH))
+        return (read(batch) for batch in batches(chunks, _BATCH))
 
     return read_manifests(docstore), then
-
-
-def _read_batch(
-    docstore: BaseStore[str, Document], chunks: Sequence[tuple[Manifest, str, int]]
-) -> Steps[list[Document]]:
-    keys = [chunk_key(manifest.key, version, index) for manifest, version, index in chunks]
-    with during("reading chunks from the docstore"):
-        records = yield from call(docstore.mget, docstore.amget, keys)
-    return [
-        chunk_document(record, key, manifest, version)
-        for record, key, (manifest, version, _) in zip(records, keys, chunks, strict=True)
-        if record is not None
-    ]

@@ -29,6 +29,8 @@ PLACE = (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX)
 CHUNK_ID = "chunk_id"  # the id there, for pipelines that lose ids
 VERSION = "rse_version"  # the version of the document
 NAMESPACE = "rse_namespace"  # digest of the namespace, if it is in one
+# What indexing writes: what a retrieved chunk has of it is not true of a new document.
+WRITTEN = frozenset({*PLACE, CHUNK_ID, VERSION, NAMESPACE})
 # Of chunks' records in the docstore.
 PLACES = "places"  # `Chunk.metadata`, if there is any
 HEADER = "header"  # what was embedded in front, if anything
@@ -105,11 +107,6 @@ def parts_key(key: str, version: str) -> str:
     return f"{key}/{version}/parts"
 
 
-def vectors_key(key: str, version: str, page: int) -> str:
-    """The docstore key of a page of the ids of adopted vectors."""
-    return f"{key}/{version}/vectors/{page}"
-
-
 def adopted_key(vector: str) -> str:
     """The docstore key of the record on an adopted vector; ``vector`` is its id."""
     return f"adopted/{digest(vector)}"
@@ -146,10 +143,8 @@ def vector_id(key: str, version: str, index: int) -> str:
 def vector_of(document: Document) -> str | None:
     """The id of a chunk in the vector store, as it comes from there; None if it has none."""
     # Searches in Qdrant and Milvus give it as metadata.
-    for vector in (document.id, document.metadata.get("_id"), document.metadata.get("pk")):
-        if vector is not None:
-            return str(vector)
-    return None
+    ids = (document.id, document.metadata.get("_id"), document.metadata.get("pk"))
+    return next((str(vector) for vector in ids if vector is not None), None)
 
 
 # Text and metadata
@@ -229,7 +224,7 @@ class Version(NamedTuple):
 
     def vectors_keys(self, key: str) -> Iterator[str]:
         """The keys of the pages of ids of adopted vectors."""
-        return (vectors_key(key, self.name, page) for page in range(_pages(self.adopted)))
+        return (f"{key}/{self.name}/vectors/{page}" for page in range(_pages(self.adopted)))
 
     def vector_ids(self, key: str) -> Iterator[str]:
         """The ids of this version in the vector store, but those of adopted vectors."""
@@ -284,12 +279,7 @@ class Manifest:
 
     @classmethod
     def from_document(cls, record: Document, key: str) -> Manifest:
-        """Read a manifest's record.
-
-        Raises:
-            CorruptRecordError: If the record is not one of a manifest, or of another document's.
-            FormatError: If it was written by another version of this package.
-        """
+        """Read a manifest's record; CorruptRecordError or FormatError if that cannot be done."""
         fields = record.metadata
         if "doc_id" in fields and fields.get("format") != _FORMAT:
             raise FormatError(
@@ -400,10 +390,8 @@ def adopted_record(
     vector: str, doc_id: str = "", version: str = "", index: int | None = None
 ) -> tuple[str, Document]:
     """The record of the chunk that an adopted vector stands for, if it does, with its key."""
-    metadata: dict[str, Any] = {DOC_ID: None}
-    if index is not None:
-        metadata = {DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index}
-    return adopted_key(vector), _record(**metadata)
+    metadata = {DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index}
+    return adopted_key(vector), _record(**(metadata if index is not None else {DOC_ID: None}))
 
 
 def _record(**metadata: Any) -> Document:  # noqa: ANN401 - any metadata

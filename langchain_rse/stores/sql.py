@@ -114,9 +114,8 @@ class SQLDocStore(BaseStore[str, Document]):
         else:  # the server may have been started anew
             self._engine_kwargs.setdefault("pool_pre_ping", True)
         self.lexical = lexical
-        self._index: LexicalIndex | None = None
-        if lexical:
-            self._index = lexical_index(backend, table_name, tokenizer=tokenizer, language=language)
+        settings = {"tokenizer": tokenizer, "language": language}
+        self._index = lexical_index(backend, table_name, **settings) if lexical else None
         self._table = _table(table_name)
         key = self._table.c.key
         is_wanted: sa.ColumnElement[bool] = key.in_(sa.bindparam("keys", expanding=True))
@@ -228,7 +227,6 @@ class SQLDocStore(BaseStore[str, Document]):
         Raises:
             ValueError: If the store was made without ``lexical=True``, ``k`` is below 1, or
                 the filter is anything else.
-            CorruptRecordError: If a record cannot be read.
         """
         return self._run(self._lexical_index().search, query, k, filter, prefix)
 
@@ -246,10 +244,7 @@ class SQLDocStore(BaseStore[str, Document]):
     def drop_lexical_index(self) -> None:
         """Remove the table's full-text index, made with whatever tokenizer or language.
 
-        A store with ``lexical=True`` makes a new one when it is next used.
-
-        Raises:
-            ValueError: If the store was made without ``lexical=True``.
+        Needs ``lexical=True``; the store makes a new one when it is next used.
         """
         index = self._lexical_index()
         with explained(self), self._lock:
@@ -423,12 +418,11 @@ class SQLDocStore(BaseStore[str, Document]):
             try:
                 with self._engine.connect() as connection:
                     connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+                    return
             except OperationalError as error:
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
-            else:
-                return
 
 
 def _table(name: str) -> sa.Table:
