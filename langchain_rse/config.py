@@ -232,6 +232,9 @@ class QuerySettings(BaseModel):
     """How several queries share the answer. ``"joint"``: a chunk is as relevant as it is for the
     query that it fits best, and the best chunk of each query comes first, if it is worth the
     penalty and fits. ``"turns"``: each query adds to the answer in its turn (dsRAG)."""
+    max_per_document: _Count | None = None
+    """At most this many segments of a document; None for no limit. Room that this leaves goes to
+    other documents with the exact solver; the published ones choose first."""
     max_context_length: _NotNegative | None = 16_000
     """The budget: the most text that all segments together may have, in the units of
     ``length_function``. ``irrelevant_chunk_penalty`` may return less. None for no limit."""
@@ -267,10 +270,12 @@ class QuerySettings(BaseModel):
     """What to do if the docstore lacks a chunk: raise an error, or split the segment there. With
     ``"split"``, candidates that say no document are left out, with a warning that counts them, as
     are those of documents that the docstore does not know in either case."""
-    duplicates: Literal["drop", "keep"] = "drop"
+    duplicates: Literal["drop", "drop_near", "keep"] = "drop"
     """``"drop"``: of documents with the same text, only the one with the best candidate counts, so
     that the budget is not spent on one text twice; segments have its metadata, such as ``source``.
-    ``"keep"`` keeps all of them."""
+    ``"drop_near"`` also leaves out candidates of which better candidates of other documents have
+    at least 80 % of the words, five in a row; not for texts that are nearly alike on purpose, such
+    as contracts. ``"keep"`` keeps all of them."""
 
     solver: _Solver | None = None
     irrelevant_chunk_penalty: _Share | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
@@ -44,6 +45,9 @@ _Ranked = Sequence[tuple[Candidate, float]]  # candidates with their relevance, 
 
 # The exact solver closes no longer gaps between chunks of positive relevance.
 _LONGEST_GAP = 16
+
+# Near copies: so many words in a row are compared, and such a share of them is the same.
+_ROW, _NEARLY_ALL = 5, 0.8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,11 +111,12 @@ def score(
     be read, or whose text a better candidate's document has. That is known only for documents in
     ``layouts``, so while some are left out, further documents are read and added there.
     """
-    reranked = sources.reranker is not None
+    reranked, every_left_out = sources.reranker is not None, set[Place]()
     ranked = [_ranked(query, found[query], settings, reranked=reranked) for query in found]
     while True:
         joint = _joined(ranked, list(found))
         if layouts and (left_out := _left_out(joint, layouts, settings)):
+            every_left_out |= left_out
             found = {
                 query: _renumbered([c for c in some if c.place not in left_out])
                 for query, some in found.items()
@@ -129,7 +134,16 @@ def score(
             sources.docstore, [c for c, _ in joint if c.key in unread], settings
         )
     ranked = [[pair for pair in pairs if pair[0].key in considered] for pairs in ranked]
-    return _in_columns(ranked, _joined(ranked, list(found)), layouts, settings)
+    scored = _in_columns(ranked, _joined(ranked, list(found)), layouts, settings)
+    return _without_credit(scored, every_left_out) if settings.duplicates == "drop_near" else scored
+
+
+def _without_credit(scored: ScoredChunks, copies: set[Place]) -> ScoredChunks:
+    """Near copies are no better for their neighbors; between relevant chunks, they fill gaps."""
+    layouts = ((scored.documents[number], window) for number, window in scored.windows)
+    places = [(one.manifest.doc_id, one.version, n) for one, window in layouts for n in window]
+    left = np.array([place not in copies for place in places], dtype=np.float64)
+    return scored._replace(credited=scored.credited * left, turns=scored.turns * left)
 
 
 def outdated(candidates: Sequence[Candidate], layouts: Layouts) -> set[tuple[str, str]]:
@@ -305,10 +319,31 @@ def _left_out(ranked: _Ranked, layouts: Layouts, settings: QuerySettings) -> set
         if not _is_current(layout, version):
             left_out.add((key, version))
             continue
-        text = layout.manifest.text_digest if settings.duplicates == "drop" else ""
+        text = layout.manifest.text_digest if settings.duplicates != "keep" else ""
         if text and first.setdefault(text, key) != key:
             left_out.add((key, version))
-    return {c.place for c, _ in ranked if left_out and (c.key, c.version) in left_out}
+    places = {c.place for c, _ in ranked if left_out and (c.key, c.version) in left_out}
+    if settings.duplicates == "drop_near":
+        known = (c for c, _ in ranked if c.key in layouts and c.place not in places)
+        places |= _near_copies(known, layouts)
+    return places
+
+
+def _near_copies(candidates: Iterable[Candidate], layouts: Layouts) -> set[Place]:
+    """Candidates of which better ones of other documents have nearly all, word by word."""
+    copies: set[Place] = set()
+    first: dict[tuple[str, ...], str] = {}  # which document has some words in a row
+    for candidate in candidates:
+        layout, text = layouts[candidate.key], candidate.document.page_content
+        header = layout.manifest.header if isinstance(layout, Layout) else ""
+        words = re.findall(r"\w+", text.removeprefix(header).lower())
+        rows = {tuple(words[n : n + _ROW]) for n in range(max(len(words) - _ROW + 1, 1))}
+        known = sum(first.get(row, candidate.key) != candidate.key for row in rows)
+        if known >= _NEARLY_ALL * len(rows):
+            copies.add(candidate.place)
+        else:
+            first.update(dict.fromkeys(rows - first.keys(), candidate.key))
+    return copies
 
 
 def _in_columns(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -89,10 +90,10 @@ def _select_as_published(scored: ScoredChunks, config: RSEConfig) -> Selection:
 
 
 def _select_exactly(scored: ScoredChunks, settings: QuerySettings, room: float | None) -> Selection:
-    config = settings.config
+    config, per_document = settings.config, settings.max_per_document
     budget = room
-    if budget is None or config.minimum_value > 0:
-        # Segments that are left out for their value make room for later ones.
+    if budget is None or config.minimum_value > 0 or per_document:
+        # Segments that are left out make room for later ones.
         budget = float(scored.lengths.sum())
     rank = partial(
         rank_chunks,
@@ -110,6 +111,8 @@ def _select_exactly(scored: ScoredChunks, settings: QuerySettings, room: float |
         steps = _once(_by_turns([rank(row).steps(config.minimum_value) for row in scored.turns]))
     elif len(scored.found) > 1:
         steps = _once([*_best_of_each_query(scored, values, config, room), *steps])
+    if per_document:
+        steps = list(_with_few_segments(steps, scored, per_document))
 
     def segments(count: int) -> list[Segment]:
         return ranking.segments(column for step in steps[:count] for column in range(*step))
@@ -131,6 +134,34 @@ def _best_of_each_query(
             steps.append((column, column + 1))
             room -= scored.lengths[column]
     return steps
+
+
+def _with_few_segments(
+    steps: Iterable[tuple[int, int]], scored: ScoredChunks, most: int
+) -> Iterator[tuple[int, int]]:
+    """The steps that never make more segments of a document than a number.
+
+    A step that would is held back until a later one joins it to a segment.
+    """
+    edges = {*scored.starts.tolist(), scored.lengths.size}
+    count: Counter[str] = Counter()
+    taken: set[int] = set()
+    held_back: set[int] = set()
+    for step in steps:
+        start, end = step
+        while start not in edges and start - 1 in held_back:
+            start -= 1
+        while end not in edges and end in held_back:
+            end += 1
+        joined = (start not in edges and start - 1 in taken) + (end not in edges and end in taken)
+        key = scored.locate(start)[0].manifest.key
+        if count[key] + 1 - joined > most:
+            held_back.update(range(start, end))
+        else:
+            count[key] += 1 - joined
+            taken.update(range(start, end))
+            held_back.difference_update(range(start, end))
+            yield start, end
 
 
 def _by_turns(several: Iterable[Iterable[Any]]) -> Iterator[Any]:
