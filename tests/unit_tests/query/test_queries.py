@@ -22,7 +22,7 @@ from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
-from langchain_rse import PRESETS, RSERetriever, SQLDocStore
+from langchain_rse import PRESETS, ExistingIndex, RSERetriever, SQLDocStore
 from langchain_rse.config import RSEConfig
 from langchain_rse.evaluation import Evidence, Question, evaluate, tune
 from tests.unit_tests import fakes
@@ -317,6 +317,23 @@ def test_two_reads_however_many_queries(way: Way) -> None:
     queries = [f"q {angle}" for angle in range(0, 120, 10)]
     assert len(way.invoke(retriever, QUERY, queries=queries)) == 12
     assert len(store.reads) == 2
+
+
+def test_which_chunks_adopted_vectors_are_is_read_once_for_all(way: Way) -> None:
+    vectors = InMemoryVectorStore(fakes.Angles())
+    chunks = [
+        Document(f"c{n} {angle}\n", metadata={"source": "a", "number": n})
+        for n, angle in enumerate((0, 40, 90))
+    ]
+    vectors.add_documents(chunks, ids=["0", "1", "2"])
+    store = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
+    index = ExistingIndex(doc_id_key="source", chunk_index_key="number")
+    retriever = RSERetriever.from_existing_index(vectors, store, index, config=PLAIN)
+    way.invoke(retriever, QUERY)
+    store.reads.clear()
+    (segment,) = way.invoke(retriever, QUERY, queries=BOTH)
+    assert [c["query"] for c in segment.metadata["rse"]["chunks"]] == ["q 0", "q 0", "q 90"]
+    assert len(store.reads) == 3
 
 
 class PerQuery(BaseDocumentCompressor):
