@@ -189,7 +189,7 @@ class MatrixStore(VectorStore):
 
     @property
     @override
-    def embeddings(self) -> Embeddings:
+    def embeddings(self) -> CachedEmbeddings:
         return self._embeddings
 
     def another(self, title: str) -> MatrixStore:

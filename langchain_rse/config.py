@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
+from langchain_core.runnables import Runnable
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
@@ -109,6 +110,8 @@ class RSEConfig(BaseModel):
     ``"exact"`` it must be None."""
     overall_max_length: _Count = 30
     """The most chunks that all segments of a query may have together. Used by ``"greedy"`` only."""
+    overall_max_length_extension: _CountOrZero = 0
+    """How many more that are for each query beyond the first."""
     minimum_value: _Number = 0.0
     """The least value a segment must have."""
     top_k_for_document_selection: _Count | None = 20
@@ -159,6 +162,7 @@ _PUBLISHED = RSEConfig(
     neighbor_radius=0,
     segment_cost=0.0,
     max_length=15,
+    overall_max_length_extension=5,
     minimum_value=0.5,
     top_k_for_document_selection=10,
 )
@@ -176,6 +180,7 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
         "dsrag-find_all": _PUBLISHED.replace(
             max_length=40,
             overall_max_length=200,
+            overall_max_length_extension=0,
             minimum_value=0.4,
             decay_rate=200,
             top_k_for_document_selection=200,
@@ -216,6 +221,20 @@ class QuerySettings(BaseModel):
     k: _Count | None = None
     """Return at most this many segments, those of the highest value; None for no limit. A value is
     worth text, so longer segments come before a short document; for those, set the budget."""
+    queries: Annotated[Sequence[str], Field(min_length=1)] | None = None
+    """Queries to search for instead of the question, which is searched for only if it is one of
+    them. They share one answer under one budget. Blank and repeated ones are left out."""
+    query_generator: Runnable[Any, Any] | None = None
+    """Makes ``queries`` of the question, if none are given: any Runnable from a string to a list of
+    strings, such as ``prompt | model | parser``. If it makes none, a warning says so, and the
+    question itself is searched for."""
+    combine_queries: Literal["joint", "turns"] = "joint"
+    """How several queries share the answer. ``"joint"``: a chunk is as relevant as it is for the
+    query that it fits best, and the best chunk of each query comes first, if it is worth the
+    penalty and fits. ``"turns"``: each query adds to the answer in its turn (dsRAG)."""
+    max_per_document: _Count | None = None
+    """At most this many segments of a document; None for no limit. Room that this leaves goes to
+    other documents with the exact solver; the published ones choose first."""
     max_context_length: _NotNegative | None = 16_000
     """The budget: the most text that all segments together may have, in the units of
     ``length_function``. ``irrelevant_chunk_penalty`` may return less. None for no limit."""
@@ -251,10 +270,12 @@ class QuerySettings(BaseModel):
     """What to do if the docstore lacks a chunk: raise an error, or split the segment there. With
     ``"split"``, candidates that say no document are left out, with a warning that counts them, as
     are those of documents that the docstore does not know in either case."""
-    duplicates: Literal["drop", "keep"] = "drop"
+    duplicates: Literal["drop", "drop_near", "keep"] = "drop"
     """``"drop"``: of documents with the same text, only the one with the best candidate counts, so
     that the budget is not spent on one text twice; segments have its metadata, such as ``source``.
-    ``"keep"`` keeps all of them."""
+    ``"drop_near"`` also leaves out candidates of which better candidates of other documents have
+    at least 80 % of the words, five in a row; not for texts that are nearly alike on purpose, such
+    as contracts. ``"keep"`` keeps all of them."""
 
     solver: _Solver | None = None
     irrelevant_chunk_penalty: _Share | None = None
@@ -271,6 +292,7 @@ class QuerySettings(BaseModel):
     reference_length: _Positive | None = None
     max_length: _Count | None = None
     overall_max_length: _Count | None = None
+    overall_max_length_extension: _CountOrZero | None = None
     minimum_value: _Number | None = None
     top_k_for_document_selection: _Count | None = None
 

@@ -79,8 +79,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
     Each entry of ``chunks`` has ``index``, ``length``, ``credited`` (the relevance with neighbor
     credit) and ``value`` (what it adds to the segment), and either ``rank`` (from 0), ``score``
     (None if there is none) and ``relevance``, or ``filled``: True. Chunks that ``hybrid`` found by
-    words have ``lexical_rank`` and ``lexical_score``. Chunks that a relevance filter judged have
-    its ``is_relevant`` and ``relevance_explanation``, and ``relevance_failure`` if it failed.
+    words have ``lexical_rank`` and ``lexical_score``. With several queries, those that were found
+    have the ``query`` that they fit best. Chunks that a relevance filter judged have its
+    ``is_relevant`` and ``relevance_explanation``, and ``relevance_failure`` if it failed.
 
     Raises:
         ValueError: At construction, if a field is unknown or out of its range, if not exactly one
@@ -154,8 +155,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
             The segments; none if the query is empty or nothing is relevant enough.
 
         Raises:
-            TypeError: If an argument is unknown, the query is not a string, or
-                ``base_retriever`` or ``reranker`` returns something else than Documents.
+            TypeError: If an argument is unknown, the query is not a string, ``base_retriever`` or
+                ``reranker`` returns something else than Documents, or ``query_generator`` something
+                else than a list of strings.
             ValueError: If an argument is out of its range, ``base_retriever`` does not take a
                 search argument, or what came back is not what ``filter`` asks for.
             CandidateError: If a candidate does not say which chunk of which document it is, or a

@@ -238,9 +238,10 @@ def tune(
     """Search parameters that return more of the evidence within budgets of text.
 
     A random search around the retriever's own parameters: each trial changes one to four of
-    them. The vector store and the reranker are asked once per question; all trials select
-    from the same candidates. What the search gains is measured by cross-validation: the best
-    trial on four fifths of the questions is scored on the others, for each fifth.
+    them. The vector store, the reranker and ``query_generator`` are asked once per question;
+    all trials select from the same candidates. What the search gains is measured by
+    cross-validation: the best trial on four fifths of the questions is scored on the others,
+    for each fifth.
 
     With ``metric="recall"`` a smaller penalty never hurts, because text that is not evidence
     costs nothing; ``"iou"`` and ``"precision"`` ask for segments that fit the evidence.

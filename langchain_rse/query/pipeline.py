@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStoreRetriever
@@ -22,13 +20,13 @@ from langchain_rse.query.reading import read
 from langchain_rse.query.rendering import render
 from langchain_rse.query.reranking import rerank
 from langchain_rse.query.scoring import config_for_reranker, outdated, score
-from langchain_rse.query.searching import Candidate, Sources, search
+from langchain_rse.query.searching import Candidate, Found, Sources, asked, search
 from langchain_rse.query.selecting import select
 from langchain_rse.query.wrapped import with_filters_inside
 from langchain_rse.stores.pairing import check_pair
 from langchain_rse.stores.reading import Layouts, unreadable
 
-__all__ = ["Candidate", "Sources", "find_candidates", "retrieve"]
+__all__ = ["Candidate", "Found", "Sources", "find_candidates", "retrieve"]
 
 # A document can be replaced between two reads; again and again means something is wrong.
 _ATTEMPTS = 3
@@ -39,28 +37,27 @@ def retrieve(
     query: str,
     settings: QuerySettings,
     callbacks: Callbacks = None,
-    candidates: Sequence[Candidate] | None = None,
+    found: Found | None = None,
 ) -> Steps[list[Document]]:
     """Answer a query with segments; `RSERetriever.invoke` says what is raised.
 
-    The settings are as `resolve_settings` makes them. The candidates are those that
-    `find_candidates` found for the query; None to search here.
+    The settings are as `resolve_settings` makes them. ``found`` is what `find_candidates` returned
+    for the query; None to search here.
     """
     config = config_for_reranker(settings.config, sources.reranker)
     settings = settings.model_copy(update={"config": config})
-    if not query.strip():
-        return []
-    seen: set[tuple[str, str]] | None = set() if candidates is None else None
+    seen: set[tuple[str, str]] | None = set() if found is None else None
     for attempt in range(_ATTEMPTS):
-        found = candidates
         if found is None:
             found = yield from find_candidates(sources, query, settings, callbacks)
-        if not found:
+        if not any(found.values()):
             return []
         is_last = attempt == _ATTEMPTS - 1
-        answer = yield from _answer(sources, query, settings, found, seen, is_last=is_last)
+        answer = yield from _answer(sources, found, settings, seen, is_last=is_last)
         if answer is not None:
             return answer
+        if seen is not None:  # the same queries again: generated ones may be others each time
+            settings, found = settings.model_copy(update={"queries": list(found)}), None
     raise MissingRecordError(
         f"documents were replaced or deleted during each of {_ATTEMPTS} attempts to read them; "
         "ask again when fewer are being written"
@@ -69,9 +66,8 @@ def retrieve(
 
 def _answer(
     sources: Sources,
-    query: str,
+    found: Found,
     settings: QuerySettings,
-    found: Sequence[Candidate],
     seen: set[tuple[str, str]] | None,
     *,
     is_last: bool,
@@ -81,25 +77,25 @@ def _answer(
     ``seen`` are versions that were found before and were not current then: found again, they are
     left over in the vector store. None if there is no searching again.
     """
-    told = with_filters_inside(
-        settings, sources.base_retriever, sources.reranker if found[0].filtered else None
-    )
+    candidates = list({c.place: c for some in found.values() for c in some}.values())
+    compressor = sources.reranker if any(c.filtered for c in candidates) else None
+    told = with_filters_inside(settings, sources.base_retriever, compressor)
     layouts, segments = Layouts(), None
     while segments is None:
-        scored = yield from score(sources, query, found, told, layouts)
-        gone = set() if seen is None else outdated(found, layouts) - seen
+        scored = yield from score(sources, found, told, layouts)
+        gone = set() if seen is None else outdated(candidates, layouts) - seen
         if seen is not None and gone and not is_last:
             seen |= gone
             return None
         known = len(unreadable(layouts))
-        budget = Budget(settings, (candidate.document.page_content for candidate in found))
-        selection = select(scored, settings.config, budget=budget.characters)
+        budget = Budget(settings, (candidate.document.page_content for candidate in candidates))
+        selection = select(scored, settings, budget.characters)
         segments = yield from read(sources.docstore, scored, selection, budget, told)
         if segments is None and len(unreadable(layouts)) == known:
             return None
     if not segments:
-        explain_nothing_chosen(found, scored, selection, budget, settings)
-    yield from explain_left_out(sources.docstore, found, layouts, gone, settings)
+        explain_nothing_chosen(candidates, scored, selection, budget, settings)
+    yield from explain_left_out(sources.docstore, candidates, layouts, gone, settings)
     model = yield from _check_pair(sources)
     warn_of_other_models(model, (segment.document.manifest for segment in segments))
     return render(segments, told)
@@ -107,14 +103,18 @@ def _answer(
 
 def find_candidates(
     sources: Sources, query: str, settings: QuerySettings, callbacks: Callbacks = None
-) -> Steps[list[Candidate]]:
-    """Search and rerank: the first two steps of `retrieve`. The best candidate comes first."""
+) -> Steps[Found]:
+    """Search and rerank: the first two steps of `retrieve`."""
+    queries = yield from asked(query, settings, callbacks)
+    if not queries:
+        return {}
     yield from _check_pair(sources)
-    candidates, returned = yield from search(sources, query, settings, callbacks)
-    kept = yield from rerank(sources.reranker, candidates, query, callbacks)
-    if not kept:
-        yield from explain_nothing_found(sources, settings, returned, len(candidates))
-    return kept
+    candidates, returned = yield from search(sources, queries, settings, callbacks)
+    found = yield from rerank(sources.reranker, candidates, callbacks)
+    if not any(found.values()):
+        count = sum(map(len, candidates.values()))
+        yield from explain_nothing_found(sources, settings, returned, count)
+    return found
 
 
 def _check_pair(sources: Sources) -> Steps[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -75,7 +76,10 @@ def read(
         one = one._replace(skipped=skipped, dropped=dropped)
         whole += _without_missing(one, settings.on_missing)
     # Parts of a split or trimmed segment have other values than the segment.
-    return sorted(whole, key=lambda segment: -segment.value)
+    whole.sort(key=lambda segment: -segment.value)
+    numbers: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
+    most = settings.max_per_document or len(whole)
+    return [one for one in whole if next(numbers[one.document.manifest.key]) < most]
 
 
 def _read_columns(

@@ -112,5 +112,7 @@ def _describe(chunk: ScoredChunk, record: Document) -> dict[str, Any]:
         if candidate.lexical_rank is not None:
             described["lexical_rank"] = candidate.lexical_rank
             described["lexical_score"] = candidate.lexical_score
+        if candidate.query:
+            described["query"] = candidate.query
         described |= candidate.judgment
     return {**described, "credited": chunk.credited, "value": chunk.value}

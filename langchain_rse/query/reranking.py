@@ -9,10 +9,12 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langchain_rse._messages import warn
-from langchain_rse._sync import Steps, call, during
+from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.errors import CandidateError
 from langchain_rse.query.searching import (
+    AT_ONCE,
     Candidate,
+    Found,
     check_documents,
     finite_score,
     without_rising_scores,
@@ -34,20 +36,35 @@ _WRITTEN = frozenset({RELEVANCE_SCORE, IS_RELEVANT, RELEVANCE_EXPLANATION, RELEV
 
 
 def rerank(
-    reranker: BaseDocumentCompressor | None,
-    candidates: Sequence[Candidate],
-    query: str,
-    callbacks: Callbacks = None,
-) -> Steps[list[Candidate]]:
-    """Return the candidates that the reranker keeps, in its order and with its scores.
+    reranker: BaseDocumentCompressor | None, found: Found, callbacks: Callbacks = None
+) -> Steps[Found]:
+    """Return the candidates that the reranker keeps for each query, in its order, with its scores.
 
     A compressor may copy, cut, drop and reorder Documents and lose their ids or metadata, so what
     it returns is matched with what it was given. A Document that it returns twice counts once. The
     score is the ``relevance_score`` that it wrote; None if that is no number, or if the scores
     rise: the order is what counts.
     """
-    if reranker is None or not candidates:
-        return list(candidates)
+    if reranker is None:
+        return found
+    asking = {query: candidates for query, candidates in found.items() if candidates}
+    answers = yield from concurrently(
+        [_ask(reranker, candidates, query, callbacks) for query, candidates in asking.items()],
+        AT_ONCE,
+    )
+    reranked = {
+        query: _reranked(reranker, candidates, answer)
+        for (query, candidates), answer in zip(asking.items(), answers, strict=True)
+    }
+    return {query: reranked.get(query, ()) for query in found}
+
+
+def _ask(
+    reranker: BaseDocumentCompressor,
+    candidates: Sequence[Candidate],
+    query: str,
+    callbacks: Callbacks,
+) -> Steps[list[Document]]:
     name = type(reranker).__name__
     with during(f"reranking with {name}"):
         returned = yield from call(
@@ -57,7 +74,14 @@ def rerank(
             query,
             callbacks=callbacks,
         )
-        documents = check_documents(returned, name)
+        return check_documents(returned, name)
+
+
+def _reranked(
+    reranker: BaseDocumentCompressor, candidates: Sequence[Candidate], documents: list[Document]
+) -> list[Candidate]:
+    """The candidates of a query as the reranker returned them."""
+    name = type(reranker).__name__
     drops = len(documents) < len(candidates)
     at_limit = (name for name in LIMITS if getattr(reranker, name, None) == len(documents))
     limit = next(at_limit, None) if drops else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
@@ -26,7 +27,7 @@ from langchain_rse.engine import (
 )
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.query.search_arguments import may_split
-from langchain_rse.query.searching import Candidate, Sources
+from langchain_rse.query.searching import Candidate, Found, Place, Sources
 from langchain_rse.stores.reading import Layout, Layouts, read_layouts, unreadable
 from langchain_rse.stores.records import DOC_ID
 
@@ -40,8 +41,13 @@ _CALIBRATIONS: Mapping[str, Calibration] = {
 # Their scores are similarities, so they do not count as rerankers.
 _SIMILARITIES = frozenset({"SimilarityBasedRelevanceFilter"})
 
+_Ranked = Sequence[tuple[Candidate, float]]  # candidates with their relevance, best first
+
 # The exact solver closes no longer gaps between chunks of positive relevance.
 _LONGEST_GAP = 16
+
+# Near copies: so many words in a row are compared, and such a share of them is the same.
+_ROW, _NEARLY_ALL = 5, 0.8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,9 +72,11 @@ class ScoredChunks(NamedTuple):
     documents: Sequence[Layout]  # those that are considered, best candidate first
     windows: Sequence[tuple[int, range]]  # number of the document, and chunks
     starts: NDArray[np.intp]  # the first column of each window
-    candidates: Mapping[int, Candidate]  # by column
+    candidates: Mapping[int, Candidate]  # by column, for the query that they fit best
+    found: Sequence[Mapping[int, float]]  # of each of several queries, by column, best first
     relevance: Floats  # of each chunk, 0 for those that are no candidates
     credited: Floats  # the same with neighbor credit
+    turns: Floats  # the same, a row for each query that takes turns, or one for all
     lengths: NDArray[np.int64]  # of each chunk, in characters
     document_lengths: NDArray[np.int64]  # the same for the document of each chunk
 
@@ -95,11 +103,7 @@ def config_for_reranker(config: RSEConfig, reranker: BaseDocumentCompressor | No
 
 
 def score(
-    sources: Sources,
-    query: str,
-    candidates: Sequence[Candidate],
-    settings: QuerySettings,
-    layouts: Layouts,
+    sources: Sources, found: Found, settings: QuerySettings, layouts: Layouts
 ) -> Steps[ScoredChunks]:
     """Score the candidates and the chunks around them in the documents that are considered.
 
@@ -107,24 +111,39 @@ def score(
     be read, or whose text a better candidate's document has. That is known only for documents in
     ``layouts``, so while some are left out, further documents are read and added there.
     """
-    reranked = sources.reranker is not None
-    ranked = _ranked(query, candidates, settings, reranked=reranked)
+    reranked, every_left_out = sources.reranker is not None, set[Place]()
+    ranked = [_ranked(query, found[query], settings, reranked=reranked) for query in found]
     while True:
-        kept = _kept(candidates, ranked, layouts, settings) if layouts else candidates
-        if len(kept) < len(candidates):
-            candidates = _renumbered(kept)
-            ranked = _ranked(query, candidates, settings, reranked=reranked)
-        best = ranked[: settings.config.top_k_for_document_selection]
-        considered = {candidate.key for candidate, _ in best}
+        joint = _joined(ranked, list(found))
+        if layouts and (left_out := _left_out(joint, layouts, settings)):
+            every_left_out |= left_out
+            found = {
+                query: _renumbered([c for c in some if c.place not in left_out])
+                for query, some in found.items()
+            }
+            ranked = [_ranked(query, found[query], settings, reranked=reranked) for query in found]
+            continue
+        most = settings.config.top_k_for_document_selection
+        considered = {candidate.key for pairs in ranked for candidate, _ in pairs[:most]}
         unread = considered - layouts.keys()
         if not unread:
             break
         if layouts:  # so that many documents that are gone take one more read, not many
-            unread = {c.key for c in candidates} - layouts.keys()
+            unread = {c.key for c, _ in joint} - layouts.keys()
         layouts |= yield from _read_layouts(
-            sources.docstore, [c for c in candidates if c.key in unread], settings
+            sources.docstore, [c for c, _ in joint if c.key in unread], settings
         )
-    return _in_columns([pair for pair in ranked if pair[0].key in considered], layouts, settings)
+    ranked = [[pair for pair in pairs if pair[0].key in considered] for pairs in ranked]
+    scored = _in_columns(ranked, _joined(ranked, list(found)), layouts, settings)
+    return _without_credit(scored, every_left_out) if settings.duplicates == "drop_near" else scored
+
+
+def _without_credit(scored: ScoredChunks, copies: set[Place]) -> ScoredChunks:
+    """Near copies are no better for their neighbors; between relevant chunks, they fill gaps."""
+    layouts = ((scored.documents[number], window) for number, window in scored.windows)
+    places = [(one.manifest.doc_id, one.version, n) for one, window in layouts for n in window]
+    left = np.array([place not in copies for place in places], dtype=np.float64)
+    return scored._replace(credited=scored.credited * left, turns=scored.turns * left)
 
 
 def outdated(candidates: Sequence[Candidate], layouts: Layouts) -> set[tuple[str, str]]:
@@ -142,13 +161,26 @@ def _is_current(layout: object, version: str) -> TypeGuard[Layout]:
 
 def _ranked(
     query: str, candidates: Sequence[Candidate], settings: QuerySettings, *, reranked: bool
-) -> list[tuple[Candidate, float]]:
+) -> _Ranked:
     """The candidates with their relevance, best first."""
     relevance = _relevance(query, candidates, settings, reranked=reranked)
     ranked = list(zip(candidates, relevance.tolist(), strict=True))
     if settings.hybrid and not reranked:
         ranked.sort(key=lambda pair: -pair[1])
     return ranked
+
+
+def _joined(ranked: Sequence[_Ranked], queries: Sequence[str]) -> _Ranked:
+    """The candidates of all queries, each for the query that it fits best, the best first."""
+    if len(ranked) == 1:
+        return ranked[0]
+    best: dict[Place, tuple[Candidate, float]] = {}
+    for query, pairs in zip(queries, ranked, strict=True):
+        for candidate, relevance in pairs:
+            known = best.get(candidate.place)
+            if known is None or relevance > known[1]:
+                best[candidate.place] = candidate._replace(query=query), relevance
+    return sorted(best.values(), key=lambda pair: -pair[1])
 
 
 def _relevance(
@@ -278,13 +310,8 @@ def _restricted(
     return dataclasses.replace(layout, windows=windows)
 
 
-def _kept(
-    candidates: Sequence[Candidate],
-    ranked: Sequence[tuple[Candidate, float]],
-    layouts: Layouts,
-    settings: QuerySettings,
-) -> list[Candidate]:
-    """The candidates that count as far as is known; of equal texts, those of the best document."""
+def _left_out(ranked: _Ranked, layouts: Layouts, settings: QuerySettings) -> set[Place]:
+    """The candidates that do not count, as far as is known: old ones, and copies of better ones."""
     left_out: set[tuple[str, str]] = set()
     first: dict[str, str] = {}
     for key, version in dict.fromkeys((c.key, c.version) for c, _ in ranked if c.key in layouts):
@@ -292,46 +319,76 @@ def _kept(
         if not _is_current(layout, version):
             left_out.add((key, version))
             continue
-        text = layout.manifest.text_digest if settings.duplicates == "drop" else ""
+        text = layout.manifest.text_digest if settings.duplicates != "keep" else ""
         if text and first.setdefault(text, key) != key:
             left_out.add((key, version))
-    return [c for c in candidates if (c.key, c.version) not in left_out]
+    places = {c.place for c, _ in ranked if left_out and (c.key, c.version) in left_out}
+    if settings.duplicates == "drop_near":
+        known = (c for c, _ in ranked if c.key in layouts and c.place not in places)
+        places |= _near_copies(known, layouts)
+    return places
+
+
+def _near_copies(candidates: Iterable[Candidate], layouts: Layouts) -> set[Place]:
+    """Candidates of which better ones of other documents have nearly all, word by word."""
+    copies: set[Place] = set()
+    first: dict[tuple[str, ...], str] = {}  # which document has some words in a row
+    for candidate in candidates:
+        layout, text = layouts[candidate.key], candidate.document.page_content
+        header = layout.manifest.header if isinstance(layout, Layout) else ""
+        words = re.findall(r"\w+", text.removeprefix(header).lower())
+        rows = {tuple(words[n : n + _ROW]) for n in range(max(len(words) - _ROW + 1, 1))}
+        known = sum(first.get(row, candidate.key) != candidate.key for row in rows)
+        if known >= _NEARLY_ALL * len(rows):
+            copies.add(candidate.place)
+        else:
+            first.update(dict.fromkeys(rows - first.keys(), candidate.key))
+    return copies
 
 
 def _in_columns(
-    ranked: Sequence[tuple[Candidate, float]],
-    layouts: Layouts,
-    settings: QuerySettings,
+    ranked: Sequence[_Ranked], joint: _Ranked, layouts: Layouts, settings: QuerySettings
 ) -> ScoredChunks:
     """Lay out the windows of all documents, and let neighbors of candidates have credit."""
     config = settings.config
     by_document: dict[str, dict[int, tuple[Candidate, float]]] = {}
-    for pair in ranked:
+    for pair in joint:
         by_document.setdefault(pair[0].key, {})[pair[0].chunk_index] = pair
     documents = [one for key in by_document if isinstance(one := layouts[key], Layout)]
     windows = [(n, window) for n, layout in enumerate(documents) for window in layout.windows]
     sizes = [len(window) for _, window in windows]
     starts = np.cumsum([0, *sizes], dtype=np.intp)
-    found, candidates = list(by_document.values()), dict[int, Candidate]()
+    pairs, candidates = list(by_document.values()), dict[int, Candidate]()
     relevance: Floats = np.zeros(starts[-1])
     for (number, window), start in zip(windows, starts[:-1].tolist(), strict=True):
-        chunks = found[number]
+        chunks = pairs[number]
         for column, chunk in enumerate(window, start):
             if chunk in chunks:
                 candidates[column], relevance[column] = chunks[chunk]
+    columns = {candidate.place: column for column, candidate in candidates.items()}
+    found = []
+    for pairs_of_query in ranked if len(ranked) > 1 else [()]:
+        placed = [(columns[c.place], value) for c, value in pairs_of_query if c.place in columns]
+        found.append(dict(sorted(placed, key=lambda pair: -pair[1])))
+    rows = relevance[None]
+    if settings.combine_queries == "turns" and len(found) > 1:
+        rows = np.zeros((len(found), relevance.size))
+        for row, by_column in zip(rows, found, strict=True):
+            row[list(by_column)] = list(by_column.values())
     alone = [
         one.manifest.current is not None and one.manifest.current.chunks == 1 for one in documents
     ]
+    turns = _credited(rows, sizes, starts[:-1][[alone[number] for number, _ in windows]], config)
     return ScoredChunks(
         layouts=layouts,
         documents=documents,
         windows=windows,
         starts=starts[:-1],
         candidates=candidates,
+        found=found,
         relevance=relevance,
-        credited=_credited(
-            relevance, sizes, starts[:-1][[alone[number] for number, _ in windows]], config
-        ),
+        credited=turns.max(axis=0),
+        turns=turns,
         lengths=np.concatenate([np.zeros(0, np.int64), *(one.lengths() for one in documents)]),
         document_lengths=np.repeat(
             np.array([documents[number].manifest.length for number, _ in windows], np.int64), sizes
@@ -342,7 +399,7 @@ def _in_columns(
 def _credited(
     relevance: Floats, sizes: Sequence[int], alone: NDArray[np.intp], config: RSEConfig
 ) -> Floats:
-    """The relevance of windows of these sizes with neighbor credit.
+    """The relevance of windows of these sizes, shape ``(rows, chunks)``, with neighbor credit.
 
     A document of one chunk is credited as if chunks like it stood around it: without that, the
     chunks of long documents, which have neighbors, leave no room for it. ``alone`` are the columns
@@ -350,9 +407,11 @@ def _credited(
     """
     radius = config.neighbor_radius
     # In one array, so far apart that no window has credit from another.
-    places = np.arange(relevance.size) + radius * (2 * np.repeat(np.arange(len(sizes)), sizes) + 1)
-    apart = np.zeros(relevance.size + 2 * radius * len(sizes))
-    apart[places] = relevance
-    apart[places[alone, None] + np.arange(-radius, radius + 1)] = relevance[alone, None]
+    chunks = np.arange(relevance.shape[1])
+    places = chunks + radius * (2 * np.repeat(np.arange(len(sizes)), sizes) + 1)
+    apart = np.zeros((len(relevance), chunks.size + 2 * radius * len(sizes)))
+    apart[:, places] = relevance
+    around = places[alone, None] + np.arange(-radius, radius + 1)
+    apart[:, around] = relevance[:, alone, None]
     credited = neighbor_credit(apart, credit=config.neighbor_credit, radius=radius)
-    return np.asarray(credited[places])
+    return np.asarray(credited[:, places])

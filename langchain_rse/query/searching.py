@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError
 from langchain_rse.query.search_arguments import check_filtered, may_exclude
 from langchain_rse.query.wrapped import check_taken, warn_of_few
-from langchain_rse.stores.changing import read_records
+from langchain_rse.stores.changing import Record, read_records
 from langchain_rse.stores.fulltext import check_filter, check_lexical
 from langchain_rse.stores.namespaces import namespace_of, own_arguments, refuse_namespaces
 from langchain_rse.stores.records import (
@@ -46,7 +46,13 @@ _SCORE_NAMES = (RELEVANCE_SCORE, _SCORE, "similarity_score", "similarity", "_sco
 # Differences below this share of the largest score are rounding.
 _NOISE = 1e-6
 
+# Searches of a query, or of several, at a time.
+AT_ONCE = 8
+
 _ScoredDocument = tuple[Document, float | None]
+
+
+Place = tuple[str, str, int]  # what tells a chunk from all others: document, version, number
 
 
 class Sources(NamedTuple):
@@ -78,43 +84,72 @@ class Candidate(NamedTuple):
     lexical_rank: int | None = None
     judgment: Mapping[str, bool | str | None] = MappingProxyType({})  # see `judgment_of`
     filtered: bool = False  # True if a compressor dropped others, for unknown reasons
+    query: str = ""  # for which it was found, if there are several
 
     @property
-    def place(self) -> tuple[str, str, int]:
-        """What tells the chunk from all others: document, version and number."""
+    def place(self) -> Place:
+        """Which chunk it is."""
         return self.doc_id, self.version, self.chunk_index
 
 
-def search(
-    sources: Sources, query: str, settings: QuerySettings, callbacks: Callbacks = None
-) -> Steps[tuple[list[Candidate], int]]:
-    """Find candidates, best first, and say how many Documents were found for them.
+Found = Mapping[str, Sequence[Candidate]]
+"""The candidates of each query, best first."""
 
-    A chunk that is found twice counts at its better rank.
+
+def asked(query: str, settings: QuerySettings, callbacks: Callbacks = None) -> Steps[list[str]]:
+    """The queries to search for: given, generated or the query itself; none for an empty query."""
+    queries, generator = settings.queries, settings.query_generator
+    if queries is None and generator is not None and query.strip():
+        with during("asking query_generator for queries"):
+            queries = yield from call(
+                generator.invoke, generator.ainvoke, query, config={"callbacks": callbacks}
+            )
+            is_list = isinstance(queries, (list, tuple))
+            if not (is_list and all(isinstance(one, str) for one in queries)):
+                raise TypeError(
+                    f"query_generator must return a list of strings; got {queries!r:.200}. Does a "
+                    "model answer with a text? Let a parser follow it that returns its lines"
+                )
+        if not any(map(str.strip, queries)):
+            warn(f"query_generator made no queries of {query!r:.200}: it is searched for itself")
+            queries = None
+    return [one for one in dict.fromkeys(queries or [query]) if one.strip()]
+
+
+def search(
+    sources: Sources, queries: Sequence[str], settings: QuerySettings, callbacks: Callbacks = None
+) -> Steps[tuple[dict[str, list[Candidate]], int]]:
+    """Find the candidates of each query, and say how many Documents were found for all of them.
+
+    A chunk that is found twice for a query counts at its better rank.
     """
     check_search(sources, settings)
     searches = [
         _ask_retriever(sources.base_retriever, query, settings, callbacks)
         if sources.vectorstore is None
         else _search_vectors(sources, query, settings)
+        for query in queries
     ]
     if settings.hybrid:
-        searches.append(_search_words(sources.docstore, query, settings))
-    answers = yield from concurrently(searches, len(searches))
-    found, *by_words = [_own(answer, sources) for answer in answers]
-    check_filtered(
-        [document for document, _ in found], settings.search_kwargs.get("filter"), sources.name
-    )
+        searches += [_search_words(sources.docstore, query, settings) for query in queries]
+    answers = yield from concurrently(searches, AT_ONCE)
+    answers = [_own(answer, sources) for answer in answers]
+    found, by_words = answers[: len(queries)], answers[len(queries) :]
+    documents = [document for document, _ in itertools.chain(*found)]
+    check_filtered(documents, settings.search_kwargs.get("filter"), sources.name)
     identified = yield from _identify_adopted(sources.docstore, found)
-    candidates = _candidates(identified, settings, judged=sources.vectorstore is None)
     if sources.vectorstore is None:
-        warn_of_few(sources.base_retriever, len(found), settings.fetch_k)
-    for number, (document, score) in enumerate(itertools.chain.from_iterable(by_words)):
-        candidate = _candidate(document, number)
-        candidates[candidate.place] = candidates.get(candidate.place, candidate)._replace(
-            lexical_score=score, lexical_rank=number
-        )
-    return list(candidates.values()), sum(map(len, (found, *by_words)))
+        warn_of_few(sources.base_retriever, max(map(len, found)), settings.fetch_k)
+    candidates = {}
+    for query, by_vectors, words in itertools.zip_longest(queries, identified, by_words):
+        places = _candidates(by_vectors, settings, judged=sources.vectorstore is None)
+        for number, (document, score) in enumerate(words or ()):
+            candidate = _candidate(document, number)
+            places[candidate.place] = places.get(candidate.place, candidate)._replace(
+                lexical_score=score, lexical_rank=number
+            )
+        candidates[query] = list(places.values())
+    return candidates, sum(map(len, answers))
 
 
 def check_search(sources: Sources, settings: QuerySettings) -> None:
@@ -220,30 +255,37 @@ def _search_words(
 
 
 def _identify_adopted(
-    docstore: BaseStore[str, Document], found: Sequence[_ScoredDocument]
-) -> Steps[list[_ScoredDocument]]:
+    docstore: BaseStore[str, Document], answers: Sequence[Sequence[_ScoredDocument]]
+) -> Steps[list[list[_ScoredDocument]]]:
     """Add to vectors of an adopted index which chunk they stand for, by their ids.
 
     Vectors that stand for nothing are left out, those that the docstore does not know stay as they
     are. Without adopted vectors nothing is read.
     """
-    vectors = [None if VERSION in one.metadata else vector_of(one) for one, _ in found]
-    keys = [None if vector is None else adopted_key(vector) for vector in vectors]
-    if not any(keys):
-        return list(found)
+    keys = {}
+    for document, _ in itertools.chain(*answers):
+        vector = None if VERSION in document.metadata else vector_of(document)
+        if vector is not None:
+            keys[id(document)] = adopted_key(vector)
+    if not keys:
+        return list(map(list, answers))
     with during("reading from the docstore which chunks the candidates are"):
-        records = yield from read_records(docstore, [key for key in keys if key])
-    identified = []
-    for (document, score), key in zip(found, keys, strict=True):
-        record = records[key] if key else None
+        records = yield from read_records(docstore, list(dict.fromkeys(keys.values())))
+    return [
+        list(_identified((one, records.get(keys.get(id(one[0]), ""))) for one in found))
+        for found in answers
+    ]
+
+
+def _identified(found: Iterable[tuple[_ScoredDocument, Record]]) -> Iterator[_ScoredDocument]:
+    for (document, score), record in found:
         if record is None:
-            identified.append((document, score))
+            yield document, score
         elif isinstance(record, CorruptRecordError):
             warn(f"a candidate is left out; adopt the index again: {record}")
         elif record.metadata.get(DOC_ID) is not None:
             metadata = {**document.metadata, **record.metadata}
-            identified.append((document.model_copy(update={"metadata": metadata}), score))
-    return identified
+            yield document.model_copy(update={"metadata": metadata}), score
 
 
 def check_documents(returned: object, name: str) -> list[Document]:
@@ -291,9 +333,9 @@ def finite_score(score: object) -> float | None:
 
 def _candidates(
     found: Sequence[_ScoredDocument], settings: QuerySettings, *, judged: bool
-) -> dict[tuple[str, str, int], Candidate]:
+) -> dict[Place, Candidate]:
     """The candidates by their places; with a warning for those that are left out."""
-    candidates: dict[tuple[str, str, int], Candidate] = {}
+    candidates: dict[Place, Candidate] = {}
     left_out: list[CandidateError] = []
     for number, (document, score) in enumerate(found):
         if isinstance(document.metadata.get(SEGMENT), dict):

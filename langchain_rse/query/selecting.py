@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from langchain_rse.config import RSEConfig
+from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import Floats, Segment, best_segment, rank_chunks, solve_greedy
 from langchain_rse.query.scoring import ScoredChunks
 
@@ -26,7 +29,7 @@ class Selection(NamedTuple):
     alone: Callable[[], list[Segment]] = list
 
 
-def select(scored: ScoredChunks, config: RSEConfig, *, budget: float | None = None) -> Selection:
+def select(scored: ScoredChunks, settings: QuerySettings, budget: float | None) -> Selection:
     """Choose the segments; of those with equal values, earlier documents win.
 
     The steps need not go far beyond the budget, in characters; None for all text that is worth the
@@ -34,8 +37,9 @@ def select(scored: ScoredChunks, config: RSEConfig, *, budget: float | None = No
     """
     if not scored.lengths.size:
         return Selection(np.zeros(0), [], lambda _: [])
+    config = settings.config
     if config.solver == "exact":
-        selection = _select_exactly(scored, config, budget)
+        selection = _select_exactly(scored, settings, budget)
     else:
         selection = _select_as_published(scored, config)
     return selection._replace(alone=partial(_worth_alone, scored, selection, config))
@@ -57,20 +61,25 @@ def _worth_alone(scored: ScoredChunks, selection: Selection, config: RSEConfig) 
 
 
 def _select_as_published(scored: ScoredChunks, config: RSEConfig) -> Selection:
-    values = scored.credited - config.irrelevant_chunk_penalty
+    turns = scored.turns - config.irrelevant_chunk_penalty
     if config.length_weighting == "published":
-        found = list(scored.candidates)
-        values[found] *= np.maximum(scored.lengths[found] / config.reference_length, 1.0)
+        every = scored.found if len(turns) > 1 else [scored.candidates]
+        for row, found in zip(turns, map(list, every), strict=True):
+            row[found] *= np.maximum(scored.lengths[found] / config.reference_length, 1.0)
     if config.solver == "best":
-        segments = _best_of_each_document(scored, values, config)
+        segments = _best_of_each_document(scored, turns, config)
     else:
+        extension = config.overall_max_length_extension * (len(scored.found) - 1)
         segments = solve_greedy(
-            values,
-            max_length=config.max_length or values.size,
-            overall_max_length=config.overall_max_length,
+            turns,
+            max_length=config.max_length or scored.lengths.size,
+            overall_max_length=config.overall_max_length + extension,
             minimum_value=config.minimum_value,
             boundaries=scored.starts.tolist(),
         )
+    values: Floats = turns.max(axis=0)
+    if len(turns) > 1:
+        segments = [Segment(s, e, float(values[s:e].sum())) for s, e, _ in segments]
     # With a penalty of 0, chunks without relevance can form segments of value 0.
     chosen = [
         segment
@@ -80,37 +89,117 @@ def _select_as_published(scored: ScoredChunks, config: RSEConfig) -> Selection:
     return Selection(values, [segment[:2] for segment in chosen], lambda count: chosen[:count])
 
 
-def _select_exactly(scored: ScoredChunks, config: RSEConfig, budget: float | None) -> Selection:
-    if budget is None or config.minimum_value > 0:
-        # Segments that are left out for their value make room for later ones.
+def _select_exactly(scored: ScoredChunks, settings: QuerySettings, room: float | None) -> Selection:
+    config, per_document = settings.config, settings.max_per_document
+    budget = room
+    if budget is None or config.minimum_value > 0 or per_document:
+        # Segments that are left out make room for later ones.
         budget = float(scored.lengths.sum())
-    ranking = rank_chunks(
-        scored.credited,
-        scored.lengths,
+    rank = partial(
+        rank_chunks,
+        lengths=scored.lengths,
         budget=budget,
         penalty=config.irrelevant_chunk_penalty,
         segment_cost=config.segment_cost or 0.0,
         boundaries=scored.starts.tolist(),
         document_lengths=scored.document_lengths,
     )
+    ranking = rank(scored.credited)
+    values = ranking.weights * (scored.credited - config.irrelevant_chunk_penalty)
     steps = ranking.steps(config.minimum_value)
+    if len(scored.turns) > 1:
+        steps = _once(_by_turns([rank(row).steps(config.minimum_value) for row in scored.turns]))
+    elif len(scored.found) > 1:
+        steps = _once([*_best_of_each_query(scored, values, config, room), *steps])
+    if per_document:
+        steps = list(_with_few_segments(steps, scored, per_document))
 
     def segments(count: int) -> list[Segment]:
         return ranking.segments(column for step in steps[:count] for column in range(*step))
 
-    values = ranking.weights * (scored.credited - config.irrelevant_chunk_penalty)
     return Selection(values, steps, segments)
 
 
-def _best_of_each_document(
-    scored: ScoredChunks, values: Floats, config: RSEConfig
-) -> list[Segment]:
-    """The best segment of each document, the best first."""
-    best: dict[int, Segment] = {}
-    for (document, window), start in zip(scored.windows, scored.starts.tolist(), strict=True):
-        found = best_segment(values[start : start + len(window)], max_length=config.max_length)
-        if found is None or found.value < config.minimum_value:
-            continue
-        if document not in best or found.value > best[document].value:
-            best[document] = Segment(found.start + start, found.end + start, found.value)
-    return sorted(best.values(), key=lambda segment: -segment.value)
+def _best_of_each_query(
+    scored: ScoredChunks, values: Floats, config: RSEConfig, budget: float | None
+) -> list[tuple[int, int]]:
+    """The best candidate of each query as a step, if it is worth the penalty and fits."""
+    room = math.inf if budget is None else budget
+    steps: list[tuple[int, int]] = []
+    for by_column in scored.found:
+        column, relevance = next(iter(by_column.items()), (0, 0.0))
+        worth = 0 < relevance >= config.irrelevant_chunk_penalty
+        worth = worth and bool(values[column] >= config.minimum_value)
+        if worth and scored.lengths[column] <= room and (column, column + 1) not in steps:
+            steps.append((column, column + 1))
+            room -= scored.lengths[column]
+    return steps
+
+
+def _with_few_segments(
+    steps: Iterable[tuple[int, int]], scored: ScoredChunks, most: int
+) -> Iterator[tuple[int, int]]:
+    """The steps that never make more segments of a document than a number.
+
+    A step that would is held back until a later one joins it to a segment.
+    """
+    edges = {*scored.starts.tolist(), scored.lengths.size}
+    count: Counter[str] = Counter()
+    taken: set[int] = set()
+    held_back: set[int] = set()
+    for step in steps:
+        start, end = step
+        while start not in edges and start - 1 in held_back:
+            start -= 1
+        while end not in edges and end in held_back:
+            end += 1
+        joined = (start not in edges and start - 1 in taken) + (end not in edges and end in taken)
+        key = scored.locate(start)[0].manifest.key
+        if count[key] + 1 - joined > most:
+            held_back.update(range(start, end))
+        else:
+            count[key] += 1 - joined
+            taken.update(range(start, end))
+            held_back.difference_update(range(start, end))
+            yield start, end
+
+
+def _by_turns(several: Iterable[Iterable[Any]]) -> Iterator[Any]:
+    """The first of each, then the second of each, and so on."""
+    return (one for turn in itertools.zip_longest(*several) for one in turn if one is not None)
+
+
+def _once(steps: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The steps without what steps before them have."""
+    taken: set[int] = set()
+    rest = []
+    for step in steps:
+        new = [column for column in range(*step) if column not in taken]
+        whole = len(new) == step[1] - step[0]
+        rest += [step] if whole else [(column, column + 1) for column in new]
+        taken.update(new)
+    return rest
+
+
+def _best_of_each_document(scored: ScoredChunks, turns: Floats, config: RSEConfig) -> list[Segment]:
+    """The best segment of each document, the best first; of several queries by turns.
+
+    One that overlaps a segment before it is left out.
+    """
+    several: list[list[Segment]] = []
+    for values in turns:
+        best: dict[int, Segment] = {}
+        for (document, window), start in zip(scored.windows, scored.starts.tolist(), strict=True):
+            found = best_segment(values[start : start + len(window)], max_length=config.max_length)
+            if found is None or found.value < config.minimum_value:
+                continue
+            if document not in best or found.value > best[document].value:
+                best[document] = Segment(found.start + start, found.end + start, found.value)
+        several.append(sorted(best.values(), key=lambda segment: -segment.value))
+    taken: set[int] = set()
+    chosen = []
+    for segment in _by_turns(several):
+        if taken.isdisjoint(columns := range(segment.start, segment.end)):
+            taken.update(columns)
+            chosen.append(segment)
+    return chosen

@@ -40,7 +40,7 @@ def test_the_budget_goes_to_other_texts(way: Way) -> None:
 def test_it_can_be_set_at_construction() -> None:
     retriever = make_retriever({"a": TEXT, "b": TEXT}, duplicates="keep")
     assert len(retriever.invoke(QUERY)) == 2
-    with pytest.raises(ValueError, match=r"(?s)duplicates.*'drop' or 'keep'"):
+    with pytest.raises(ValueError, match=r"(?s)duplicates.*'drop', 'drop_near' or 'keep'"):
         make_retriever({}, duplicates="once")
 
 
@@ -177,3 +177,131 @@ def test_copies_make_no_difference(
         return retriever.invoke(QUERY, **kwargs)
 
     assert answer(found) == answer(alone, duplicates="keep")
+
+
+# Nearly the same
+
+
+WORDS = "the buyer shall pay the price within thirty days of the date on which the invoice is due"
+
+
+def report(*paragraphs: str) -> str:
+    return "".join(f"{paragraph}\n" for paragraph in paragraphs)
+
+
+def in_words(texts: dict[str, str], **kwargs: Any) -> RSERetriever:
+    """A retriever by words, of which each line is a chunk."""
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+        docstore=InMemoryStore(),
+        text_splitter=fakes.Lines(),
+        **{"config": fakes.EVERYTHING, **kwargs},
+    )
+    retriever.add_documents([Document(text) for text in texts.values()], ids=texts)
+    return retriever
+
+
+def places(segments: list[Document]) -> set[tuple[str, int]]:
+    return {
+        (segment.metadata["doc_id"], chunk["index"])
+        for segment in segments
+        for chunk in segment.metadata["rse"]["chunks"]
+    }
+
+
+def test_nearly_the_same_text_comes_once_if_asked_for(way: Way) -> None:
+    texts = {
+        "a": report(f"{WORDS} and so on", "apples are red"),
+        # One word more at its end, other signs and letters: 16 of 17 rows of five words.
+        "b": report(f"{WORDS.upper()}, AND SO FORTH ...", "pears are green"),
+    }
+    retriever = in_words(texts)
+    query = f"{WORDS} and so on"
+    assert len(places(way.invoke(retriever, query))) == 4
+    found = way.invoke(retriever, query, duplicates="drop_near")
+    assert places(found) == {("a", 0), ("a", 1), ("b", 1)}
+    ranks = {chunk["rank"] for s in found for chunk in s.metadata["rse"]["chunks"]}
+    assert ranks == {0, 1, 2}
+    # By default too, though its neighbor would give it credit.
+    balanced = in_words(texts, config="balanced", duplicates="drop_near")
+    assert ("b", 0) not in places(way.invoke(balanced, f"{query} pears are green"))
+    between = in_words({"a": texts["a"], "b": report("green pears", WORDS, "pears are green")})
+    found = way.invoke(between, f"{query} pears", duplicates="drop_near", segment_cost=3.0)
+    assert {("b", 0), ("b", 1), ("b", 2)} <= places(found)
+    # The better candidate decides, whichever document was added first.
+    found = way.invoke(retriever, f"{WORDS} and so forth", duplicates="drop_near")
+    assert ("b", 0) in places(found)
+    assert ("a", 0) not in places(found)
+
+
+def test_a_part_of_a_better_text_is_a_copy_and_more_than_it_is_none(way: Way) -> None:
+    long, short = f"{WORDS} {' '.join(f'more{n}' for n in range(20))}", WORDS
+    retriever = in_words({"a": report(long), "b": report(short)}, duplicates="drop_near")
+    assert places(way.invoke(retriever, long)) == {("a", 0)}
+    assert places(way.invoke(retriever, short)) == {("a", 0), ("b", 0)}
+
+
+def test_what_a_document_says_twice_stays(way: Way) -> None:
+    retriever = in_words({"a": report(WORDS, "apples are red", f"{WORDS} ")})
+    assert len(places(way.invoke(retriever, WORDS, duplicates="drop_near"))) == 3
+
+
+def test_headers_make_no_copies_and_no_difference(way: Way) -> None:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+        docstore=InMemoryStore(),
+        text_splitter=fakes.Lines(),
+        headers=DocumentHeaders(),
+        config=fakes.EVERYTHING,
+        duplicates="drop_near",
+    )
+    long = "the annual report of a company that makes pumps and seals in many countries"
+    texts = {
+        f"{long} since 1970": report("apples"),
+        f"{long} since 1980": report("pears"),
+        "a": report(WORDS),
+        f"{long} since 1990": report(f"{WORDS} sharp"),
+    }
+    way.add(retriever, [Document(t, metadata={"doc_id": n, "title": n}) for n, t in texts.items()])
+    assert len(way.invoke(retriever, "apples pears")) == 3
+    assert len(way.invoke(retriever, "apples pears", duplicates="drop")) == 4
+
+
+def test_an_old_version_is_no_reason_to_drop_what_is_nearly_the_same(way: Way) -> None:
+    source = in_words({"a": report(WORDS)})
+    old = list(source.chunks())
+    source.add_documents([Document("a new text\n")], ids=["a"])
+    source.add_documents([Document(report(f"{WORDS} sharp"))], ids=["b"])
+    retriever = RSERetriever(
+        base_retriever=FixedRetriever(documents=[*old, *chunks_by_source(source)["b"]]),
+        candidates_only=False,
+        docstore=source.docstore,
+        config=fakes.EVERYTHING,
+        duplicates="drop_near",
+    )
+    assert places(way.invoke(retriever, WORDS)) == {("b", 0)}
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from([WORDS, f"{WORDS} sharp", "apples are red", "x", "..."])),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from([fakes.EVERYTHING, PRESETS["dsrag-balanced"], PRESETS["balanced"]]),
+)
+def test_nothing_is_lost_that_is_not_in_a_better_candidate(
+    texts: list[list[str]], config: RSEConfig
+) -> None:
+    retriever = in_words(
+        {str(n): report(*lines) for n, lines in enumerate(texts) if lines},
+        config=config.replace(top_k_for_document_selection=None),
+    )
+    every = retriever.invoke(WORDS, duplicates="drop")
+    fewer = retriever.invoke(WORDS, duplicates="drop_near")
+    assert bool(every) == bool(fewer)
+    if config is fakes.EVERYTHING:
+        kept = [s.page_content.replace(" sharp", "") for s in fewer]
+        for segment in every:
+            for line in segment.page_content.replace(" sharp", "").splitlines():
+                assert any(line in text for text in kept)

@@ -69,10 +69,10 @@ def candidates(count: int = 4) -> list[Candidate]:
 
 def reranked(way: Way, compressor: Compressor, given: Sequence[Candidate]) -> list[Candidate]:
     def sync() -> list[Candidate]:
-        return run(rerank(compressor, given, "query", None))
+        return [*run(rerank(compressor, {"query": given}))["query"]]
 
     async def asynchronous() -> list[Candidate]:
-        return await arun(rerank(compressor, given, "query", None))
+        return [*(await arun(rerank(compressor, {"query": given})))["query"]]
 
     return way.call(sync, asynchronous)
 

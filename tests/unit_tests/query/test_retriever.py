@@ -32,7 +32,7 @@ from langchain_rse import (
 )
 from langchain_rse._sync import arun, run
 from langchain_rse.config import resolve_settings
-from langchain_rse.query.pipeline import Candidate, Sources, find_candidates, retrieve
+from langchain_rse.query.pipeline import Found, Sources, find_candidates, retrieve
 from langchain_rse.stores.records import chunk_key, document_key, manifest_key
 from tests.unit_tests import fakes
 
@@ -703,10 +703,10 @@ def test_candidates_are_found_once_for_several_answers(way: Way) -> None:
     retriever = make(texts)
     sources = Sources(retriever.vectorstore, None, retriever.docstore)
     first = resolve_settings(retriever, {})
-    found: list[Candidate] = way.call(run, arun, find_candidates(sources, QUERY, first))
+    found: Found = way.call(run, arun, find_candidates(sources, QUERY, first))
     for arguments in ({}, {"k": 1}, {"irrelevant_chunk_penalty": 0.9}):
         settings = resolve_settings(retriever, arguments)
-        answer = way.call(run, arun, retrieve(sources, QUERY, settings, candidates=found))
+        answer = way.call(run, arun, retrieve(sources, QUERY, settings, found=found))
         assert answer == way.invoke(retriever, QUERY, **arguments)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.stores import InMemoryStore
+from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import PRESETS, RSEConfig, RSEIndexer, RSERetriever
 from langchain_rse.engine import bm25_scores, neighbor_credit, solve_exact
 from tests.unit_tests import fakes
 from tests.unit_tests.engine.oracles import best_by_brute_force, greedy_by_brute_force
+
+way = fakes.way
 
 # Relevance is the score, whatever the rank and the words.
 PLAIN: dict[str, Any] = {
@@ -400,3 +404,79 @@ def test_candidates_below_min_relevance_count_as_not_found() -> None:
     found = relevances([0.9, 0.5, 0.49], TEXTS, "red fox", **arguments)
     assert found == pytest.approx([0.9, 0.5 * math.exp(-1 / 2), 0.0])
     assert relevances([0.4, 0.3, 0.2], TEXTS, "red fox", **arguments) == [0, 0, 0]
+
+
+# A limit for each document
+
+
+def test_few_segments_of_a_document_by_hand(way: fakes.Way) -> None:
+    texts = {"a": fakes.lines(0, 200, 10, 200, 20), "b": fakes.lines(30, 200, 40)}
+    retriever = fakes.make_retriever(texts, order="relevance")
+
+    def found(**arguments: Any) -> list[tuple[str, int, int]]:
+        return sorted(fakes.ranges(way.invoke(retriever, fakes.QUERY, **arguments)))
+
+    assert len(found()) == 5
+    assert found(max_per_document=1) == [("a", 0, 1), ("b", 0, 1)]
+    assert found(max_per_document=2) == [("a", 0, 1), ("a", 2, 3), ("b", 0, 1), ("b", 2, 3)]
+    assert found(max_per_document=3) == found()
+    # The room that is left goes to the other document.
+    assert found(max_context_length=11) == [("a", 0, 1), ("a", 2, 3)]
+    assert found(max_context_length=11, max_per_document=1) == [("a", 0, 1), ("b", 0, 1)]
+    with pytest.raises(ValueError, match=r"(?s)max_per_document.*greater than or equal to 1"):
+        found(max_per_document=0)
+
+
+def test_what_joins_the_segment_of_a_document_is_not_left_out(way: fakes.Way) -> None:
+    retriever = fakes.make_retriever(
+        {"a": fakes.lines(0, 200, 10), "b": fakes.lines(20)}, segment_cost=3.0, order="relevance"
+    )
+    arguments = {"irrelevant_chunk_penalty": 0.1, "max_per_document": 1}
+    joined = [("a", 0, 3), ("b", 0, 1)]
+    assert fakes.ranges(way.invoke(retriever, fakes.QUERY, **arguments)) == joined
+    # With the gap between them, or not at all.
+    for room, expected in ((17, [("a", 2, 3)]), (18, [("a", 0, 3)])):
+        found = way.invoke(retriever, fakes.QUERY, **arguments, max_context_length=room)
+        assert fakes.ranges(found) == expected
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 100), min_size=1, max_size=12), min_size=1, max_size=3),
+    st.sampled_from(
+        [
+            fakes.PLAIN,
+            fakes.EVERYTHING,
+            *(PRESETS[name] for name in ("balanced", "dsrag-balanced", "kadane", "walkthrough")),
+        ]
+    ),
+    st.integers(1, 3),
+    st.fixed_dictionaries(
+        {
+            "max_context_length": st.sampled_from([None, 12, 40]),
+            "allow_trim": st.booleans(),
+            "minimum_value": st.sampled_from([0.0, 0.4]),
+            "queries": st.sampled_from([None, ["q 0", "q 60"]]),
+            "combine_queries": st.sampled_from(["joint", "turns"]),
+        }
+    ),
+    st.data(),
+)
+def test_few_segments_of_any_document(
+    angles: list[list[int]], config: RSEConfig, most: int, arguments: dict[str, Any], data: Any
+) -> None:
+    docstore = InMemoryByteStore()
+    texts = {f"d{n}": fakes.lines(*each, name=f"n{n}-") for n, each in enumerate(angles)}
+    retriever = fakes.make_retriever(
+        texts, docstore=docstore, config=config, on_missing="split", **arguments
+    )
+    every = retriever.invoke(fakes.QUERY)
+    assert retriever.invoke(fakes.QUERY, max_per_document=99) == every
+    chunks = [key for key in fakes.keys_of(docstore) if re.fullmatch(r"[^/]+/[^/]+/\d+", key)]
+    docstore.mdelete(data.draw(st.lists(st.sampled_from(chunks), max_size=3, unique=True)))
+    found = retriever.invoke(fakes.QUERY, max_per_document=most)
+    count = Counter(segment.metadata["doc_id"] for segment in found)
+    assert max(count.values(), default=0) <= most
+    budget = arguments["max_context_length"] or math.inf
+    assert sum(len(segment.page_content) for segment in found) <= budget
+    if every and config.solver == "exact" and len(found) == 0:
+        assert docstore.mget(chunks).count(None) > 0

@@ -1,0 +1,557 @@
+"""Several queries for one answer: what is asked, what comes back, and under which budget."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+from collections.abc import Sequence
+from threading import Barrier
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_classic.retrievers import MultiQueryRetriever
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from pydantic import Field
+
+from langchain_rse import PRESETS, ExistingIndex, RSERetriever, SQLDocStore
+from langchain_rse.config import RSEConfig
+from langchain_rse.evaluation import Evidence, Question, evaluate, tune
+from tests.unit_tests import fakes
+from tests.unit_tests.engine.oracles import greedy_by_brute_force
+from tests.unit_tests.fakes import PLAIN, QUERY, Way, lines, make_retriever, ranges
+
+way = fakes.way
+
+BOTH = ["q 0", "q 90"]
+GREEDY = PLAIN.replace(
+    solver="greedy", decay_rate=1e300, max_length=5, length_weighting="none", overall_max_length=4
+)
+
+
+def chunks_of(segments: Sequence[Document]) -> dict[tuple[str, int], dict[str, Any]]:
+    return {
+        (segment.metadata["doc_id"], chunk["index"]): chunk
+        for segment in segments
+        for chunk in segment.metadata["rse"]["chunks"]
+    }
+
+
+def generator(answer: object) -> Runnable[str, Any]:
+    """Answers any query alike."""
+
+    def answers(query: str) -> Any:
+        assert query == QUERY
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return RunnableLambda(answers)
+
+
+# Joint
+
+
+def test_joint_by_hand(way: Way) -> None:
+    # Cosines with "q 0": 1, 0.77, 0; with "q 90": 0, 0.64, 1. The best of both, less 0.5.
+    retriever = make_retriever({"a": lines(0, 40, 90)})
+    assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 2)]
+    (segment,) = way.invoke(retriever, QUERY, queries=BOTH)
+    assert segment.page_content == lines(0, 40, 90)
+    cosine = math.cos(math.radians(40))
+    worth = 5 * 0.5 + 6 * (cosine - 0.5) + 6 * 0.5
+    assert segment.metadata["relevance_score"] == pytest.approx(worth / (17 / 3))
+    chunks = segment.metadata["rse"]["chunks"]
+    assert [chunk["query"] for chunk in chunks] == ["q 0", "q 0", "q 90"]
+    assert [chunk["rank"] for chunk in chunks] == [0, 1, 0]
+    assert [chunk["score"] for chunk in chunks] == pytest.approx([1, cosine, 1])
+    assert [chunk["relevance"] for chunk in chunks] == pytest.approx([1, cosine, 1])
+
+
+def test_only_several_queries_are_named(way: Way) -> None:
+    retriever = make_retriever({"a": lines(0, 90)})
+    for queries in (None, [QUERY], ["q 90"], [QUERY, " ", QUERY]):
+        (segment,) = way.invoke(retriever, QUERY, queries=queries)
+        assert all("query" not in chunk for chunk in segment.metadata["rse"]["chunks"])
+
+
+def test_the_best_chunk_of_each_query_comes_first(way: Way) -> None:
+    # Relevance 1, 1, 1 for the first query; 0.9 and 0.8 for the second.
+    retriever = make_retriever({"a": lines(0, 1, 2), "b": lines(64, 53)}, order="relevance")
+
+    def found(characters: int) -> list[tuple[str, int, int]]:
+        return sorted(
+            ranges(way.invoke(retriever, QUERY, queries=BOTH, max_context_length=characters))
+        )
+
+    assert found(5) == [("a", 0, 1)]
+    assert found(11) == [("a", 0, 1), ("b", 0, 1)]
+    assert found(16) == [("a", 0, 2), ("b", 0, 1)]
+    assert found(21) == [("a", 0, 3), ("b", 0, 1)]
+    assert found(27) == [("a", 0, 3), ("b", 0, 2)]
+    # One that has no room leaves it to others, as does one that is not worth the penalty.
+    retriever = make_retriever({"a": lines(0, 1, 2), "b": lines(64, name="a long name")})
+    assert found(15) == [("a", 0, 3)]
+    retriever = make_retriever({"a": lines(0, 1, 2), "b": lines(25)})
+    assert found(15) == [("a", 0, 3)]
+
+
+def test_a_best_chunk_is_in_a_step_of_several(way: Way) -> None:
+    """The gap beside it joins two segments, at a cost that only both are worth."""
+    retriever = make_retriever({"a": lines(0, 120, 90)}, segment_cost=3.0)
+    arguments = {"queries": BOTH, "irrelevant_chunk_penalty": 0.1}
+    assert ranges(way.invoke(retriever, QUERY, **arguments)) == [("a", 0, 3)]
+    tight = way.invoke(retriever, QUERY, **arguments, max_context_length=12)
+    assert ranges(tight) == [("a", 0, 1), ("a", 2, 3)]
+
+
+# Turns
+
+
+def test_turns_by_hand(way: Way) -> None:
+    retriever = make_retriever({"a": lines(0, 1, 2, 3), "b": lines(90, 60, 55)})
+    arguments = {"queries": BOTH, "max_context_length": 22}
+    joint = way.invoke(retriever, QUERY, **arguments)
+    assert ranges(joint) == [("a", 0, 3), ("b", 0, 1)]
+    turns = way.invoke(retriever, QUERY, **arguments, combine_queries="turns")
+    assert sorted(ranges(turns)) == [("a", 0, 2), ("b", 0, 2)]
+    assert {c["query"] for c in chunks_of(turns).values()} == {"q 0", "q 90"}
+
+
+@pytest.mark.parametrize(("extension", "of_b"), [(0, 0), (1, 1), (2, 2), (9, 3)])
+def test_greedy_turns_by_hand(way: Way, extension: int, of_b: int) -> None:
+    retriever = make_retriever(
+        {"a": lines(0, 1, 2, 3), "b": lines(90, 60, 55)},
+        config=GREEDY,
+        overall_max_length_extension=extension,
+    )
+    found = way.invoke(retriever, QUERY, queries=BOTH, combine_queries="turns")
+    assert sorted(ranges(found)) == [("a", 0, 4), ("b", 0, of_b)][: 1 + (of_b > 0)]
+
+
+def test_the_best_of_each_document_in_turns(way: Way) -> None:
+    texts = {"a": lines(0, 240, 90), "b": lines(91, 89, 240, 50)}
+    retriever = make_retriever(texts, config=GREEDY.replace(solver="best"), order="relevance")
+    found = way.invoke(retriever, QUERY, queries=BOTH, combine_queries="turns")
+    assert sorted(ranges(found)) == [("a", 0, 1), ("a", 2, 3), ("b", 0, 2), ("b", 3, 4)]
+    # One segment of a document, which is the same for both.
+    retriever = make_retriever({"a": lines(44, 45)}, config=GREEDY.replace(solver="best"))
+    found = way.invoke(retriever, QUERY, queries=BOTH, combine_queries="turns")
+    assert ranges(found) == [("a", 0, 2)]
+
+
+ANGLES = st.lists(st.integers(0, 120), min_size=1, max_size=12)
+
+
+@given(
+    ANGLES,
+    st.lists(st.integers(0, 120).map("q {}".format), min_size=2, max_size=3, unique=True),
+    st.fixed_dictionaries(
+        {
+            "max_length": st.integers(1, 5),
+            "overall_max_length": st.integers(1, 9),
+            "overall_max_length_extension": st.integers(0, 3),
+            "minimum_value": st.sampled_from([0.0, 0.3, 0.6]),
+        }
+    ),
+)
+def test_greedy_turns_are_as_published(
+    angles: list[int], queries: list[str], limits: dict[str, Any]
+) -> None:
+    retriever = make_retriever({"a": lines(*angles)}, config=GREEDY.replace(**limits))
+    assert retriever.vectorstore is not None
+    rows = []
+    for query in queries:
+        found = retriever.vectorstore.similarity_search_with_score(query, k=99)
+        scores = {d.metadata["chunk_index"]: min(max(score, 0.0), 1.0) for d, score in found}
+        rows.append([scores[chunk] - 0.5 for chunk in range(len(angles))])
+    limits["overall_max_length"] += limits.pop("overall_max_length_extension") * (len(rows) - 1)
+    expected = greedy_by_brute_force(rows, **limits)
+    segments = retriever.invoke(QUERY, queries=queries, combine_queries="turns")
+    assert ranges(segments) == sorted(("a", start, end) for start, end, _ in expected)
+
+
+# What holds of any
+
+
+CONFIGS = st.sampled_from(
+    [
+        PLAIN,
+        fakes.EVERYTHING,
+        GREEDY,
+        *(PRESETS[name] for name in ("balanced", "find_all", "dsrag-balanced", "kadane")),
+    ]
+)
+TEXTS = st.lists(ANGLES, min_size=1, max_size=4).map(
+    lambda some: {f"d{n}": lines(*angles, name=f"n{n}-") for n, angles in enumerate(some)}
+)
+QUERIES = st.lists(st.integers(0, 120).map("q {}".format), min_size=1, max_size=4)
+MODES = st.sampled_from(["joint", "turns"])
+
+
+@given(TEXTS, CONFIGS, MODES, st.sampled_from([None, 20, 60]))
+def test_the_query_itself_changes_nothing(
+    texts: dict[str, str], config: RSEConfig, mode: str, budget: int | None
+) -> None:
+    retriever = make_retriever(texts, config=config, max_context_length=budget)
+    assert retriever.invoke(QUERY, queries=[QUERY], combine_queries=mode) == retriever.invoke(QUERY)
+
+
+@given(
+    TEXTS,
+    CONFIGS,
+    QUERIES,
+    MODES,
+    st.sampled_from([None, 7, 20, 60]),
+    st.tuples(st.sampled_from(["characters", "words", "started dozens"]), st.booleans()),
+)
+def test_one_answer_under_one_budget(  # noqa: PLR0917 - drawn
+    texts: dict[str, str],
+    config: RSEConfig,
+    queries: list[str],
+    mode: str,
+    budget: int | None,
+    unit: tuple[str, bool],
+) -> None:
+    measure, trim = fakes.LENGTHS[unit[0]], unit[1]
+    retriever = make_retriever(
+        texts,
+        config=config,
+        queries=queries,
+        combine_queries=mode,
+        max_context_length=budget,
+        length_function=measure,
+        allow_trim=trim,
+    )
+    found = retriever.invoke(QUERY)
+    assert asyncio.run(retriever.ainvoke(QUERY)) == found
+    assert sum(measure(one.page_content) for one in found) <= (budget or math.inf)
+    for (name, _, end), (other, start, _) in itertools.pairwise(sorted(ranges(found))):
+        assert name != other or end <= start
+    for one in found:
+        place = slice(one.metadata["start_index"], one.metadata["end_index"])
+        assert one.page_content == texts[one.metadata["doc_id"]][place]
+        named = {c.get("query") for c in one.metadata["rse"]["chunks"] if "rank" in c}
+        assert named <= (set(queries) if len(set(queries)) > 1 else {None})
+
+
+@given(
+    TEXTS,
+    st.sampled_from([PLAIN, PRESETS["balanced"]]),
+    QUERIES.filter(lambda queries: len(set(queries)) > 1),
+    st.integers(0, 80),
+)
+def test_the_best_chunk_of_each_query_is_in(
+    texts: dict[str, str], config: RSEConfig, queries: list[str], room: int
+) -> None:
+    retriever = make_retriever(texts, config=config.replace(lexical_credit=0.0))
+    assert retriever.vectorstore is not None
+    best = {}
+    for query in dict.fromkeys(queries):
+        ((document, score),) = retriever.vectorstore.similarity_search_with_score(query, k=1)
+        # By default, the best candidate of a query has a relevance of 1, whatever its score.
+        if config is not PLAIN or score >= config.irrelevant_chunk_penalty:
+            place = document.metadata["doc_id"], document.metadata["chunk_index"]
+            best[place] = len(document.page_content)
+    budget = sum(best.values()) + room
+    found = retriever.invoke(QUERY, queries=queries, max_context_length=budget)
+    assert best.keys() <= chunks_of(found).keys()
+
+
+# What is asked
+
+
+class Asked(BaseRetriever):
+    """Notes what it is asked; all that ask wait until a number of them are there."""
+
+    source: Any
+    at_once: int
+    queries: list[str] = Field(default_factory=list)
+    barrier: Any = None
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        del run_manager
+        self.barrier = self.barrier or Barrier(self.at_once)
+        self.queries.append(query)
+        self.barrier.wait(10)
+        return self._found(query)
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        del run_manager
+        self.queries.append(query)
+        for _ in range(1000):
+            if len(self.queries) == self.at_once:
+                return self._found(query)
+            await asyncio.sleep(0.01)
+        raise TimeoutError
+
+    def _found(self, query: str) -> list[Document]:
+        found: list[Document] = self.source.vectorstore.similarity_search(query, k=20)
+        return found
+
+
+def test_all_are_asked_at_once_and_instead_of_the_question(way: Way) -> None:
+    source = make_retriever({"a": lines(0, 40, 90)})
+    base = Asked(source=source, at_once=3, barrier=Barrier(3))
+    retriever = RSERetriever(
+        base_retriever=base, docstore=source.docstore, config=PLAIN, candidates_only=False
+    )
+    assert way.invoke(retriever, QUERY, queries=[*BOTH, "q 45", " ", "q 0"])
+    assert sorted(base.queries) == ["q 0", "q 45", "q 90"]
+
+
+def test_two_reads_however_many_queries(way: Way) -> None:
+    store = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
+    texts = {f"d{n}": lines(n * 10, 200, name=f"n{n}-") for n in range(12)}
+    retriever = make_retriever(texts, docstore=store)
+    way.invoke(retriever, QUERY)  # so that the pair of stores is known
+    store.reads.clear()
+    queries = [f"q {angle}" for angle in range(0, 120, 10)]
+    assert len(way.invoke(retriever, QUERY, queries=queries)) == 12
+    assert len(store.reads) == 2
+
+
+def test_which_chunks_adopted_vectors_are_is_read_once_for_all(way: Way) -> None:
+    vectors = InMemoryVectorStore(fakes.Angles())
+    chunks = [
+        Document(f"c{n} {angle}\n", metadata={"source": "a", "number": n})
+        for n, angle in enumerate((0, 40, 90))
+    ]
+    vectors.add_documents(chunks, ids=["0", "1", "2"])
+    store = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
+    index = ExistingIndex(doc_id_key="source", chunk_index_key="number")
+    retriever = RSERetriever.from_existing_index(vectors, store, index, config=PLAIN)
+    way.invoke(retriever, QUERY)
+    store.reads.clear()
+    (segment,) = way.invoke(retriever, QUERY, queries=BOTH)
+    assert [c["query"] for c in segment.metadata["rse"]["chunks"]] == ["q 0", "q 0", "q 90"]
+    assert len(store.reads) == 3
+
+
+class PerQuery(BaseDocumentCompressor):
+    """Keeps what has a query's last word, and notes the queries."""
+
+    queries: list[str] = Field(default_factory=list)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> list[Document]:
+        del callbacks
+        self.queries.append(query)
+        word = query.rsplit(maxsplit=1)[-1]
+        return [d for d in documents if d.page_content.split()[-1] == word]
+
+
+def test_a_reranker_gets_each_query_with_its_candidates(way: Way) -> None:
+    reranker = PerQuery()
+    retriever = make_retriever(
+        {"a": lines(0, 40, 90)}, reranker=reranker, candidates_only=True, segment_cost=0.0
+    )
+    found = way.invoke(retriever, QUERY, queries=[*BOTH, "q 7"], calibration="rank")
+    assert sorted(reranker.queries) == ["q 0", "q 7", "q 90"]
+    assert {place: c["query"] for place, c in chunks_of(found).items()} == {
+        ("a", 0): "q 0",
+        ("a", 2): "q 90",
+    }
+    assert way.invoke(retriever, QUERY, queries=["q 7", "q 8"]) == []
+
+
+def test_words_and_filters_are_for_each_query(way: Way) -> None:
+    retriever = make_retriever(
+        {"a": lines(0), "b": lines(90), "c": lines(45, name="apple")},
+        docstore=SQLDocStore("sqlite://", lexical=True),
+        config=fakes.EVERYTHING,
+        vectorstore=InMemoryVectorStore(fakes.Angles()),
+        fetch_k=1,
+    )
+    arguments: dict[str, Any] = {"queries": [*BOTH, "apple0 45 0"], "hybrid": 0.5}
+    found = chunks_of(way.invoke(retriever, QUERY, **arguments))
+    assert {place: c["query"] for place, c in found.items()} == {
+        ("a", 0): "q 0",
+        ("b", 0): "q 90",
+        ("c", 0): "apple0 45 0",
+    }
+    assert found["c", 0]["lexical_rank"] == 0
+
+    def only_b(document: Document) -> bool:
+        return bool(document.metadata["source"] == "b")
+
+    assert ranges(way.invoke(retriever, QUERY, queries=BOTH, filter=only_b)) == [("b", 0, 1)]
+
+
+def test_one_text_of_several_documents_comes_once(way: Way) -> None:
+    retriever = make_retriever({"a": lines(0, 90), "copy": lines(0, 90), "b": lines(80)})
+    found = way.invoke(retriever, QUERY, queries=BOTH)
+    assert [s.page_content for s in found] == [lines(0, 90), lines(80)]
+
+
+# Generated queries
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_generated_queries_are_asked(way: Way, kind: type[Any]) -> None:
+    retriever = make_retriever({"a": lines(0, 40, 90)}, query_generator=generator(kind(BOTH)))
+    expected = way.invoke(retriever, QUERY, queries=BOTH)
+    assert way.invoke(retriever, QUERY) == expected
+    assert len(chunks_of(expected)) == 3
+    plain = way.invoke(retriever, QUERY, query_generator=None)
+    assert plain == way.invoke(retriever, QUERY, queries=[QUERY])
+    # It is not asked about nothing.
+    assert way.invoke(retriever, " ") == []
+
+
+@pytest.mark.parametrize("made", [[], [" ", "\n"]])
+def test_no_generated_queries_leave_the_question(way: Way, made: list[str]) -> None:
+    retriever = make_retriever({"a": lines(0, 40, 90)}, query_generator=generator(made))
+    with pytest.warns(UserWarning, match="made no queries of 'query 0'") as caught:
+        found = way.invoke(retriever, QUERY)
+    assert [warning.filename for warning in caught] == [fakes.__file__]
+    assert found == way.invoke(retriever, QUERY, query_generator=None)
+
+
+@pytest.mark.parametrize("made", ["q 0\nq 90", None, [None], {"q 0"}, [["q 0"]]])
+def test_what_is_no_list_of_strings_is_refused(way: Way, made: object) -> None:
+    retriever = make_retriever({"a": lines(0)}, query_generator=generator(made))
+    with pytest.raises(TypeError, match=r"query_generator must return a list of strings; got"):
+        way.invoke(retriever, QUERY)
+
+
+def test_an_error_of_the_generator_passes(way: Way) -> None:
+    error = ConnectionError("no model")
+    retriever = make_retriever({"a": lines(0)}, query_generator=generator(error))
+    with pytest.raises(ConnectionError, match="no model"):
+        way.invoke(retriever, QUERY)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("queries", [], "at least 1 item"),
+        ("queries", "q 0", "'str' instances are not allowed"),
+        ("queries", [7], "valid string"),
+        ("query_generator", "q 0", "instance of Runnable"),
+        ("query_generator", lambda query: [query], "instance of Runnable"),
+        ("combine_queries", "both", "'joint' or 'turns'"),
+    ],
+)
+def test_bad_settings_are_refused(way: Way, name: str, value: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=rf"(?s){name}.*{said}"):
+        make_retriever({}, **{name: value})
+    with pytest.raises(ValueError, match=rf"(?s){name}.*{said}"):
+        way.invoke(make_retriever({"a": lines(0)}), QUERY, **{name: value})
+
+
+def test_blank_queries_find_nothing(way: Way) -> None:
+    retriever = make_retriever({"a": lines(0, 90)})
+    assert way.invoke(retriever, QUERY, queries=["", " \n"]) == []
+    # What is searched for are the queries: the question may be in none of them.
+    assert ranges(way.invoke(retriever, "", queries=["", "q 90"])) == [("a", 1, 2)]
+
+
+class Runs(BaseCallbackHandler):
+    """Notes the runs that have a parent."""
+
+    def __init__(self) -> None:
+        self.children: list[str] = []
+
+    def on_chain_start(self, *_: Any, parent_run_id: Any = None, **kwargs: Any) -> None:
+        if parent_run_id is not None:
+            self.children.append(kwargs["name"])
+
+
+def test_the_generator_is_a_child_of_the_run_and_asked_once(way: Way) -> None:
+    """Also if a document is replaced meanwhile, so that all is searched again."""
+
+    class Replacing(InMemoryVectorStore):
+        searches = 0
+
+        def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Any:
+            found = super().similarity_search_with_score(query, k, **kwargs)
+            self.searches += 1
+            if self.searches == 2:
+                text = lines(0, 90, name="new")
+                retriever.add_documents([Document(text, metadata={"source": "a"})])
+            return found
+
+        async def asimilarity_search_with_score(self, *args: Any, **kwargs: Any) -> Any:
+            return self.similarity_search_with_score(*args, **kwargs)
+
+    made = iter([BOTH, ["q 200"]])
+    asking: Runnable[str, list[str]] = RunnableLambda(lambda _: next(made), name="asking")
+    store, runs = Replacing(fakes.Angles()), Runs()
+    retriever = make_retriever(
+        {"a": lines(0, 90)}, vectorstore=store, query_generator=asking, segment_cost=0.0
+    )
+    found = way.invoke(retriever, QUERY, {"callbacks": [runs]})
+    assert [segment.page_content for segment in found] == [lines(0, 90, name="new")]
+    assert store.searches == 4
+    assert runs.children == ["asking"]
+
+
+# Beside others
+
+
+def test_the_chain_of_a_multi_query_retriever_generates(way: Way) -> None:
+    retriever = make_retriever({"a": lines(0, 30, 60, 90)}, irrelevant_chunk_penalty=0.8)
+    model = FakeListChatModel(responses=["q 20\n\nq 70"] * 4)
+    around = MultiQueryRetriever.from_llm(retriever, model)
+    # Around it, each query has an answer of its own, and texts come twice where they overlap.
+    assert [ranges([one]) for one in way.invoke(around, "?", irrelevant_chunk_penalty=0.7)]
+    found = way.invoke(retriever, "?", query_generator=around.llm_chain)
+    assert found == way.invoke(retriever, "?", queries=["q 20", "q 70"])
+    assert ranges(found) == [("a", 0, 4)]
+
+
+def test_inside_is_one_answer_and_around_is_one_for_each_query(way: Way) -> None:
+    source = make_retriever({"a": lines(0, 30, 60, 90)}, irrelevant_chunk_penalty=0.3)
+    assert source.vectorstore is not None
+    model = FakeListChatModel(responses=["q 0\nq 90"] * 4)
+    # Inside: its candidates are the union, so nothing comes twice.
+    inside = RSERetriever(
+        base_retriever=MultiQueryRetriever.from_llm(
+            source.vectorstore.as_retriever(search_kwargs={"k": 20}), model
+        ),
+        docstore=source.docstore,
+        config=PLAIN,
+    )
+    assert ranges(way.invoke(inside, "?")) == [("a", 0, 4)]
+    # Around: segments of two answers are two Documents, though chunks 1 and 2 are in both.
+    around = MultiQueryRetriever.from_llm(source, model)
+    assert ranges(way.invoke(around, "?")) == [("a", 0, 3), ("a", 1, 4)]
+    # Its chain as query_generator: one answer, and nothing twice.
+    assert ranges(way.invoke(source, "?", query_generator=around.llm_chain)) == [("a", 0, 4)]
+
+
+def test_evaluate_and_tune_ask_the_generator() -> None:
+    made: list[str] = []
+
+    def make(query: str) -> list[str]:
+        made.append(query)
+        return BOTH
+
+    texts = {"a": lines(0, 90), "b": lines(120)}
+    retriever = make_retriever(texts)
+    questions = [Question(question=f"{n} 120", evidence=[Evidence("a", 0, 11)]) for n in range(2)]
+    asking: Runnable[str, list[str]] = RunnableLambda(make)
+    assert evaluate(retriever, questions, [11]).mean("recall").tolist() == [0.0]
+    report = evaluate(retriever, questions, [11], query_generator=asking)
+    assert report.mean("recall").tolist() == [1.0]
+    made.clear()
+    tuning = tune(
+        retriever,
+        questions,
+        [11],
+        query_generator=asking,
+        trials=3,
+        space={"decay_rate": (9.0, 8.0)},
+    )
+    assert tuning.start == 1.0
+    assert made == ["0 120", "1 120"]
