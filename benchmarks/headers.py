@@ -50,7 +50,7 @@ def main() -> None:
     figures = {
         folder.name: {
             way: {
-                label: {metric: report.mean(metric).tolist() for metric in Report.metrics}
+                label: {metric: report.mean(metric).tolist() for metric in report.metrics}
                 for label, report in by_label.items()
             }
             for way, by_label in each.items()

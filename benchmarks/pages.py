@@ -371,7 +371,7 @@ def means_of(reports: Mapping[Any, Report]) -> dict[str, dict[str, list[float]]]
     return {
         str(label): {
             metric: [round(float(mean), 6) for mean in report.mean(metric)]
-            for metric in Report.metrics
+            for metric in report.metrics
         }
         for label, report in reports.items()
     }

@@ -331,7 +331,7 @@ def ask_each(folder: Folder, label: str, at: At) -> Report:
     reports = [ask(folder, label, at(budget), [budget]) for budget in folder.layout.budgets]
     figures = {
         metric: np.concatenate([report.figures[metric] for report in reports], axis=1)
-        for metric in Report.metrics
+        for metric in reports[0].metrics
     }
     return Report(label, folder.layout.budgets, reports[0].questions, figures)
 

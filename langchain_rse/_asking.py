@@ -13,6 +13,7 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.retry import RunnableRetry
 from pydantic import BaseModel, ConfigDict, Field
 
 from langchain_rse._messages import visible
@@ -24,7 +25,7 @@ M = TypeVar("M", bound=BaseModel)
 _LONGEST_REASON = 500
 _THOUGHTS = re.compile(r"(?s)^.*</think(?:ing)?>")
 _OPENING = re.compile(r"[\[{]")
-_TAG = re.compile(r"<(?=/?\s*(?:query|chunk|title|text)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=/?\s*(?:query|chunk|title|text|reference|answer)\b)", re.IGNORECASE)
 
 
 class Failure(NamedTuple):
@@ -52,7 +53,8 @@ class LanguageModelSettings(BaseModel):
     llm: Runnable[Any, Any]
     """A chat model, or any Runnable from messages to a message or a string."""
     max_retries: Annotated[int, Field(ge=0, strict=True)] = 2
-    """How often to ask again, without a pause, after an error or an answer that cannot be used."""
+    """How often to ask again, without a pause, after an error or an answer that cannot be used. A
+    model ``with_retry`` is asked again after errors by that alone."""
     timeout: Annotated[float, Field(gt=0, strict=True)] | None = 60.0
     """Seconds after which a call counts as failed; None for no limit. The model may still be at
     work then: a sync call runs in a thread of its own, which is left behind."""
@@ -85,6 +87,7 @@ def ask(
         else:
             model, instructions = llm, f"{question.instructions}\n\n{question.example}".strip()
         messages = [SystemMessage(instructions), HumanMessage(request)]
+        answer = None
         try:
             answer = yield from call_within(
                 settings.timeout, model.invoke, model.ainvoke, messages, config
@@ -95,6 +98,8 @@ def ask(
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             reason = visible(reason[:_LONGEST_REASON])
             request = f"{question.request}\n\nAn earlier answer could not be used: {reason}"
+            if answer is None and isinstance(llm, RunnableRetry):
+                break  # it has asked again itself
     return Failure(reason)
 
 
@@ -130,7 +135,7 @@ def read_json(answer: object, form: type[M]) -> M:
 
 
 def _validate(value: object, form: type[M]) -> M:
-    (name,) = form.model_fields
+    name = next(iter(form.model_fields))
     return form.model_validate({name: value} if isinstance(value, list) else value)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -10,9 +13,11 @@ from langchain_core.runnables import Runnable
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
+from langchain_rse._messages import warn
 from langchain_rse.engine import Calibration, check_calibration
 
-__all__ = ["PRESETS", "LengthFunction", "QuerySettings", "RSEConfig", "resolve_settings"]
+__all__ = ["PRESETS", "LengthFunction", "QuerySettings", "RSEConfig", "read_settings"]
+__all__ += ["resolve_settings"]
 
 LengthFunction = Callable[[str], float]
 """From a text to its length: ``len`` counts characters."""
@@ -139,6 +144,25 @@ class RSEConfig(BaseModel):
             f"config must be an RSEConfig or the name of a preset ({', '.join(PRESETS)}); "
             f"got {config!r}"
         )
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> RSEConfig:
+        """Read what `to_file` wrote; a ValueError names the file if it holds no config."""
+        fields = read_settings(path)
+        if hybrid := fields["hybrid"]:
+            warn(f"{path} is for a retriever with {hybrid=}: RSERetriever(..., {hybrid=})")
+        return cls.of(fields["config"])
+
+    def to_file(self, path: str | os.PathLike[str], *, hybrid: float = 0.0) -> None:
+        """Write the config as JSON, for `from_file` and ``--config`` of the command line.
+
+        ``hybrid`` is the retriever's, which the command line restores and `from_file` warns of.
+        A ValueError if ``calibration`` is a function.
+        """
+        if callable(self.calibration):
+            raise ValueError(f"no file can keep calibration={self.calibration!r}")  # noqa: TRY004
+        fields = {**self.model_dump(), **({"hybrid": hybrid} if hybrid else {})}
+        Path(path).write_text(f"{json.dumps(fields, indent=2)}\n", encoding="utf-8")
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - any field
         """Return a copy with some fields changed, checked like a new config."""
@@ -333,3 +357,15 @@ def resolve_settings(settings: QuerySettings, overrides: Mapping[str, Any]) -> Q
         values["search_kwargs"] = {**values["search_kwargs"], "filter": overrides["filter"]}
     checked = QuerySettings(**values)
     return checked.model_copy(update={"config": _merged_config(checked)})
+
+
+def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The ``config`` and ``hybrid`` of a retriever in a file that `RSEConfig.to_file` wrote."""
+    content = Path(path).read_bytes()
+    try:
+        saved = json.loads(content)
+        hybrid = saved.pop("hybrid", 0.0)
+        settings = QuerySettings(config=RSEConfig(**saved), hybrid=hybrid)
+    except (AttributeError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)} is not a JSON object of settings: {error}") from error
+    return {"config": settings.config, "hybrid": settings.hybrid}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,10 +13,10 @@ import typer
 
 from langchain_rse.cli.knowledge_base import Folder, document_names, find_document, open_existing
 from langchain_rse.cli.output import AsJson, print_json, print_text
-from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, save_settings, settings
+from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, settings
 
 if TYPE_CHECKING:
-    from langchain_rse.evaluation import Question
+    from langchain_rse.evaluation import Evidence, Question
 
 
 def evaluate(
@@ -23,8 +24,8 @@ def evaluate(
     questions: Annotated[
         Path,
         typer.Option(
-            help='JSON Lines: {"question": ..., "evidence": [{"doc_id": ..., "start": ..., '
-            '"end": ...}]}, in characters. A document may be given by the name of its file.',
+            help='JSON Lines, {"question": ..., "evidence": [{"doc_id": ..., "text": ...}]}, or '
+            "CSV with these columns. A document may be given by the name of its file.",
             exists=True,
             dir_okay=False,
         ),
@@ -62,12 +63,12 @@ def evaluate(
     options: dict[str, Any] = {**given, "show_progress": sys.stderr.isatty()}
     tuning = evaluation.tune(retriever, asked, trials=trials, **options) if trials else None
     if save_config and tuning:
-        save_settings(save_config, retriever.model_copy(update=dict(tuning.changes)))
-    measure = partial(evaluation.evaluate, questions=asked, **options)
+        tuning.to_file(save_config)
     # Chunks fill the budget, so they are compared with segments that fill it.
     full = "segments, filling the budget"
     plain = opened.vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
-    segments = measure(retriever=retriever, name="segments")
+    segments = evaluation.evaluate(retriever, asked, name="segments", **options)
+    measure = partial(evaluation.evaluate, questions=segments.questions, **options)  # located
     filled = measure(retriever=retriever, name=full, irrelevant_chunk_penalty=0)
     chunks = measure(retriever=plain, name="chunks")
     reports, comparison = [segments, filled, chunks], filled.compare(chunks)
@@ -82,9 +83,9 @@ def evaluate(
 
 def _load(path: Path, names: Mapping[str, Sequence[str]]) -> list[Question]:
     """Read questions; names of files in their evidence become ids of documents."""
-    from langchain_rse.evaluation import Evidence, Question, load_questions
+    from langchain_rse.evaluation import load_questions
 
     def with_id(part: Evidence) -> Evidence:
-        return Evidence(find_document(part.doc_id, names), part.start, part.end)
+        return replace(part, doc_id=find_document(part.doc_id, names))
 
-    return [Question(one.question, [*map(with_id, one.evidence)]) for one in load_questions(path)]
+    return [replace(one, evidence=[*map(with_id, one.evidence)]) for one in load_questions(path)]

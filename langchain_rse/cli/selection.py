@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from langchain_rse.retriever import RSERetriever
 
 Preset = Annotated[
     str | None,
@@ -29,28 +26,13 @@ def settings(
     config: Path | None, preset: str | None, penalty: float | None, hybrid: float | None
 ) -> dict[str, Any]:
     """Fields of a retriever: those of a file, and in their place those that are given."""
-    from langchain_rse.config import RSEConfig
+    from langchain_rse.config import RSEConfig, read_settings
 
     if config and preset:
         raise ValueError("--config and --preset both say how segments are chosen: give one of them")
-    fields: dict[str, Any] = {"config": RSEConfig.of(preset or "balanced")}
-    if config:
-        try:
-            saved = json.loads(config.read_bytes())
-            fields = {"hybrid": saved.pop("hybrid", 0.0), "config": RSEConfig(**saved)}
-        except (AttributeError, RecursionError, TypeError, ValueError) as error:
-            raise ValueError(f"{config} is not a JSON object of settings: {error}") from error
+    fields = read_settings(config) if config else {"config": RSEConfig.of(preset or "balanced")}
     given = {"irrelevant_chunk_penalty": penalty, "hybrid": hybrid}
     return fields | {name: value for name, value in given.items() if value is not None}
-
-
-def save_settings(path: Path, retriever: RSERetriever) -> None:
-    """Write a retriever's settings to a file for ``--config``."""
-    from langchain_rse.config import resolve_settings
-
-    config = resolve_settings(retriever, {}).config.model_dump()
-    saved = json.dumps({**config, "hybrid": retriever.hybrid}, indent=2)
-    path.write_text(f"{saved}\n", encoding="utf-8")
 
 
 def filter_of(conditions: Iterable[str]) -> dict[str, Any] | None:

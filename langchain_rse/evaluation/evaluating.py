@@ -13,11 +13,17 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, InstanceOf, P
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Steps, arun, call, compute, concurrently, during, run
 from langchain_rse.evaluation.measuring import METRICS, Locator, measure
-from langchain_rse.evaluation.questions import Question
+from langchain_rse.evaluation.questions import Question, locate_evidence
 from langchain_rse.evaluation.reports import Report
 from langchain_rse.retriever import RSERetriever
+from langchain_rse.stores.checking import read_text
 from langchain_rse.stores.reading import Layout, read_layouts
 from langchain_rse.stores.records import DOC_ID, START_INDEX, document_key
+
+
+def name_of(retriever: object, given: str | None) -> str:
+    """The name of a retriever in tables: the given one, its own or its class."""
+    return given or getattr(retriever, "name", None) or type(retriever).__name__
 
 
 class Task(BaseModel):
@@ -47,14 +53,39 @@ class Task(BaseModel):
                         f"document {part.doc_id!r}; found in {place}: {found}"
                     )
 
-    def check_evidence_in_index(self) -> Steps[None]:
-        """Check that the evidence lies in the documents of an RSERetriever."""
-        ids = {part.doc_id for question in self.questions for part in question.evidence}
-        windows = {(document_key(doc_id), ""): () for doc_id in ids}
-        layouts = yield from read_layouts(self.retriever.docstore, windows)
-        manifests = [layout.manifest for layout in layouts.values() if isinstance(layout, Layout)]
-        lengths = {manifest.doc_id: manifest.length for manifest in manifests if manifest.current}
-        self.check_evidence(lengths, "the index")
+    def find_evidence(self, sources: Mapping[str, str] | None) -> Steps[None]:
+        """Find quotations, and check that all evidence is in ``sources`` or the index."""
+        evidence = [part for question in self.questions for part in question.evidence]
+        quoted = {part.doc_id for part in evidence if part.is_quoted}
+        if without := [n for n, one in enumerate(self.questions, 1) if not one.evidence]:
+            raise ValueError(f"question {without[0]} has no evidence to measure by")
+        if sources is not None:
+            place, texts = "sources", sources
+            lengths = {doc_id: len(text) for doc_id, text in sources.items()}
+        elif isinstance(self.retriever, RSERetriever):
+            place, texts = "the index", {}
+            docstore = self.retriever.docstore
+            keys = {(document_key(part.doc_id), ""): () for part in evidence}
+            layouts = (yield from read_layouts(docstore, keys)).values()
+            manifests = [layout.manifest for layout in layouts if isinstance(layout, Layout)]
+            current = {manifest.doc_id: manifest for manifest in manifests if manifest.current}
+            lengths = {doc_id: manifest.length for doc_id, manifest in current.items()}
+            for doc_id in quoted & current.keys():
+                stored = yield from read_text(docstore, current[doc_id])
+                if stored is None:  # adopted, or damaged
+                    raise ValueError(
+                        f"{doc_id!r} is quoted, but its text is not kept: give sources"
+                    )
+                texts[doc_id] = stored.text
+        elif quoted:
+            raise ValueError(
+                "evidence is quoted: give sources, the documents' texts by id, to look it up, or "
+                "the questions of an RSERetriever's report, report.questions"
+            )
+        else:
+            return
+        self.questions = yield from compute(locate_evidence, self.questions, texts, place)
+        self.check_evidence(lengths, place)
 
     def figures(
         self, question: Question, answers: Sequence[Sequence[Document]], locator: Locator
@@ -77,11 +108,7 @@ class _Evaluation(Task):
 
     def steps(self) -> Steps[Report]:
         """Check the evidence, ask all questions, and report."""
-        if self.sources is not None:
-            lengths = {doc_id: len(text) for doc_id, text in self.sources.items()}
-            self.check_evidence(lengths, "sources")
-        elif isinstance(self.retriever, RSERetriever):
-            yield from self.check_evidence_in_index()
+        yield from self.find_evidence(self.sources)
         with progress_bar(
             len(self.questions), unit="questions", title="Evaluating", show=self.show_progress
         ) as advance:
@@ -89,9 +116,8 @@ class _Evaluation(Task):
                 [self._answer(number, advance) for number in range(len(self.questions))],
                 self.max_concurrency,
             )
-        name = self.name or getattr(self.retriever, "name", None)
         return Report(
-            name=name or type(self.retriever).__name__,
+            name=name_of(self.retriever, self.name),
             budgets=self.budgets,
             questions=self.questions,
             figures=dict(zip(METRICS, np.moveaxis(np.array(figures), -1, 0), strict=True)),
@@ -150,7 +176,8 @@ def evaluate(
         questions: The questions with their evidence, at least one.
         budgets: Characters that may be returned, each at least 1.
         sources: Texts of documents by id. If given, all evidence must lie in them; if
-            not, an RSERetriever's evidence must lie in the documents of its index.
+            not, an RSERetriever's evidence must lie in the documents of its index. Quotations
+            are looked up there, and have their place in the report's ``questions``.
         name: The name of the retriever in tables; by default its own or its class.
         doc_id_key: The metadata key of a document's id; an RSERetriever has its own.
         start_index_key: The metadata key of a text's first character in the document; likewise.
@@ -158,8 +185,8 @@ def evaluate(
         **arguments: Passed to each call, as in ``retriever.invoke(query, **arguments)``.
 
     Raises:
-        ValueError: If an argument is out of its range, evidence is not in its document, or a
-            Document cannot be located.
+        ValueError: If an argument is out of its range, a question has no evidence, evidence is
+            not in its document, a quotation is there twice, or a Document cannot be located.
         TypeError: If the retriever returns something else than Documents.
         Exception: Whatever the retriever raises, with the question's number as a note.
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse.evaluation.measuring import METRICS
+from langchain_rse._messages import first_few
 from langchain_rse.evaluation.questions import Question
 
 Floats = NDArray[np.float64]
 
-_FORMATS = dict(zip(METRICS, (".3f", ".3f", ".3f", ".1f", ",.0f"), strict=True))
+_FORMATS = {"points": ".2f", "segments": ".1f", "characters": ",.0f"}  # of others .3f
 _RESAMPLES = 2_000
-_WITH_INTERVAL = ("recall", "precision", "iou")
+_WITHOUT_INTERVAL = ("segments", "characters")
 
 
 class Table:
@@ -76,41 +76,49 @@ class Report(Table):
         figures: For each metric an array of shape ``(questions, budgets)``.
     """
 
-    metrics: ClassVar[tuple[str, ...]] = METRICS
-
     name: str
     budgets: tuple[int, ...]
     questions: tuple[Question, ...]
     figures: Mapping[str, Floats]
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of the metrics, the most important first."""
+        return tuple(self.figures)
+
     def mean(self, metric: str) -> Floats:
         """Return the mean over the questions; shape ``(budgets,)``."""
-        means: Floats = self.figures[metric].mean(axis=0)
+        means: Floats = _known(self.figures[metric]).mean(axis=0)
         return means
 
     def interval(self, metric: str) -> Floats:
         """Return the ends of the mean's 95 % bootstrap interval; shape ``(budgets, 2)``."""
-        return bootstrap(self.figures[metric])
+        return bootstrap(_known(self.figures[metric]))
 
-    def compare(self, other: Report, metric: str = "recall") -> Comparison:
-        """Compare one of the ``metrics`` with another retriever's, question by question.
+    def compare(self, other: Report, metric: str | None = None) -> Comparison:
+        """Compare one of the ``metrics``, by default the first, question by question.
 
         Raises:
-            ValueError: If ``other`` is not about the same questions and budgets.
+            ValueError: If ``other`` is not about the same questions, budgets and metrics.
         """
+        if self.metrics != other.metrics:
+            raise ValueError(f"the metrics differ: {self.metrics} and {other.metrics}")
         if self.budgets != other.budgets:
             raise ValueError(f"the budgets differ: {self.budgets} and {other.budgets}")
         if self.questions != other.questions:
             raise ValueError(
                 f"{self.name} and {other.name} were not asked the same questions in the same order"
             )
-        differences = self.figures[metric] - other.figures[metric]
+        metric = metric or self.metrics[0]
+        differences = _known(self.figures[metric] - other.figures[metric])
+        if not len(differences):
+            raise ValueError(f"{self.name} and {other.name} have no question that both have graded")
         return Comparison(
             name=self.name,
             other=other.name,
             metric=metric,
             budgets=self.budgets,
-            questions=len(self.questions),
+            questions=len(differences),
             difference=differences.mean(axis=0),
             interval=bootstrap(differences),
             better=(differences > 0).sum(axis=0),
@@ -145,19 +153,63 @@ class Report(Table):
                     **{metric: self.figures[metric][number - 1, place] for metric in self.metrics},
                 }
                 for number, question in enumerate(self.questions, 1)
-                for place, budget in enumerate(self.budgets)
+                for place, budget in enumerate(self.budgets or (None,))
             ]
         )
 
     def _title(self) -> str:
-        return f"{self.name}: means of {len(self.questions)} questions [95% interval]"
+        known = len(_known(self.figures[self.metrics[0]]))
+        return f"{self.name}: means of {known} questions [95% interval]"
 
     def _columns(self) -> dict[str, list[str]]:
-        columns = {"budget": [f"{budget:,}" for budget in self.budgets]}
+        columns = _budgets(self.budgets)
         for metric in self.metrics:
-            interval = self.interval(metric) if metric in _WITH_INTERVAL else None
-            columns[metric] = _cells(_FORMATS[metric], self.mean(metric), interval)
+            interval = None if metric in _WITHOUT_INTERVAL else self.interval(metric)
+            columns[metric] = _cells(_FORMATS.get(metric, ".3f"), self.mean(metric), interval)
         return columns
+
+
+class GradedAnswer(NamedTuple):
+    """A model's answer to a question, with its grade or the reason why there is none."""
+
+    answer: str = ""
+    grade: float | str | None = None  # points from 0 to 10, or "right", "wrong" or "refused"
+    explanation: str = ""  # the grader's
+    failure: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerReport(Report):
+    """Grades of the answers that a retriever leads to; printed, a table of means.
+
+    The metrics are ``points``, or the shares ``right``, ``wrong`` and ``refused``; and
+    ``characters``, the length of what the retriever returned. They are NaN for questions without
+    grade, which means and comparisons leave out. There are no budgets; shapes are as for one.
+
+    Attributes:
+        answers: The graded answers, by question.
+        usage: For ``"answering"`` and ``"grading"``, the number of ``calls`` that were answered,
+            of their ``input_tokens`` and ``output_tokens``, and of calls with ``unknown`` tokens.
+    """
+
+    answers: tuple[GradedAnswer, ...]
+    usage: Mapping[str, Mapping[str, int]]
+
+    @property
+    def failures(self) -> dict[int, str]:
+        """Why questions have no grade, by their numbers from 1."""
+        return {n: one.failure for n, one in enumerate(self.answers, 1) if one.failure}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return means, intervals, failures and usage as values that JSON has."""
+        return {**super().to_dict(), "failures": self.failures, "usage": self.usage}
+
+    def _title(self) -> str:
+        failed = [f"question {number} at {why}" for number, why in self.failures.items()]
+        lines = [super()._title(), *([f"without grade: {first_few(failed, 3)}"] if failed else [])]
+        for task, counts in self.usage.items():
+            lines.append(f"{task}: {', '.join(f'{n:,} {name}' for name, n in counts.items())}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +220,8 @@ class Comparison(Table):
         name: The retriever's name.
         other: The name of the other retriever.
         metric: The metric that is compared.
-        budgets: The budgets in characters, ascending.
-        questions: The number of questions.
+        budgets: The budgets in characters, ascending; none of answers, whose shapes are as for one.
+        questions: The number of questions that both have the figure of.
         difference: The mean over the questions of the retriever's figure minus the other's;
             shape ``(budgets,)``.
         interval: Ends of the difference's 95 % bootstrap interval; shape ``(budgets, 2)``.
@@ -196,9 +248,10 @@ class Comparison(Table):
         )
 
     def _columns(self) -> dict[str, list[str]]:
+        form = f"+{_FORMATS.get(self.metric, '.3f')}"
         return {
-            "budget": [f"{budget:,}" for budget in self.budgets],
-            "difference": _cells("+" + _FORMATS[self.metric], self.difference, self.interval),
+            **_budgets(self.budgets),
+            "difference": _cells(form, self.difference, self.interval),
             "better": [str(count) for count in self.better],
             "worse": [str(count) for count in self.worse],
             "same": [str(count) for count in self.same],
@@ -212,6 +265,16 @@ def bootstrap(values: Floats) -> Floats:
     drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), _RESAMPLES)
     ends: Floats = np.quantile(drawn @ values / count, [0.025, 0.975], axis=0).T
     return ends
+
+
+def _known(figures: Floats) -> Floats:
+    """The rows of questions that have a figure."""
+    known: Floats = figures[~np.isnan(figures).any(axis=1)]
+    return known
+
+
+def _budgets(budgets: Sequence[int]) -> dict[str, list[str]]:
+    return {"budget": [f"{budget:,}" for budget in budgets]} if budgets else {}
 
 
 def _cells(form: str, means: Floats, intervals: Floats | None) -> list[str]:

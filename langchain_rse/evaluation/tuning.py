@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from pydantic import Field, InstanceOf, NonNegativeInt
 
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, arun, call, compute, during, run
-from langchain_rse.config import QuerySettings, resolve_settings
+from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
 from langchain_rse.evaluation.evaluating import Task
 from langchain_rse.evaluation.measuring import METRICS, Locator
 from langchain_rse.evaluation.questions import Question
@@ -72,6 +73,8 @@ class Tuning(Table):
         trials: All trials, the best first. Their scores are from the questions that they were
             chosen by, and so are too good for other questions.
         questions: The number of questions.
+        config: The retriever's config with ``changes``.
+        hybrid: The share of lexical relevance that all trials had.
     """
 
     changes: Mapping[str, Any]
@@ -82,6 +85,16 @@ class Tuning(Table):
     interval: tuple[float, float]
     trials: tuple[Trial, ...]
     questions: int
+    config: RSEConfig
+    hybrid: float
+
+    def to_file(self, path: str | os.PathLike[str]) -> None:
+        """Write ``config`` and ``hybrid`` to a file, see `RSEConfig.to_file`."""
+        self.config.to_file(path, hybrid=self.hybrid)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as values that JSON has."""
+        return {**super().to_dict(), "config": self.config.model_dump()}
 
     def _title(self) -> str:
         low, high = self.interval
@@ -144,7 +157,7 @@ class _Search(Task):
         with progress_bar(
             len(trials), unit="trials", title="Tuning", show=self.show_progress
         ) as advance:
-            yield from self.check_evidence_in_index()
+            yield from self.find_evidence(None)
             candidates = []
             for number, question in enumerate(self.questions, 1):
                 with during(f"asking question {number}"):
@@ -211,8 +224,10 @@ class _Search(Task):
         low, high = bootstrap(gains[:, None])[0].tolist()
         means = scores.mean(axis=1)
         order = np.argsort(-means, kind="stable").tolist()
+        changes = trials[order[0]] if gains.mean() > 0 else {}
+        settings = self._settings(changes, self.budgets[0])
         return Tuning(
-            changes=trials[order[0]] if gains.mean() > 0 else {},
+            changes=changes,
             metric=self.metric,
             start=float(means[0]),
             held_out=float(held_out.mean()),
@@ -220,6 +235,8 @@ class _Search(Task):
             interval=(low, high),
             trials=tuple(Trial(trials[row], float(means[row])) for row in order),
             questions=count,
+            config=settings.config,
+            hybrid=settings.hybrid,
         )
 
 
@@ -268,6 +285,7 @@ def tune(
             tuning = tune(retriever, load_questions("questions.jsonl"))
             print(tuning)
             tuned = retriever.model_copy(update=tuning.changes)
+            tuning.to_file("tuned.json")  # elsewhere, RSEConfig.from_file("tuned.json")
     """
     return run(_Search(**locals()).steps())  # all arguments, by their names
 

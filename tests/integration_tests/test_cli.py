@@ -327,6 +327,24 @@ def test_evaluate_prints_json(run: Run, pets: Path, tmp_path: Path) -> None:
     assert tuned["tuning"]["start"] == pytest.approx(sum(start) / len(start))
 
 
+def test_evaluate_reads_quotations_from_csv(run: Run, pets: Path, tmp_path: Path) -> None:
+    path = tmp_path / "questions.csv"
+    whole = str((pets.parent / "docs" / "old" / "fish.txt").resolve())
+    path.write_text(
+        f"question,doc_id,text\ndo fish swim,{whole},Fish  swim in\ndo fish swim,dogs,{DOGS[:4]}\n",
+        encoding="utf-8",
+    )
+    result = run("evaluate", "--kb", pets, "--questions", path, "--budget", 1000, "--json")
+    assert result.exit_code == 0, result.stderr
+    chunks = json.loads(result.stdout)["reports"][2]
+    assert (chunks["questions"], chunks["metrics"]["recall"]["mean"]) == (1, [1])
+
+    path.write_text(f"question,doc_id,text\ndo fish swim,{whole},walk\n", encoding="utf-8")
+    result = run("evaluate", "--kb", pets, "--questions", path)
+    assert result.exit_code == 2
+    assert "question 1: 'walk' is nowhere in document" in result.stderr
+
+
 def test_evaluate_has_budgets_of_its_own(run: Run, pets: Path, tmp_path: Path) -> None:
     # One of them with the whole path, and without evidence in a single document.
     whole = str((pets.parent / "docs" / "new" / "fish.txt").resolve())

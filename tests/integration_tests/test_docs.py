@@ -92,10 +92,12 @@ COMMANDS = [(block, words) for block in in_language("console") for words in comm
 
 
 def respond(request: Request) -> Answer:
-    """What a model might say to a relevance filter and to headers."""
+    """What a model might say to a relevance filter, of a grade, and to headers."""
     if chunks := request.chunks:
         judgments = [{"explanation": "It is about margins.", "is_relevant": True} for _ in chunks]
         return Answer(json.dumps({"judgments": judgments}))
+    if '"grade"' in request.body["messages"][0]["content"]:
+        return Answer('{"explanation": "It names the prices of steel.", "grade": 8}')
     if "response_format" in request.body:
         return Answer(json.dumps({"sections": [{"title": "Business", "first_line": 0}]}))
     return Answer("Annual report of Example Inc. for 2018")
@@ -117,7 +119,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     write_report(tmp_path / "10k.pdf")
     evidence = {"doc_id": "10k.pdf", "start": 1000, "end": 1100}
     asked = [
-        {"question": question, "evidence": [evidence]}
+        {"question": question, "evidence": [evidence], "answer": "Lower prices of steel."}
         for question in ("What drove gross margin?", "Which prices fell in 2018?")
     ]
     lines = "".join(f"{json.dumps(question)}\n" for question in asked)
@@ -207,6 +209,14 @@ def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixtur
 def test_a_file_of_questions_can_be_loaded(block: Block) -> None:
     Path("shown.jsonl").write_text(block.text, encoding="utf-8")
     assert load_questions("shown.jsonl")
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_csv_that_is_shown_can_be_loaded() -> None:
+    (block,) = (one for one in in_language("text") if one.text.startswith("question,"))
+    Path("shown.csv").write_text(block.text, encoding="utf-8")
+    (question,) = load_questions("shown.csv")
+    assert len(question.evidence) == 2
 
 
 def write_files_of_commands(folder: Path) -> None:

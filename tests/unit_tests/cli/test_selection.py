@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
-from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import PRESETS, RSEConfig, RSERetriever, SQLDocStore
-from langchain_rse.cli.selection import filter_of, save_settings, settings
-from tests.unit_tests import fakes
+from langchain_rse import PRESETS, RSEConfig
+from langchain_rse.cli.selection import filter_of, settings
 
 
 @pytest.mark.parametrize(
@@ -48,12 +45,6 @@ def test_what_is_no_filter(condition: str) -> None:
         filter_of([condition])
 
 
-def retriever(**fields: Any) -> RSERetriever:
-    vectorstore = InMemoryVectorStore(fakes.BagOfWords())
-    docstore = SQLDocStore("sqlite://", lexical=True)
-    return RSERetriever(vectorstore=vectorstore, docstore=docstore, **fields)
-
-
 def test_presets_and_options() -> None:
     assert settings(None, None, None, None) == {"config": RSEConfig()}
     assert settings(None, "precision", 0.1, 0.2) == {
@@ -68,8 +59,7 @@ def test_presets_and_options() -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_what_is_saved_comes_back(tmp_path: Path, preset: str) -> None:
     path = tmp_path / "tuned.json"
-    before = retriever(config=preset, decay_rate=7.0, hybrid=0.2)
-    save_settings(path, before)
+    PRESETS[preset].replace(decay_rate=7.0).to_file(path, hybrid=0.2)
     fields = settings(path, None, None, None)
     assert fields == {"config": PRESETS[preset].replace(decay_rate=7.0), "hybrid": 0.2}
     # Options count more.

@@ -15,10 +15,10 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
 from pydantic import Field
 
-from langchain_rse import RSERetriever
+from langchain_rse import ExistingIndex, RSERetriever
 from langchain_rse.evaluation import Evidence, Question, Report, aevaluate, evaluate
 from tests.unit_tests import fakes
-from tests.unit_tests.evaluation.helpers import ask_for, canned, text_at
+from tests.unit_tests.evaluation.helpers import Canned, ask_for, canned, text_at
 from tests.unit_tests.fakes import EVERYTHING, BagOfWords, Way, text_of
 
 way = fakes.way
@@ -148,6 +148,84 @@ def test_progress_without_tqdm_says_what_to_install(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[progress\]'"):
         evaluate(retriever, [ask_for((0, 1))], show_progress=True)
     assert retriever.asked == []
+
+
+# Quotations
+
+
+def quoting(text: str, doc_id: str = "a") -> Question:
+    return Question("first paragraph", [Evidence(doc_id, text=text)])
+
+
+def test_quoted_evidence_is_located_in_the_sources(way: Way) -> None:
+    retriever = Canned(
+        documents={
+            "first paragraph": [
+                Document(SOURCES["a"][8:], metadata={"doc_id": "a", "start_index": 8})
+            ]
+        }
+    )
+    report = ask(way, retriever, [quoting("three. Four")], sources=SOURCES)
+    assert report.figures["recall"][0, 0] == 1
+    assert report.questions == (Question("first paragraph", [Evidence("a", 8, 20, "three. Four")]),)
+    # There it is known, so that no sources are needed.
+    again = ask(way, retriever, report.questions)
+    assert again.compare(report).difference.tolist() == [0, 0, 0]
+
+
+def test_quoted_evidence_is_located_in_the_index(way: Way) -> None:
+    retriever = indexed()
+    quotation = "paragraph 07 of the text first paragraph 08"
+    report = ask(
+        way, retriever, [quoting(quotation), quoting(quotation.replace("first", "second"), "b")]
+    )
+    first, second = (one.evidence[0] for one in report.questions)
+    assert TEXT[first.start : first.end] == quotation.replace("text first", "text\n\nfirst")
+    assert second.doc_id == "b"
+    assert second.start > first.start
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (
+            quoting("no such words"),
+            "question 2: 'no such words' is nowhere in document 'a'",
+        ),
+        (quoting("first", "c"), "question 2: 'first' is nowhere in document 'c'"),
+        (
+            quoting("of the text"),
+            "in the index, question 2: 'of the text' is at 19 and at 51 in document 'a'",
+        ),
+        (Question("Why?", answer="So."), "question 2 has no evidence to measure by"),
+    ],
+)
+def test_what_is_no_quotation_of_the_index(way: Way, question: Question, message: str) -> None:
+    retriever = indexed(Doubled)
+    with pytest.raises(ValueError, match=message):
+        ask(way, retriever, [quoting("paragraph 07"), question])
+    assert retriever.asked == []
+
+
+def test_quotations_of_other_retrievers_need_sources(way: Way) -> None:
+    retriever = canned()
+    with pytest.raises(ValueError, match=r"give sources, .* or .* report\.questions"):
+        ask(way, retriever, [quoting("Four")])
+    assert retriever.asked == []
+
+
+def test_an_adopted_document_has_no_text_to_quote_from(way: Way) -> None:
+    vectorstore = InMemoryVectorStore(BagOfWords())
+    chunks = [Document(TEXT, metadata={"source": "a", "start_index": 0})]
+    vectorstore.add_documents(chunks, ids=["1"])
+    retriever = RSERetriever.from_existing_index(
+        vectorstore,
+        InMemoryStore(),
+        ExistingIndex(doc_id_key="source", start_index_key="start_index"),
+    )
+    with pytest.raises(ValueError, match="'a' is quoted, but its text is not kept: give sources"):
+        ask(way, retriever, [quoting("paragraph 07")])
+    assert ask(way, retriever, [quoting("paragraph 07")], sources={"a": TEXT}).questions
 
 
 # An RSERetriever

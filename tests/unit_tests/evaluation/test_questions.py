@@ -1,14 +1,21 @@
-"""Questions with evidence, and the files they are read from."""
+"""Questions with evidence and answers, and what they are read from."""
 
 from __future__ import annotations
 
+import csv
+import re
+import uuid
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langsmith.schemas import Example
 
 from langchain_rse.evaluation import Evidence, Question, load_questions
+from langchain_rse.evaluation.questions import locate_evidence
 
 
 @pytest.mark.parametrize(
@@ -20,6 +27,9 @@ from langchain_rse.evaluation import Evidence, Question, load_questions
         ({"start": 1.5}, "start"),
         ({"end": None}, "end"),
         ({"start": 9}, "end must be above start=9; got end=9"),
+        ({"end": 0}, "end must be above start=0; got end=0. Give both, or a quotation in text"),
+        ({"end": 0, "text": " "}, "a quotation in text"),
+        ({"start": 3, "end": 0, "text": "x"}, "end must be above start=3"),
     ],
 )
 def test_evidence_must_be_characters_of_a_document(fields: Any, message: str) -> None:
@@ -28,10 +38,17 @@ def test_evidence_must_be_characters_of_a_document(fields: Any, message: str) ->
 
 
 @pytest.mark.parametrize(
-    "fields", [{"question": "  "}, {"evidence": []}, {"evidence": Evidence("a", 0, 1)}]
+    "fields",
+    [
+        {"question": "  "},
+        {"evidence": []},
+        {"evidence": (), "answer": " "},
+        {"evidence": Evidence("a", 0, 1)},
+        {"answer": 3},
+    ],
 )
-def test_a_question_needs_words_and_evidence(fields: Any) -> None:
-    with pytest.raises(ValueError, match=next(iter(fields))):
+def test_a_question_needs_words_and_evidence_or_an_answer(fields: Any) -> None:
+    with pytest.raises(ValueError, match=[*fields][-1]):
         Question(**{"question": "Why?", "evidence": [Evidence("a", 0, 1)], **fields})
 
 
@@ -63,7 +80,11 @@ def test_questions_are_read_from_json_lines(tmp_path: Path) -> None:
     [
         (b"{", "Invalid JSON"),
         (b"\xff", "Invalid JSON"),
-        (b'{"question": "Why?"}', r"evidence\s+Field required"),
+        (b'{"question": "Why?"}', "give evidence, a reference answer, or both"),
+        (
+            b'{"question": "Why?", "evidence": [{"doc_id": "a"}]}',
+            r"evidence\.0\s.* quotation in text",
+        ),
         (
             b'{"question": "Why?", "evidence": [{"doc_id": "a", "start": -1, "end": 2}]}',
             r"evidence\.0\.start\s.* greater than or equal to 0 .*input_value=-1",
@@ -75,5 +96,190 @@ def test_a_bad_line_is_named(tmp_path: Path, line: bytes, message: str) -> None:
     path.write_bytes(
         b'{"question": "Why?", "evidence": [{"doc_id": "a", "start": 0, "end": 9}]}\n\n' + line
     )
-    with pytest.raises(ValueError, match=rf"questions\.jsonl, line 3: (.|\s)*{message}"):
+    with pytest.raises(ValueError, match=rf"(?s)questions\.jsonl, line 3: .*{message}"):
         load_questions(path)
+
+
+# CSV
+
+
+def csv_file(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "questions.CSV"
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_rows_of_one_question_are_its_evidence(tmp_path: Path) -> None:
+    text = """\ufeffquestion,doc_id,text,start,end,answer,remark
+Why?,a.txt,"It rained, and
+then it snowed.",,,Because.,x
+How?,b.txt,,3,9,,
+,,,,,,
+Why?, a.txt ,"He said ""no"".",,,,
+Who?,,,,,Ann,
+"""
+    assert load_questions(csv_file(tmp_path, text.replace("\n", "\r\n"))) == [
+        Question(
+            "Why?",
+            [
+                Evidence("a.txt", text="It rained, and\r\nthen it snowed."),
+                Evidence("a.txt", text='He said "no".'),
+            ],
+            "Because.",
+        ),
+        Question("How?", [Evidence("b.txt", 3, 9)]),
+        Question("Who?", answer="Ann"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "Question,doc_id,text\nWhy?,a,x\n",
+            r"line 2: there must be a column question.*'Question'",
+        ),
+        ("question;doc_id\nWhy?;a\n", r"line 2: there must be .* commas between cells"),
+        ("question,doc_id,text\nWhy?,a,one, two\n", r"line 2: .*commas in quotes.*\[' two'\]"),
+        ('question,answer\nWhy?,"It\nrained\n', r"unexpected end of data"),
+        ("question,answer\nWhy?,A\nHow?,B\nWhy?,C\n", r"line 4: .* another answer above: 'A'"),
+        ("question,answer\nWhy?,A\n ,B\n", r"line 3: .*\s.*question\s"),
+        ("question,answer\nWhy?,\n", r"line 2: .*\s.*give evidence, a reference answer, or both"),
+        ("question,text\nWhy?,x\n", r"line 2: .*\s+evidence\.0\.doc_id\s"),
+        ("question,doc_id,start,end\nWhy?,a,1,x\n", r"line 2: .*\s+evidence\.0\.end\s.*'x'"),
+        ("question,answer\nWhy?,\udcff\n", r": 'utf-8' codec can't decode"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "questions.CSV"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ValueError, match=rf"(?s)questions\.CSV.*{message}"):
+        load_questions(path)
+
+
+cells = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])).map(str.strip)
+
+
+@given(st.dictionaries(cells.filter(bool), cells.filter(bool), min_size=1))
+def test_what_a_spreadsheet_writes_is_read(
+    tmp_path_factory: pytest.TempPathFactory, answers: dict[str, str]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "written.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("question", "answer"), *answers.items()])
+    found = load_questions(path)
+    assert {one.question: one.answer for one in found} == answers
+
+
+# LangSmith
+
+
+def example(inputs: Any, outputs: Any) -> Example:
+    return Example(id=uuid.uuid4(), inputs=inputs, outputs=outputs)
+
+
+def test_questions_are_examples_of_a_dataset() -> None:
+    examples = [
+        example({"question": "Why?", "user": "Ann"}, {"answer": "It rained.", "source": "b"}),
+        example({"question": "How?"}, {"evidence": [{"doc_id": "a", "text": "So."}]}),
+    ]
+    assert load_questions(iter(examples)) == [
+        Question("Why?", answer="It rained."),
+        Question("How?", [Evidence("a", text="So.")]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        ({"query": "Why?"}, {"answer": "So."}, r"question\s+Field required.*'query': 'Why\?'"),
+        ({"question": "Why?"}, None, "give evidence, a reference answer, or both"),
+        ({"question": "Why?"}, {"answer": 3}, "answer.*valid string"),
+        ({"question": "Why?"}, {"evidence": ["So."]}, r"evidence\.0"),
+    ],
+)
+def test_a_bad_example_is_named(inputs: Any, outputs: Any, message: str) -> None:
+    good = example({"question": "Why?"}, {"answer": "So."})
+    with pytest.raises(ValueError, match=rf"(?s)example 2: .*{message}"):
+        load_questions([good, example(inputs, outputs)])
+
+
+# Quotations
+
+TEXTS = {"a": "One two\n three.\n\nFour five\tsix. Five  six.", "b": "Nothing (here)* x+"}
+
+
+def quoting(text: str, doc_id: str = "a") -> Question:
+    return Question("Why?", [Evidence(doc_id, text=text)])
+
+
+@pytest.mark.parametrize(
+    ("quotation", "doc_id", "found"),
+    [
+        ("two three.", "a", "two\n three."),
+        (" Four\nfive\r\nsix . ", "a", "Four five\tsix."),
+        ("Fivesix", "a", "Five  six"),
+        ("(here)* x+", "b", "(here)* x+"),
+    ],
+)
+def test_white_space_of_a_quotation_may_differ(quotation: str, doc_id: str, found: str) -> None:
+    placed = Evidence("a", 3, 4)
+    question = Question("Why?", [placed, Evidence(doc_id, text=quotation)], "So.")
+    (located,) = locate_evidence([question], TEXTS, "sources")
+    part = located.evidence[1]
+    assert TEXTS[doc_id][part.start : part.end] == found
+    assert part.text == quotation
+    assert located.evidence[0] == placed
+    assert (located.question, located.answer) == ("Why?", "So.")
+    assert locate_evidence([located], {}, "sources") == (located,)
+
+
+@pytest.mark.parametrize(
+    ("quotation", "doc_id", "message"),
+    [
+        ("four five", "a", "'four five' is nowhere in document 'a'"),
+        ("One two", "c", "'One two' is nowhere in document 'c'"),
+        ("ive six.", "a", "'ive six.' is at 23 and at 33 in document 'a'"),
+    ],
+)
+def test_a_quotation_must_be_there_once(quotation: str, doc_id: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"question 2: {message}")) as caught:
+        locate_evidence([quoting("One"), quoting(quotation, doc_id)], TEXTS, "sources")
+    assert "in sources" in str(caught.value)
+    assert "Copy it from there, quote more, or give start and end" in str(caught.value)
+
+
+def test_a_quotation_that_overlaps_itself_is_there_twice() -> None:
+    with pytest.raises(ValueError, match="at 0 and at 2 in"):
+        locate_evidence([quoting("aba")], {"a": "ababa"}, "sources")
+
+
+def test_all_problems_are_said_at_once_up_to_a_few() -> None:
+    with pytest.raises(ValueError, match=r"question 1: .* question 5: .* and 3 more") as caught:
+        locate_evidence([quoting("zzz")] * 8, TEXTS, "sources")
+    assert "question 6" not in str(caught.value)
+
+
+spaces = st.text(" \n\t\u00a0", max_size=3)
+
+
+@given(data=st.data(), words=st.lists(st.text("ab.(", min_size=1, max_size=4), min_size=1))
+def test_a_quotation_is_found_where_its_characters_are(
+    data: st.DataObject, words: list[str]
+) -> None:
+    text = "".join(word + data.draw(spaces) for word in words)
+    bare = "".join(text.split())
+    start = data.draw(st.integers(0, len(bare) - 1))
+    quotation = bare[start : data.draw(st.integers(start + 1, len(bare)))]
+    spaced = "".join(character + data.draw(spaces) for character in quotation)
+    once = bare.find(quotation) == bare.rfind(quotation)
+    try:
+        (located,) = locate_evidence([quoting(spaced)], {"a": text}, "sources")
+    except ValueError:
+        assert not once
+    else:
+        assert once
+        (part,) = located.evidence
+        assert "".join(text[part.start : part.end].split()) == quotation
+        assert not text[part.start].isspace()
+        assert not text[part.end - 1].isspace()

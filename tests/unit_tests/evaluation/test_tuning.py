@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from langchain_text_splitters import CharacterTextSplitter
 from pydantic import Field
 
 from langchain_rse import RSEConfig, RSERetriever
+from langchain_rse.config import read_settings
 from langchain_rse.evaluation import Evidence, Question, Trial, Tuning, atune, evaluate, tune
 from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
@@ -474,7 +477,7 @@ def test_a_document_that_the_docstore_lost_is_a_warning_as_in_a_query(way: Way) 
 
 
 def result(gain: float, trials: int = 2) -> Tuning:
-    changes = {"irrelevant_chunk_penalty": 0.1, "neighbor_radius": 4}
+    changes: dict[str, Any] = {"irrelevant_chunk_penalty": 0.1, "neighbor_radius": 4}
     return Tuning(
         changes=changes,
         metric="iou",
@@ -484,6 +487,8 @@ def result(gain: float, trials: int = 2) -> Tuning:
         interval=(gain - 0.125, gain + 0.25),
         trials=(Trial(changes, 0.75), *[Trial({}, 0.5)] * (trials - 1)),
         questions=12,
+        config=RSEConfig(**changes),
+        hybrid=0.0,
     )
 
 
@@ -511,4 +516,36 @@ def test_the_summary_is_json(way: Way) -> None:
         "interval": list(tuning.interval),
         "trials": [list(trial) for trial in tuning.trials],
         "questions": 5,
+        "config": tuning.config.model_dump(),
+        "hybrid": 0.0,
     }
+
+
+def test_the_best_settings_are_saved_with_all_that_trials_had(way: Way, tmp_path: Path) -> None:
+    path = tmp_path / "tuned.json"
+    corpus = Corpus(config=NOTHING, neighbor_radius=3)
+    space = {"minimum_value": (0.0,)}
+    tuning = corpus.tune(way, space=space, trials=2, segment_cost=0.2)
+    assert tuning.changes == space | {"minimum_value": 0.0}
+    tuning.to_file(path)
+    config = RSEConfig.from_file(path)
+    assert config == tuning.config
+    assert config == NOTHING.replace(neighbor_radius=3, segment_cost=0.2, minimum_value=0.0)
+    # Used from the file, the settings measure as the best trial did.
+    again = RSERetriever(
+        vectorstore=corpus.store, docstore=corpus.retriever.docstore, fetch_k=20, config=config
+    )
+    score = evaluate(again, corpus.questions, BUDGETS).figures["recall"].mean()
+    assert score == pytest.approx(tuning.trials[0].score)
+
+
+def test_where_nothing_is_better_the_retrievers_own_settings_are_saved() -> None:
+    corpus = Corpus(segment_cost=0.3)
+    tuning = corpus.tune(SYNC, space={"minimum_value": (100.0,)})
+    assert tuning.config == RSEConfig(segment_cost=0.3)
+
+
+def test_the_share_of_lexical_search_is_saved(tmp_path: Path) -> None:
+    tuning = dataclasses.replace(result(0.1), hybrid=0.25)
+    tuning.to_file(tmp_path / "tuned.json")
+    assert read_settings(tmp_path / "tuned.json") == {"config": tuning.config, "hybrid": 0.25}

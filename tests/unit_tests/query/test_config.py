@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -180,3 +181,56 @@ def test_published_presets_are_the_same_for_all_scores(name: str) -> None:
     for reranker in (None, CohereRerank()):
         config = config_for_reranker(PRESETS[name], reranker)
         assert config.replace(calibration="auto") == PRESETS[name]
+
+
+# Files
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_config_comes_back_from_a_file(tmp_path: Path, preset: str) -> None:
+    config = PRESETS[preset].replace(decay_rate=7, calibration="beta(0.4, 2)")
+    for path in (tmp_path / "config.json", str(tmp_path / "other.json")):
+        config.to_file(path)
+        assert RSEConfig.from_file(path) == config
+        assert set(json.loads(Path(path).read_bytes())) == set(RSEConfig.model_fields)
+
+
+def test_a_file_may_have_some_fields(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"segment_cost": 0.3}', encoding="utf-8")
+    assert RSEConfig.from_file(tmp_path / "config.json") == RSEConfig(segment_cost=0.3)
+
+
+def test_a_share_of_lexical_search_is_not_lost_in_silence(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    RSEConfig(segment_cost=0.3).to_file(path, hybrid=0.2)
+    with pytest.warns(
+        UserWarning, match=r"config.json .* RSERetriever\(..., hybrid=0.2\)"
+    ) as caught:
+        assert RSEConfig.from_file(path) == RSEConfig(segment_cost=0.3)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not a JSON object of settings"),
+        (b"[1]", "not a JSON object of settings"),
+        (b"\xff", "not a JSON object of settings"),
+        (b'{"decay_rate": -1}', "decay_rate"),
+        (b'{"decay_rate": NaN}', "decay_rate"),
+        (b'{"hybrid": 2}', "hybrid"),
+        (b'{"penalty": 0.3}', "penalty"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"(?s)config\.json is .*{message}"):
+        RSEConfig.from_file(tmp_path / "config.json")
+    with pytest.raises(FileNotFoundError):
+        RSEConfig.from_file(tmp_path / "none.json")
+
+
+def test_a_function_cannot_be_kept_in_a_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="calibration=<ufunc 'tanh'>"):
+        RSEConfig(calibration=np.tanh).to_file(tmp_path / "config.json")
+    assert not (tmp_path / "config.json").exists()
