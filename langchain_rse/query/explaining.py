@@ -13,11 +13,7 @@ from langchain_rse._messages import first_few, warn
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import calibrate
-from langchain_rse.errors import (
-    CorruptRecordError,
-    MissingRecordError,
-    StoreMismatchError,
-)
+from langchain_rse.errors import CorruptRecordError, MissingRecordError, StoreMismatchError
 from langchain_rse.query.budget import Budget
 from langchain_rse.query.scoring import ScoredChunks
 from langchain_rse.query.search_arguments import may_exclude
