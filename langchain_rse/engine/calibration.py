@@ -109,10 +109,7 @@ def _beta_parameters(method: str) -> tuple[float, float] | None:
 
 
 def _orient(scores: Sequence[float | None] | Floats) -> tuple[Floats, bool] | None:
-    """Scores of which higher is better, and whether they were distances, now negated.
-
-    None if a score is missing or not finite, or if they neither fall nor rise along the order.
-    """
+    """Scores of which higher is better, and if they were distances; None if not to be trusted."""
     table = np.asarray(scores, dtype=np.float64)  # None becomes NaN
     if not np.isfinite(table).all():
         return None

@@ -25,7 +25,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from langchain_rse.engine.segments import (
     Floats,
@@ -126,15 +126,7 @@ def solve_budget(
         >>> [s[:2] for s in solve_budget([0, 0.6, 0.5, 0, 0.9], [100] * 5, budget=250)]
         [(4, 5), (1, 2)]
     """
-    ranking = rank_chunks(
-        relevance,
-        lengths,
-        budget=budget,
-        penalty=penalty,
-        segment_cost=segment_cost,
-        boundaries=boundaries,
-        document_lengths=document_lengths,
-    )
+    ranking = rank_chunks(**locals())  # all arguments, by their names
     return ranking.segments(ranking.within(budget))
 
 
@@ -215,11 +207,7 @@ class Ranking:
 
 
 class _Problem:
-    """The checked input of the solver.
-
-    ``unit`` is the weight that counts as 1. ``starts`` are those of documents, and the number of
-    chunks.
-    """
+    """The checked input; ``starts`` has the end as well, ``unit`` is the weight that counts as 1."""
 
     def __init__(
         self,
@@ -293,7 +281,9 @@ class _Problem:
         values = self._gains - penalty * self._weights
         good = np.flatnonzero(values > 0)
         losses = penalty * self._gaps - np.minimum(values, 0.0)
-        gaps = _sums_between(losses, good)
+        gaps = np.full(good.size, np.inf)  # to the chunk before, and infinite for the first
+        if good.size > 1:
+            gaps[1:] = np.add.reduceat(losses[: good[-1] + 1], good[:-1] + 1)
         costs = penalty * self._chunk_costs[good]
         pairs = _dynamic_program(values[good].tolist(), gaps.tolist(), costs.tolist())
         chunks = self._chunks[good].tolist()
@@ -408,8 +398,7 @@ def _dynamic_program(
 ) -> list[Bounds]:
     """The first and last chunk of each segment of the best solution for one penalty.
 
-    Given what each chunk is worth, above 0, what it costs to bridge the gap before it, and what a
-    segment of its document costs.
+    Costs are to bridge the gap before each chunk, and of a segment of its document.
     """
     # Of the best values in the two states, only the difference is kept: how much better it is to
     # be outside of a segment than in one that reaches the last chunk.
@@ -431,11 +420,3 @@ def _dynamic_program(
             segments.append((first, last))
         last = first - 1
     return segments[::-1]
-
-
-def _sums_between(amounts: Floats, places: NDArray[np.intp]) -> Floats:
-    """For each place, the sum of the amounts after the place before; infinite for the first."""
-    sums = np.full(places.size, np.inf)
-    if places.size > 1:
-        sums[1:] = np.add.reduceat(amounts[: places[-1] + 1], places[:-1] + 1)
-    return sums

@@ -113,8 +113,7 @@ def _best_of_any_length(values: Floats) -> Segment | None:
 class _Search:
     """The best segment from each start, in a heap.
 
-    Taking segments and using up room can only make the others worse, so an entry that is still
-    valid when it comes to the top is the best of all; one that is not is computed again.
+    Taking segments only makes others worse: a valid one on top is the best; else it is made anew.
     """
 
     def __init__(
@@ -150,11 +149,9 @@ class _Search:
             if end <= limit:
                 heapq.heappop(heap)
                 return Segment(start, end, -negated)
-            entry = self._best_from(start, limit)
-            if entry is None:
-                heapq.heappop(heap)
-            else:
-                heapq.heapreplace(heap, entry)
+            heapq.heappop(heap)
+            if (entry := self._best_from(start, limit)) is not None:
+                heapq.heappush(heap, entry)
         return None
 
     def _best_from(self, start: int, limit: int) -> tuple[float, int, int] | None:

@@ -88,10 +88,7 @@ def _thresholds_of_segment(weights: Sequence[int], gains: Sequence[int], cost: i
 
 
 def _taut_string(gates: Sequence[tuple[int, int, int]]) -> list[float]:
-    """Slopes, x over y, of the shortest path through gates, one for each step between two.
-
-    Gates are height, left and right end, from the lowest up. The first and the last are points.
-    """
+    """Slopes, x over y, of the shortest path from gate to gate: height, left end, right end."""
     slopes: list[float] = []
     knot, x = 0, gates[0][1]
     while knot < len(gates) - 1:

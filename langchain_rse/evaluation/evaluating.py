@@ -41,18 +41,6 @@ class Task(BaseModel):
     show_progress: bool
     arguments: dict[str, Any]
 
-    def check_evidence(self, lengths: Mapping[str, int], place: str) -> None:
-        """Check that the evidence lies in documents of these lengths, by id."""
-        for number, question in enumerate(self.questions, 1):
-            for part in question.evidence:
-                length = lengths.get(part.doc_id)
-                if length is None or length < part.end:
-                    found = "nothing" if length is None else f"only {length} characters"
-                    raise ValueError(
-                        f"question {number} has evidence from {part.start} to {part.end} of "
-                        f"document {part.doc_id!r}; found in {place}: {found}"
-                    )
-
     def find_evidence(self, sources: Mapping[str, str] | None) -> Steps[None]:
         """Find quotations, and check that all evidence is in ``sources`` or the index."""
         evidence = [part for question in self.questions for part in question.evidence]
@@ -85,7 +73,15 @@ class Task(BaseModel):
         else:
             return
         self.questions = yield from compute(locate_evidence, self.questions, texts, place)
-        self.check_evidence(lengths, place)
+        for number, question in enumerate(self.questions, 1):
+            for part in question.evidence:
+                length = lengths.get(part.doc_id)
+                if length is None or length < part.end:
+                    found = "nothing" if length is None else f"only {length} characters"
+                    raise ValueError(
+                        f"question {number} has evidence from {part.start} to {part.end} of "
+                        f"document {part.doc_id!r}; found in {place}: {found}"
+                    )
 
     def figures(
         self, question: Question, answers: Sequence[Sequence[Document]], locator: Locator

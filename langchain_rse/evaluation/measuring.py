@@ -30,7 +30,8 @@ class Locator(NamedTuple):
         text, doc_id = document.page_content, document.metadata.get(self.doc_id_key)
         start = _position(document.metadata.get(self.start_index_key))
         if isinstance(doc_id, str) and start is not None:
-            above = _length_of_header(document, start)
+            end = _position(document.metadata.get(END_INDEX))
+            above = max(len(text) - (end - start), 0) if end else 0  # characters of a header
             source = self.sources.get(doc_id)
             # Loaders of pages count characters from the start of the page: then the text decides.
             if source is None or source.startswith(text[above:], start):
@@ -53,12 +54,6 @@ class Locator(NamedTuple):
 def _position(value: object) -> int | None:
     """A position from metadata, in which some stores keep only floats."""
     return int(value) if isinstance(value, int | float | np.integer) and value >= 0 else None
-
-
-def _length_of_header(document: Document, start: int) -> int:
-    """Characters above the slice of the source, if the metadata has the slice's end."""
-    end = _position(document.metadata.get(END_INDEX))
-    return max(len(document.page_content) - (end - start), 0) if end else 0
 
 
 def _find(source: str, text: str, length: int) -> tuple[int, int] | None:

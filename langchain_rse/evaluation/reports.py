@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langchain_rse._messages import first_few
+from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
-
-Floats = NDArray[np.float64]
 
 _FORMATS = {"points": ".2f", "segments": ".1f", "characters": ",.0f"}  # of others .3f
 _RESAMPLES = 2_000
@@ -88,8 +87,7 @@ class Report(Table):
 
     def mean(self, metric: str) -> Floats:
         """Return the mean over the questions; shape ``(budgets,)``."""
-        means: Floats = _known(self.figures[metric]).mean(axis=0)
-        return means
+        return np.asarray(_known(self.figures[metric]).mean(axis=0))
 
     def interval(self, metric: str) -> Floats:
         """Return the ends of the mean's 95 % bootstrap interval; shape ``(budgets, 2)``."""
@@ -263,14 +261,12 @@ def bootstrap(values: Floats) -> Floats:
     count = len(values)
     # A resampled mean depends only on how often each question was drawn.
     drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), _RESAMPLES)
-    ends: Floats = np.quantile(drawn @ values / count, [0.025, 0.975], axis=0).T
-    return ends
+    return np.asarray(np.quantile(drawn @ values / count, [0.025, 0.975], axis=0).T)
 
 
 def _known(figures: Floats) -> Floats:
     """The rows of questions that have a figure."""
-    known: Floats = figures[~np.isnan(figures).any(axis=1)]
-    return known
+    return np.asarray(figures[~np.isnan(figures).any(axis=1)])
 
 
 def _budgets(budgets: Sequence[int]) -> dict[str, list[str]]:

@@ -16,10 +16,11 @@ from pydantic import Field, InstanceOf, NonNegativeInt
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, arun, call, compute, during, run
 from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
+from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evaluating import Task
 from langchain_rse.evaluation.measuring import METRICS, Locator
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.evaluation.reports import Floats, Table, bootstrap
+from langchain_rse.evaluation.reports import Table, bootstrap
 from langchain_rse.query.pipeline import Sources, find_candidates, retrieve
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import DOC_ID, START_INDEX
@@ -154,6 +155,7 @@ class _Search(Task):
         own = self.retriever
         sources = Sources(own.vectorstore, own.base_retriever, own.docstore, own.reranker)
         scores = np.empty((len(trials), len(self.questions)))
+        locator = Locator({}, DOC_ID, START_INDEX)
         with progress_bar(
             len(trials), unit="trials", title="Tuning", show=self.show_progress
         ) as advance:
@@ -166,14 +168,10 @@ class _Search(Task):
             sources = sources._replace(docstore=_Cache(own.docstore))
             for row, limits in enumerate(settings):
                 for column, question in enumerate(self.questions):
-                    answers = []
+                    query, found, answers = question.question, candidates[column], []
                     for each in limits:
-                        found = candidates[column]
-                        answers.append(
-                            (yield from retrieve(sources, question.question, each, None, found))
-                        )
+                        answers += [(yield from retrieve(sources, query, each, None, found))]
                     # Async code gives way to the event loop here, though all is in memory.
-                    locator = Locator({}, DOC_ID, START_INDEX)
                     figures = yield from compute(self.figures, question, answers, locator)
                     scores[row, column] = np.mean(figures, axis=0)[METRICS.index(self.metric)]
                 advance(1)
@@ -209,10 +207,7 @@ class _Search(Task):
         return trials
 
     def _judge(self, trials: Sequence[Mapping[str, Any]], scores: Floats) -> Tuning:
-        """Choose the best trial, and estimate its gain by cross-validation.
-
-        ``scores`` has the shape ``(trials, questions)``.
-        """
+        """The best trial by scores of shape ``(trials, questions)``, its gain cross-validated."""
         count = scores.shape[1]
         fold = np.random.default_rng(self.seed).permutation(count) % min(_FOLDS, count)
         held_out = np.empty(count)

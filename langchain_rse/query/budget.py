@@ -138,9 +138,8 @@ def trim(
 ) -> tuple[list[Segment], tuple[Segment, int, int] | None]:
     """Add as much of the step after the first ``count`` as there is room for.
 
-    Returns:
-        The segments that stay as they are; and the one that grew or is new, if any, with the
-        characters to leave out at the beginning of its first chunk and at the end of its last one.
+    Returns the segments that stay as they are; and the one that grew or is new, if any, with the
+    characters to leave out at its beginning and at its end.
     """
     chosen = selection.segments(count)
     start, end = selection.steps[count]

@@ -118,10 +118,7 @@ def find_candidates(
 
 
 def _check_pair(sources: Sources) -> Steps[str]:
-    """Check that the docstore belongs to the vector store that is searched, if one is known.
-
-    Returns the id of the embedding model; empty if it is not known.
-    """
+    """Check the docstore against the vector store, if known; return the id of the model, or ""."""
     store, retriever = sources.vectorstore, sources.base_retriever
     if isinstance(retriever, VectorStoreRetriever):
         store = retriever.vectorstore

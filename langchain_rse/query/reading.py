@@ -45,11 +45,9 @@ def read(
 ) -> Steps[list[DocumentSegment] | None]:
     """Read the selected segments and leave out those that do not fit, best first.
 
-    If none is left, the best candidate that fits and is worth the penalty takes their place.
-
-    Returns:
-        The segments; None if a document was replaced or deleted since its layout was read, or has
-        chunks that cannot be read, as its entry in ``scored.layouts`` then says.
+    If none is left, the best candidate that fits and is worth the penalty takes their place. None
+    if a document was replaced or deleted since its layout was read, or has chunks that cannot be
+    read, as its entry in ``scored.layouts`` then says.
     """
     count = budget.steps_to_read(scored, selection)
     columns = [column for step in selection.steps[:count] for column in range(*step)]

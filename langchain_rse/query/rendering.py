@@ -77,10 +77,7 @@ def _to_document(segment: DocumentSegment, settings: QuerySettings) -> Document:
 def _changing_metadata(
     segment: DocumentSegment, records: Sequence[Document], text: str
 ) -> Sequence[Mapping[str, Any]]:
-    """The metadata that changes along the document, from the segment's first character to its last.
-
-    White space at the ends of a trimmed segment does not count.
-    """
+    """The changing metadata along a segment, but white space at the ends of a trimmed one."""
     first, last = 0, len(text)
     if segment.skipped or segment.dropped:
         inside = text[segment.skipped : len(text) - segment.dropped]
@@ -104,11 +101,8 @@ def _describe(chunk: ScoredChunk, record: Document) -> dict[str, Any]:
     if candidate is None:
         described["filled"] = True
     else:
-        described |= {
-            "rank": candidate.rank,
-            "score": candidate.score,
-            "relevance": chunk.relevance,
-        }
+        described |= {"rank": candidate.rank, "score": candidate.score}
+        described["relevance"] = chunk.relevance
         if candidate.lexical_rank is not None:
             described["lexical_rank"] = candidate.lexical_rank
             described["lexical_score"] = candidate.lexical_score

@@ -40,10 +40,8 @@ def rerank(
 ) -> Steps[Found]:
     """Return the candidates that the reranker keeps for each query, in its order, with its scores.
 
-    A compressor may copy, cut, drop and reorder Documents and lose their ids or metadata, so what
-    it returns is matched with what it was given. A Document that it returns twice counts once. The
-    score is the ``relevance_score`` that it wrote; None if that is no number, or if the scores
-    rise: the order is what counts.
+    What it returns, copied, cut or without ids, is matched with what it was given; twice counts
+    once. The score is its ``relevance_score``; None if no number, or if the scores rise.
     """
     if reranker is None:
         return found

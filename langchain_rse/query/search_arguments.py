@@ -85,10 +85,7 @@ def check_filtered(documents: Sequence[Document], condition: object, name: str) 
 
 
 def check_stored(search_kwargs: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-    """Raise a ValueError if arguments filter by what the vector store has not, or in another sense.
-
-    The metadata is what holds for a chunk that is returned.
-    """
+    """Raise a ValueError if filters on a returned chunk's metadata name what the store has not."""
     given = [one for name, one in may_exclude(search_kwargs).items() if name not in PLACES]
     names = {name.rpartition(".")[2] for name in itertools.chain(*map(_names, given))} - {""}
     if found := sorted(names & _OURS):
@@ -154,8 +151,7 @@ def _is_same(found: object, wanted: object) -> bool:
 def may_split(search_kwargs: Mapping[str, Any], shared: Container[str]) -> bool:
     """True if arguments may let some chunks of a document through and others not.
 
-    A filter that names only metadata that is shared by the whole document does not. A filter that
-    cannot be understood might.
+    A filter that names only metadata ``shared`` by the whole document does not.
     """
     return any(
         name not in PLACES and any(not field or field not in shared for field in _names(given))

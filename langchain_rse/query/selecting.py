@@ -30,11 +30,7 @@ class Selection(NamedTuple):
 
 
 def select(scored: ScoredChunks, settings: QuerySettings, budget: float | None) -> Selection:
-    """Choose the segments; of those with equal values, earlier documents win.
-
-    The steps need not go far beyond the budget, in characters; None for all text that is worth the
-    penalty.
-    """
+    """Choose segments, somewhat beyond a budget in characters; None for all worth the penalty."""
     if not scored.lengths.size:
         return Selection(np.zeros(0), [], lambda _: [])
     config = settings.config
@@ -46,11 +42,8 @@ def select(scored: ScoredChunks, settings: QuerySettings, budget: float | None) 
 
 
 def _worth_alone(scored: ScoredChunks, selection: Selection, config: RSEConfig) -> list[Segment]:
-    """The candidates whose relevance is at least the penalty, the most relevant first.
-
-    Where a published solver chooses nothing, nothing is returned, as published.
-    """
-    if config.solver != "exact" and not selection.steps:
+    """The candidates whose relevance is at least the penalty, the most relevant first."""
+    if config.solver != "exact" and not selection.steps:  # as published
         return []
     least = config.irrelevant_chunk_penalty
     worth = (scored.relevance >= least) & (scored.relevance > 0)
@@ -139,10 +132,7 @@ def _best_of_each_query(
 def _with_few_segments(
     steps: Iterable[tuple[int, int]], scored: ScoredChunks, most: int
 ) -> Iterator[tuple[int, int]]:
-    """The steps that never make more segments of a document than a number.
-
-    A step that would is held back until a later one joins it to a segment.
-    """
+    """The steps, each held back until it makes no more segments of a document than a number."""
     edges = {*scored.starts.tolist(), scored.lengths.size}
     count: Counter[str] = Counter()
     taken: set[int] = set()
@@ -182,10 +172,7 @@ def _once(steps: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _best_of_each_document(scored: ScoredChunks, turns: Floats, config: RSEConfig) -> list[Segment]:
-    """The best segment of each document, the best first; of several queries by turns.
-
-    One that overlaps a segment before it is left out.
-    """
+    """The best segment of each document that overlaps none before it; of queries by turns."""
     several: list[list[Segment]] = []
     for values in turns:
         best: dict[int, Segment] = {}

@@ -66,8 +66,8 @@ def with_filters_inside(
 ) -> QuerySettings:
     """The settings with what decides inside of a wrapped retriever which chunks may be seen.
 
-    The compressor is one that dropped candidates for unknown reasons; None if there is none. In
-    ``search_kwargs`` of what is returned stand lists of all arguments of a name.
+    The compressor is one that dropped candidates for unknown reasons; in the ``search_kwargs`` of
+    what is returned stand lists of all arguments of a name.
     """
     if retriever is None and compressor is None:
         return settings
