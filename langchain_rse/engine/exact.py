@@ -207,7 +207,7 @@ class Ranking:
 
 
 class _Problem:
-    """The checked input; ``starts`` has the end as well, ``unit`` is the weight that counts as 1."""
+    """The checked input; ``starts`` includes the end, ``unit`` is the weight that counts as 1."""
 
     def __init__(
         self,

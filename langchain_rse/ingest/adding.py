@@ -149,11 +149,11 @@ class Adding:
             too_long = yield from compute(lambda some: list(filter(self._resplit, some)), too_long)
         self._contained += sum(draft.document.contained for draft in drafts)
         namespace = namespace_of(self.writer.docstore)
-        versions = yield from compute(
-            self._each,
-            lambda draft: document_version(draft.document, draft.headers, namespace),
-            drafts,
-        )
+
+        def version_of(draft: _Draft) -> DocumentVersion:
+            return document_version(draft.document, draft.headers, namespace)
+
+        versions = yield from compute(self._each, version_of, drafts)
         for version in versions:
             self.writer.vectors.progress.expect(len(version.chunks), version.length)
         yield from self.writer.write(versions, self._check, force=self.force)
@@ -264,11 +264,7 @@ class _Draft:
 
 
 class _Reader:
-    """Reads documents in batches, and finds the id of each.
-
-    Parts of a document are brought together in a sequence; an iterator is read only one batch
-    ahead.
-    """
+    """Reads documents in batches, a sequence sorted by their ids, an iterator one batch ahead."""
 
     def __init__(
         self, documents: Iterable[Document] | AsyncIterable[Document], ids: Iterable[str] | None

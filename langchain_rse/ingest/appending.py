@@ -24,10 +24,7 @@ _EXCERPT = 40
 def refuse_pieces(
     writer: Writer, documents: Iterable[tuple[DocumentVersion, Manifest]], rules: Mapping[str, Rule]
 ) -> Steps[None]:
-    """Refuse to replace documents by what looks like a later piece of them.
-
-    Its pages begin after the first that is stored, or its text with the end of what is stored.
-    """
+    """Refuse to replace documents by what looks, by pages or text, like a later piece of them."""
     for document, manifest in documents:
         known = manifest.current
         if known is None or known.adopted or manifest.text_digest == document.text_digest:

@@ -230,9 +230,8 @@ class Scan:
         following = list_chunks(vectors.vectorstore)
         if following is None:
             name = type(vectors.vectorstore).__name__
-            self.notes[
-                f"{name} cannot be listed, as can {LISTED}: what is left over is not found"
-            ] = None
+            note = f"{name} cannot be listed, as can {LISTED}: what is left over is not found"
+            self.notes[note] = None
             return
         while chunks := (yield from following()):
             own = {

@@ -186,11 +186,7 @@ def _places(
 def document_version(
     document: SplitDocument, headers: Headers | None, namespace: str = ""
 ) -> DocumentVersion:
-    """A document and its headers as they are written.
-
-    The version's name is a digest of everything that is stored, so that the same name means that
-    nothing has changed.
-    """
+    """A document and its headers as they are written; the version's name is a digest of all."""
     text, spans = document.text, document.spans
     above, in_front = headers or Headers("", [""] * len(spans))
     chunks = [
@@ -281,10 +277,7 @@ def sort_metadata(
 
 
 def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) -> list[str]:
-    """What is wrong with the order of a document's parts, a phrase for each field.
-
-    Whole numbers in a field with the rule ``"range"``, such as pages, should rise one by one.
-    """
+    """Where whole numbers in fields with the rule ``"range"`` do not rise by one, a phrase each."""
     problems = []
     for name, values in numbered(parts, rules):
         jumps = [f"{b} comes after {a}" for a, b in itertools.pairwise(values) if b != a + 1]

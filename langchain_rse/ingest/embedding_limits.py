@@ -64,11 +64,7 @@ def find_limit(
 
 
 def _known_limit(embeddings: Embeddings | None) -> tuple[int | None, Counter | None]:
-    """A model's limit and how it counts tokens; None for both if they are not known.
-
-    They are known of models of sentence-transformers, from their files on this machine: the
-    embeddings of LangChain keep the model to themselves.
-    """
+    """The limit of a sentence-transformers model and how it counts tokens, by its files here."""
     name: Any = getattr(embeddings, "model_name", None)
     if not isinstance(name, str):
         return None, None

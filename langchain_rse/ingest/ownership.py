@@ -120,17 +120,11 @@ class Claims:
     def claim(
         self, wanted: Iterable[tuple[Manifest, Document | None]]
     ) -> Steps[dict[str, Manifest]]:
-        """Write manifests in place of the records that were read; return those that were, by key.
-
-        This call owns their documents from then on.
-        """
+        """Own documents: write manifests in place of records that were read; return them by key."""
         return self._change((replace(one, owner=self._token), record) for one, record in wanted)
 
     def update(self, manifests: Iterable[Manifest]) -> Steps[dict[str, Manifest]]:
-        """Write manifests of documents that are still owned; return those, by key.
-
-        Those without an owner are not owned any more after that.
-        """
+        """Write manifests of documents still owned, given up if without owner; return them."""
         owned = [one for one in manifests if one.key in self._held]
         return self._change((one, self._held[one.key].to_document()) for one in owned)
 

@@ -172,14 +172,11 @@ def _by_text(source: SourceDocument, group: Sequence[_Placed]) -> str:
 
 
 def _shared(before: str, after: str) -> int | None:
-    """Characters in which two neighbors overlap for sure, or 0; None if their text repeats itself.
-
-    Then as much as is equal may be more than was shared.
-    """
+    """Characters in which two neighbors surely overlap, or 0; None if their text repeats itself."""
     shared = overlap(before, after)
-    if shared and 2 * overlap(before[1 - shared :], after) >= shared:
-        return None
-    return shared
+    # Where text repeats itself, more may be equal than was shared.
+    repeats = shared and 2 * overlap(before[1 - shared :], after) >= shared
+    return None if repeats else shared
 
 
 def _cannot(source: SourceDocument, problem: str) -> SplittingError:

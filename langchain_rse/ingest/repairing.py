@@ -103,10 +103,10 @@ class _Mender(Writer):
         doc_id, version = manifest.doc_id, manifest.current
         if version is None:
             yield from self._end(replace(manifest, unfinished=manifest.versions), seen.record)
-            self.notes[
-                f"document {doc_id!r} was being added or deleted when it was interrupted, and "
-                "is removed; add it again unless it was to be deleted"
-            ] = None
+            note = (
+                "was being added or deleted when it was interrupted, and is removed; add it again"
+            )
+            self.notes[f"document {doc_id!r} {note} unless it was to be deleted"] = None
             return
         read = yield from read_document(self.docstore, manifest, version)
         if read.document is not None:

@@ -31,7 +31,7 @@ _MARKDOWN_HEADING = re.compile(r"(?m)^[ \t]*#{1,6}[ \t].*$")
 
 @runtime_checkable
 class Splitter(Protocol):
-    """What `split_spans` needs of a splitter: LangChain's ``TextSplitter`` has it.
+    """What `find_spans` needs of a splitter: LangChain's ``TextSplitter`` has it.
 
     One that knows where its chunks lie may have a method ``split_spans(text)`` as well, which
     returns a list of `Span`; it is used then.
@@ -71,38 +71,6 @@ def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
     return cast("Splitter", splitter)
 
 
-def split_spans(text: str, splitter: Splitter) -> list[Span]:
-    """Split a text into spans that tile it, with any splitter that keeps its words.
-
-    Each chunk is looked up in the text, forward from the chunk before it: as it is; by its
-    letters and digits without case, accents and ligatures; in HTML, by those outside of tags.
-    What a tokenizer does not know (``[UNK]``, ``<unk>``, U+FFFD) stands for whatever is there.
-
-    The text is then cut where chunks start: what lies between two chunks (separators, stripped
-    white space) belongs to the first, and where chunks overlap, the later one begins earlier. A
-    heading that the splitter moved into a chunk's metadata belongs to that chunk. A chunk that
-    lies wholly inside another one is dropped, and a warning counts such chunks.
-
-    Args:
-        text: The text, any Unicode. An empty one has no spans.
-        splitter: Any LangChain splitter, of strings or of Documents, that keeps the letters
-            and digits of the text, and their order.
-
-    Returns:
-        The spans in the order of the text; joined, their slices are the text. A text in
-        which the splitter finds nothing, such as one of white space, is one span.
-
-    Raises:
-        SplittingError: If a chunk cannot be found: the splitter rewrites, reorders or invents
-            text; or if it leaves out more than 100 letters and digits in one place or a tenth
-            of all. What it moves into metadata is not left out.
-        TypeError: If it is no splitter.
-    """
-    spans, contained = find_spans(text, splitter)
-    warn_of_contained(contained, splitter)
-    return spans
-
-
 def warn_of_contained(contained: int, splitter: Splitter) -> None:
     """Warn of chunks that were dropped, if there are any."""
     if contained:
@@ -113,7 +81,16 @@ def warn_of_contained(contained: int, splitter: Splitter) -> None:
 
 
 def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
-    """As `split_spans`, with the number of dropped chunks instead of a warning."""
+    """Split a text into spans that tile it, with any splitter that keeps its letters and digits.
+
+    Each chunk is looked up in the text, forward from the chunk before it, and the text is cut where
+    chunks start: what lies between two belongs to the first, and a heading that the splitter moved
+    into a chunk's metadata to that chunk. A text in which the splitter finds nothing is one span.
+
+    Returns the spans in the order of the text, and how many chunks were dropped, as they lie wholly
+    inside another one. A SplittingError if a chunk cannot be found, or if more than 100 letters and
+    digits are left out in one place or a tenth of all.
+    """
     check_splitter(splitter)
     if not text:
         return [], 0
@@ -121,7 +98,14 @@ def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
     own = getattr(splitter, "split_spans", None)
     if own is not None:
         spans = list(own(text))
-        _check_tiling(text, spans, name)
+        starts = [0, *(span.end for span in spans)]
+        ends = [*(span.start for span in spans), len(text)]
+        if starts != ends or any(span.start >= span.end for span in spans):
+            raise SplittingError(
+                f"the spans that {name}.split_spans returned do not tile the text: each must start "
+                f"where the one before ends, the first at 0, and the last end at {len(text)}; got "
+                + first_few(f"{span.start} to {span.end}" for span in spans)
+            )
         return spans, 0
     chunks = [
         chunk if isinstance(chunk, Document) else Document(chunk)
@@ -144,17 +128,6 @@ def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
         )
     _check_dropped(text, chunks, placement, name)
     return _tile(text, chunks, placement)
-
-
-def _check_tiling(text: str, spans: Sequence[Span], name: str) -> None:
-    starts = [0, *(span.end for span in spans)]
-    ends = [*(span.start for span in spans), len(text)]
-    if starts != ends or any(span.start >= span.end for span in spans):
-        raise SplittingError(
-            f"the spans that {name}.split_spans returned do not tile the text: each must start "
-            f"where the one before ends, the first at 0, and the last end at {len(text)}; got "
-            + first_few(f"{span.start} to {span.end}" for span in spans)
-        )
 
 
 def _check_dropped(text: str, chunks: Sequence[Document], placement: Placement, name: str) -> None:

@@ -182,8 +182,7 @@ class TokenSplitter(TextSplitter):
     ) -> tuple[list[str], int]:
         """The headers of chunks, cut to half of a chunk at most, and what to leave free for them.
 
-        The chunks are those of a splitter `with_reserve`; that is too little for one of them if
-        the returned number is larger.
+        If that is more than ``reserve``, the chunks, made with that reserve, are too long.
         """
         most = (self.room - self._overlap) // 2
         shortened = {header: self._shortened(header, most) for header in headers}

@@ -102,10 +102,7 @@ class Writer:
     def _write_free(
         self, documents: Sequence[DocumentVersion], check: Check, claims: Claims, *, force: bool
     ) -> Steps[list[str]]:
-        """Write the documents that nobody else is writing; return the keys of those that are done.
-
-        Others may have begun to write some of them meanwhile, which are left as well.
-        """
+        """Write the documents that nobody else is writing; return the keys of those now done."""
         stored, owners = yield from self._stored(documents)
         done, to_clean = [], []
         new: list[tuple[DocumentVersion, _Stored]] = []
@@ -215,10 +212,7 @@ class Writer:
     def _stored(
         self, documents: Sequence[DocumentVersion]
     ) -> Steps[tuple[list[_Stored], dict[str, str]]]:
-        """What is stored of documents, and by digests of their texts the documents that have them.
-
-        The latter may not be true any more.
-        """
+        """What is stored of documents; by digests of texts, which documents have, or had, them."""
         texts = {text_key(one.text_digest): one.text_digest for one in documents if one.text_digest}
         keys = [manifest_key(document.key) for document in documents]
         found = yield from self._read_each([*keys, *texts, NAMESPACES])
@@ -285,10 +279,7 @@ class Writer:
     def _without_vectors(
         self, documents: Sequence[DocumentVersion], stored: Sequence[_Stored]
     ) -> Steps[set[str]]:
-        """The keys of documents that are stored, but of which the vector store lacks vectors.
-
-        A few of the vectors of each are looked for; none is missing if the store cannot tell.
-        """
+        """The keys of stored documents of which a few vectors were looked for, and one is gone."""
         samples: dict[str, str] = {}
         for document, (manifest, _) in zip(documents, stored, strict=True):
             if self._is_stored(document, manifest):
@@ -350,10 +341,7 @@ class Writer:
         )
 
     def _finish(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[dict[str, Manifest]]:
-        """Remove what manifests list as unfinished, and let others write their documents.
-
-        Returns the last manifests of those that were owned all the time, by their keys.
-        """
+        """Remove what manifests list as unfinished, and give up their documents; see `update`."""
         yield from self._remove_unfinished([one for one in manifests if one.unfinished], claims)
         ended = (replace(one, unfinished=(), owner="") for one in manifests)
         return (yield from claims.update(ended))

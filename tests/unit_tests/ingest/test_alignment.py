@@ -13,7 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from langchain_rse.ingest.splitting import Span, split_spans
+from langchain_rse.ingest.splitting import Span
+from tests.unit_tests.ingest.spans import split_spans
 
 ALPHABETS = [
     ["a", "b", " "],

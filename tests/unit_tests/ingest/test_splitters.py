@@ -29,8 +29,9 @@ from langchain_text_splitters import (
 )
 
 from langchain_rse import RSEIndexer, RSERetriever, SplittingError
-from langchain_rse.ingest.splitting import Span, Splitter, split_spans
+from langchain_rse.ingest.splitting import Span, Splitter
 from tests.unit_tests import fakes
+from tests.unit_tests.ingest.spans import split_spans
 
 way = fakes.way
 
