@@ -49,10 +49,7 @@ Steps = Generator[Call, Any, T]
 def call(
     sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
 ) -> Steps[T]:
-    """Make one call in whichever form is wanted.
-
-    Use it as ``records = yield from call(store.mget, store.amget, keys)``.
-    """
+    """Make one call in the form that is wanted, as in ``call(store.mget, store.amget, keys)``."""
     result: T = yield Call(lambda: sync(*args, **kwargs), lambda: asynchronous(*args, **kwargs))
     return result
 
@@ -184,10 +181,7 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 @contextmanager
 def during(step: str) -> Iterator[None]:
-    """Let errors through as they are, with the step that failed: a note, or a log line.
-
-    Notes came with Python 3.11.
-    """
+    """Let errors through with the step that failed: a note or, before Python 3.11, a log line."""
     try:
         yield
     except Exception as error:

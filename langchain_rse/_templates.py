@@ -9,10 +9,7 @@ from string import Formatter
 def check_template(
     field: str, template: str, known: Sequence[str], metadata: Sequence[str] | None
 ) -> None:
-    """Raise ValueError if a template is no format string, has no names, or unknown ones.
-
-    Known are those in ``known`` and the metadata fields in ``metadata``; None for any field.
-    """
+    """Raise ValueError if a template has no names, or others than known ones and ``metadata``."""
     names = names_in(template)
     if not names:
         raise ValueError(

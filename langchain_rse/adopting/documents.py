@@ -75,11 +75,7 @@ def _search(text: str, chunks: Iterable[StoredChunk]) -> None:
 
 
 def _lay_over(text: str, chunks: Iterable[StoredChunk]) -> JoinedChunks:
-    """Lay chunks over the whole text, so that nothing of it is missing.
-
-    Text between chunks that has a letter or digit becomes a chunk without a vector: it is
-    returned beside relevant chunks, but never found. White space belongs to the chunk before.
-    """
+    """Lay chunks over the whole text: letters or digits between two become one without a vector."""
     joined = JoinedChunks()
     kept = joined.chunks
     end = 0

@@ -43,10 +43,7 @@ class Files:
     skipped: Counter[str] = field(default_factory=Counter)  # by suffix, in folders
 
     def find(self, paths: Iterable[Path], without: Path) -> list[Path]:
-        """The given files, and those in given folders but the folder ``without``, each once.
-
-        No links are followed out of a folder.
-        """
+        """The given files, and those in given folders but the folder ``without``, each once."""
         files: dict[Path, None] = {}
         for path in paths:
             found = list(self._inside(path, without.resolve())) if path.is_dir() else [path]

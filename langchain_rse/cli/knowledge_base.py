@@ -111,11 +111,7 @@ def open_existing(folder: Path, **fields: Any) -> KnowledgeBase:  # noqa: ANN401
 def open_or_create(
     folder: Path, *, headers: bool | None = None, embeddings: str | None = None
 ) -> KnowledgeBase:
-    """Open a knowledge base, new if there is none in the folder.
-
-    ``headers`` says whether to embed headers from now on, ``embeddings`` names the model; None
-    leaves them as they are. A ValueError if there is another model.
-    """
+    """Open a knowledge base, new if there is none in the folder; None leaves its settings as is."""
     made = Made.of(folder) if _exists(folder) else Made(embeddings or DEFAULT)
     if embeddings not in {None, made.embeddings}:
         raise ValueError(

@@ -62,10 +62,7 @@ def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _messages_as_lines() -> Iterator[None]:
-    """Print warnings, and the log lines of this package, on stderr when the command has ended.
-
-    They would break up progress bars. Nothing of this remains in the process.
-    """
+    """Print warnings and log lines on stderr in the end: they would break up progress bars."""
     log = BufferingHandler(sys.maxsize)
     # `index` lists files without text itself; pypdf logs each flaw that it gets over.
     log.addFilter(lambda record: not record.name.startswith(("langchain_rse.ingest.", "pypdf")))

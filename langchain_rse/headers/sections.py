@@ -36,10 +36,7 @@ class Sections(BaseModel):
 
 
 def windows(text: str, size: int) -> list[list[int]]:
-    """Cut a text between lines into windows of at most ``size`` characters, or of one line.
-
-    A window is a list of the places where its lines start and, in the end, where the last ends.
-    """
+    """Windows of at most ``size`` characters or one line: where lines start, and the last ends."""
     found: list[list[int]] = []
     for line in _LINE.finditer(text):
         if not found or line.end() - found[-1][0] > size:
@@ -55,10 +52,7 @@ def numbered(text: str, window: Sequence[int]) -> str:
 
 
 def read_line(answer: object, longest: int = 500) -> str:
-    """An answer of one line, without quotes, Markdown and a label such as "Title:".
-
-    Raises ValueError if it is empty, too long, has several lines or says that it is no answer.
-    """
+    """An answer of one line, without quotes, Markdown and label; ValueError if it is none."""
     text = text_of(answer)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) != 1 or len(lines[0]) > longest:
@@ -77,11 +71,7 @@ def read_title(answer: object) -> str:
 
 
 def read_sections(answer: object, lines: int) -> list[tuple[int, str]]:
-    """The numbers of the lines where sections begin, in order, with the sections' titles.
-
-    The first one begins at line 0, whatever the answer says; of two at one line, the first counts.
-    Raises ValueError if there are none, one begins at no line, or a title is no heading.
-    """
+    """The numbers of the lines where sections begin, the first at 0, with titles; or ValueError."""
     titles: dict[int, str] = {}
     for section in sorted(read_json(answer, Sections).sections, key=lambda s: s.first_line):
         if not 0 <= section.first_line < lines:

@@ -100,16 +100,13 @@ class Seen(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Something that is wrong: of what kind, with which items (keys of records, ids of vectors).
-
-    ``key`` is the document's, ``seen`` what its manifest was then; ``doc_id`` is empty if unknown.
-    """
+    """Something that is wrong."""
 
     kind: str
-    key: str
-    seen: Seen
-    items: list[str]
-    doc_id: str = ""
+    key: str  # the document's
+    seen: Seen  # its manifest then
+    items: list[str]  # keys of records, or ids of vectors
+    doc_id: str = ""  # if it is known
 
     def __str__(self) -> str:
         where = f"document {self.doc_id!r}" if self.doc_id else self.items[0]

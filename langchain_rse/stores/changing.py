@@ -44,10 +44,7 @@ _lock = threading.Lock()
 
 
 def change(docstore: BaseStore[str, Document], changes: Sequence[Change]) -> Steps[list[bool]]:
-    """Make each change whose record is as expected; return which were made.
-
-    Where the store cannot do that itself, it holds between threads and tasks of this process.
-    """
+    """Make each change whose record is as expected, at least in this process; return which."""
     with during("writing to the docstore"):
         if isinstance(docstore, ComparesAndSets):
             return (
@@ -91,10 +88,7 @@ def is_as_expected(found: object, expected: Document | None) -> bool:
 def read_records(
     docstore: BaseStore[str, Document], keys: Sequence[str]
 ) -> Steps[dict[str, Record]]:
-    """Read records in one call: each its own, or the error that says why it cannot be read.
-
-    Only if some cannot be read, more calls find out which.
-    """
+    """Read records in one call, or more if some cannot be read, which are errors then."""
     try:
         records = yield from call(docstore.mget, docstore.amget, keys)
     except CorruptRecordError as error:

@@ -50,10 +50,8 @@ def parse_url(url: str | URL) -> URL:
 
 
 def is_async(url: URL) -> bool:
-    """True if the database is one that async code can wait for: psycopg's.
-
-    For SQLite, which is no server, aiosqlite takes longer than any other thread.
-    """
+    """True if the database is one that async code can wait for: psycopg's."""
+    # For SQLite, which is no server, aiosqlite takes longer than any other thread.
     return url.get_driver_name() == "psycopg" and find_spec("greenlet") is not None
 
 
@@ -84,10 +82,7 @@ def prepare_engine(engine: Engine) -> None:
 
 
 class AsyncEngines:
-    """An engine for each event loop: connections cannot change loops.
-
-    It is closed when the loop ends as `asyncio.run` does it; if it ends in another way, later.
-    """
+    """An engine for each event loop, closed once that ended: connections cannot change loops."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

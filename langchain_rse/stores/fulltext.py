@@ -62,10 +62,7 @@ def check_lexical(docstore: object) -> Any:  # noqa: ANN401 - a docstore with `l
 
 
 def check_filter(condition: object) -> Mapping[str, Any]:
-    """Return a filter if lexical search can apply it: metadata fields and what they equal.
-
-    Anything else is a ValueError: to ignore it would let chunks through.
-    """
+    """Return a filter if lexical search can apply it, else raise: chunks would get through."""
     if condition is None:
         return {}
     if isinstance(condition, Mapping) and all(
@@ -128,13 +125,9 @@ class LexicalIndex:
             connection.exec_driver_sql(self._sql(statement))
 
     def search(
-        self, connection: Connection, query: str, k: int, condition: object, prefix: str = ""
+        self, connection: Connection, query: str, k: int, condition: object, prefix: str
     ) -> list[tuple[Document, float]]:
-        """Find the chunks of current versions that match a query and pass a filter.
-
-        With a prefix, nothing but chunks whose keys begin with it is looked at or counted. Returns
-        what `SQLDocStore.lexical_search` does.
-        """
+        """What `SQLDocStore.lexical_search` returns."""
         if k < 1:
             raise ValueError(f"k must be at least 1; got {k!r}")
         equal = check_filter(condition)

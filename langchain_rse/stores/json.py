@@ -48,10 +48,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
-    """Write a value as JSON that reads back as it was, dates and tuples included.
-
-    A MetadataError names the ``place`` of a value that has no form in JSON.
-    """
+    """Write a value as JSON that reads back as it was; a MetadataError names its ``place``."""
     try:
         plain = _to_json(value, place)
         try:
@@ -67,10 +64,9 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
 
 
 def encode_document(document: Document, key: str) -> str:
-    """Write a Document as the record of a key; `decode_document` reads it back as it was.
+    """Write a Document as the record of a key, which `decode_document` reads back as it was.
 
-    Dates, times, tuples, Decimal, UUID, paths and bytes survive; numbers of numpy become Python's.
-    Metadata of other types is a MetadataError.
+    Numbers of numpy become Python's; metadata that JSON and `_KINDS` lack is a MetadataError.
     """
     fields: dict[str, Any] = {"page_content": document.page_content}
     if document.metadata:

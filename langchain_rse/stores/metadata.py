@@ -60,11 +60,7 @@ def segment_metadata(
 
 
 def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str, Any]]]:
-    """Metadata that changes along a chunk: pairs of a character of it and what holds from there.
-
-    The first pair is for character 0, with nothing if all metadata holds for the whole document.
-    Anything else in its place is a CorruptRecordError, which names the chunk's ``key``.
-    """
+    """Metadata that changes along a chunk: pairs of a character, from 0, and what holds there."""
     if PLACES not in record.metadata:  # as in most; a query asks twice for each chunk it returns
         return [(0, {})]
     places = record.metadata[PLACES]
@@ -78,10 +74,7 @@ def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str,
 
 
 def chunk_document(record: Document, key: str, manifest: Manifest, version: str) -> Document:
-    """A chunk from its record, with id, text and metadata as in the vector store.
-
-    Overlap is not kept, nor whether the splitter strips white space, as most do: so it is here.
-    """
+    """A chunk from its record as in the vector store, without overlap and white space around it."""
     own = metadata_changes(record, key)[0][1]
     if record.metadata.get(DOC_ID, manifest.doc_id) != manifest.doc_id:
         raise CorruptRecordError(f"the docstore's chunk {key!r} is not of {manifest.doc_id!r}")

@@ -83,10 +83,7 @@ def unreadable(layouts: Layouts) -> dict[str, CorruptRecordError]:
 def read_layouts(
     docstore: BaseStore[str, Document], windows: Mapping[VersionKey, Sequence[range]]
 ) -> Steps[Layouts]:
-    """Read the manifests of documents, and the spans of some windows, in one batch.
-
-    Windows are ranges of chunks, ascending, which may reach beyond the end of the document.
-    """
+    """Read the manifests of documents and the spans of ascending ranges of chunks, in one batch."""
     documents = dict.fromkeys(key for key, _ in windows)
     pages = dict.fromkeys(
         spans_key(key, version, page)
@@ -258,10 +255,7 @@ def read_changes(
 
 
 def stored_versions(docstore: BaseStore[str, Document], key: str) -> Steps[list[Version]]:
-    """Versions of a document of which the docstore has records, whatever its manifest says.
-
-    They have as many chunks, and pages of adopted vectors, as the records need.
-    """
+    """Versions of a document that the docstore has, as large as their records need them to be."""
     found: dict[str, Version] = {}
     for place in (yield from list_keys(docstore, f"{key}/")):
         parts = place.split("/")
@@ -296,10 +290,7 @@ def read_manifests(
 def every_chunk(
     docstore: BaseStore[str, Document],
 ) -> tuple[Steps[list[Manifest]], Callable[[Iterable[Manifest]], Iterator[Steps[list[Document]]]]]:
-    """Read all chunks of current versions a batch at a time, see `langchain_rse._sync.run_each`.
-
-    Those that are missing are left out.
-    """
+    """Read the chunks of current versions that are there a batch at a time, for `run_each`."""
 
     def read(chunks: Sequence[tuple[Manifest, str, str]]) -> Steps[list[Document]]:
         keys = [key for _, _, key in chunks]

@@ -180,10 +180,7 @@ def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float 
 def chunk_metadata(
     metadata: Mapping[str, Any], place: Mapping[str, Any], version: str
 ) -> dict[str, Any]:
-    """The metadata of a chunk as it stands in the vector store, from what holds where it begins.
-
-    ``place`` has the names in `PLACE`; that of a damaged record may lack some of them.
-    """
+    """The metadata of a chunk in the vector store; a damaged one may lack names of `PLACE`."""
     found = {**simple_metadata(metadata), **place, VERSION: version}
     if namespace := namespace_in(found):
         found[NAMESPACE] = namespace
@@ -357,11 +354,9 @@ class DocumentVersion:
 
 
 def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
-    """The records of a document in the docstore, but its manifest, by their keys.
-
-    The ids of adopted vectors come first: they say what to remove if the rest is not written.
-    """
+    """The records of a document in the docstore, but its manifest, by their keys."""
     key, name, chunks = document.key, document.version.name, document.chunks
+    # These come first: they say what to remove if the rest is not written.
     vectors = [vector for vector, _ in document.adopted]
     for page, place in enumerate(document.version.vectors_keys(key)):
         yield place, _record(ids=vectors[page * SPANS_PER_PAGE :][:SPANS_PER_PAGE])
