@@ -43,10 +43,7 @@ def adopt(
     rules: Mapping[str, Rule],
     show_progress: bool,
 ) -> Steps[Adoption]:
-    """Write the documents of an existing index to the docstore.
-
-    All chunks are held in memory, about 2.5 kB each beside their text. See `RSEIndexer.adopt`.
-    """
+    """Write the documents of an existing index to the docstore; see `RSEIndexer.adopt`."""
     yield from check_pair(writer.docstore, writer.vectors.vectorstore)
     with during("listing the chunks of the vector store"):
         if documents is None:

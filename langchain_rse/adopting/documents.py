@@ -42,10 +42,7 @@ _WORD = re.compile(r"[^\W_]")
 def locate_chunks(
     doc_id: str, documents: Mapping[str, Document], index: ExistingIndex, whole: Document | None
 ) -> JoinedChunks:
-    """Find the places of a document's chunks in its text, and free them of overlap.
-
-    The chunks are given by the ids of their vectors, in the order of the store.
-    """
+    """Find the places of a document's chunks in its text, and free them of overlap."""
     if index.texts is not None and whole is None:
         raise AdoptionError("texts has no text of it")
     ordered = index.in_store_order or whole is not None

@@ -239,11 +239,9 @@ def sort_metadata(
 ) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Rule]]:
     """Tell metadata that holds for a whole document from that which changes between its parts.
 
-    Fields with the rule ``"drop"`` are left out; those with the rule ``"same"`` hold for all parts
-    if one has them (None counts as lacking); those in ``changing`` change in any case.
-
-    Returns what holds for all parts; for each part what else it has, or an empty list if none has
-    anything else; and the rules to store: those of the document's fields, but default ones.
+    Fields with the rule ``"same"`` hold for all parts if one has them (None counts as lacking);
+    those in ``changing`` change in any case. Returns what holds for all; for each part what else
+    it has, or an empty list if none has; and the rules to store, without default ones.
     """
     place = f"metadata of document {doc_id!r}"
     dropped = {name for name, rule in rules.items() if rule == "drop"}

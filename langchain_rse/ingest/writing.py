@@ -38,7 +38,6 @@ from langchain_rse.stores.vectorstores import gives_vectors
 Check = Callable[[Iterable[tuple[DocumentVersion, Manifest]]], Steps[None]]
 """Looks at documents that are to be written, each with its manifest so far."""
 
-
 # What the docstore has for a document: the manifest and its record, None if none can be read. Then
 # the manifest lists what was found of the document.
 _Stored = tuple[Manifest, Document | None]
@@ -46,10 +45,7 @@ _Stored = tuple[Manifest, Document | None]
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes, replaces and deletes documents in a vector store and a docstore.
-
-    One call at a time writes a document, see `langchain_rse.ingest.ownership`; others wait.
-    """
+    """Writes, replaces and deletes documents in both stores, one call at a time each document."""
 
     vectors: Vectors
     docstore: BaseStore[str, Document]
@@ -233,10 +229,7 @@ class Writer:
         owners: Mapping[str, str],
         owned: Container[str],
     ) -> Steps[None]:
-        """Record which document has a text; note those whose text another document has.
-
-        Only what this call owns, by keys, is recorded: the text of others may change meanwhile.
-        """
+        """Record which document, of those owned, has a text; note those whose text others have."""
         texts = {document.doc_id: document.text_digest for document in documents}
         others = [document_key(owner) for owner in owners.values() if owner not in texts]
         for manifest in (yield from self.manifests(others)):
@@ -299,19 +292,13 @@ class Writer:
         self, new: Sequence[tuple[DocumentVersion, _Stored]], claims: Claims, *, force: bool
     ) -> Steps[dict[str, Manifest]]:
         """Write documents that nobody else is writing; return their new manifests by their keys."""
-        claimed = yield from claims.claim(
-            (
-                replace(one, unfinished=[*_others(one.unfinished, document), document.version]),
-                record,
-            )
-            for document, (one, record) in new
-        )
+        announced = []
+        for document, (one, record) in new:
+            unfinished = [*_others(one.unfinished, document), document.version]
+            announced.append((replace(one, unfinished=unfinished), record))
+        claimed = yield from claims.claim(announced)
         mine = [(document, one) for document, (one, _) in new if document.key in claimed]
-        anew = {
-            document.key
-            for document, manifest in mine
-            if force or self.is_of_another_model(manifest)
-        }
+        anew = {document.key for document, one in mine if force or self.is_of_another_model(one)}
         kept = yield from self._kept(mine, anew)
         known = yield from self._known(pair for pair in mine if pair[0].key not in anew)
         yield from self.set_records(
@@ -322,23 +309,22 @@ class Writer:
         yield from self._forget_texts(
             manifest for document, manifest in mine if manifest.text_digest != document.text_digest
         )
-        return (
-            yield from claims.update(
-                Manifest(
-                    doc_id=document.doc_id,
-                    current=document.version,
-                    unfinished=_others(manifest.versions, document),
-                    owner=claimed[document.key].owner,
-                    model=self.model,
-                    length=document.length,
-                    text_digest=document.text_digest,
-                    metadata=document.metadata,
-                    rules=document.rules,
-                    header=document.header,
-                )
-                for document, manifest in mine
+        manifests = [
+            Manifest(
+                doc_id=document.doc_id,
+                current=document.version,
+                unfinished=_others(manifest.versions, document),
+                owner=claimed[document.key].owner,
+                model=self.model,
+                length=document.length,
+                text_digest=document.text_digest,
+                metadata=document.metadata,
+                rules=document.rules,
+                header=document.header,
             )
-        )
+            for document, manifest in mine
+        ]
+        return (yield from claims.update(manifests))
 
     def _finish(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[dict[str, Manifest]]:
         """Remove what manifests list as unfinished, and give up their documents; see `update`."""
@@ -347,15 +333,12 @@ class Writer:
         return (yield from claims.update(ended))
 
     def _remove_unfinished(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[None]:
-        """Remove everything of the versions that manifests list as unfinished.
-
-        Adopted vectors stay where the current version is adopted as well: then the index was
-        read again, and its vectors are still those of the user.
-        """
+        """Remove everything of the versions that manifests list as unfinished."""
         vectors: list[tuple[str, Iterable[str]]] = []
         records: list[tuple[str, Iterable[str]]] = []
         for manifest in manifests:
             key = manifest.key
+            # If the index was adopted again, its vectors are still those of the user.
             current = manifest.current if manifest.current and manifest.current.adopted else None
             kept = set((yield from self._adopted_vectors(manifest, current)) if current else ())
             for version in manifest.unfinished:
@@ -373,11 +356,7 @@ class Writer:
     def _kept(
         self, new: Iterable[tuple[DocumentVersion, Manifest]], anew: set[str]
     ) -> Steps[set[str]]:
-        """The vectors of versions that are in the store, and need not be added again.
-
-        Those of documents that are embedded ``anew`` are deleted; and all if the store cannot tell:
-        LanceDB would keep both vectors of an id.
-        """
+        """The vectors in the store that need not be added again; those to make anew are deleted."""
         kept: set[str] = set()
         for document, manifest in new:
             if document.version not in manifest.versions:
@@ -386,7 +365,7 @@ class Writer:
                 existing = None
                 if document.key not in anew:
                     existing = yield from self.vectors.existing(some)
-                if existing is None:
+                if existing is None:  # LanceDB would keep both vectors of an id
                     yield from self.vectors.delete(some, required=False)
                 else:
                     kept.update(existing)

@@ -63,16 +63,12 @@ class Texts:
 
 
 class Budget:
-    """The budget of a query.
-
-    ``limit`` is infinite without a budget. ``characters`` is the same in characters, generous in
-    other units, at the rate of a sample of texts; None if unlimited.
-    """
+    """The budget of a query."""
 
     def __init__(self, settings: QuerySettings, sample: Iterable[str]) -> None:
         given = settings.max_context_length
         self.limit = math.inf if given is None else given
-        self.characters = given
+        self.characters = given  # generous if that is in other units
         self._length_function = settings.length_function
         self._known: dict[str, float] = {}
         # The lengths of chunks in characters then tell what fits.

@@ -119,10 +119,7 @@ def asked(query: str, settings: QuerySettings, callbacks: Callbacks = None) -> S
 def search(
     sources: Sources, queries: Sequence[str], settings: QuerySettings, callbacks: Callbacks = None
 ) -> Steps[tuple[dict[str, list[Candidate]], int]]:
-    """Find the candidates of each query, and say how many Documents were found for all of them.
-
-    A chunk that is found twice for a query counts at its better rank.
-    """
+    """Find the candidates of each query, each chunk at its best rank; count all Documents found."""
     check_search(sources, settings)
     searches = [
         _ask_retriever(sources.base_retriever, query, settings, callbacks)
@@ -196,14 +193,11 @@ def _own(found: list[_ScoredDocument], sources: Sources) -> list[_ScoredDocument
 def _search_vectors(
     sources: Sources, query: str, settings: QuerySettings
 ) -> Steps[list[_ScoredDocument]]:
-    """Search with scores if the store has them.
-
-    Plain scores come first: relevance scores are computed from them by a function that does not
-    exist for every metric and warns of values outside [0, 1].
-    """
+    """Search with scores if the store has them."""
     store: Any = sources.vectorstore
     given = {"k": settings.fetch_k, **settings.search_kwargs}
     arguments = own_arguments(store, namespace_of(sources.docstore), given)
+    # The latter are computed by a function that not every metric has and that may warn.
     methods = ["similarity_search_with_score", "similarity_search_with_relevance_scores"]
     if "score_threshold" in arguments:  # only relevance scores know it
         del methods[0]
@@ -257,11 +251,7 @@ def _search_words(
 def _identify_adopted(
     docstore: BaseStore[str, Document], answers: Sequence[Sequence[_ScoredDocument]]
 ) -> Steps[list[list[_ScoredDocument]]]:
-    """Add to vectors of an adopted index which chunk they stand for, by their ids.
-
-    Vectors that stand for nothing are left out, those that the docstore does not know stay as they
-    are. Without adopted vectors nothing is read.
-    """
+    """Add to vectors of an adopted index which chunk they stand for; leave out those of none."""
     keys = {}
     for document, _ in itertools.chain(*answers):
         vector = None if VERSION in document.metadata else vector_of(document)

@@ -207,8 +207,7 @@ def read_chunks(
     """Read chunks of the layouts' versions in one batch, by document keys and chunk indexes.
 
     An error stands for those that cannot be read or do not fit their place, None for those that
-    the docstore lacks; None for all of them if chunks are gone because a document was replaced or
-    deleted since its layout was read.
+    are missing; None for all if that is as a document was replaced since its layout was read.
     """
     wanted = list(dict.fromkeys(chunks))
     keys = [chunk_key(key, layouts[key].version, index) for key, index in wanted]
