@@ -1,7 +1,5 @@
 """``python -m langchain_rse``, and the script ``langchain-rse``."""
 
-from __future__ import annotations
-
 import io
 import sys
 

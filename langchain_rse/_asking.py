@@ -1,7 +1,5 @@
 """Questions to a language model: asked with retries, answered in a form that was asked for."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The base of this package's document compressors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from langchain_core.callbacks import Callbacks

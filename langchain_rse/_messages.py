@@ -1,7 +1,5 @@
 """What messages have in common: lists that end, safe characters, the caller's line."""
 
-from __future__ import annotations
-
 import re
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Progress bars; need tqdm."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

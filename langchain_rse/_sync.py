@@ -4,8 +4,6 @@ Code that has to wait for a store is written once, as a generator that yields th
 needs. `run` makes them, `arun` awaits their async twins; nothing else differs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

@@ -1,7 +1,5 @@
 """Format strings whose names stand for values as they are, such as fields of metadata."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from string import Formatter
 

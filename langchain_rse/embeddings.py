@@ -1,7 +1,5 @@
 """A small embedding model that needs no download, for the command line and for trying out."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 from typing import Any

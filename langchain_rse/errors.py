@@ -1,7 +1,5 @@
 """Every exception that this package raises on its own account."""
 
-from __future__ import annotations
-
 
 class CandidateError(ValueError):
     """A candidate does not say which chunk of which document it is."""

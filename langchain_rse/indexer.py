@@ -1,7 +1,5 @@
 """RSEIndexer: documents in, split and written into both stores."""
 
-from __future__ import annotations
-
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,

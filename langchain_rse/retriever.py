@@ -1,7 +1,5 @@
 """RSERetriever: a LangChain retriever that returns segments instead of chunks."""
 
-from __future__ import annotations
-
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,

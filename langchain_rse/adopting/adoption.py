@@ -1,7 +1,5 @@
 """Adopting an index: its vector store is listed, its documents are written to the docstore."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from langchain_core.documents import Document

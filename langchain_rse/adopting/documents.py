@@ -1,7 +1,5 @@
 """Making documents, ready to be written, from the chunks of a vector store."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """What a user says about an existing index, and the report on what was adopted of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """The chunks of a vector store, joined into one text: overlap out, white space in, gaps marked."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any

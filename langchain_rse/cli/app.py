@@ -3,8 +3,6 @@
 Their modules import what takes long inside of functions: help comes at once.
 """
 
-from __future__ import annotations
-
 import typer
 
 from langchain_rse.cli.demo import demo

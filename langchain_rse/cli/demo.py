@@ -1,7 +1,5 @@
 """``langchain-rse demo``: chunks beside segments, on the Python reference."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """``langchain-rse list``, ``stats``, ``remove``, ``check``: what is in a knowledge base."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import sys

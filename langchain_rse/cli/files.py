@@ -4,8 +4,6 @@ Word and HTML are read with the packages that Docx2txtLoader and BSHTMLLoader ca
 langchain-community would bring 50 MB and half a second of imports.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """``langchain-rse index``: adds files to a knowledge base."""
 
-from __future__ import annotations
-
 import codecs
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Embedding models by name."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

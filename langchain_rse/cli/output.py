@@ -1,7 +1,5 @@
 """Printing: segments, tables and messages; frames and colors in a terminal only."""
 
-from __future__ import annotations
-
 import functools
 import json
 import logging

@@ -1,7 +1,5 @@
 """``langchain-rse query``: asks a knowledge base."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer

@@ -1,7 +1,5 @@
 """Options that say how segments are chosen, and the files that keep such settings."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Calibration: from the scores of a store or reranker to relevances in [0, 1]."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

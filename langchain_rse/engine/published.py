@@ -4,8 +4,6 @@ Sources: the greedy search is dsRAG's (``dsrag.rse.get_best_segments``); the bes
 is the maximum subarray problem (Kadane, in Bentley, "Programming Pearls", 1984).
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 Relevances are arrays of numbers in [0, 1], here as arguments and as results.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

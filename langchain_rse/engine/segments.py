@@ -1,7 +1,5 @@
 """Segments, and the checks of the arguments that all solvers share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -16,8 +16,6 @@ up as whole numbers. So the thresholds, and with them the order of chunks, do no
 penalty or budget of the solution that they are computed for.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

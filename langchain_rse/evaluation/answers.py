@@ -1,7 +1,5 @@
 """`evaluate_answers`: a model answers from what a retriever returns, and a model grades it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """`evaluate`: asks a retriever many questions and measures what it returns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """How much of the evidence is in the text that a retriever returns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

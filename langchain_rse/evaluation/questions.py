@@ -1,7 +1,5 @@
 """Questions, and the parts of documents that answer them."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import io

@@ -1,7 +1,5 @@
 """`tune`: searches an RSERetriever's parameters, and measures what they gain."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

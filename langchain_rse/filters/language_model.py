@@ -1,7 +1,5 @@
 """LMBasedRelevanceFilter: a language model judges chunks in batches."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence

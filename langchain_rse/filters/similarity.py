@@ -1,7 +1,5 @@
 """SimilarityBasedRelevanceFilter: chunks are kept by their vectors' similarity to the query's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Annotated

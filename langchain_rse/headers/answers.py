@@ -1,7 +1,5 @@
 """A language model's answers about documents, kept in the docstore beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """DocumentHeaders: headers from metadata, file names and headings, without a model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """LMBasedHeaders: titles, summaries and sections by a language model."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Sections of a text by a language model: the numbered lines it is shown, and its answers."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Titles without a model: from a file's name, or from the first heading of a text."""
 
-from __future__ import annotations
-
 import os
 import re
 from urllib.parse import unquote

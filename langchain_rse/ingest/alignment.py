@@ -4,8 +4,6 @@ Chunks are looked for in three forms of the text: as it is; by its letters and d
 case, accents and ligatures; and, in HTML, by those of them outside of tags.
 """
 
-from __future__ import annotations
-
 import bisect
 import functools
 import html

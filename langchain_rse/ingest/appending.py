@@ -1,7 +1,5 @@
 """Documents given in pieces: added to what is stored, or refused where they would replace it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Verify: what the two stores have of each document, compared without changing anything."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """One text for each document: its parts are joined and split, and their metadata sorted."""
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import logging

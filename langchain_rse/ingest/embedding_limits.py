@@ -1,7 +1,5 @@
 """A warning about texts that are longer than the embedding model reads."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

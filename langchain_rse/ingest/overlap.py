@@ -1,7 +1,5 @@
 """How far neighboring chunks of a text overlap, and what a splitter stripped between them."""
 
-from __future__ import annotations
-
 WHITE_SPACE = 16
 """Splitters strip white space, indentation included: at most this many missing characters between
 two chunks are taken for it."""

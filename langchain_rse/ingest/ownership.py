@@ -6,8 +6,6 @@ that was taken for dead notices it. An owner is taken for dead if its process is
 or its manifest has not changed for `LEASE` seconds, by the clock of the one who waits.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import platform

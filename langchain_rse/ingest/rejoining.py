@@ -1,7 +1,5 @@
 """Chunks that were given as documents are put together again; files of one name are refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

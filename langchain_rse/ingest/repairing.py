@@ -1,7 +1,5 @@
 """Repair: what is wrong with two stores is mended where they have what it takes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

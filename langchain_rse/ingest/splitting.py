@@ -4,8 +4,6 @@ A splitter returns texts; what RSE needs is where they lie, so that neighboring 
 can be joined again without a gap, an overlap or a lost character.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

@@ -4,8 +4,6 @@ LangChain's token splitters return what a tokenizer decodes, which may be anothe
 count without the special tokens that the model adds. `TokenSplitter` cuts the text itself.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """The vectors of chunks: added, told apart from those that are there, and deleted, by their ids."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Writing documents to the docstore and the vector store, so that the two never disagree."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

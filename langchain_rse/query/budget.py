@@ -4,8 +4,6 @@ The solver counts characters, which are known without reading a text. A budget i
 converted at the rate of the candidates' texts, generously; then the texts are read and measured.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

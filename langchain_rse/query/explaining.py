@@ -1,7 +1,5 @@
 """Why a query returned nothing: one log line, as a warning where something is likely wrong."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Collection, Iterable, Sequence

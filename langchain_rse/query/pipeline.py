@@ -1,7 +1,5 @@
 """The way of a query: search, rerank, score, select, read, render."""
 
-from __future__ import annotations
-
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStoreRetriever

@@ -1,7 +1,5 @@
 """Read: the texts of the selected segments, and with them what fits the budget exactly."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

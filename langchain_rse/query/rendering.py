@@ -1,7 +1,5 @@
 """Render: from segments to the Documents that are returned."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Rerank: ask a document compressor, and match what it returns with the candidates."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 

@@ -4,8 +4,6 @@ Stores take filters under many names: filter, where, expr, pre_filter, metadata_
 and more. So any argument may be a filter, except those that are known not to be.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Search: candidates from a vector store or retriever, and from the docstore's full-text index."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import numbers

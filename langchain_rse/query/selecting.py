@@ -1,7 +1,5 @@
 """Select: from scored chunks to segments, in the order in which a growing budget takes them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

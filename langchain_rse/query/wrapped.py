@@ -1,7 +1,5 @@
 """What is known of a wrapped retriever: what it takes and filters by, and how much it returns."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any

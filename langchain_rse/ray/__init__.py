@@ -1,7 +1,5 @@
 """Adding the documents of a Ray dataset, on all machines of a Ray cluster."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """CohereReranker: Cohere's rerank API through its SDK."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any

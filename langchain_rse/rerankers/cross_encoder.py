@@ -1,7 +1,5 @@
 """CrossEncoderReranker: a cross-encoder's order and its scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Changing records of the docstore only if nobody else has: compare and set."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable

@@ -1,7 +1,5 @@
 """Whether the docstore has a document whole: its records, compared with each other."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple

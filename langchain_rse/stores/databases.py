@@ -1,7 +1,5 @@
 """Databases as SQLDocStore uses them: URLs, connections, forks, and what their errors mean."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """FileDocStore: a docstore in a folder, with a file for each record."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -8,8 +8,6 @@ operators in it mean nothing.
 # Only names that were checked are put into statements, all else is a parameter.
 # ruff: noqa: S608
 
-from __future__ import annotations
-
 import json
 import numbers
 import re

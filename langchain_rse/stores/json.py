@@ -4,8 +4,6 @@ Values that JSON lacks are written as ``{"__rse__": [kind, value]}``. The last f
 is a checksum of its key and of all that stands before.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import hashlib

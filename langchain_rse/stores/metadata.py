@@ -1,7 +1,5 @@
 """What a segment carries of metadata that changes along its document, such as page numbers."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Reading documents from the docstore: manifests with spans, then the chosen chunks."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """SQLDocStore: a docstore in a table of a SQL database."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import threading
