@@ -107,11 +107,8 @@ def text_of(answer: object) -> str:
 
 
 def read_json(answer: object, form: type[M]) -> M:
-    """Read what structured output returns, or JSON in a message; ValueError if it cannot be read.
-
-    Of several values of the form the last counts: the others are drafts. LangChain's
-    ``parse_json_markdown`` finds no JSON after prose, and completes what was cut off.
-    """
+    """Read what structured output returns, or the last JSON of the form in a message."""
+    # LangChain's parse_json_markdown finds no JSON after prose, and completes what was cut off.
     if not isinstance(answer, (str, BaseMessage)):
         return _validate(answer, form)
     text = text_of(answer)

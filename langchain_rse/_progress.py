@@ -13,10 +13,7 @@ Advance = Callable[[int], object]
 
 @contextmanager
 def progress_bar(total: int | None, *, unit: str, title: str, show: bool) -> Iterator[Advance]:
-    """Show a progress bar if asked to; yield the function that advances it.
-
-    ``total`` is None if it is unknown; ``unit`` is in the plural. ImportError if tqdm is missing.
-    """
+    """Show a progress bar if asked to, by tqdm; yield the function that advances it."""
     with _tqdm(show, total=total, unit=f" {unit}", desc=title) as bar:
         yield (lambda _: None) if bar is None else bar.update
 

@@ -55,12 +55,10 @@ def call(
 def call_to_the_end(
     sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
 ) -> Steps[T]:
-    """Like `call`, for calls that write: if the caller is cancelled, the call still ends first.
-
-    A thread cannot be cancelled: what it writes later, nobody would know of.
-    """
+    """Like `call`, for calls that write: if the caller is cancelled, the call still ends first."""
 
     async def whole() -> T:
+        # A thread cannot be cancelled: what it writes later, nobody would know of.
         running = asyncio.ensure_future(asynchronous(*args, **kwargs))
         try:
             return await asyncio.shield(running)

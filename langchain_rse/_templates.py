@@ -15,8 +15,7 @@ def check_template(
             "same for every document"
         )
     allowed = [*known, *(names if metadata is None else metadata)]
-    unknown = [name for name in names if name not in allowed]
-    if unknown:
+    if unknown := [name for name in names if name not in allowed]:
         raise ValueError(
             f"{field} may name {', '.join(map(repr, allowed))}; got {template!r}. Add metadata "
             f"fields to metadata, as in metadata={unknown!r}"

@@ -41,6 +41,9 @@ from langchain_rse.stores.records import Rule
 
 __all__ = ["RSERetriever"]
 
+# Fields that the indexer has, too.
+_SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rules", "namespace")
+
 
 def _as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A check whose TypeErrors are ValueErrors, since pydantic lets no others through."""
@@ -281,16 +284,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 "a retriever with a base_retriever has no vector store to write to; write with "
                 "RSEIndexer(vectorstore, docstore), using the store that base_retriever reads"
             )
-        names = (
-            "vectorstore",
-            "docstore",
-            "text_splitter",
-            "headers",
-            "metadata_rules",
-            "namespace",
-        )
-        fields = {name: getattr(self, name) for name in names}
-        if self._indexer is None or any(self._indexer[0][n] is not fields[n] for n in names):
+        fields = {name: getattr(self, name) for name in _SHARED}
+        if self._indexer is None or any(self._indexer[0][n] is not fields[n] for n in _SHARED):
             self._indexer = fields, RSEIndexer(**fields)
         return self._indexer[1]
 
@@ -341,9 +336,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 )
         """
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
-        indexer = retriever._own_indexer()
-        adoption = indexer.adopt(index, documents=documents, show_progress=show_progress)
-        return retriever._after(adoption)
+        adopt = retriever._own_indexer().adopt
+        return retriever._after(adopt(index, documents=documents, show_progress=show_progress))
 
     @classmethod
     async def afrom_existing_index(
@@ -358,8 +352,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
     ) -> Self:
         """Like `from_existing_index`, async."""
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
-        indexer = retriever._own_indexer()
-        adoption = await indexer.aadopt(index, documents=documents, show_progress=show_progress)
+        adopt = retriever._own_indexer().aadopt
+        adoption = await adopt(index, documents=documents, show_progress=show_progress)
         return retriever._after(adoption)
 
     def _after(self, adoption: Adoption) -> Self:

@@ -321,10 +321,8 @@ class _Problem:
         return order
 
     def _first_penalty(self, budget: float, penalty: float) -> float:
-        """A penalty whose solution is likely to be longer than the budget, but not by much.
-
-        A solution has at least the chunks that are worth their text and a segment of their own.
-        """
+        """A penalty whose solution is likely to be longer than the budget, but not by much."""
+        # It has at least the chunks that are worth their text and a segment of their own.
         alone = self._gains / (self._weights + self._chunk_costs)
         order = np.argsort(-alone)
         # One more, since chunks whose threshold is this very penalty are left out.
@@ -396,10 +394,7 @@ class _Problem:
 def _dynamic_program(
     values: Sequence[float], gaps: Sequence[float], costs: Sequence[float]
 ) -> list[Bounds]:
-    """The first and last chunk of each segment of the best solution for one penalty.
-
-    Costs are to bridge the gap before each chunk, and of a segment of its document.
-    """
+    """The first and last chunk of each best segment; costs are those of a segment there."""
     # Of the best values in the two states, only the difference is kept: how much better it is to
     # be outside of a segment than in one that reaches the last chunk.
     outside = np.inf

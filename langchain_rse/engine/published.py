@@ -89,17 +89,13 @@ def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment
         Segment(start=2, end=4, value=1.2000000000000002)
     """
     array = check_array("values", values)
-    if max_length is None or check_count("max_length", max_length, least=1) >= array.size:
-        return _best_of_any_length(array)
-    limits = check_boundaries((), array.size)
-    best = _Search(array, limits, max_length, minimum_value=0.0).best((), max_length)
-    return best if best is not None and best.value > 0 else None
-
-
-def _best_of_any_length(values: Floats) -> Segment | None:
+    if max_length is not None and check_count("max_length", max_length, least=1) < array.size:
+        limits = check_boundaries((), array.size)
+        found = _Search(array, limits, max_length, minimum_value=0.0).best((), max_length)
+        return found if found is not None and found.value > 0 else None
     best: Segment | None = None
     start, running = 0, 0.0
-    for index, value in enumerate(values.tolist()):
+    for index, value in enumerate(array.tolist()):
         if running < 0:
             start, running = index, 0.0
         running += value
@@ -109,10 +105,7 @@ def _best_of_any_length(values: Floats) -> Segment | None:
 
 
 class _Search:
-    """The best segment from each start, in a heap.
-
-    Taking segments only makes others worse: a valid one on top is the best; else it is made anew.
-    """
+    """The best segment from each start, in a heap; one on top that is not valid is made anew."""
 
     def __init__(
         self, values: Floats, limits: NDArray[np.intp], max_length: int, minimum_value: float

@@ -240,10 +240,8 @@ class Comparison(Table):
     same: NDArray[np.int64]
 
     def _title(self) -> str:
-        return (
-            f"{self.metric}: {self.name} minus {self.other}, {self.questions} questions "
-            "[95% interval]"
-        )
+        names = f"{self.name} minus {self.other}"
+        return f"{self.metric}: {names}, {self.questions} questions [95% interval]"
 
     def _columns(self) -> dict[str, list[str]]:
         form = f"+{_FORMATS.get(self.metric, '.3f')}"

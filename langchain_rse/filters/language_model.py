@@ -127,13 +127,10 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
                 for document, judgment in zip(batch, outcome, strict=True)
                 if judgment.is_relevant
             ]
-        logger.warning(
-            "a batch could not be judged; its %d documents are %s: %s",
-            len(batch),
-            "kept" if self.on_failure_keep_all else "dropped",
-            outcome.reason,
-        )
         reason = outcome.reason
+        done = "kept" if self.on_failure_keep_all else "dropped"
+        message = "a batch could not be judged; its %d documents are %s: %s"
+        logger.warning(message, len(batch), done, reason)
         failure = {IS_RELEVANT: None, RELEVANCE_EXPLANATION: None, RELEVANCE_FAILURE: reason}
         return [_with(document, failure) for document in batch] if self.on_failure_keep_all else []
 

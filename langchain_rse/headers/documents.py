@@ -67,11 +67,8 @@ class DocumentHeaders(BaseModel):
 
     def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
         """The title of a document, by its text and metadata; empty if it has none."""
-        return (
-            self._title_in(metadata)
-            or title_of_source(metadata.get("source"))
-            or first_heading(text)
-        )
+        source = metadata.get("source")
+        return self._title_in(metadata) or title_of_source(source) or first_heading(text)
 
     def _title_in(self, metadata: Mapping[str, Any]) -> str:
         values = (one_line(metadata.get(name)) for name in self.title_fields)

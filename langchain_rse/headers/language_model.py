@@ -121,9 +121,8 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
         if self.summary and "summary" in names:
             questions["summary"] = _question(self.summary_prompt, title, beginning, read_line)
         for number, window in enumerate(self._windows(document)):
-            lines = numbered(document.text, window)
-            read = partial(read_sections, lines=len(window) - 1)
-            if lines:
+            if lines := numbered(document.text, window):
+                read = partial(read_sections, lines=len(window) - 1)
                 questions[number] = _question(self.sections_prompt, title, lines, read, Sections)
         return questions
 

@@ -71,11 +71,7 @@ class Placement(NamedTuple):
 
 
 def align(text: str, chunks: Sequence[str]) -> Placement | int:
-    """Find where chunks lie in their text, in its order, with overlap and text between them.
-
-    Returns their places in the form in which the least of the text is lost; or the number of a
-    chunk that none of the forms has after the chunks before it.
-    """
+    """Find chunks in the form of their text that loses least; or the number of one not found."""
     found: list[Placement] = []
     failed = 0
     for form in _forms(text):
@@ -238,10 +234,7 @@ def _latest(text: str, chunks: Sequence[Sequence[str]]) -> list[int] | int:
 def _next(
     form: _Form, parts: Sequence[str], before: int, reached: int, last: int
 ) -> tuple[int, int] | None:
-    """Where a chunk lies: after ``reached``, where the covered text ends, or least before that.
-
-    It does not start before the chunk before it, nor after ``last``.
-    """
+    """Where a chunk lies, from ``before`` to ``last``: after ``reached``, or least before that."""
     following = min(_next_content(form, reached), last)
     for reach in _REACHES:
         place = _find(form.text, parts, reached, following, reach)

@@ -52,10 +52,7 @@ def refuse_pieces(
 def with_stored(
     writer: Writer, sources: Sequence[SourceDocument], rules: Mapping[str, Rule]
 ) -> Steps[tuple[list[SourceDocument], dict[str, Version | None]]]:
-    """Documents with the parts that are stored of them in front, and the versions that have those.
-
-    Those that cannot be added to, or whose parts do not follow what is stored, are a ValueError.
-    """
+    """Documents with the parts that are stored of them in front, and the versions of these."""
     keys = [document_key(source.doc_id) for source in sources]
     manifests = yield from writer.manifests(keys)
     found: list[SourceDocument] = []

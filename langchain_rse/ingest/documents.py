@@ -276,8 +276,7 @@ def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) 
     """Where whole numbers in fields with the rule ``"range"`` do not rise by one, a phrase each."""
     problems = []
     for name, values in numbered(parts, rules):
-        jumps = [f"{b} comes after {a}" for a, b in itertools.pairwise(values) if b != a + 1]
-        if jumps:
+        if jumps := [f"{b} comes after {a}" for a, b in itertools.pairwise(values) if b != a + 1]:
             problems.append(f"{name} {first_few(jumps, _NAMED)}")
     return problems
 

@@ -178,10 +178,7 @@ class TokenSplitter(TextSplitter):
     def fit_headers(
         self, headers: Sequence[str], spans: Sequence[Span], reserve: int
     ) -> tuple[list[str], int]:
-        """The headers of chunks, cut to half of a chunk at most, and what to leave free for them.
-
-        If that is more than ``reserve``, the chunks, made with that reserve, are too long.
-        """
+        """Headers cut to half of a chunk, and the reserve they need: more if one is too long."""
         most = (self.room - self._overlap) // 2
         shortened = {header: self._shortened(header, most) for header in headers}
         in_front = [shortened[header] for header in headers]

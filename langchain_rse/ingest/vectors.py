@@ -26,10 +26,7 @@ class Vectors:
     def add(
         self, chunks: Iterable[Document], kept: set[str], known: Mapping[str, str], claims: Claims
     ) -> Steps[None]:
-        """Write chunks, but those whose ids are ``kept``, of documents that this call owns.
-
-        ``known`` has the ids of vectors that can be written again, by digests of embedded texts.
-        """
+        """Write chunks, but ``kept`` ones; ``known`` are ids of vectors by digests of texts."""
         with during(f"adding vectors to {type(self.vectorstore).__name__}"):
             for some in batches(chunks, self.batch_size):
                 yield from claims.renew()
@@ -69,10 +66,7 @@ class Vectors:
             )
 
     def delete(self, vectors: Iterable[str], *, required: bool = True) -> Steps[None]:
-        """Delete vectors, of which some may not be there.
-
-        If not ``required``, a store that fails and cannot tell what it has is passed over.
-        """
+        """Delete vectors that are there; if not required, none in a store that cannot tell."""
         with during(f"deleting vectors from {type(self.vectorstore).__name__}"):
             for some in batches(vectors, self.batch_size):
                 try:

@@ -222,10 +222,7 @@ class Writer:
         return stored, owners
 
     def _record_texts(
-        self,
-        documents: Sequence[DocumentVersion],
-        owners: Mapping[str, str],
-        owned: Container[str],
+        self, documents: Sequence[DocumentVersion], owners: Mapping[str, str], owned: Container[str]
     ) -> Steps[None]:
         """Record which document, of those owned, has a text; note those whose text others have."""
         texts = {document.doc_id: document.text_digest for document in documents}

@@ -33,11 +33,7 @@ class Texts:
     """The texts of the chunks that were read, by column; empty for those that are missing."""
 
     def __init__(
-        self,
-        scored: ScoredChunks,
-        records: Mapping[int, Document | None],
-        *,
-        include_header: bool,
+        self, scored: ScoredChunks, records: Mapping[int, Document | None], *, include_header: bool
     ) -> None:
         self._scored = scored
         self._chunks = {
@@ -178,12 +174,9 @@ def _longest_part(text: str, fits: Callable[[str], bool], *, keep_end: bool) -> 
     """The longest end or beginning of a text that fits, cut after a sentence, line or word."""
     for pattern in (_SENTENCE_ENDS, _WORD_ENDS):
         ends = [match.end() for match in pattern.finditer(text)]
-        parts = (
-            [text[end:].lstrip() for end in reversed(ends)]
-            if keep_end
-            else [text[:end] for end in ends]
-        )
-        parts = [part for part in parts if part.strip()]
+        beginnings = (text[:end] for end in ends)
+        endings = (text[end:].lstrip() for end in reversed(ends))
+        parts = [part for part in (endings if keep_end else beginnings) if part.strip()]
         most = bisect_right(parts, False, key=lambda part: not fits(part))
         if most:
             return parts[most - 1]

@@ -144,8 +144,7 @@ def explain_nothing_chosen(
 
 def warn_of_other_models(model: str, manifests: Iterable[Manifest]) -> None:
     """Warn if the vectors of documents are of another embedding model."""
-    others = {one.doc_id for one in manifests if model and one.model not in {"", model}}
-    if others:
+    if others := {one.doc_id for one in manifests if model and one.model not in {"", model}}:
         warn(
             f"{len(others)} document(s) have vectors of another embedding model, so that they are "
             f"found by chance: {first_few(map(repr, sorted(others)))}. check(repair=True) embeds "

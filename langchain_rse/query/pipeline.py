@@ -37,11 +37,7 @@ def retrieve(
     callbacks: Callbacks = None,
     found: Found | None = None,
 ) -> Steps[list[Document]]:
-    """Answer a query with segments; `RSERetriever.invoke` says what is raised.
-
-    The settings are as `resolve_settings` makes them. ``found`` is what `find_candidates` returned
-    for the query; None to search here.
-    """
+    """Answer a query with segments, of candidates found here or by `find_candidates` before."""
     config = config_for_reranker(settings.config, sources.reranker)
     settings = settings.model_copy(update={"config": config})
     seen: set[tuple[str, str]] | None = set() if found is None else None

@@ -63,10 +63,7 @@ def _to_document(segment: DocumentSegment, settings: QuerySettings) -> Document:
                 "version": version,
                 "chunk_start": segment.start,
                 "chunk_end": segment.end,
-                "chunks": [
-                    _describe(chunk, record)
-                    for chunk, record in zip(segment.chunks, records, strict=True)
-                ],
+                "chunks": list(map(_describe, segment.chunks, records)),
             },
         },
     )

@@ -36,11 +36,7 @@ _WRITTEN = frozenset({RELEVANCE_SCORE, IS_RELEVANT, RELEVANCE_EXPLANATION, RELEV
 def rerank(
     reranker: BaseDocumentCompressor | None, found: Found, callbacks: Callbacks = None
 ) -> Steps[Found]:
-    """Return the candidates that the reranker keeps for each query, in its order, with its scores.
-
-    What it returns, copied, cut or without ids, is matched with what it was given; twice counts
-    once. The score is its ``relevance_score``; None if no number, or if the scores rise.
-    """
+    """Return the candidates that the reranker keeps for each query, as it orders and scores them."""
     if reranker is None:
         return found
     asking = {query: candidates for query, candidates in found.items() if candidates}

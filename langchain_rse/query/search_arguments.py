@@ -147,10 +147,7 @@ def _is_same(found: object, wanted: object) -> bool:
 
 
 def may_split(search_kwargs: Mapping[str, Any], shared: Container[str]) -> bool:
-    """True if arguments may let some chunks of a document through and others not.
-
-    A filter that names only metadata ``shared`` by the whole document does not.
-    """
+    """True if a filter may be by more than the metadata ``shared`` by all chunks of a document."""
     return any(
         name not in PLACES and any(not field or field not in shared for field in _names(given))
         for name, given in may_exclude(search_kwargs).items()

@@ -164,8 +164,7 @@ def check_search(sources: Sources, settings: QuerySettings) -> None:
         check_filter(settings.search_kwargs.get("filter"))
     except ValueError as error:
         raise ValueError(f"hybrid={settings.hybrid}: {error}") from error
-    unknown = sorted(may_exclude(settings.search_kwargs).keys() - {"filter"})
-    if unknown:
+    if unknown := sorted(may_exclude(settings.search_kwargs).keys() - {"filter"}):
         raise ValueError(
             f"hybrid={settings.hybrid}: search_kwargs has {', '.join(unknown)}, and lexical search "
             "does not know what that excludes. Use filter, a dict of fields and the values they "

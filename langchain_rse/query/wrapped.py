@@ -62,11 +62,7 @@ def _refusing(retriever: object, name: str) -> str:
 def with_filters_inside(
     settings: QuerySettings, retriever: object, compressor: object
 ) -> QuerySettings:
-    """The settings with what decides inside of a wrapped retriever which chunks may be seen.
-
-    The compressor is one that dropped candidates for unknown reasons; in the ``search_kwargs`` of
-    what is returned stand lists of all arguments of a name.
-    """
+    """The settings, with lists of all search arguments that decide which chunks may be seen."""
     if retriever is None and compressor is None:
         return settings
     unknown = [] if compressor is None else [type(compressor).__name__]

@@ -77,10 +77,7 @@ def check_filter(condition: object) -> Mapping[str, Any]:
 
 
 class LexicalIndex:
-    """The full-text index of a table of chunks; each kind of database has a subclass.
-
-    Its settings say how words are read. They are kept with it and compared when it is opened.
-    """
+    """The full-text index of a table of chunks, kept with settings that say how words are read."""
 
     # SQL, with the table's name and the settings in braces.
     _creation: ClassVar[tuple[str, ...]]
@@ -306,10 +303,7 @@ class SQLiteIndex(LexicalIndex):
 
 
 class PostgresIndex(LexicalIndex):
-    """A table of ``tsvector`` with a GIN index.
-
-    ``ts_rank`` ignores how rare a word is, so each is ranked by itself, weighted by its rarity.
-    """
+    """A table of ``tsvector`` with a GIN index."""
 
     _is_chunk = "~ '^[^/]+/[^/]+/[0-9]+$'"
     _creation = (
@@ -353,8 +347,8 @@ class PostgresIndex(LexicalIndex):
                 AS tsquery) AS term
             FROM unnest(to_tsvector('{settings}', :query))
             ORDER BY positions[1], lexeme LIMIT {words}) AS terms"""
-    # The weight of a word is the inverse document frequency of BM25. 1: divided by 1 + the
-    # logarithm of the text's length.
+    # ts_rank ignores how rare a word is, so each is ranked by itself, its weight the inverse
+    # document frequency of BM25. 1: divided by 1 + the logarithm of the text's length.
     _search = """WITH weighted AS MATERIALIZED (
             SELECT CAST(word.key AS tsquery) AS term, ln(1 + (greatest(
                 total - CAST(word.value AS float), 0) + 0.5) / (CAST(word.value AS float) + 0.5)

@@ -62,10 +62,7 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
 
 
 def encode_document(document: Document, key: str) -> str:
-    """Write a Document as the record of a key, which `decode_document` reads back as it was.
-
-    Numbers of numpy become Python's; metadata that JSON and `_KINDS` lack is a MetadataError.
-    """
+    """Write a Document as the record of a key, which `decode_document` reads back as it was."""
     fields: dict[str, Any] = {"page_content": document.page_content}
     if document.metadata:
         fields["metadata"] = document.metadata
