@@ -111,7 +111,7 @@ def open_existing(folder: Path, **fields: Any) -> KnowledgeBase:  # noqa: ANN401
 def open_or_create(
     folder: Path, *, headers: bool | None = None, embeddings: str | None = None
 ) -> KnowledgeBase:
-    """Open a knowledge base, new if there is none in the folder; None leaves its settings as is."""
+    """Open a knowledge base, new if there is none in the folder; None leaves a setting as it is."""
     made = Made.of(folder) if _exists(folder) else Made(embeddings or DEFAULT)
     if embeddings not in {None, made.embeddings}:
         raise ValueError(

@@ -31,7 +31,7 @@ class CountingEmbeddings(Embeddings):
 
 
 def load_embeddings(name: str, *, trusted: bool = True) -> CountingEmbeddings:
-    """Make the model of a name, in the working directory too if it was given just now: trusted."""
+    """Make the model of a name; modules in the working directory count if it is ``trusted``."""
     if trusted and os.getcwd() not in sys.path:  # noqa: PTH109 - entries are strings
         sys.path.append(os.getcwd())  # noqa: PTH109
     module, _, attribute = name.partition(":")

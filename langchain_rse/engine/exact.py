@@ -394,7 +394,7 @@ class _Problem:
 def _dynamic_program(
     values: Sequence[float], gaps: Sequence[float], costs: Sequence[float]
 ) -> list[Bounds]:
-    """The first and last chunk of each best segment; costs are those of a segment there."""
+    """The first and last chunk of each best segment; ``costs`` are of a segment at each chunk."""
     # Of the best values in the two states, only the difference is kept: how much better it is to
     # be outside of a segment than in one that reaches the last chunk.
     outside = np.inf

@@ -120,7 +120,8 @@ class Claims:
         return self._change((replace(one, owner=self._token), record) for one, record in wanted)
 
     def update(self, manifests: Iterable[Manifest]) -> Steps[dict[str, Manifest]]:
-        """Write manifests of documents still owned, given up if without owner; return them."""
+        """Write manifests of documents that are still owned; return those, by key."""
+        # Documents whose new manifest has no owner are given up.
         owned = [one for one in manifests if one.key in self._held]
         return self._change((one, self._held[one.key].to_document()) for one in owned)
 

@@ -66,7 +66,7 @@ class Vectors:
             )
 
     def delete(self, vectors: Iterable[str], *, required: bool = True) -> Steps[None]:
-        """Delete vectors that are there; if not required, none in a store that cannot tell."""
+        """Delete those vectors that are there; unless required, pass over stores that fail."""
         with during(f"deleting vectors from {type(self.vectorstore).__name__}"):
             for some in batches(vectors, self.batch_size):
                 try:

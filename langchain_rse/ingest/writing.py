@@ -43,7 +43,7 @@ _Stored = tuple[Manifest, Document | None]
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes, replaces and deletes documents in both stores, one call at a time each document."""
+    """Writes, replaces and deletes documents in both stores, each in one call at a time."""
 
     vectors: Vectors
     docstore: BaseStore[str, Document]

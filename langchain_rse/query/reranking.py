@@ -36,7 +36,7 @@ _WRITTEN = frozenset({RELEVANCE_SCORE, IS_RELEVANT, RELEVANCE_EXPLANATION, RELEV
 def rerank(
     reranker: BaseDocumentCompressor | None, found: Found, callbacks: Callbacks = None
 ) -> Steps[Found]:
-    """Return the candidates that the reranker keeps for each query, as it orders and scores them."""
+    """Return the candidates that the reranker keeps for each query, in its order, with scores."""
     if reranker is None:
         return found
     asking = {query: candidates for query, candidates in found.items() if candidates}

@@ -170,7 +170,7 @@ def _once(steps: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _best_of_each_document(scored: ScoredChunks, turns: Floats, config: RSEConfig) -> list[Segment]:
-    """The best segment of each document that overlaps none before it; of queries by turns."""
+    """The best segment of each document, the best first; of several queries by turns."""
     several: list[list[Segment]] = []
     for values in turns:
         best: dict[int, Segment] = {}
