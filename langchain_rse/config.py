@@ -50,7 +50,7 @@ _LengthWeighting = Literal["none", "published"]
 # The defaults of the fields that depend on who scored. A reranker reads the texts, so more of its
 # candidates are worth considering; but it errs for single chunks, so segments are to be longer.
 _FOR_SIMILARITIES: Mapping[str, float] = MappingProxyType(
-    {"decay_rate": 20.0, "segment_cost": 0.15}
+    {"decay_rate": 15.0, "segment_cost": 0.15}
 )
 _FOR_RERANKERS: Mapping[str, float] = MappingProxyType({"decay_rate": 40.0, "segment_cost": 0.7})
 
@@ -83,7 +83,7 @@ class RSEConfig(BaseModel):
     """``"decay"``: relevance falls exponentially with the rank; ``"mean"``: relevance and relative
     rank are averaged."""
     decay_rate: _Positive | None = None
-    """The rank at which 1/e of the relevance is left, with ``rank_fusion="decay"``. None: 20, or
+    """The rank at which 1/e of the relevance is left, with ``rank_fusion="decay"``. None: 15, or
     40 with a reranker."""
     contrast: _Positive = 1.0
     """Raises the odds of a relevance against 0.4 to this power, after rank fusion; see
@@ -92,6 +92,15 @@ class RSEConfig(BaseModel):
     """The relevance, from 0 to 1, that the best match by the words of the query counts as (BM25
     among the candidates); combined with the relevance r from scores as ``1 - (1 - r)(1 - words)``.
     Not used with a reranker, which reads the texts itself."""
+    name_weight: _NotNegative = 0.2
+    """How much it counts that the query names other documents, by words of their ``title`` or the
+    name of the file in ``source``: relevance is multiplied by ``exp(-name_weight * s)``, where s is
+    how much less a document is named; see `langchain_rse.query.naming`. 0 does not look at names.
+    """
+    document_weight: _NotNegative = 0.5
+    """How much the whole document counts: relevance is multiplied by ``(d / best) **
+    document_weight``, with the mean relevance d of the document's five best chunks. 0 rates each
+    chunk by itself."""
     min_relevance: _Share = 0.0
     """Candidates with a calibrated relevance below this count as not found. Useful with absolute
     scores; with ``"minmax"`` the best candidate's relevance is always 1."""
@@ -182,6 +191,8 @@ _PUBLISHED = RSEConfig(
     decay_rate=30.0,
     contrast=1.0,
     lexical_credit=0.0,
+    name_weight=0.0,
+    document_weight=0.0,
     neighbor_credit=0.0,
     neighbor_radius=0,
     segment_cost=0.0,
@@ -308,6 +319,8 @@ class QuerySettings(BaseModel):
     decay_rate: _Positive | None = None
     contrast: _Positive | None = None
     lexical_credit: _Share | None = None
+    name_weight: _NotNegative | None = None
+    document_weight: _NotNegative | None = None
     min_relevance: _Share | None = None
     neighbor_credit: _Share | None = None
     neighbor_radius: _CountOrZero | None = None

@@ -57,7 +57,9 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     """How well the words of texts match those of a query: BM25 among the texts themselves.
 
     No index is needed: a word is rare if few of these texts have it, and words that all of them
-    have, as those of everyday grammar, hardly count.
+    have, as those of everyday grammar, hardly count. Words that stand in the same texts, as those
+    of a long name do, count together hardly more than one of them: the weight of each is divided
+    by the sum of its overlaps with all, of texts with both over texts with either.
 
     ``k1`` is how soon more of the same word adds nothing, ``b`` how much longer texts are
     discounted, from 0 to 1. Scores are at least 0. Formula: Robertson and Zaragoza, "The
@@ -80,8 +82,11 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     if not counts.any():
         return np.zeros(len(texts))
     sizes = np.diff(np.searchsorted(starts, ends), prepend=0).astype(np.float64)
-    having = (counts > 0).sum(axis=0)
+    has = (counts > 0).astype(np.float64)
+    having, both = has.sum(axis=0), has.T @ has  # whole numbers: exact in any order
+    either = np.maximum(having[:, None] + having - both, 1.0)
     idf = np.log1p((len(texts) - having + 0.5) / (having + 0.5))
+    idf /= np.maximum((both / either).sum(axis=1), 1.0)
     discount = k1 * (1 - b + b * sizes / sizes.mean())
     found = counts * (k1 + 1) / np.where(counts > 0, counts + discount[:, None], 1.0)
     # Not a matrix product, whose order of adding, and so whose last digits, may vary.

@@ -26,6 +26,7 @@ from langchain_rse.engine import (
     sharpen,
 )
 from langchain_rse.errors import CorruptRecordError
+from langchain_rse.query.naming import named_documents
 from langchain_rse.query.search_arguments import may_split
 from langchain_rse.query.searching import Candidate, Found, Place, Sources
 from langchain_rse.stores.reading import Layout, Layouts, read_layouts, unreadable
@@ -40,6 +41,9 @@ _CALIBRATIONS: Mapping[str, Calibration] = {
 }
 # Their scores are similarities, so they do not count as rerankers.
 _SIMILARITIES = frozenset({"SimilarityBasedRelevanceFilter"})
+
+# Of a document, the best chunks that tell its relevance as a whole.
+_BEST = 5
 
 _Ranked = Sequence[tuple[Candidate, float]]  # candidates with their relevance, best first
 
@@ -133,7 +137,8 @@ def score(
         layouts |= yield from _read_layouts(
             sources.docstore, [c for c, _ in joint if c.key in unread], settings
         )
-    ranked = [[pair for pair in pairs if pair[0].key in considered] for pairs in ranked]
+    considered_only = ([pair for pair in pairs if pair[0].key in considered] for pairs in ranked)
+    ranked = [_weighted(pairs, layouts, settings.config) for pairs in considered_only]
     scored = _in_columns(ranked, _joined(ranked, list(found)), layouts, settings)
     return _without_credit(scored, every_left_out) if settings.duplicates == "drop_near" else scored
 
@@ -163,11 +168,44 @@ def _ranked(
     query: str, candidates: Sequence[Candidate], settings: QuerySettings, *, reranked: bool
 ) -> _Ranked:
     """The candidates with their relevance, best first."""
-    relevance = _relevance(query, candidates, settings, reranked=reranked)
+    config = settings.config
+    factors = np.ones(len(candidates))
+    if config.name_weight:
+        shortfall, query = named_documents(query, candidates)
+        factors = np.exp(-config.name_weight * shortfall)
+    relevance = _relevance(query, candidates, factors, settings, reranked=reranked)
     ranked = list(zip(candidates, relevance.tolist(), strict=True))
-    if settings.hybrid and not reranked:
+    if (settings.hybrid and not reranked) or (factors < 1).any():
         ranked.sort(key=lambda pair: -pair[1])
     return ranked
+
+
+def _weighted(pairs: _Ranked, layouts: Layouts, config: RSEConfig) -> _Ranked:
+    """The candidates of a query, each counting less the less its whole document is relevant.
+
+    Relevance is multiplied by ``(d / best) ** document_weight``, at most 1, with the mean relevance
+    d of a document's five best chunks, those that are no candidates included. A document of fewer
+    chunks is compared with the best of the longer ones. The document of the best candidate counts
+    in full, so that there is an answer if that one is relevant enough.
+    """
+    by_document: dict[str, list[float]] = {}
+    for candidate, relevance in pairs:
+        by_document.setdefault(candidate.key, []).append(relevance)
+    means, longer = dict[str, float](), [0.0]
+    for key, found in by_document.items():
+        layout = layouts[key]
+        current = layout.manifest.current if isinstance(layout, Layout) else None
+        count = current.chunks if current else len(found)
+        means[key] = sum(sorted(found)[-_BEST:]) / min(_BEST, count)
+        if count >= _BEST:
+            longer.append(means[key])
+    best = max(longer) or max(means.values(), default=0.0)
+    if not (config.document_weight and best):
+        return pairs
+    factors = {key: min(mean / best, 1.0) ** config.document_weight for key, mean in means.items()}
+    factors[max(pairs, key=lambda pair: pair[1])[0].key] = 1.0
+    weighted = [(candidate, relevance * factors[candidate.key]) for candidate, relevance in pairs]
+    return sorted(weighted, key=lambda pair: -pair[1])
 
 
 def _joined(ranked: Sequence[_Ranked], queries: Sequence[str]) -> _Ranked:
@@ -184,23 +222,31 @@ def _joined(ranked: Sequence[_Ranked], queries: Sequence[str]) -> _Ranked:
 
 
 def _relevance(
-    query: str, candidates: Sequence[Candidate], settings: QuerySettings, *, reranked: bool
+    query: str,
+    candidates: Sequence[Candidate],
+    factors: Floats,
+    settings: QuerySettings,
+    *,
+    reranked: bool,
 ) -> Floats:
-    """The relevance of each candidate, from its scores, ranks and words, in [0, 1]."""
+    """The relevance of each candidate, from its scores, ranks and words, in [0, 1].
+
+    The factors say how far the query means the candidate's document.
+    """
     config = settings.config
     relevance = np.zeros(len(candidates))
     found = [number for number, c in enumerate(candidates) if c.rank is not None]
     if found:
         calibrated = calibrate([candidates[n].score for n in found], config.calibration)
-        fused = _fuse(calibrated, np.arange(len(found)), config)
+        meant = factors[found]
+        ranks = _ranks(calibrated * meant) if (meant < 1).any() else np.arange(len(found))
+        fused = _fuse(calibrated * meant, ranks, config)
         if config.lexical_credit and not reranked:
             texts = [candidates[number].document.page_content for number in found]
-            words = bm25_scores(query, texts)
+            words = bm25_scores(query, texts) * meant
             if words.any():  # a query in another language says nothing here
-                ranks = np.empty(words.size)
-                ranks[np.argsort(-words, kind="stable")] = np.arange(words.size)
                 # Scores and words are two witnesses: noisy or, as for neighbors.
-                by_words = config.lexical_credit * _fuse(minmax(words), ranks, config)
+                by_words = config.lexical_credit * _fuse(minmax(words), _ranks(words), config)
                 fused = fused + by_words * (1 - fused)
         relevance[found] = np.where(calibrated >= config.min_relevance, fused, 0.0)
     if not settings.hybrid or reranked:
@@ -212,13 +258,22 @@ def _relevance(
     )
     lexical = np.zeros(len(candidates))
     if ranked:
-        calibrated = minmax(np.array([candidates[n].lexical_score for _, n in ranked], dtype=float))
-        fused = _fuse(calibrated, np.arange(len(ranked)), config)
-        lexical[[n for _, n in ranked]] = np.where(calibrated >= config.min_relevance, fused, 0.0)
+        numbers = [number for _, number in ranked]
+        calibrated = minmax(np.array([candidates[n].lexical_score for n in numbers], dtype=float))
+        meant = calibrated * factors[numbers]
+        fused = _fuse(meant, _ranks(meant), config)
+        lexical[numbers] = np.where(calibrated >= config.min_relevance, fused, 0.0)
     return (1 - settings.hybrid) * relevance + settings.hybrid * lexical
 
 
-def _fuse(relevance: Floats, ranks: NDArray[np.generic], config: RSEConfig) -> Floats:
+def _ranks(relevance: Floats) -> NDArray[np.intp]:
+    """The rank of each relevance, the highest 0; of equal ones, the first is before the others."""
+    ranks = np.empty(relevance.size, np.intp)
+    ranks[np.argsort(-relevance, kind="stable")] = np.arange(relevance.size)
+    return ranks
+
+
+def _fuse(relevance: Floats, ranks: NDArray[np.intp], config: RSEConfig) -> Floats:
     """Relevance fused with the rank, then sharpened. The fields that may be None are set."""
     if config.rank_fusion == "mean":
         fused = fuse_mean(relevance, ranks, count=relevance.size)

@@ -1,0 +1,100 @@
+"""Which documents a query names: by their titles, or the names of their files."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from langchain_rse.engine import Floats
+from langchain_rse.headers.titles import title_of_source
+from langchain_rse.query.searching import Candidate
+
+_WORD = re.compile(r"[^\W_]+")
+_LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]{2,}|\d{2,}")
+# Words in a row that a name may run together, as in ACTIVISIONBLIZZARD.
+_RUN = 3
+# A document whose words weigh this much is named, even if more words name another one.
+_NAMED = 3.0
+
+
+class Named(NamedTuple):
+    """What the names of documents say about the candidates of a query."""
+
+    shortfall: Floats  # per candidate: how much less than another one its document is named
+    query: str  # the query without the words that name documents
+
+
+def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
+    """Find the documents that a query names.
+
+    A name is the ``title`` in the metadata, else the name of the file in ``source``. A word of it
+    that is in the query weighs ``-log(share)``, with the share of candidates of other documents
+    that have the word, and less if other names have it. So neither the words of everyday grammar
+    nor those that all names share say anything.
+    """
+    nothing = Named(np.zeros(len(candidates)), query)
+    names = {c.key: c for c in reversed(candidates)}
+    if len(names) < 2:
+        return nothing
+    asked = _words(query)
+    asked |= {"".join(run) for size in range(2, _RUN + 1) for run in _runs(query, size)}
+    found = {key: asked & _words(_name_of(candidate)) for key, candidate in names.items()}
+    weights = {key: _weights(key, words, found, candidates) for key, words in found.items()}
+    sums = {key: sum(weights[key].values()) for key in names}
+    best = max(sums.values())
+    if best < 1:
+        return nothing
+    # Documents that are named beside each other, as in a comparison, do not compete: less named is
+    # one whose words are some of another's, or weigh little.
+    shortfall = {
+        key: max(
+            sums[other] - sums[key]
+            for other in names
+            if sums[key] < _NAMED or found[key] <= found[other]
+        )
+        for key in names
+    }
+    naming = {word for key in names if shortfall[key] == 0 for word in weights[key]}
+    left = [word for word in re.findall(r"\w+", query) if not _words(word) <= naming]
+    return Named(
+        np.array([shortfall[candidate.key] for candidate in candidates]),
+        " ".join(left) if left else query,
+    )
+
+
+def _weights(
+    key: str, words: set[str], found: dict[str, set[str]], candidates: Sequence[Candidate]
+) -> dict[str, float]:
+    """What each word of a document's name says; nothing if they are numbers only."""
+    if not any(letter.isalpha() for word in words for letter in word):
+        return {}
+    others = [c.document.page_content.lower() for c in candidates if c.key != key]
+    weights = {}
+    for word in words:
+        whole = re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])")
+        having = sum(word in text and whole.search(text) is not None for text in others)
+        sharing = sum(word in one for one in found.values()) - 1
+        weight = -math.log((having + 0.5) / (len(others) + 1)) * (1 - sharing / (len(found) - 1))
+        if weight > 0:
+            weights[word] = weight
+    return weights
+
+
+def _name_of(candidate: Candidate) -> str:
+    metadata = candidate.document.metadata
+    return str(metadata.get("title") or title_of_source(metadata.get("source")))
+
+
+def _words(text: str) -> set[str]:
+    """Words in lower case, and the parts of those with letters and digits, as in FY2018."""
+    words = set(_WORD.findall(text.lower()))
+    return words.union(*map(_LETTERS_OR_DIGITS.findall, words))
+
+
+def _runs(text: str, size: int) -> list[tuple[str, ...]]:
+    words = _WORD.findall(text.lower())
+    return list(zip(*(words[place:] for place in range(size)), strict=False))
