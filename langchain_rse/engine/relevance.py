@@ -6,6 +6,7 @@ Relevances are arrays of numbers in [0, 1], here as arguments and as results.
 import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,7 +67,7 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     Probabilistic Relevance Framework: BM25 and Beyond" (2009), with the logarithm of 1 + odds that
     keeps it positive.
     """
-    terms, spaced = dict.fromkeys(_words(query).split()), [_words(text) for text in texts]
+    terms, spaced = dict.fromkeys(lower_words(query).split()), [lower_words(text) for text in texts]
     # All words in one array of bytes, in which those of a term are looked for at once.
     codes = np.frombuffer(b" ".join([b"", *spaced, b""]), np.uint8)
     edges = np.flatnonzero(np.diff(codes == ord(" "))) + 1
@@ -93,8 +94,9 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     return np.asarray((found * idf).sum(axis=1))
 
 
-def _words(text: str) -> bytes:
-    """The words of a text in lower case, with spaces between."""
+@lru_cache(maxsize=2_000)  # a query needs those of its candidates twice
+def lower_words(text: str) -> bytes:
+    """The words of a text in lower case, as UTF-8, with spaces between."""
     if text.isascii():
         return text.encode().translate(_SPACED)
     return " ".join(_WORD.findall(text.lower())).encode()

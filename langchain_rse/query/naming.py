@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from langchain_rse.engine import Floats
+from langchain_rse.engine.relevance import lower_words
 from langchain_rse.headers.titles import title_of_source
 from langchain_rse.query.searching import Candidate
 
@@ -38,12 +39,12 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
     """
     nothing = Named(np.zeros(len(candidates)), query)
     names = {c.key: c for c in reversed(candidates)}
-    if len(names) < 2:
+    if len(names) <= 1:
         return nothing
     asked = _words(query)
     asked |= {"".join(run) for size in range(2, _RUN + 1) for run in _runs(query, size)}
     found = {key: asked & _words(_name_of(candidate)) for key, candidate in names.items()}
-    weights = {key: _weights(key, words, found, candidates) for key, words in found.items()}
+    weights = _weights(found, candidates)
     sums = {key: sum(weights[key].values()) for key in names}
     best = max(sums.values())
     if best < 1:
@@ -67,20 +68,21 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
 
 
 def _weights(
-    key: str, words: set[str], found: dict[str, set[str]], candidates: Sequence[Candidate]
-) -> dict[str, float]:
+    found: dict[str, set[str]], candidates: Sequence[Candidate]
+) -> dict[str, dict[str, float]]:
     """What each word of a document's name says; nothing if they are numbers only."""
-    if not any(letter.isalpha() for word in words for letter in word):
-        return {}
-    others = [c.document.page_content.lower() for c in candidates if c.key != key]
-    weights = {}
-    for word in words:
-        whole = re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])")
-        having = sum(word in text and whole.search(text) is not None for text in others)
-        sharing = sum(word in one for one in found.values()) - 1
-        weight = -math.log((having + 0.5) / (len(others) + 1)) * (1 - sharing / (len(found) - 1))
-        if weight > 0:
-            weights[word] = weight
+    keys = np.array([candidate.key for candidate in candidates])
+    texts = [b" " + lower_words(c.document.page_content) + b" " for c in candidates]
+    weights: dict[str, dict[str, float]] = {key: {} for key in found}
+    for word in set().union(*found.values()):
+        having = np.array([f" {word} ".encode() in text for text in texts])
+        named = [key for key, words in found.items() if word in words]
+        shared = (len(named) - 1) / (len(found) - 1)
+        for key in named:
+            others = having[keys != key]
+            weight = -math.log((others.sum() + 0.5) / (others.size + 1)) * (1 - shared)
+            if weight > 0 and any(letter.isalpha() for one in found[key] for letter in one):
+                weights[key][word] = weight
     return weights
 
 

@@ -92,7 +92,15 @@ def test_bm25_scores_by_hand() -> None:
 
     scores = bm25_scores("Red, red fox?", ["the red fox", "red-red", "a dog"])
 
-    assert scores == pytest.approx([saturated(1, 3) * (red + fox), saturated(2, 2) * red, 0])
+    # Of the two texts with either word, one has both: each overlaps the other by half.
+    expected = [saturated(1, 3) * (red + fox) / 1.5, saturated(2, 2) * red / 1.5, 0]
+    assert scores == pytest.approx(expected)
+
+
+def test_words_that_stand_together_count_once() -> None:
+    texts = ["acme holdings limited", "acme holdings limited and terms", "closing terms", "dog"]
+    name, rare = bm25_scores("Acme Holdings Limited", texts), bm25_scores("acme", texts)
+    assert name == pytest.approx(rare)
 
 
 @settings(max_examples=60)

@@ -146,7 +146,7 @@ class SimilarityBasedRelevanceFilter(Reranker):
     """Its scores are similarities."""
 
 
-PLAIN = (20.0, 0.15)
+PLAIN = (15.0, 0.15)
 RERANKED = (40.0, 0.7)
 
 

@@ -1023,7 +1023,7 @@ def test_presets_by_name() -> None:
 
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_every_preset_finds_the_relevant_run(way: Way, preset: str) -> None:
-    far = [90.0] * 10
+    far = [90] * 10
     retriever = make({"a": lines(*far, 1, 2, 3, *far), "b": lines(*far)}, config=preset)
     segments = way.invoke(retriever, QUERY, order="relevance")
     start, end = ranges(segments)[0][1:]

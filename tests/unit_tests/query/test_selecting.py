@@ -28,6 +28,7 @@ PLAIN: dict[str, Any] = {
     "calibration": "identity",
     "decay_rate": 1e300,
     "lexical_credit": 0.0,
+    "document_weight": 0.0,
     "top_k_for_document_selection": None,
 }
 
