@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from langchain_classic.retrievers import EnsembleRetriever, ParentDocumentRetriever
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -64,6 +65,62 @@ class NeighborRetriever(BaseRetriever):
                 slice_of(self.sources, self.store, doc_id, chunks) for chunks in ranges(unseen)
             ]
         return found
+
+
+class ContinuityRetriever(BaseRetriever):
+    """Each hit with the neighbors that continue it, after SCAR (arXiv 2606.16661).
+
+    A neighbor beside a hit is taken if its similarity to the query, less a penalty for how far it
+    differs from the hit, is a share of the hit's similarity to the query. The paper's abstract has
+    this rule without its two constants; these are ours.
+    """
+
+    store: MatrixStore
+    sources: Mapping[str, str]
+    penalty: float = 0.2
+    share: float = 0.8
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        asked = np.asarray(self.store.embeddings.embed_query(query))
+        hits = self.store.similarity_search(query, k=CANDIDATES)
+        vectors, seen = self.store.vectors, set[tuple[str, int]]()
+        found: list[Document] = []
+        for hit in hits:
+            doc_id, index = hit.metadata["doc_id"], hit.metadata["chunk_index"]
+            vector = vectors[doc_id, index]
+            least = self.share * float(vector @ asked)
+            taken = []
+            for place in (index - 1, index, index + 1):
+                beside = vectors.get((doc_id, place))
+                if beside is None or (doc_id, place) in seen:
+                    continue
+                score = float(beside @ asked) - self.penalty * (1 - float(beside @ vector))
+                if place == index or score >= least:
+                    taken.append(place)
+            seen |= {(doc_id, place) for place in taken}
+            found += [
+                slice_of(self.sources, self.store, doc_id, chunks) for chunks in ranges(taken)
+            ]
+        return found
+
+
+class InOrderRetriever(BaseRetriever):
+    """The best chunks that fill a budget, in the order of their documents (arXiv 2506.03989)."""
+
+    retriever: BaseRetriever
+    budget: int
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        hits = self.retriever.invoke(query)
+        sizes = itertools.accumulate(len(hit.page_content) for hit in hits)
+        taken = hits[: bisect.bisect_left(list(sizes), self.budget) + 1]
+        return sorted(taken, key=lambda hit: (hit.metadata["doc_id"], hit.metadata["start_index"]))
 
 
 def ranges(numbers: Sequence[int]) -> Iterator[range]:

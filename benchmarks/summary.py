@@ -1,0 +1,200 @@
+"""All sets of questions in one table: ours beside the best alternative of each.
+
+Run from anywhere: ``python benchmarks/summary.py --data PATH``; PATH as for quality.py. Each
+set is asked with the vectors of each model, and *policies* and *mergers* both without and with the
+name of the document in front of the embedded text. Rows with the cross-encoder are of a seeded sample
+of 40 questions and their best 100 candidates. Sets are measured side by side in processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import logging
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from alternatives import (
+    CANDIDATES,
+    ContinuityRetriever,
+    FilledRetriever,
+    InOrderRetriever,
+    NeighborRetriever,
+)
+from cross_encoder import CANDIDATES as RERANKED_CANDIDATES
+from cross_encoder import SEED, Cached
+from folders import (
+    LAYOUTS,
+    OTHER_LAYOUT,
+    Folder,
+    add_embeddings,
+    cached_cross_encoder,
+    folder_names,
+    make_parser,
+    read_folder,
+    write_page,
+)
+from langchain_classic.retrievers import ContextualCompressionRetriever
+from langchain_classic.retrievers.document_compressors import CrossEncoderReranker as Classic
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.stores import InMemoryStore
+from pages import OURS, TOP_K, difference, table
+from quality import FILL, ask, ask_each, index
+
+from langchain_rse import PRESETS, CrossEncoderReranker, RSERetriever
+from langchain_rse.evaluation import Report
+
+BOTH_WAYS = ("mergers", "policies")
+
+
+class Row(NamedTuple):
+    """A set of questions, and how it is asked."""
+
+    folder: str
+    names: bool
+    model: str
+    reranked: bool
+
+    @property
+    def title(self) -> str:
+        """The row's title."""
+        names = " with names" if self.names and self.folder in BOTH_WAYS else ""
+        return f"{self.folder}{names}, {self.model}{', cross-encoder' if self.reranked else ''}"
+
+
+def main() -> None:
+    """Measure, print, and write what was printed."""
+    parser = make_parser(__doc__)
+    add_embeddings(parser)
+    parser.add_argument("--folders", nargs="+", metavar="NAME", help="default: all in PATH")
+    parser.add_argument("--models", nargs="+", default=["minilm", "bge"], help="default minilm bge")
+    parser.add_argument("--questions", type=int, default=40, help="reranked; default 40")
+    parser.add_argument("--workers", type=int, default=2, help="processes; default 2")
+    arguments = parser.parse_args()
+    rows = [
+        Row(name, names, model, reranked)
+        for model in arguments.models
+        for name in folder_names(arguments)
+        for names in ((False, True) if name in BOTH_WAYS else (layout_of(name),))
+        for reranked in (False, True)
+    ]
+    with ProcessPoolExecutor(arguments.workers) as processes:
+        reports = list(processes.map(measure, rows, [arguments] * len(rows)))
+    models = " ".join(arguments.models)
+    options = f"--models {models} --questions {arguments.questions}"
+    if arguments.folders:
+        options += f" --folders {' '.join(arguments.folders)}"
+    command = f"python benchmarks/summary.py --data PATH {options}"
+    stem = f"summary-{models.replace(' ', '-')}"
+    write_page(arguments, stem, write_up(dict(zip(rows, reports, strict=True)), command))
+
+
+def layout_of(name: str) -> bool:
+    """Whether documents of a set are embedded with their names."""
+    return LAYOUTS.get(name, OTHER_LAYOUT).names
+
+
+def measure(row: Row, arguments: argparse.Namespace) -> dict[str, Report]:
+    """Ask all methods about a set."""
+    logging.disable(logging.WARNING)
+    arguments.embeddings, arguments.names = row.model, row.names
+    folder = read_folder(arguments, row.folder)
+    if row.reranked:
+        count = min(arguments.questions, len(folder.questions))
+        chosen = random.Random(SEED).sample(folder.questions, count)
+        folder = dataclasses.replace(folder, questions=chosen)
+    ours, store = index(folder, arguments, InMemoryStore())
+    settings: dict[str, Any] = {"vectorstore": store, "docstore": ours.docstore}
+    if row.reranked:
+        model = Cached(cached_cross_encoder(folder, arguments))
+        plain: BaseRetriever = ContextualCompressionRetriever(
+            base_compressor=Classic(model=model, top_n=RERANKED_CANDIDATES),
+            base_retriever=store.as_retriever(search_kwargs={"k": RERANKED_CANDIDATES}),
+        )
+        settings |= {
+            "reranker": CrossEncoderReranker(model=model),
+            "fetch_k": RERANKED_CANDIDATES,
+        }
+    else:
+        plain = store.as_retriever(search_kwargs={"k": CANDIDATES})
+    reports = {TOP_K: ask(folder, TOP_K, plain)}
+    reports["in document order"] = ask_each(
+        folder, "in order", lambda budget: InOrderRetriever(retriever=plain, budget=budget)
+    )
+    if not row.reranked:
+        some: dict[str, Any] = {"store": store, "sources": folder.sources}
+        for around in (1, 2):
+            label = f"each hit ±{around}"
+            reports[label] = ask(folder, label, NeighborRetriever(**some, around=around))
+        reports["SCAR"] = ask(folder, "SCAR", ContinuityRetriever(**some))
+    for calibration in ("minmax",) if row.reranked else ("identity", "minmax"):
+        config = PRESETS["dsrag-balanced"].replace(calibration=calibration)
+        label = f"dsrag-balanced, {calibration}"
+        reports[label] = greedy(folder, label, RSERetriever(**settings, config=config))
+    reports[OURS] = ask(folder, OURS, RSERetriever(**settings), **FILL)
+    return reports
+
+
+def greedy(folder: Folder, label: str, retriever: RSERetriever) -> Report:
+    """Ask a published form, made to fill each budget."""
+    retriever = retriever.model_copy(update={"max_context_length": None})
+
+    def at(budget: int) -> BaseRetriever:
+        size = folder.layout.chunk_size
+        return FilledRetriever(retriever=retriever, chunk_size=size, budget=budget)
+
+    return ask_each(folder, label, at)
+
+
+def write_up(results: Mapping[Row, Mapping[str, Report]], command: str) -> Iterator[str]:
+    """The whole page, line by line."""
+    yield from ("# All sets of questions", "", f"Made by `{command}`.", "")
+    yield from (
+        "Evidence recall, the mean over each set's budgets; every method fills them. The best",
+        "alternative is the one with the highest mean in that row; *cells below* counts the",
+        "budgets at which any alternative is above ours. Intervals: 95 %, paired, by bootstrap.",
+        "",
+    )
+    lines = []
+    for row, reports in results.items():
+        ours = reports[OURS]
+        others = {label: report for label, report in reports.items() if label != OURS}
+        best = max(others, key=lambda label: others[label].mean("recall").mean())
+        highest = np.max([report.mean("recall") for report in others.values()], axis=0)
+        below = int((ours.mean("recall") < highest).sum())
+        lines.append(
+            [
+                row.title,
+                best,
+                f"{others[best].mean('recall').mean():.3f}",
+                f"{ours.mean('recall').mean():.3f}",
+                difference([ours], [others[best]], "recall"),
+                f"{below} of {highest.size}",
+            ]
+        )
+    header = ["set, model", "best alternative", "its recall", OURS, "difference", "cells below"]
+    yield from table(header, lines, left=2)
+    for reranked in (False, True):
+        some = {row: reports for row, reports in results.items() if row.reranked == reranked}
+        labels = list(next(iter(some.values())))
+        yield from table(
+            ["behind the cross-encoder" if reranked else "vectors alone", *labels],
+            [[row.title, *figures(reports, labels)] for row, reports in some.items()],
+        )
+        means = [
+            np.mean([r[label].mean("recall").mean() for r in some.values()]) for label in labels
+        ]
+        yield from table(["mean of these rows", *labels], [["", *(f"{m:.3f}" for m in means)]])
+
+
+def figures(reports: Mapping[str, Report], labels: Sequence[str]) -> Iterator[str]:
+    """The recall of each method at each budget."""
+    for label in labels:
+        yield " ".join(f"{value:.3f}" for value in reports[label].mean("recall"))
+
+
+if __name__ == "__main__":
+    main()
