@@ -10,16 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import Field
 
+from langchain_rse import CrossEncoderReranker
 from langchain_rse._sync import arun, run
 from langchain_rse.errors import CandidateError
 from langchain_rse.query.reranking import rerank
 from langchain_rse.query.searching import Candidate
 from langchain_rse.stores.records import document_key
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import Way
+from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever
 
 way = fakes.way
 
@@ -203,3 +205,47 @@ def test_a_warning_names_a_reranker_that_keeps_few(way: Way, limit: str) -> None
 
 def test_a_compressor_that_returns_nothing(way: Way) -> None:
     assert reranked(way, Compressor(compress=lambda _: []), candidates()) == []
+
+
+# Scores of any shape, and questions of any length
+
+
+class Encoder(BaseCrossEncoder):
+    """Scores texts by their numbers."""
+
+    def __init__(self, scores: Sequence[float]) -> None:
+        self._scores = scores
+
+    def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
+        return [self._scores[int(text.split()[0][1:])] for _, text in text_pairs]
+
+
+SCORES: dict[str, list[float]] = {
+    "equal": [3.0] * 20,
+    "two clusters": [-9.0] * 8 + [9.0, 9.1, 9.0] + [-9.1] * 9,
+    "all negative": [-8.0] * 8 + [-1.0, -0.5, -1.5] + [-7.0] * 9,
+    "one outlier": [0.1 * (n % 3) for n in range(9)] + [1e6] + [0.0] * 10,
+}
+
+
+@pytest.mark.parametrize("shape", list(SCORES))
+def test_scores_of_any_shape(way: Way, shape: str) -> None:
+    retriever = make_retriever(
+        {"a": lines(*range(20))},
+        config="balanced",
+        reranker=CrossEncoderReranker(model=Encoder(SCORES[shape])),
+        max_context_length=60,
+    )
+    segments = way.invoke(retriever, QUERY)
+    chunks = [chunk for s in segments for chunk in s.metadata["rse"]["chunks"]]
+    assert all(0 <= chunk["credited"] <= 1 for chunk in chunks if "credited" in chunk)
+    assert sum(len(s.page_content) for s in segments) <= 60
+    best = SCORES[shape].index(max(SCORES[shape]))
+    assert best in [chunk["index"] for chunk in chunks]
+
+
+@pytest.mark.parametrize("question", ["0", "гавань 0", f"{'harbor ' * 500}0", f"{'c1 ' * 500}0"])
+def test_questions_of_any_length_and_language(way: Way, question: str) -> None:
+    retriever = make_retriever({"a": lines(0, 10, 90), "b": lines(90, 80)}, config="balanced")
+    found = way.invoke(retriever, question, order="relevance")
+    assert found[0].page_content.startswith("c0 0")
