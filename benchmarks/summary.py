@@ -1,9 +1,9 @@
 """All sets of questions in one table: ours beside the best alternative of each.
 
-Run from anywhere: ``python benchmarks/summary.py --data PATH``; PATH as for quality.py. Each
-set is asked with the vectors of each model, and *policies* and *mergers* both without and with the
-name of the document in front of the embedded text. Rows with the cross-encoder are of a seeded sample
-of 40 questions and their best 100 candidates. Sets are measured side by side in processes.
+Run from anywhere: ``python benchmarks/summary.py --data PATH``; PATH as for quality.py. Each set is
+asked with the vectors of each model, *policies* and *mergers* both without and with the name of the
+document in front of the embedded text. Rows with the cross-encoder are of a seeded sample of 40
+questions and their best 100 candidates. Sets are measured side by side in processes.
 """
 
 from __future__ import annotations
