@@ -69,6 +69,7 @@ format: $(VENV)/.test  ## Format the code.
 benchmark: $(VENV)/.benchmark  ## Measure speed; with DATA=folder, retrieval quality instead.
 ifdef DATA
 	$(BIN)/python benchmarks/quality.py --data '$(DATA)' $(ARGS)
+	$(BIN)/python benchmarks/summary.py --data '$(DATA)'
 	$(BIN)/python benchmarks/cross_encoder.py --data '$(DATA)'
 	$(BIN)/python benchmarks/reranked.py --data '$(DATA)'
 else

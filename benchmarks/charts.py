@@ -1,4 +1,4 @@
-"""The plots of quality.py."""
+"""The plots of quality.py and summary.py."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def draw_recall(
             )
             characters_axis(panel, report.budgets)
             panel.set_title(f"{name}, {len(report.questions)} questions", loc="left")
-            panel.set_xlabel("budget, characters (log scale)")
-            panel.set_ylabel("evidence recall, share of characters")
+            panel.set_xlabel("budget, characters (log)")
+        panels[0].set_ylabel("evidence recall, share of characters")
         finish(figure, panels, f"Evidence recall at equal budgets, {title}", file)
 
 
@@ -157,7 +157,8 @@ def write_penalties(panel: Axes, penalties: Mapping[float, Report], metric: str)
 
 def new_figure(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
     """A figure with rows of panels."""
-    figure = Figure(figsize=(5.2 * columns, 3.8 * rows + 1.2), dpi=150, layout="constrained")
+    width = 5.2 if columns <= 2 else 3.0  # so that many panels stay readable on a page
+    figure = Figure(figsize=(width * columns, 3.8 * rows + 1.2), dpi=150, layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False)
     return figure, [list(row) for row in panels]
 

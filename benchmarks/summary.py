@@ -24,6 +24,7 @@ from alternatives import (
     InOrderRetriever,
     NeighborRetriever,
 )
+from charts import draw_recall
 from cross_encoder import CANDIDATES as RERANKED_CANDIDATES
 from cross_encoder import SEED, Cached
 from folders import (
@@ -89,7 +90,16 @@ def main() -> None:
         options += f" --folders {' '.join(arguments.folders)}"
     command = f"python benchmarks/summary.py --data PATH {options}"
     stem = f"summary-{models.replace(' ', '-')}"
-    write_page(arguments, stem, write_up(dict(zip(rows, reports, strict=True)), command))
+    found = dict(zip(rows, reports, strict=True))
+    drawn = {
+        row.folder: found[row]
+        for row in rows
+        if row.model == arguments.models[0] and not row.reranked
+        if not (row.names and row.folder in BOTH_WAYS)
+    }
+    title = f"{arguments.models[0]} vectors"
+    draw_recall(drawn, OURS, title, arguments.out / f"{stem}.png")
+    write_page(arguments, stem, write_up(found, command))
 
 
 def layout_of(name: str) -> bool:
