@@ -133,8 +133,6 @@ def search(
     documents = [document for document, _ in itertools.chain(*found)]
     check_filtered(documents, settings.search_kwargs.get("filter"), sources.name)
     identified = yield from _identify_adopted(sources.docstore, found)
-    if sources.vectorstore is None:
-        warn_of_few(sources.base_retriever, max(map(len, found)), settings.fetch_k)
     candidates = {}
     for query, by_vectors, words in itertools.zip_longest(queries, identified, by_words):
         places = _candidates(by_vectors, settings, judged=sources.vectorstore is None)
@@ -144,6 +142,8 @@ def search(
                 lexical_score=score, lexical_rank=number
             )
         candidates[query] = list(places.values())
+    if sources.vectorstore is None:
+        warn_of_few(sources.base_retriever, max(map(len, found)), settings.fetch_k)
     return candidates, sum(map(len, answers))
 
 
