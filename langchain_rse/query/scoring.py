@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
@@ -25,6 +24,7 @@ from langchain_rse.engine import (
     neighbor_credit,
     sharpen,
 )
+from langchain_rse.engine.relevance import lower_words
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.query.naming import named_documents
 from langchain_rse.query.search_arguments import may_split
@@ -387,11 +387,11 @@ def _left_out(ranked: _Ranked, layouts: Layouts, settings: QuerySettings) -> set
 def _near_copies(candidates: Iterable[Candidate], layouts: Layouts) -> set[Place]:
     """Candidates of which better ones of other documents have nearly all, word by word."""
     copies: set[Place] = set()
-    first: dict[tuple[str, ...], str] = {}  # which document has some words in a row
+    first: dict[tuple[bytes, ...], str] = {}  # which document has some words in a row
     for candidate in candidates:
         layout, text = layouts[candidate.key], candidate.document.page_content
         header = layout.manifest.header if isinstance(layout, Layout) else ""
-        words = re.findall(r"\w+", text.removeprefix(header).lower())
+        words = lower_words(text.removeprefix(header)).split()
         rows = {tuple(words[n : n + _ROW]) for n in range(max(len(words) - _ROW + 1, 1))}
         known = sum(first.get(row, candidate.key) != candidate.key for row in rows)
         if known >= _NEARLY_ALL * len(rows):
