@@ -16,8 +16,14 @@ from typing_extensions import Self
 from langchain_rse._messages import warn
 from langchain_rse.engine import Calibration, check_calibration
 
-__all__ = ["PRESETS", "LengthFunction", "QuerySettings", "RSEConfig", "read_settings"]
-__all__ += ["resolve_settings"]
+__all__ = [
+    "PRESETS",
+    "LengthFunction",
+    "QuerySettings",
+    "RSEConfig",
+    "read_settings",
+    "resolve_settings",
+]
 
 LengthFunction = Callable[[str], float]
 """From a text to its length: ``len`` counts characters."""

@@ -44,6 +44,8 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
     asked = _words(query)
     asked |= {"".join(run) for size in range(2, _RUN + 1) for run in _runs(query, size)}
     found = {key: asked & _words(_name_of(candidate)) for key, candidate in names.items()}
+    if not any(found.values()):  # as for most queries: no text has to be looked at
+        return nothing
     weights = _weights(found, candidates)
     sums = {key: sum(weights[key].values()) for key in names}
     best = max(sums.values())

@@ -194,7 +194,8 @@ def _search_vectors(
     store: Any = sources.vectorstore
     given = {"k": settings.fetch_k, **settings.search_kwargs}
     arguments = own_arguments(store, namespace_of(sources.docstore), given)
-    # The latter are computed by a function that not every metric has and that may warn.
+    # Relevance scores come second: not every metric has the function that makes them of plain
+    # scores, and it warns of values outside [0, 1].
     methods = ["similarity_search_with_score", "similarity_search_with_relevance_scores"]
     if "score_threshold" in arguments:  # only relevance scores know it
         del methods[0]
