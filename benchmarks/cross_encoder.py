@@ -47,7 +47,11 @@ WAYS: Mapping[str, RSEConfig] = {
     OURS_RERANKED: RSEConfig(),
     "the same, calibration sigmoid": RSEConfig(calibration="sigmoid"),
     "the same, calibration rank": RSEConfig(calibration="rank"),
-    "the same, values without a reranker": RSEConfig().for_scores(reranked=False),
+    "the same, decay 15 and segment cost 0.15": RSEConfig(decay_rate=15.0, segment_cost=0.15),
+    "the same, the cross-encoder alone": RSEConfig(rerank_weight=1.0),
+    "alone, decay 40 and segment cost 0.7": RSEConfig(
+        rerank_weight=1.0, decay_rate=40.0, segment_cost=0.7
+    ),
     "the same, sharpened": RSEConfig(
         calibration="sigmoid", decay_rate=100.0, contrast=3.0, neighbor_radius=3
     ),

@@ -54,18 +54,21 @@ _RankFusion = Literal["decay", "mean"]
 _LengthWeighting = Literal["none", "published"]
 
 # The defaults of the fields that depend on who scored. A reranker reads the texts, so more of its
-# candidates are worth considering; but it errs for single chunks, so segments are to be longer.
-_FOR_SIMILARITIES: Mapping[str, float] = MappingProxyType(
-    {"decay_rate": 15.0, "segment_cost": 0.15}
+# candidates are worth considering; but it errs for single chunks, and not for the same ones as the
+# search, so that counts as well and segments are to be longer.
+FOR_SIMILARITIES: Mapping[str, float] = MappingProxyType(
+    {"decay_rate": 15.0, "rerank_weight": 1.0, "segment_cost": 0.15}
 )
-_FOR_RERANKERS: Mapping[str, float] = MappingProxyType({"decay_rate": 40.0, "segment_cost": 0.7})
+_FOR_RERANKERS: Mapping[str, float] = MappingProxyType(
+    {"decay_rate": 30.0, "rerank_weight": 0.5, "segment_cost": 0.4}
+)
 
 
 class RSEConfig(BaseModel):
     """How candidates become segments. The defaults are those of the preset ``balanced``.
 
-    ``decay_rate`` and ``segment_cost`` are None by default: their value then depends on who scored.
-    A reranker's scores get the second of the two values given below, all others the first.
+    ``decay_rate``, ``rerank_weight`` and ``segment_cost`` are None by default: their value then
+    depends on who scored.
 
     Raises:
         ValueError: If a field is out of its range. The message names the field, the value and
@@ -90,14 +93,14 @@ class RSEConfig(BaseModel):
     rank are averaged."""
     decay_rate: _Positive | None = None
     """The rank at which 1/e of the relevance is left, with ``rank_fusion="decay"``. None: 15, or
-    40 with a reranker."""
+    30 with a reranker."""
     contrast: _Positive = 1.0
     """Raises the odds of a relevance against 0.4 to this power, after rank fusion; see
     `langchain_rse.engine.sharpen`. 1 changes nothing."""
     lexical_credit: _Share = 0.7
     """The relevance, from 0 to 1, that the best match by the words of the query counts as (BM25
     among the candidates); combined with the relevance r from scores as ``1 - (1 - r)(1 - words)``.
-    Not used with a reranker, which reads the texts itself."""
+    With a reranker, it is part of the search's relevance."""
     name_weight: _NotNegative = 0.2
     """How much it counts that the query names other documents, by words of their ``title`` or the
     name of the file in ``source``: relevance is multiplied by ``exp(-name_weight * s)``, where s is
@@ -107,6 +110,10 @@ class RSEConfig(BaseModel):
     """How much the whole document counts: relevance is multiplied by ``(d / best) **
     document_weight``, with the mean relevance d of the document's five best chunks. 0 rates each
     chunk by itself."""
+    rerank_weight: _Share | None = None
+    """Share of a reranker's relevance, from 0 to 1. The rest is the relevance that a candidate has
+    by the search that found it, times that of the reranker's best candidate. 1 counts the reranker
+    alone. None: 0.5, or 1 with a reranker whose scores are similarities."""
     min_relevance: _Share = 0.0
     """Candidates with a calibrated relevance below this count as not found. Useful with absolute
     scores; with ``"minmax"`` the best candidate's relevance is always 1."""
@@ -119,7 +126,7 @@ class RSEConfig(BaseModel):
     segment_cost: _NotNegative | None = None
     """What a segment costs in addition to its text, in chunks of average length: larger makes fewer
     and longer segments. A document shorter than an average chunk pays in proportion to its length.
-    Used by ``"exact"`` only. None: 0.15, or 0.7 with a reranker."""
+    Used by ``"exact"`` only. None: 0.15, or 0.4 with a reranker."""
     length_weighting: _LengthWeighting = "published"
     """For the solvers ``"greedy"`` and ``"best"``: ``"published"`` weighs candidates longer than
     ``reference_length`` by their length over it, as dsRAG does; ``"none"`` weighs all alike."""
@@ -185,7 +192,7 @@ class RSEConfig(BaseModel):
 
     def for_scores(self, *, reranked: bool) -> Self:
         """Return a copy in which the fields that depend on who scored have their values."""
-        defaults = _FOR_RERANKERS if reranked else _FOR_SIMILARITIES
+        defaults = _FOR_RERANKERS if reranked else FOR_SIMILARITIES
         return self.model_copy(
             update={name: value for name, value in defaults.items() if getattr(self, name) is None}
         )
@@ -199,6 +206,7 @@ _PUBLISHED = RSEConfig(
     lexical_credit=0.0,
     name_weight=0.0,
     document_weight=0.0,
+    rerank_weight=1.0,
     neighbor_credit=0.0,
     neighbor_radius=0,
     segment_cost=0.0,
@@ -292,8 +300,7 @@ class QuerySettings(BaseModel):
     hybrid: _Share = 0.0
     """Share of lexical relevance, from 0 to 1: ``(1 - hybrid) * r + hybrid * lexical``. Above 0,
     ``fetch_k`` more candidates come from the docstore's full-text index, ``SQLDocStore(...,
-    lexical=True)``, under the same ``filter``, a dict of fields and the values they equal. A
-    reranker's scores replace both."""
+    lexical=True)``, under the same ``filter``, a dict of fields and the values they equal."""
     search_kwargs: Annotated[dict[str, Any], AfterValidator(_check_search_kwargs)] = Field(
         default_factory=dict
     )
@@ -327,6 +334,7 @@ class QuerySettings(BaseModel):
     lexical_credit: _Share | None = None
     name_weight: _NotNegative | None = None
     document_weight: _NotNegative | None = None
+    rerank_weight: _Share | None = None
     min_relevance: _Share | None = None
     neighbor_credit: _Share | None = None
     neighbor_radius: _CountOrZero | None = None

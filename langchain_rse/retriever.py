@@ -126,7 +126,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     """The documents of the stores that this retriever knows, see ``docs/tenants.md``; empty if they
     are not in namespaces."""
     reranker: BaseDocumentCompressor | None = None
-    """Sees all candidates; its order and its ``relevance_score`` replace those of the search."""
+    """Sees all candidates; relevance is by its ``relevance_score``, and by the search."""
 
     _indexer: tuple[dict[str, Any], RSEIndexer] | None = PrivateAttr(default=None)
 

@@ -91,6 +91,8 @@ def _reranked(
         candidate._replace(
             score=score,
             rank=rank,
+            search_score=candidate.score,
+            search_rank=candidate.rank,
             judgment=judgment_of(document.metadata) or candidate.judgment,
             filtered=drops and not limit and not drops_by_relevance(reranker),
         )

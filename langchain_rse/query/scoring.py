@@ -12,7 +12,7 @@ from langchain_core.stores import BaseStore
 from numpy.typing import NDArray
 
 from langchain_rse._sync import Steps
-from langchain_rse.config import QuerySettings, RSEConfig
+from langchain_rse.config import FOR_SIMILARITIES, QuerySettings, RSEConfig
 from langchain_rse.engine import (
     Calibration,
     Floats,
@@ -174,10 +174,30 @@ def _ranked(
         shortfall, query = named_documents(query, candidates)
         factors = np.exp(-config.name_weight * shortfall)
     relevance = _relevance(query, candidates, factors, settings, reranked=reranked)
-    ranked = list(zip(candidates, relevance.tolist(), strict=True))
-    if (settings.hybrid and not reranked) or (factors < 1).any():
-        ranked.sort(key=lambda pair: -pair[1])
-    return ranked
+    if reranked and (by_search := 1 - (config.rerank_weight or 0.0)) and relevance.any():
+        searched = relevance.max() * _searched(query, candidates, factors, settings)
+        mixed = (1 - by_search) * relevance + by_search * searched
+        relevance = np.where(relevance > 0, mixed, 0.0)
+    return [(candidates[number], float(relevance[number])) for number in _order(relevance)]
+
+
+def _searched(
+    query: str, candidates: Sequence[Candidate], factors: Floats, settings: QuerySettings
+) -> Floats:
+    """The relevance that reranked candidates have by the search that found them."""
+    last = len(candidates)
+    order = np.argsort(
+        [last if c.search_rank is None else c.search_rank for c in candidates], kind="stable"
+    )
+    found = [
+        candidates[n]._replace(score=candidates[n].search_score, rank=candidates[n].search_rank)
+        for n in order
+    ]
+    defaults = {**FOR_SIMILARITIES, "calibration": "minmax", "min_relevance": 0.0}
+    settings = settings.model_copy(update={"config": settings.config.model_copy(update=defaults)})
+    relevance = np.empty(last)
+    relevance[order] = _relevance(query, found, factors[order], settings, reranked=False)
+    return relevance
 
 
 def _weighted(pairs: _Ranked, layouts: Layouts, config: RSEConfig) -> _Ranked:
@@ -266,10 +286,15 @@ def _relevance(
     return (1 - settings.hybrid) * relevance + settings.hybrid * lexical
 
 
+def _order(relevance: Floats) -> NDArray[np.intp]:
+    """The places of relevances, the highest first; equal ones in their order."""
+    return np.argsort(-relevance, kind="stable")
+
+
 def _ranks(relevance: Floats) -> NDArray[np.intp]:
-    """The rank of each relevance, the highest 0; of equal ones, the first is before the others."""
+    """The rank of each relevance, the highest 0."""
     ranks = np.empty(relevance.size, np.intp)
-    ranks[np.argsort(-relevance, kind="stable")] = np.arange(relevance.size)
+    ranks[_order(relevance)] = np.arange(relevance.size)
     return ranks
 
 

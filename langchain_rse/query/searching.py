@@ -80,6 +80,8 @@ class Candidate(NamedTuple):
     rank: int | None = None  # from 0; None if only the full-text index found it
     lexical_score: float | None = None  # None if the full-text index did not find it
     lexical_rank: int | None = None
+    search_score: float | None = None  # score and rank before a reranker, if there is one
+    search_rank: int | None = None
     judgment: Mapping[str, bool | str | None] = MappingProxyType({})  # see `judgment_of`
     filtered: bool = False  # True if a compressor dropped others, for unknown reasons
     query: str = ""  # for which it was found, if there are several

@@ -50,6 +50,7 @@ PLAIN = RSEConfig(
     lexical_credit=0.0,
     name_weight=0.0,
     document_weight=0.0,
+    rerank_weight=1.0,
     neighbor_credit=0.0,
     segment_cost=0.0,
     top_k_for_document_selection=None,
@@ -57,7 +58,10 @@ PLAIN = RSEConfig(
 # Keeps every chunk that the index gives, if the budget is large enough: all candidates are
 # relevant, and nothing costs anything.
 EVERYTHING = RSEConfig(
-    irrelevant_chunk_penalty=0.0, calibration="rank", top_k_for_document_selection=None
+    irrelevant_chunk_penalty=0.0,
+    calibration="rank",
+    rerank_weight=1.0,
+    top_k_for_document_selection=None,
 )
 
 

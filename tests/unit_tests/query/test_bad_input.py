@@ -126,7 +126,8 @@ def test_scores_that_mean_nothing_are_not_used(way: Way, origin: str, scores: li
     else:
         retriever = source
     for preset in (fakes.PLAIN, PRESETS["balanced"], PRESETS["dsrag-balanced"]):
-        asked = retriever.model_copy(update={"config": preset.replace(lexical_credit=0.0)})
+        config = preset.replace(lexical_credit=0.0, rerank_weight=1.0)
+        asked = retriever.model_copy(update={"config": config})
         (segment,) = way.invoke(asked, QUERY, minimum_value=0.0, irrelevant_chunk_penalty=0.1)
         decay = preset.for_scores(reranked=origin == "reranker").decay_rate or 0
         assert [chunk["relevance"] for chunk in segment.metadata["rse"]["chunks"]] == pytest.approx(

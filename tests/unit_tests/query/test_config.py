@@ -146,8 +146,8 @@ class SimilarityBasedRelevanceFilter(Reranker):
     """Its scores are similarities."""
 
 
-PLAIN = (15.0, 0.15)
-RERANKED = (40.0, 0.7)
+PLAIN = (15.0, 1.0, 0.15)
+RERANKED = (30.0, 0.5, 0.4)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,10 @@ def test_who_scores_decides_what_is_not_given(
 ) -> None:
     config = config_for_reranker(RSEConfig(calibration=calibration), reranker)
     assert config.calibration == used
-    assert (config.decay_rate, config.segment_cost) == expected
-    given = config_for_reranker(RSEConfig(decay_rate=5.0, segment_cost=0.0), reranker)
-    assert (given.decay_rate, given.segment_cost) == (5.0, 0.0)
+    assert (config.decay_rate, config.rerank_weight, config.segment_cost) == expected
+    own: dict[str, Any] = {"decay_rate": 5.0, "rerank_weight": 0.25, "segment_cost": 0.0}
+    given = config_for_reranker(RSEConfig(**own), reranker)
+    assert own.items() <= dict(given).items()
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -59,7 +59,7 @@ def test_the_document_with_the_best_candidate_counts(way: Way) -> None:
         base_retriever=FixedRetriever(documents=found),
         candidates_only=False,
         docstore=source.docstore,
-        config=fakes.EVERYTHING,
+        config=fakes.EVERYTHING.replace(lexical_credit=0.0),
     )
     (segment,) = way.invoke(retriever, QUERY)
     assert segment.metadata["source"] == "b"
@@ -149,7 +149,8 @@ def test_copies_make_no_difference(
     texts: list[tuple[int, ...]], copies: list[int], preset: RSEConfig, budget: Any, data: Any
 ) -> None:
     """Whatever else there is, and in whatever order the candidates come."""
-    config = preset.replace(top_k_for_document_selection=None)
+    # Without words, the best candidate is the first.
+    config = preset.replace(lexical_credit=0.0, top_k_for_document_selection=None)
     names = {f"d{number}": lines(*angles) for number, angles in enumerate(texts)}
     more = {
         f"copy {n} of {number}": names[f"d{number}"]

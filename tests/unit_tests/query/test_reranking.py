@@ -244,6 +244,66 @@ def test_scores_of_any_shape(way: Way, shape: str) -> None:
     assert best in [chunk["index"] for chunk in chunks]
 
 
+class Likes(BaseDocumentCompressor):
+    """Gives each chunk, by its number, the score it is told."""
+
+    scores: Sequence[float]
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> list[Document]:
+        del query, callbacks
+        found = [scored(one, self.scores[int(one.page_content[1])]) for one in documents]
+        return sorted(found, key=lambda one: -float(one.metadata["relevance_score"]))
+
+
+def relevances(way: Way, scores: Sequence[float], **changes: Any) -> dict[int, float]:
+    """Relevance by chunk; the search gives the three chunks 1, 0.5 and 0 in their order."""
+    config = fakes.PLAIN.replace(
+        **{"rerank_weight": None, "irrelevant_chunk_penalty": 0.0, **changes}
+    )
+    retriever = make_retriever(
+        {"a": lines(0, 60, 90)}, config=config, reranker=Likes(scores=scores)
+    )
+    (segment,) = way.invoke(retriever, QUERY, decay_rate=1e9)
+    chunks = segment.metadata["rse"]["chunks"]
+    return {chunk["index"]: round(chunk["relevance"], 3) for chunk in chunks if "rank" in chunk}
+
+
+def by_search(rank: int) -> float:
+    """What a candidate has by the search: cosine and rank."""
+    return (1.0, 0.5, 0.0)[rank] * math.exp(-rank / 15)
+
+
+@pytest.mark.parametrize("weight", [None, 0.5, 0.25])
+def test_the_search_counts_beside_the_reranker(way: Way, weight: float | None) -> None:
+    share = weight or 0.5
+    found = relevances(way, (0.2, 0.6, 0.4), rerank_weight=weight)
+    # At most what the reranker says of its best candidate: 0.6.
+    expected = {
+        0: share * 0.2 + (1 - share) * 0.6 * by_search(0),
+        1: share * 0.6 + (1 - share) * 0.6 * by_search(1),
+        2: share * 0.4 + (1 - share) * 0.6 * by_search(2),
+    }
+    assert found == {number: round(value, 3) for number, value in expected.items()}
+
+
+def test_a_reranker_alone(way: Way) -> None:
+    assert relevances(way, (0.2, 0.6, 0.4), rerank_weight=1.0) == {0: 0.2, 1: 0.6, 2: 0.4}
+
+
+def test_what_the_reranker_rejects_is_not_relevant_by_the_search(way: Way) -> None:
+    assert 0 not in relevances(way, (0.0, 0.6, 0.4))
+    assert set(relevances(way, (0.2, 0.6, 0.4), min_relevance=0.3)) == {1, 2}
+
+
+def test_no_answer_if_the_reranker_says_that_nothing_is_relevant(way: Way) -> None:
+    retriever = make_retriever(
+        {"a": lines(0, 60, 90)}, config="balanced", reranker=Likes(scores=(0.1, 0.05, 0.0))
+    )
+    assert way.invoke(retriever, QUERY, calibration="identity") == []
+
+
 @pytest.mark.parametrize("question", ["0", "гавань 0", f"{'harbor ' * 500}0", f"{'c1 ' * 500}0"])
 def test_questions_of_any_length_and_language(way: Way, question: str) -> None:
     retriever = make_retriever({"a": lines(0, 10, 90), "b": lines(90, 80)}, config="balanced")

@@ -444,7 +444,8 @@ def test_the_default_trusts_clusters_of_a_reranker_more_than_single_chunks(way: 
     # It puts documents in the order of their names.
     texts = [f"{order.index(number):02} 0\n" for number in range(40)]
     reranker = CohereRerank(scores=[liked.get(number, 0.02) for number in order])
-    retriever = make({"a": "".join(texts)}, reranker=reranker, config="balanced")
+    config = RSEConfig(rerank_weight=1.0)
+    retriever = make({"a": "".join(texts)}, reranker=reranker, config=config)
     settings = {"irrelevant_chunk_penalty": 0, "max_context_length": 3 * len(texts[0])}
 
     def found(**changes: Any) -> list[tuple[int, int]]:
