@@ -36,6 +36,7 @@ retriever = RSERetriever(
     reranker=VoyageAIRerank(model="rerank-2.5", api_key=key, base_url=url + "/v1"),
     fetch_k=int(count),
     config="precision",
+    rerank_weight=1.0,
 )
 lines = [f"dog {number}" for number in range(int(count) - 2)]
 text = "\\n".join([*lines, "quick red fox", "red and fox"]) + "\\n"
