@@ -114,6 +114,8 @@ def described_constants(module: str) -> dict[str, bool]:
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "__main__"])
 def test_every_public_name_is_documented(name: str) -> None:
+    if name == "ray":  # an extra that "all" does not have
+        pytest.importorskip("pyarrow")
     module = importlib.import_module(f"langchain_rse.{name}")
     assert module.__doc__
     constants = described_constants(name)
