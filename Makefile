@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit_tests integration_tests quick soak lint format benchmark clean
+.PHONY: help demo test unit_tests integration_tests quick soak lint format benchmark build dist test_matrix clean
 
 # Every target creates the virtual environment that it needs.
 PYTHON ?= python3
@@ -80,5 +80,23 @@ else
 	$(BIN)/python benchmarks/indexing.py
 endif
 
+$(VENV)/.release: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --group release
+	@touch $@
+
+# The wheel is built from the sdist, not from this tree.
+build: $(VENV)/.release  ## Build the sdist and the wheel into dist/, and check their metadata.
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+
+dist: build $(VENV)/.test  ## The same, and test the wheel alone in a virtual environment of its own.
+	DIST=dist $(BIN)/python -m pytest tests/integration_tests/test_base_install.py $(ARGS)
+
+# Pythons that uv finds or can download; each must be there. ARGS is passed to pytest.
+PYTHONS ?= 3.10 3.11 3.12 3.13
+test_matrix: build  ## Test the wheel with the lowest and the newest packages on PYTHONS.
+	$(BIN)/python tests/matrix.py --pythons $(PYTHONS) -- --numprocesses $(WORKERS) $(ARGS)
+
 clean:  ## Remove the virtual environment and the tools' caches.
-	rm -rf $(VENV) demo-kb .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist demo-kb .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,5 +15,7 @@ os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
 settings.register_profile(
     "modest", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
+# For tests/matrix.py: other versions of packages, the same algorithms.
+settings.register_profile("few", settings.get_profile("modest"), max_examples=5)
 settings.register_profile("thorough", settings.get_profile("modest"), max_examples=200)
 settings.load_profile("thorough" if os.environ.get("CI") else "modest")

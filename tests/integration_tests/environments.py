@@ -9,8 +9,6 @@ import sysconfig
 import venv
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-
 
 class Environment:
     """A virtual environment in a folder.
@@ -18,8 +16,8 @@ class Environment:
     Args:
         folder: Where to create it.
         packages: What pip installs into it.
-        alone: True for this package, the packages and what they require, and nothing else.
-            Otherwise, all packages of the tests can be imported that pip does not replace.
+        alone: True for the packages and what they require, and nothing else. Otherwise, this source
+            tree and all packages of the tests can be imported that pip does not replace.
     """
 
     def __init__(self, folder: Path, *packages: str, alone: bool = False) -> None:
@@ -27,7 +25,6 @@ class Environment:
         self._variables = dict(os.environ)  # with this source tree as PYTHONPATH
         venv.create(folder / "venv")
         if alone:
-            packages = (str(ROOT), *packages)
             del self._variables["PYTHONPATH"]
         else:
             place = self.run("-c", "import sysconfig; print(sysconfig.get_path('purelib'))")

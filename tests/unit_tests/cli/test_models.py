@@ -69,7 +69,7 @@ def test_a_model_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
         ("no.such:Class", ValueError, "module:Class"),
         ("wordllama", ValueError, "module:Class"),
         ("", ValueError, "module:Class"),
-        ("mistralai:mistral-embed", ImportError, "pip install langchain-mistralai"),
+        ("mistralai:mistral-embed", ImportError, "pip install langchain[-_]mistralai"),
     ],
 )
 def test_names_that_lead_nowhere(name: str, error: type[Exception], message: str) -> None:

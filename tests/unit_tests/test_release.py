@@ -1,0 +1,79 @@
+"""What a release needs: one version everywhere, and files that other programs can read."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_one_version() -> None:
+    (version,) = re.findall(r'^version = "(.+)"$', read("pyproject.toml"), re.MULTILINE)
+    heading = re.search(r"^## \[(.+)\] - (.+)$", read("CHANGELOG.md"), re.MULTILINE)
+    assert heading is not None
+    assert heading[1] == version == yaml.safe_load(read("CITATION.cff"))["version"]
+    assert re.fullmatch(r"Unreleased|\d{4}-\d\d-\d\d", heading[2])
+
+
+def test_the_citation_has_what_the_format_requires() -> None:
+    citation = yaml.safe_load(read("CITATION.cff"))
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["message"]
+    assert citation["title"].startswith("langchain-rse")
+    assert [author["name"] for author in citation["authors"]] == ["The langchain-rse authors"]
+    assert citation["license"] == "MIT"
+
+
+def test_the_issue_forms_are_complete() -> None:
+    assert [path.stem for path in FORMS] == ["bug", "idea"]
+    for path in FORMS:
+        form = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert form["name"]
+        assert form["description"]
+        fields = [part for part in form["body"] if part["type"] != "markdown"]
+        assert len({part["id"] for part in fields}) == len(fields)
+        for part in fields:
+            assert part["type"] in {"textarea", "input", "dropdown", "checkboxes"}
+            assert part["attributes"]["label"]
+
+
+def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=[path.stem for path in WORKFLOWS])
+def test_workflows_run_what_is_here_and_actions_of_one_commit(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    workflow = yaml.safe_load(text)
+    # YAML reads the key "on" as True.
+    assert workflow[True]
+    assert workflow["permissions"] == {"contents": "read"}
+    used = [step["uses"] for step in steps(workflow) if "uses" in step]
+    pinned = re.findall(r"uses: (\S+@[0-9a-f]{40}) # v\d+\.\d+\.\d+$", text, re.MULTILINE)
+    assert used == pinned
+    targets = re.findall(r"^([a-z_]+):", read("Makefile"), re.MULTILINE)
+    for step in steps(workflow):
+        command = step.get("run", "").split()
+        if command[:1] == ["make"]:
+            assert command[1] in targets
+        elif command and "/" in command[0] and not command[0].startswith(".venv"):
+            assert (ROOT / command[0]).exists()
+
+
+def test_only_the_job_that_publishes_can_show_who_it_is() -> None:
+    assert [path.stem for path in WORKFLOWS] == ["ci", "release"]
+    workflow = yaml.safe_load(read(".github/workflows/release.yml"))
+    assert workflow[True] == {"push": {"tags": ["v*"]}}
+    trusted = [name for name, job in workflow["jobs"].items() if "id-token" in str(job)]
+    assert trusted == ["publish"]
+    assert workflow["jobs"]["publish"]["needs"] == "test"
+    assert "secrets." not in read(".github/workflows/release.yml")
