@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,12 +32,17 @@ _KINDS = ("note", "warning")
 _SHORT = 3  # letters of words such as "the"
 
 
-def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command print errors and warnings as lines, and exit with status 2 or 130."""
+def exit_on_error(
+    command: Callable[..., None], *, extra: str = "cli", ends: bool = True
+) -> Callable[..., None]:
+    """Make a command print errors and warnings as lines, and exit with status 2 or 130.
+
+    Warnings come in the end, unless the command is not known to have one.
+    """
 
     @functools.wraps(command)
     def wrapped(**options: Any) -> None:  # noqa: ANN401
-        with _messages_as_lines():
+        with _messages_as_lines() if ends else nullcontext():
             try:
                 command(**options)
             except (typer.Exit, typer.BadParameter, BrokenPipeError):
@@ -47,7 +52,7 @@ def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
                 print_error(f"{below}Interrupted. {error}".rstrip())
                 raise typer.Exit(130) from error
             except ModuleNotFoundError as error:
-                print_error(f"{error.name} is not installed: pip install 'langchain-rse[cli]'")
+                print_error(f"{error.name} is not installed: pip install 'langchain-rse[{extra}]'")
                 raise typer.Exit(2) from error
             except Exception as error:
                 expected = isinstance(error, (ImportError, LookupError, OSError, ValueError))

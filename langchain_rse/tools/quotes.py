@@ -15,11 +15,11 @@ from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, START_INDEX
 from langchain_rse.tools.passages import NUMBER
 
 # Opening marks, and those that close them.
-_PAIRS = {"“": "”", "”": "”", "„": "“”", "«": "»", "»": "«", "‹": "›", "「": "」", "『": "』"}
-_MARKS = {**_PAIRS, '"': '"', "‘": "’", "'": "'"}
+_PAIRS = {"“": "”", "”": "”", "„": "“”", "«": "»", "»": "«", "「": "」", "『": "』"}
+_MARKS = {**_PAIRS, '"': '"', "\u2018": "\u2019", "'": "'"}
 # These are apostrophes, inches and the like as well, so that they need a place beside a word.
-_AMBIGUOUS = "\"‘'"
-_APOSTROPHES = "‘'"
+_APOSTROPHES = "\u2018'"
+_AMBIGUOUS = f'"{_APOSTROPHES}'
 _LETTER = r"[^\W\u2e80-\U0010ffff]"  # but of scripts without spaces
 _OPENING = re.compile(
     rf"```(?s:.*?)(?:```|\Z)|`[^`\n]+`"
@@ -29,7 +29,7 @@ _OPENING = re.compile(
 )
 _PARAGRAPH = re.compile(r"\n\s*\n|\Z")
 _LEFT_OUT = re.compile(r"[\[(]\s*(?:…|\.{3})\s*[\])]|…|\.{3,}|\.(?: \.){2,}")
-_AROUND = " \t\r\n,.;:!?" + "".join(_MARKS) + "”’›"
+_AROUND = " \t\r\n,.;:!?" + "".join(_MARKS) + "\u2019"
 # Words; in scripts without spaces, characters.
 _WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
 _LEAST_WORDS = 3
@@ -170,7 +170,9 @@ class _Place(NamedTuple):
 
 def _check(quote: Quote, sources: Sequence[_Source], least: float) -> Quote:
     whole = [quote.text.strip(_AROUND)]
-    parts = [one for part in _LEFT_OUT.split(quote.text) if _WORD.search(one := part.strip(_AROUND))]
+    parts = [
+        one for part in _LEFT_OUT.split(quote.text) if _WORD.search(one := part.strip(_AROUND))
+    ]
     for wanted in (whole, parts):  # an ellipsis may be the source's own
         for source in sources:
             if place := _exact(wanted, source.text):

@@ -95,7 +95,7 @@ def create_rse_tool(
         query: str,
         k: int = k,
         filter: BaseModel | None = None,  # noqa: A002 - the model's word
-        runtime: Annotated[Any, InjectedToolArg(), marker] = None,
+        runtime: Annotated[Any, InjectedToolArg(), marker] = None,  # noqa: ANN401
         callbacks: Callbacks = None,
     ) -> tuple[str, list[Document]]:
         return run(search.answer(query, k, filter, runtime, callbacks))
@@ -104,7 +104,7 @@ def create_rse_tool(
         query: str,
         k: int = k,
         filter: BaseModel | None = None,  # noqa: A002
-        runtime: Annotated[Any, InjectedToolArg(), marker] = None,
+        runtime: Annotated[Any, InjectedToolArg(), marker] = None,  # noqa: ANN401
         callbacks: Callbacks = None,
     ) -> tuple[str, list[Document]]:
         return await arun(search.answer(query, k, filter, runtime, callbacks))
@@ -196,7 +196,8 @@ class _Search:
             return "The query is empty: say what to search for.", []
         wanted = condition.model_dump(by_alias=True, exclude_none=True) if condition else {}
         arguments: dict[str, Any] = {"filter": self._joined(wanted)} if wanted else {}
-        if self._retriever.hybrid and "$and" in arguments.get("filter", ()):
+        given = arguments.get("filter")
+        if self._retriever.hybrid and isinstance(given, Mapping) and "$and" in given:
             raise ToolException("Give one field of filter only: more cannot be searched by.")
         shown = shown_in(getattr(runtime, "state", None))
         reasons: list[str] = []
