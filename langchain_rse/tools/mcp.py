@@ -65,19 +65,7 @@ def create_mcp_server(
         The document is a source or file name as search or list_documents give it. To read around a
         passage, give a smaller start and a larger end than its own.
         """
-        if end - start > LONGEST:
-            raise ValueError(
-                f"start={start} and end={end} are {end - start} characters apart: read at most "
-                f"{LONGEST} at once"
-            )
-        manifests = await arun(read_manifests(retriever.docstore))
-        names = names_of(one.doc_id for one in manifests)
-        for one in manifests:
-            ids = names.setdefault(str(one.metadata.get("source")), [])
-            ids += [one.doc_id] * (one.doc_id not in ids)
-        doc_id = find_document(document, names)
-        found = await arun(read_text(retriever.docstore, doc_id, start, end))
-        return f"{place_of(found.metadata)}\n{found.page_content}"
+        return await _read(retriever, document, start, end)
 
     async def list_documents(
         offset: _Index = 0, limit: Annotated[int, Field(ge=1, le=200)] = 50
@@ -96,3 +84,19 @@ def create_mcp_server(
     for function in (search, read_around, list_documents):
         add(function)
     return server
+
+
+async def _read(retriever: RSERetriever, document: str, start: int, end: int) -> str:
+    if end - start > LONGEST:
+        raise ValueError(
+            f"start={start} and end={end} are {end - start} characters apart: read at most "
+            f"{LONGEST} at once"
+        )
+    manifests = await arun(read_manifests(retriever.docstore))
+    names = names_of(one.doc_id for one in manifests)
+    for one in manifests:
+        ids = names.setdefault(str(one.metadata.get("source")), [])
+        ids += [one.doc_id] * (one.doc_id not in ids)
+    doc_id = find_document(document, names)
+    found = await arun(read_text(retriever.docstore, doc_id, start, end))
+    return f"{place_of(found.metadata)}\n{found.page_content}"

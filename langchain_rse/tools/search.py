@@ -89,6 +89,16 @@ def create_rse_tool(
         )
     joined = make_filter or (lambda wanted: _joined(wanted, own))
     search = _Search(retriever, limit, length_function or retriever.length_function, joined)
+    return _tool(search, name, description, k, filter_fields)
+
+
+def _tool(
+    search: "_Search",
+    name: str,
+    description: str,
+    k: int,
+    filter_fields: Sequence[str] | Mapping[str, str],
+) -> StructuredTool:
     marker = _marker()
 
     def func(
