@@ -120,13 +120,12 @@ def print_text(text: str | Text, style: str = "", *, lines: bool = False) -> Non
 
 def print_segment(segment: Document, *, full: bool, question: str) -> None:
     """Print a segment's place and its text, with a line above each chunk."""
+    from langchain_rse.tools.passages import pages_of
+
     metadata = segment.metadata
-    pages = ""
-    if all(type(metadata.get(name)) is int for name in ("page_start", "page_end")):
-        first, last = metadata["page_start"] + 1, metadata["page_end"] + 1
-        pages = f" · page {first}" if first == last else f" · pages {first}-{last}"
+    pages = pages_of(metadata)
     title = (
-        f"{metadata.get('source')}{pages} · characters {metadata['start_index']}-"
+        f"{metadata.get('source')}{' · ' * bool(pages)}{pages} · characters {metadata['start_index']}-"
         f"{metadata['end_index']} · score {metadata['relevance_score']:.2f}"
     )
     # Words of the question are marked; short ones only if they are names, numbers or the like.

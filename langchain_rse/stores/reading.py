@@ -257,17 +257,18 @@ def read_text(
             raise layout
         if layout is None or current is None:
             raise MissingRecordError(f"the docstore does not know the document {doc_id!r}")
-        if layout.manifest.current != current:
+        manifest = layout.manifest
+        if manifest.current != current:
             continue
-        if not 0 <= start < min(end, layout.manifest.length):
+        if not 0 <= start < min(end, manifest.length):
             raise ValueError(
                 f"there are no characters {start}-{end} in {doc_id!r}, which has "
-                f"{layout.manifest.length}: start must be from 0, below that and below end"
+                f"{manifest.length}: start must be from 0, below that and below end"
             )
         spans = [(index, *layout.span_of(index)) for window in layout.windows for index in window]
         spans = [one for one in spans if one[1] < end and start < one[2]]
         found = yield from read_chunks(docstore, {key: layout}, [(key, one[0]) for one in spans])
-    end, place = min(end, layout.manifest.length), start
+    end, place = min(end, manifest.length), start
     parts: list[str] = []
     changes: list[tuple[int, Mapping[str, Any]]] = []
     for index, first, last in spans:
@@ -279,7 +280,7 @@ def read_text(
         place = min(last, end)
     if place < end:
         raise MissingRecordError(f"the docstore lacks the text of {doc_id!r} from {place}")
-    manifest, places = layout.manifest, places_between(changes, start, end)
+    places = places_between(changes, start, end)
     metadata = segment_metadata(manifest.metadata, manifest.rules, places)
     metadata |= {DOC_ID: doc_id, START_INDEX: start, END_INDEX: end}
     return Document("".join(parts), metadata=metadata)

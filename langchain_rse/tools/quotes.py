@@ -176,15 +176,15 @@ def _check(quote: Quote, sources: Sequence[_Source], least: float) -> Quote:
     for wanted in (whole, parts):  # an ellipsis may be the source's own
         for source in sources:
             if place := _exact(wanted, source.text):
-                return _at(quote, "exact", source, place)
+                return _at(quote, "exact", place, source)
     found = [(place, source) for source in sources if (place := _similar(parts, source))]
-    place, source = max(found, key=lambda one: one[0].similarity, default=(None, None))
-    if place is None or source is None or place.similarity < least:
+    best = max(found, key=lambda one: one[0].similarity, default=None)
+    if best is None or best[0].similarity < least:
         return quote
-    return _at(quote, "similar", source, place)
+    return _at(quote, "similar", *best)
 
 
-def _at(quote: Quote, verdict: Verdict, source: _Source, place: _Place) -> Quote:
+def _at(quote: Quote, verdict: Verdict, place: _Place, source: _Source) -> Quote:
     metadata = source.document.metadata
     first = metadata.get(START_INDEX, 0)
     return Quote(

@@ -204,7 +204,7 @@ def test_the_search_is_traced_below_the_tool(way: Way) -> None:
         def on_tool_start(self, *_: Any, run_id: Any, **__: Any) -> None:
             self.tool = run_id
 
-        def on_retriever_start(self, *_: Any, parent_run_id: Any, **__: Any) -> None:
+        def on_retriever_start(self, *_: Any, parent_run_id: Any = None, **__: Any) -> None:
             self.parent = parent_run_id
 
     runs = Runs()
