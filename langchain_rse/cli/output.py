@@ -123,9 +123,9 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
     from langchain_rse.tools.passages import pages_of
 
     metadata = segment.metadata
-    pages = pages_of(metadata)
+    source = " · ".join(filter(None, [str(metadata.get("source")), pages_of(metadata)]))
     title = (
-        f"{metadata.get('source')}{' · ' * bool(pages)}{pages} · characters {metadata['start_index']}-"
+        f"{source} · characters {metadata['start_index']}-"
         f"{metadata['end_index']} · score {metadata['relevance_score']:.2f}"
     )
     # Words of the question are marked; short ones only if they are names, numbers or the like.

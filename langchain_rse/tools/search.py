@@ -6,7 +6,14 @@ from typing import Annotated, Any
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.tools import InjectedToolArg, StructuredTool, ToolException
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    create_model,
+)
 
 from langchain_rse._messages import problems_of
 from langchain_rse._sync import Steps, arun, call, run
@@ -159,10 +166,11 @@ def _arguments(
         f"field_{number}": (value, Field(None, alias=name, description=text or None))
         for number, (name, text) in enumerate(texts.items())
     }
+    unread = PlainSerializer(lambda _: None)  # LangChain dumps the arguments to know their names
     fields: dict[str, Any] = {
         "query": (str, Field(description="What to search for: a question, or a few words.")),
         "k": (int, Field(k, ge=1, le=k, description="At most this many passages.")),
-        "runtime": (Annotated[Any, InjectedToolArg(), marker], Field(None, exclude=True)),
+        "runtime": (Annotated[Any, InjectedToolArg(), marker, unread], None),
     }
     if conditions:
         condition = create_model("Filter", __config__=strict, **conditions)
