@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Collection, Iterable, Sequence
+from contextvars import ContextVar
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
@@ -21,6 +22,9 @@ from langchain_rse.stores.reading import Layouts, read_manifests, unreadable
 from langchain_rse.stores.records import Manifest
 
 logger = logging.getLogger(__name__)
+
+REASONS: ContextVar[list[str]] = ContextVar("REASONS")
+"""Where a caller who wants to know why a query returned nothing finds the reason, if it is set."""
 
 # Documents among which one with text is looked for.
 _LOOKED_AT = 500
@@ -153,4 +157,5 @@ def warn_of_other_models(model: str, manifests: Iterable[Manifest]) -> None:
 
 
 def _log(level: int, reason: str) -> None:
+    REASONS.get([]).append(reason)
     logger.log(level, "a query returned nothing: %s", reason)
