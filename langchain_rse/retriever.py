@@ -45,7 +45,7 @@ __all__ = ["RSERetriever"]
 _SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rules", "namespace")
 
 
-def _as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A check whose TypeErrors are ValueErrors, since pydantic lets no others through."""
 
     def validate(value: Any) -> Any:  # noqa: ANN401 - anything may be given
@@ -107,9 +107,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
     """Finds the candidates. Either this or ``base_retriever``."""
     base_retriever: RetrieverLike | None = None
     """Finds the candidates, best first: any retriever over chunks that `RSEIndexer` wrote."""
-    docstore: Annotated[BaseStore[str, Any], BeforeValidator(_as_value_error(as_docstore))]
+    docstore: Annotated[BaseStore[str, Any], BeforeValidator(as_value_error(as_docstore))]
     """Holds the texts of the chunks: a store of Documents, or a byte store, which is wrapped."""
-    text_splitter: Annotated[Splitter, BeforeValidator(_as_value_error(check_splitter))] = Field(
+    text_splitter: Annotated[Splitter, BeforeValidator(as_value_error(check_splitter))] = Field(
         default_factory=default_text_splitter
     )
     """Splits documents in `add_documents`; by default 800 characters without overlap."""
