@@ -1,5 +1,7 @@
 """RSERetriever: a LangChain retriever that returns segments instead of chunks."""
 
+import copy
+import pickle
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -216,6 +218,29 @@ class RSERetriever(QuerySettings, BaseRetriever):
             if self.vectorstore.embeddings is not None:
                 params["ls_embedding_provider"] = type(self.vectorstore.embeddings).__name__
         return params
+
+    @override
+    def __getstate__(self) -> dict[Any, Any]:
+        self._try_fields(pickle.dumps, "pickled")
+        state = super().__getstate__()
+        return {**state, "__pydantic_private__": {"_indexer": None}}
+
+    @override
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        memo = {} if memo is None else memo  # copies of fields are kept there
+        self._try_fields(lambda value: copy.deepcopy(value, memo), "copied")
+        return super().__deepcopy__(memo)
+
+    def _try_fields(self, step: Callable[[Any], object], done: str) -> None:
+        for name, value in self:
+            try:
+                step(value)
+            except Exception as error:
+                raise TypeError(
+                    f"{name} of this RSERetriever, a {type(value).__name__}, cannot be {done}: "
+                    f"{error}. Make a retriever where it is used, with stores that are opened "
+                    "there; model_copy() makes one that shares these stores"
+                ) from error
 
     def chunks(self) -> Iterator[Document]:
         """All chunks as Documents, to build another retriever on; see `RSEIndexer.chunks`."""

@@ -11,14 +11,14 @@ from langchain_rse._messages import first_few, warn
 from langchain_rse.config import QuerySettings
 
 # Fields in which retrievers hold the retrievers that they ask.
-_INNER = ("retrievers", "base_retriever", "retriever", "bound")
+_INNER = ("retrievers", "base_retriever", "retriever", "bound", "runnable", "fallbacks")
 # Those that leave nothing out but by their search arguments, and by relevance.
 _NOT_FILTERING = frozenset(
     {
         *("BM25Retriever", "KNNRetriever", "NanoPQRetriever", "SVMRetriever", "TFIDFRetriever"),
         *("ContextualCompressionRetriever", "EnsembleRetriever", "MergerRetriever"),
         *("MultiQueryRetriever", "RePhraseQueryRetriever", "RunnableBinding", "RunnableRetry"),
-        "VectorStoreRetriever",
+        *("RunnableWithFallbacks", "VectorStoreRetriever"),
     }
 )
 # Document compressors that do the same, besides those that are called a reranker.
