@@ -6,10 +6,12 @@ import gc
 import json
 import re
 import shlex
+import sys
 import uuid
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import cohere
@@ -28,6 +30,7 @@ from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import load_questions
 from tests.integration_tests.chat_server import Answer, Request, chat_server
 from tests.integration_tests.rerank_server import rerank_server
+from tests.unit_tests.adopting.knowledge_base import KnowledgeBase
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -183,6 +186,20 @@ def new_database(url: str) -> str:
     return own.render_as_string(hide_password=False)
 
 
+@pytest.fixture
+def dsrag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that has what an example imports of dsRAG, and a knowledge base of the report."""
+    chunks = [
+        {"chunk_text": sentence.strip(), "document_title": "Report", "chunk_page_start": page}
+        for page, sentence in enumerate(REPORT, 1)
+    ]
+    module = ModuleType("dsrag.knowledge_base")
+    opened = KnowledgeBase({"10k.pdf": chunks}, WordLlamaEmbeddings())
+    vars(module)["KnowledgeBase"] = lambda _kb_id, exists_ok: exists_ok and opened
+    monkeypatch.setitem(sys.modules, "dsrag", ModuleType("dsrag"))
+    monkeypatch.setitem(sys.modules, "dsrag.knowledge_base", module)
+
+
 def marked(block: Block) -> Any:
     marks = [pytest.mark.slow] if any(name in block.text for name in SERVERS) else []
     return pytest.param(block, marks=marks)
@@ -194,7 +211,7 @@ def test_there_are_examples() -> None:
     assert {block.language for block in BLOCKS} <= {"python", "console", "json", "text"}
 
 
-@pytest.mark.usefixtures("folder", "services", "servers")
+@pytest.mark.usefixtures("folder", "services", "servers", "dsrag")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 @pytest.mark.parametrize("block", list(map(marked, in_language("python"))), ids=str)

@@ -133,9 +133,10 @@ def test_a_batch_asks_no_more_at_a_time_than_it_may(way: Way, at_once: int) -> N
 def test_one_failure_of_a_batch_leaves_the_others(way: Way) -> None:
     retriever = make_retriever(TEXTS)
     queries: list[Any] = [QUERY, 7, "query 60"]
-    first, failed, last = way.call(
+    answers: list[Any] = way.call(
         retriever.batch, retriever.abatch, queries, return_exceptions=True
     )
+    first, failed, last = answers
     assert first == retriever.invoke(QUERY)
     assert isinstance(failed, TypeError)
     assert last == retriever.invoke("query 60")
@@ -149,7 +150,7 @@ def test_fields_are_chosen_when_a_chain_runs(way: Way) -> None:
     named = retriever.configurable_fields(
         k=ConfigurableField(id="segments"), max_context_length=ConfigurableField(id="budget")
     )
-    chain = RunnablePassthrough() | named | text_of
+    chain: Runnable[str, str] = RunnablePassthrough() | named | text_of
     one = way.invoke(chain, QUERY, {"configurable": {"segments": 1}})
     assert one == text_of(retriever.invoke(QUERY, k=1))
     small = way.invoke(chain, QUERY, {"configurable": {"budget": 6}})
