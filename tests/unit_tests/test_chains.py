@@ -150,7 +150,7 @@ def test_fields_are_chosen_when_a_chain_runs(way: Way) -> None:
     named = retriever.configurable_fields(
         k=ConfigurableField(id="segments"), max_context_length=ConfigurableField(id="budget")
     )
-    chain: Runnable[str, str] = RunnablePassthrough() | named | text_of
+    chain: Runnable[Any, str] = RunnablePassthrough[Any]() | named | text_of
     one = way.invoke(chain, QUERY, {"configurable": {"segments": 1}})
     assert one == text_of(retriever.invoke(QUERY, k=1))
     small = way.invoke(chain, QUERY, {"configurable": {"budget": 6}})
