@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import chromadb
 import cohere
 import pytest
 import sqlalchemy as sa
@@ -29,6 +30,7 @@ from langchain_rse.cli.app import app
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import load_questions
 from tests.integration_tests.chat_server import Answer, Request, chat_server
+from tests.integration_tests.llama_index_store import write_nodes
 from tests.integration_tests.rerank_server import rerank_server
 from tests.unit_tests.adopting.knowledge_base import KnowledgeBase
 
@@ -187,8 +189,11 @@ def new_database(url: str) -> str:
 
 
 @pytest.fixture
-def dsrag(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module that has what an example imports of dsRAG, and a knowledge base of the report."""
+def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other libraries left: an index of LlamaIndex, a knowledge base of dsRAG."""
+    if "llama_db" in block.text:
+        client = chromadb.PersistentClient(str(folder / "llama_db"))
+        write_nodes(client, "reports", "10k.pdf", REPORT * 4, WordLlamaEmbeddings())
     chunks = [
         {"chunk_text": sentence.strip(), "document_title": "Report", "chunk_page_start": page}
         for page, sentence in enumerate(REPORT, 1)
@@ -211,7 +216,7 @@ def test_there_are_examples() -> None:
     assert {block.language for block in BLOCKS} <= {"python", "console", "json", "text"}
 
 
-@pytest.mark.usefixtures("folder", "services", "servers", "dsrag")
+@pytest.mark.usefixtures("folder", "services", "servers", "others")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 @pytest.mark.parametrize("block", list(map(marked, in_language("python"))), ids=str)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
+import chromadb
 import pytest
 from chromadb.api.shared_system_client import SharedSystemClient
 from langchain_chroma import Chroma
@@ -17,6 +19,7 @@ from langchain_core.stores import InMemoryStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import AdoptionError, ExistingIndex, RSERetriever, SQLDocStore
+from tests.integration_tests.llama_index_store import write_nodes
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -205,3 +208,45 @@ def test_one_line_is_replaced_in_front_of_a_plain_index(
     assert model.batches == []
     assert best.page_content[:100] in "".join(s.page_content for s in segments)
     assert len(segments[0].page_content) > 400
+
+
+def sentences(text: str, overlap: int) -> list[str]:
+    """Sentences with the white space after them; or stripped ones, two at a time, with overlap."""
+    split = re.split(r"(?<=[.!?]\s)(?=\S)", text)
+    if not overlap:
+        return split
+    return ["".join(split[number : number + 2]).strip() for number in range(len(split) - 1)]
+
+
+@pytest.mark.parametrize("overlap", [0, 1], ids=["sentences", "leaves that overlap"])
+def test_nodes_of_llama_index_become_segments(
+    way: Way, overlap: int, model: fakes.BagOfWords, tmp_path: Path
+) -> None:
+    client = chromadb.PersistentClient(str(tmp_path / "kb"))
+    texts = {
+        f"pumps {n}": " ".join(
+            f"Pump {n} with the number {m} needs oil every {m} weeks." for m in range(30)
+        )
+        for n in range(2)
+    }
+    for name, text in texts.items():
+        write_nodes(client, "nodes", name, sentences(text, overlap), model)
+    model.batches.clear()
+    retriever = way.call(
+        RSERetriever.from_existing_index,
+        RSERetriever.afrom_existing_index,
+        Chroma("nodes", model, client=client),
+        docstore_in(tmp_path),
+        ExistingIndex(
+            doc_id_key="ref_doc_id", in_store_order=True, **({} if overlap else {"separator": ""})
+        ),
+        metadata_rules=dict.fromkeys(("window", "original_text", "_node_content"), "drop"),
+    )
+    segments = way.invoke(retriever, "which pump needs oil every 7 weeks")
+    assert model.batches == []
+    assert segments
+    for segment in segments:
+        place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
+        assert texts[segment.metadata["doc_id"]][place] == segment.page_content
+        assert segment.metadata["file_name"].startswith("pumps")
+        assert not {"window", "window_start", "_node_content_start"} & segment.metadata.keys()
