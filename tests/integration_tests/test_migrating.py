@@ -80,12 +80,12 @@ def test_parents_become_segments_without_embedding(
     way: Way, kept: str, chroma: Chroma, model: fakes.BagOfWords, tmp_path: Path
 ) -> None:
     files = LocalFileStore(tmp_path / "parents")
-    texts: dict[str, Any] = {
+    kinds: dict[str, dict[str, Any]] = {
         "LocalFileStore": {"docstore": create_kv_docstore(files)},
         "InMemoryStore": {"docstore": InMemoryStore()},
         "byte_store": {"byte_store": files},
-    }[kept]
-    old = parents_of(chroma, texts)
+    }
+    old = parents_of(chroma, kinds[kept])
     old.add_documents(documents())
     before, whole = stored(chroma), old.invoke(QUERY)
     model.batches.clear()
@@ -232,14 +232,13 @@ def test_nodes_of_llama_index_become_segments(
     for name, text in texts.items():
         write_nodes(client, "nodes", name, sentences(text, overlap), model)
     model.batches.clear()
+    separator: dict[str, Any] = {} if overlap else {"separator": ""}
     retriever = way.call(
         RSERetriever.from_existing_index,
         RSERetriever.afrom_existing_index,
         Chroma("nodes", model, client=client),
         docstore_in(tmp_path),
-        ExistingIndex(
-            doc_id_key="ref_doc_id", in_store_order=True, **({} if overlap else {"separator": ""})
-        ),
+        ExistingIndex(doc_id_key="ref_doc_id", in_store_order=True, **separator),
         metadata_rules=dict.fromkeys(("window", "original_text", "_node_content"), "drop"),
     )
     segments = way.invoke(retriever, "which pump needs oil every 7 weeks")
