@@ -1,5 +1,7 @@
 """RSERetriever: a LangChain retriever that returns segments instead of chunks."""
 
+import copy
+import pickle
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -45,7 +47,7 @@ __all__ = ["RSERetriever"]
 _SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rules", "namespace")
 
 
-def _as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A check whose TypeErrors are ValueErrors, since pydantic lets no others through."""
 
     def validate(value: Any) -> Any:  # noqa: ANN401 - anything may be given
@@ -107,9 +109,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
     """Finds the candidates. Either this or ``base_retriever``."""
     base_retriever: RetrieverLike | None = None
     """Finds the candidates, best first: any retriever over chunks that `RSEIndexer` wrote."""
-    docstore: Annotated[BaseStore[str, Any], BeforeValidator(_as_value_error(as_docstore))]
+    docstore: Annotated[BaseStore[str, Any], BeforeValidator(as_value_error(as_docstore))]
     """Holds the texts of the chunks: a store of Documents, or a byte store, which is wrapped."""
-    text_splitter: Annotated[Splitter, BeforeValidator(_as_value_error(check_splitter))] = Field(
+    text_splitter: Annotated[Splitter, BeforeValidator(as_value_error(check_splitter))] = Field(
         default_factory=default_text_splitter
     )
     """Splits documents in `add_documents`; by default 800 characters without overlap."""
@@ -216,6 +218,29 @@ class RSERetriever(QuerySettings, BaseRetriever):
             if self.vectorstore.embeddings is not None:
                 params["ls_embedding_provider"] = type(self.vectorstore.embeddings).__name__
         return params
+
+    @override
+    def __getstate__(self) -> dict[Any, Any]:
+        self._try_fields(pickle.dumps, "pickled")
+        state = super().__getstate__()
+        return {**state, "__pydantic_private__": {"_indexer": None}}
+
+    @override
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        memo = {} if memo is None else memo  # copies of fields are kept there
+        self._try_fields(lambda value: copy.deepcopy(value, memo), "copied")
+        return super().__deepcopy__(memo)
+
+    def _try_fields(self, step: Callable[[Any], object], done: str) -> None:
+        for name, value in self:
+            try:
+                step(value)
+            except Exception as error:
+                raise TypeError(
+                    f"{name} of this RSERetriever, a {type(value).__name__}, cannot be {done}: "
+                    f"{error}. Make a retriever where it is used, with stores that are opened "
+                    "there; model_copy() makes one that shares these stores"
+                ) from error
 
     def chunks(self) -> Iterator[Document]:
         """All chunks as Documents, to build another retriever on; see `RSEIndexer.chunks`."""

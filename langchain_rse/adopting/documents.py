@@ -41,8 +41,13 @@ def locate_chunks(
     doc_id: str, documents: Mapping[str, Document], index: ExistingIndex, whole: Document | None
 ) -> JoinedChunks:
     """Find the places of a document's chunks in its text, and free them of overlap."""
-    if index.texts is not None and whole is None:
-        raise AdoptionError("texts has no text of it")
+    if index.texts is not None and not isinstance(whole, Document):
+        if whole is None:
+            raise AdoptionError("texts has no text of it")
+        raise AdoptionError(
+            f"texts has {type(whole).__name__} instead of a Document. A byte store that a "
+            "ParentDocumentRetriever wrote: texts=langchain_classic.storage.create_kv_docstore(...)"
+        )
     ordered = index.in_store_order or whole is not None
     chunks = [
         read_chunk(vector, document, index, number if ordered else 0)
@@ -50,6 +55,8 @@ def locate_chunks(
     ]
     if whole is None:
         return join_chunks(doc_id, distinct(chunks), index)
+    for chunk in chunks:  # which may have been given some fields only
+        chunk.metadata = {**whole.metadata, **chunk.metadata}
     _search(whole.page_content, sorted(chunks, key=lambda chunk: (chunk.page, chunk.position)))
     return _lay_over(whole.page_content, distinct(chunks))
 

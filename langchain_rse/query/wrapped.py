@@ -11,14 +11,14 @@ from langchain_rse._messages import first_few, warn
 from langchain_rse.config import QuerySettings
 
 # Fields in which retrievers hold the retrievers that they ask.
-_INNER = ("retrievers", "base_retriever", "retriever", "bound")
+_INNER = ("retrievers", "base_retriever", "retriever", "bound", "runnable", "fallbacks")
 # Those that leave nothing out but by their search arguments, and by relevance.
 _NOT_FILTERING = frozenset(
     {
         *("BM25Retriever", "KNNRetriever", "NanoPQRetriever", "SVMRetriever", "TFIDFRetriever"),
         *("ContextualCompressionRetriever", "EnsembleRetriever", "MergerRetriever"),
         *("MultiQueryRetriever", "RePhraseQueryRetriever", "RunnableBinding", "RunnableRetry"),
-        "VectorStoreRetriever",
+        *("RunnableWithFallbacks", "VectorStoreRetriever"),
     }
 )
 # Document compressors that do the same, besides those that are called a reranker.
@@ -30,7 +30,7 @@ _RANKING = frozenset(
 )
 # Fields that limit what a retriever or compressor returns.
 LIMITS = ("k", "top_k", "top_n")
-_DEFAULT_LIMIT = 4  # LangChain's, of a retriever over a vector store
+DEFAULT_LIMIT = 4  # LangChain's, of a retriever over a vector store
 _MOST_BY_DEFAULT = 10  # a larger limit was set on purpose
 
 
@@ -137,7 +137,7 @@ def _limits(retriever: object, fetch_k: int) -> Iterator[tuple[str, int]]:
             yield f"{only} {field}={limit} candidates: set {field}={fetch_k}", limit
             return
     if isinstance(getattr(retriever, "vectorstore", None), VectorStore):
-        k = (getattr(retriever, "search_kwargs", None) or {}).get("k", _DEFAULT_LIMIT)
+        k = (getattr(retriever, "search_kwargs", None) or {}).get("k", DEFAULT_LIMIT)
         advice = f"use as_retriever(search_kwargs={{'k': {fetch_k}}})"
         yield f"{only} search_kwargs k={k} candidates: {advice}", k
         return

@@ -69,8 +69,11 @@ class _Redis(SwappingBytes):
             raise ImportError(
                 "RedisDocStore needs the package 'redis': pip install 'langchain-rse[redis]'"
             ) from error
-        self._prefix = prefix
+        self._url, self._prefix = url, prefix
         self.client: Any = redis.Redis.from_url(url)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._url, self._prefix)
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
         names = batches(map(self._name, keys), _KEYS_PER_COMMAND)

@@ -1,6 +1,7 @@
 """SQLDocStore: a docstore in a table of a SQL database."""
 
 import contextlib
+import functools
 import re
 import threading
 import time
@@ -52,7 +53,8 @@ class SQLDocStore(BaseStore[str, Document]):
     The async methods use psycopg's own on PostgreSQL, with ``SQLAlchemy[asyncio]``, else threads.
 
     The table is made when it is first needed. Its values are JSON. A store can be used before and
-    after ``os.fork``; one in memory is copied.
+    after ``os.fork``; one in memory is copied. Pickled and deep copies, which hold the URL with its
+    password, open connections of their own to the same table; of one in memory they are refused.
 
     Args:
         url: A SQLAlchemy database URL, for example ``"sqlite:///folder/chunks.db"``;
@@ -112,8 +114,8 @@ class SQLDocStore(BaseStore[str, Document]):
         else:  # the server may have been started anew
             self._engine_kwargs.setdefault("pool_pre_ping", True)
         self.lexical = lexical
-        settings = {"tokenizer": tokenizer, "language": language}
-        self._index = lexical_index(backend, table_name, **settings) if lexical else None
+        self._settings = {"tokenizer": tokenizer, "language": language}
+        self._index = lexical_index(backend, table_name, **self._settings) if lexical else None
         self._table = _table(table_name)
         key = self._table.c.key
         is_wanted: sa.ColumnElement[bool] = key.in_(sa.bindparam("keys", expanding=True))
@@ -133,6 +135,21 @@ class SQLDocStore(BaseStore[str, Document]):
         # The query of a server's URL may hold a password as well.
         url = self._url if self._sqlite else self._url.set(query={})
         return f"SQLDocStore({url.render_as_string(hide_password=True)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._memory:
+            raise TypeError(
+                "a SQLDocStore in memory cannot be pickled or copied: its records are in one "
+                "connection of this process. Use a file: SQLDocStore('sqlite:///chunks.db')"
+            )
+        arguments: dict[str, Any] = {
+            "table_name": self._table.name,
+            "lexical": self.lexical,
+            "timeout": self._timeout,
+            "engine_kwargs": self._engine_kwargs,
+            **self._settings,
+        }
+        return functools.partial(type(self), self._url, **arguments), ()
 
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
         """Get the Documents of the keys, None for keys that are missing.

@@ -6,12 +6,15 @@ import gc
 import json
 import re
 import shlex
+import sys
 import uuid
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
+import chromadb
 import cohere
 import pytest
 import sqlalchemy as sa
@@ -27,7 +30,9 @@ from langchain_rse.cli.app import app
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import load_questions
 from tests.integration_tests.chat_server import Answer, Request, chat_server
+from tests.integration_tests.llama_index_store import write_nodes
 from tests.integration_tests.rerank_server import rerank_server
+from tests.unit_tests.adopting.knowledge_base import KnowledgeBase
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -198,6 +203,23 @@ def new_database(url: str) -> str:
     return own.render_as_string(hide_password=False)
 
 
+@pytest.fixture
+def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other libraries left: an index of LlamaIndex, a knowledge base of dsRAG."""
+    if "llama_db" in block.text:
+        client = chromadb.PersistentClient(str(folder / "llama_db"))
+        write_nodes(client, "reports", "10k.pdf", REPORT * 4, WordLlamaEmbeddings())
+    chunks = [
+        {"chunk_text": sentence.strip(), "document_title": "Report", "chunk_page_start": page}
+        for page, sentence in enumerate(REPORT, 1)
+    ]
+    module = ModuleType("dsrag.knowledge_base")
+    opened = KnowledgeBase({"10k.pdf": chunks}, WordLlamaEmbeddings())
+    vars(module)["KnowledgeBase"] = lambda _kb_id, exists_ok: exists_ok and opened
+    monkeypatch.setitem(sys.modules, "dsrag", ModuleType("dsrag"))
+    monkeypatch.setitem(sys.modules, "dsrag.knowledge_base", module)
+
+
 def marked(block: Block) -> Any:
     marks = [pytest.mark.slow] if any(name in block.text for name in SERVERS) else []
     return pytest.param(block, marks=marks)
@@ -209,7 +231,7 @@ def test_there_are_examples() -> None:
     assert {block.language for block in BLOCKS} <= {"python", "console", "json", "text"}
 
 
-@pytest.mark.usefixtures("folder", "services", "servers")
+@pytest.mark.usefixtures("folder", "services", "servers", "others")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 @pytest.mark.parametrize("block", list(map(marked, in_language("python"))), ids=str)

@@ -33,7 +33,7 @@ LEVELS = [
     {"indexer"},
     {"ray"},
     {"retriever"},
-    {"filters", "rerankers"},
+    {"compressor", "filters", "rerankers"},
     {"evaluation", "tools"},
     {"cli"},
     {"__main__"},

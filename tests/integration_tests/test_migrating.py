@@ -1,0 +1,251 @@
+"""What other libraries wrote is read in without embedding anything: see docs/migrating.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from pydoc_data.topics import topics
+from typing import Any
+
+import chromadb
+import pytest
+from chromadb.api.shared_system_client import SharedSystemClient
+from langchain_chroma import Chroma
+from langchain_classic.retrievers import ParentDocumentRetriever
+from langchain_classic.storage import LocalFileStore, create_kv_docstore
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+from langchain_rse import AdoptionError, ExistingIndex, RSERetriever, SQLDocStore
+from tests.integration_tests.llama_index_store import write_nodes
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+QUERY = "how is a format specification written"
+TEXTS = {name: topics[name].strip() for name in ("formatstrings", "strings", "import")}
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    SharedSystemClient.clear_system_cache()
+
+
+@pytest.fixture
+def model() -> fakes.BagOfWords:
+    return fakes.BagOfWords()
+
+
+@pytest.fixture
+def chroma(tmp_path: Path, model: fakes.BagOfWords) -> Chroma:
+    return Chroma("old", model, persist_directory=str(tmp_path / "kb"))
+
+
+def documents() -> list[Document]:
+    return [Document(text, metadata={"source": name}) for name, text in TEXTS.items()]
+
+
+def parents_of(store: Chroma, texts: Any, **fields: Any) -> ParentDocumentRetriever:
+    splitter = RecursiveCharacterTextSplitter(chunk_size=400, chunk_overlap=50)
+    return ParentDocumentRetriever(
+        vectorstore=store, child_splitter=splitter, search_kwargs={"k": 6}, **texts, **fields
+    )
+
+
+def adopted(way: Way, store: Chroma, docstore: Any, **index: Any) -> RSERetriever:
+    retriever: RSERetriever = way.call(
+        RSERetriever.from_existing_index,
+        RSERetriever.afrom_existing_index,
+        store,
+        docstore,
+        ExistingIndex(**index),
+    )
+    return retriever
+
+
+def docstore_in(folder: Path) -> SQLDocStore:
+    return SQLDocStore(f"sqlite:///{folder}/chunks.db")
+
+
+def stored(store: Chroma) -> Any:
+    return store.get(include=["documents", "metadatas"])
+
+
+@pytest.mark.parametrize("kept", ["LocalFileStore", "InMemoryStore", "byte_store"])
+def test_parents_become_segments_without_embedding(
+    way: Way, kept: str, chroma: Chroma, model: fakes.BagOfWords, tmp_path: Path
+) -> None:
+    files = LocalFileStore(tmp_path / "parents")
+    kinds: dict[str, dict[str, Any]] = {
+        "LocalFileStore": {"docstore": create_kv_docstore(files)},
+        "InMemoryStore": {"docstore": InMemoryStore()},
+        "byte_store": {"byte_store": files},
+    }
+    old = parents_of(chroma, kinds[kept])
+    old.add_documents(documents())
+    before, whole = stored(chroma), old.invoke(QUERY)
+    model.batches.clear()
+
+    retriever = adopted(way, chroma, docstore_in(tmp_path), doc_id_key="doc_id", texts=old.docstore)
+    segments = way.invoke(retriever, QUERY, max_context_length=3_000)
+    assert model.batches == []
+    assert stored(chroma) == before
+    assert segments
+    for segment in segments:
+        place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
+        assert TEXTS[segment.metadata["source"]][place] == segment.page_content
+    # Less than the parents, and of the document that they are of.
+    assert segments[0].metadata["source"] == whole[0].metadata["source"] == "formatstrings"
+    assert sum(map(len, (s.page_content for s in segments))) <= 3_000 < len(whole[0].page_content)
+
+    # Another program opens the two stores, without langchain-classic.
+    again = RSERetriever(vectorstore=chroma, docstore=docstore_in(tmp_path))
+    assert way.invoke(again, QUERY, max_context_length=3_000) == segments
+    name = segments[0].metadata["doc_id"]
+    way.add(again, [Document("A new format.", metadata={"source": "formatstrings"})], ids=[name])
+    found = way.invoke(again, "a new format", max_context_length=None, fetch_k=500)
+    assert [s.page_content for s in found if s.metadata["doc_id"] == name] == ["A new format."]
+    assert 0 < len(stored(chroma)["ids"]) < len(before["ids"])
+
+
+def test_pieces_of_documents_become_documents(
+    way: Way, chroma: Chroma, model: fakes.BagOfWords, tmp_path: Path
+) -> None:
+    parents = RecursiveCharacterTextSplitter(chunk_size=1500, chunk_overlap=0)
+    texts = {"docstore": create_kv_docstore(LocalFileStore(tmp_path / "parents"))}
+    old = parents_of(chroma, texts, parent_splitter=parents)
+    old.child_splitter = RecursiveCharacterTextSplitter(chunk_size=400, chunk_overlap=0)
+    old.add_documents(documents())
+    model.batches.clear()
+    retriever = adopted(
+        way, chroma, docstore_in(tmp_path), doc_id_key="source", in_store_order=True
+    )
+    assert model.batches == []
+    everything: dict[str, Any] = {"max_context_length": None, "fetch_k": 2_000}
+    retriever.config = fakes.EVERYTHING
+    found = {s.metadata["doc_id"]: s for s in way.invoke(retriever, QUERY, **everything)}
+    assert {name: "".join(one.page_content.split()) for name, one in found.items()} == {
+        name: "".join(text.split()) for name, text in TEXTS.items()
+    }
+    assert max(len(one.page_content) for one in found.values()) > 1_500
+    # Its id is its source: adding replaces it.
+    way.add(retriever, [Document("Short.", metadata={"source": "strings"})])
+    found = {s.metadata["doc_id"]: s for s in way.invoke(retriever, QUERY, **everything)}
+    assert found["strings"].page_content == "Short."
+
+
+def test_what_children_were_not_given_is_taken_from_their_parents(
+    way: Way, chroma: Chroma, tmp_path: Path
+) -> None:
+    old = parents_of(chroma, {"docstore": InMemoryStore()}, child_metadata_fields=[])
+    old.add_documents(documents())
+    retriever = adopted(way, chroma, docstore_in(tmp_path), doc_id_key="doc_id", texts=old.docstore)
+    (segment,) = way.invoke(retriever, QUERY, k=1)
+    assert segment.metadata["source"] == "formatstrings"
+
+
+def test_another_id_key(way: Way, chroma: Chroma, tmp_path: Path) -> None:
+    old = parents_of(chroma, {"docstore": InMemoryStore()}, id_key="parent")
+    old.add_documents(documents(), ids=list(TEXTS))
+    retriever = adopted(way, chroma, docstore_in(tmp_path), doc_id_key="parent", texts=old.docstore)
+    (segment,) = way.invoke(retriever, QUERY, k=1)
+    assert segment.metadata["doc_id"] == "formatstrings"
+
+
+def test_children_whose_parent_is_gone(way: Way, chroma: Chroma, tmp_path: Path) -> None:
+    texts = InMemoryStore()
+    parents_of(chroma, {"docstore": texts}).add_documents(documents(), ids=list(TEXTS))
+    texts.mdelete(["strings"])
+    index: dict[str, Any] = {"doc_id_key": "doc_id", "texts": texts}
+    with pytest.raises(AdoptionError, match=r"'strings': texts has no text of it.*on_error='skip'"):
+        adopted(way, chroma, docstore_in(tmp_path), **index)
+    with pytest.warns(UserWarning, match="1 problem"):
+        retriever = adopted(way, chroma, docstore_in(tmp_path), **index, on_error="skip")
+    found = way.invoke(retriever, "string literals and their prefixes", fetch_k=500)
+    assert {s.metadata["doc_id"] for s in found} <= {"formatstrings", "import"}
+
+
+def test_a_byte_store_as_it_is_says_how_to_wrap_it(
+    way: Way, chroma: Chroma, tmp_path: Path
+) -> None:
+    files = LocalFileStore(tmp_path / "parents")
+    parents_of(chroma, {"byte_store": files}).add_documents(documents())
+    with pytest.raises(AdoptionError, match=r"texts has bytes instead of a Document.*create_kv"):
+        adopted(way, chroma, docstore_in(tmp_path), doc_id_key="doc_id", texts=files)
+
+
+def test_documents_that_were_added_twice_come_back_once(
+    way: Way, chroma: Chroma, tmp_path: Path
+) -> None:
+    old = parents_of(chroma, {"docstore": InMemoryStore()})
+    old.add_documents(documents())
+    once = len(stored(chroma)["ids"])
+    old.add_documents(documents())
+    assert len(stored(chroma)["ids"]) == 2 * once
+    retriever = adopted(way, chroma, docstore_in(tmp_path), doc_id_key="doc_id", texts=old.docstore)
+    found = [s.page_content for s in way.invoke(retriever, QUERY)]
+    assert found
+    assert len(found) == len(set(found))
+
+
+def test_one_line_is_replaced_in_front_of_a_plain_index(
+    way: Way, chroma: Chroma, model: fakes.BagOfWords, tmp_path: Path
+) -> None:
+    splitter = RecursiveCharacterTextSplitter(
+        chunk_size=400, chunk_overlap=100, add_start_index=True
+    )
+    chroma.add_documents(splitter.split_documents(documents()))
+    (best, *_) = chroma.as_retriever(search_kwargs={"k": 4}).invoke(QUERY)
+    model.batches.clear()
+    retriever = adopted(
+        way, chroma, docstore_in(tmp_path), doc_id_key="source", start_index_key="start_index"
+    )
+    segments = way.invoke(retriever, QUERY)
+    assert model.batches == []
+    assert best.page_content[:100] in "".join(s.page_content for s in segments)
+    assert len(segments[0].page_content) > 400
+
+
+def sentences(text: str, overlap: int) -> list[str]:
+    """Sentences with the white space after them; or stripped ones, two at a time, with overlap."""
+    split = re.split(r"(?<=[.!?]\s)(?=\S)", text)
+    if not overlap:
+        return split
+    return ["".join(split[number : number + 2]).strip() for number in range(len(split) - 1)]
+
+
+@pytest.mark.parametrize("overlap", [0, 1], ids=["sentences", "leaves that overlap"])
+def test_nodes_of_llama_index_become_segments(
+    way: Way, overlap: int, model: fakes.BagOfWords, tmp_path: Path
+) -> None:
+    client = chromadb.PersistentClient(str(tmp_path / "kb"))
+    texts = {
+        f"pumps {n}": " ".join(
+            f"Pump {n} with the number {m} needs oil every {m} weeks." for m in range(30)
+        )
+        for n in range(2)
+    }
+    for name, text in texts.items():
+        write_nodes(client, "nodes", name, sentences(text, overlap), model)
+    model.batches.clear()
+    separator: dict[str, Any] = {} if overlap else {"separator": ""}
+    retriever = way.call(
+        RSERetriever.from_existing_index,
+        RSERetriever.afrom_existing_index,
+        Chroma("nodes", model, client=client),
+        docstore_in(tmp_path),
+        ExistingIndex(doc_id_key="ref_doc_id", in_store_order=True, **separator),
+        metadata_rules=dict.fromkeys(("window", "original_text", "_node_content"), "drop"),
+    )
+    segments = way.invoke(retriever, "which pump needs oil every 7 weeks")
+    assert model.batches == []
+    assert segments
+    for segment in segments:
+        place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
+        assert texts[segment.metadata["doc_id"]][place] == segment.page_content
+        assert segment.metadata["file_name"].startswith("pumps")
+        assert not {"window", "window_start", "_node_content_start"} & segment.metadata.keys()

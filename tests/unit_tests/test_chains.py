@@ -1,0 +1,250 @@
+"""The retriever in LangChain's own constructions: chains, batches, retries, fallbacks, streams."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import (
+    ConfigurableField,
+    Runnable,
+    RunnableLambda,
+    RunnableParallel,
+    RunnablePassthrough,
+)
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import RSERetriever
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever, ranges
+
+way = fakes.way
+TEXTS = {"a": lines(0, 30, 90, name="a"), "b": lines(45, 90, name="b")}
+
+
+def text_of(segments: list[Document]) -> str:
+    return "".join(segment.page_content for segment in segments)
+
+
+def answering(retriever: Runnable[Any, Any]) -> Runnable[Any, str]:
+    """A chain that answers with its prompt's context, and a model that says four letters."""
+    prompt = ChatPromptTemplate.from_template("{context}\n{question}")
+    model = FakeListChatModel(responses=["cold"])
+    return (
+        RunnableParallel(context=retriever | text_of, question=RunnablePassthrough())
+        | prompt
+        | model
+        | StrOutputParser()
+    )
+
+
+def collect(way: Way, runnable: Runnable[Any, Any], value: Any) -> list[Any]:
+    async def astream() -> list[Any]:
+        return [part async for part in runnable.astream(value)]
+
+    return way.call(lambda: list(runnable.stream(value)), astream)
+
+
+# Chains
+
+
+def test_beside_others_in_a_parallel(way: Way) -> None:
+    retriever = make_retriever(TEXTS)
+    both = RunnableParallel(
+        segments=itemgetter("question") | retriever,
+        few=itemgetter("question") | retriever.bind(k=1),
+        question=itemgetter("question"),
+    )
+    found = way.invoke(both, {"question": QUERY})
+    assert found["segments"] == retriever.invoke(QUERY)
+    assert found["few"] == retriever.invoke(QUERY, k=1)
+    assert found["question"] == QUERY
+    assert way.invoke(both.pick("few"), {"question": QUERY}) == found["few"]
+
+
+def test_the_model_streams_behind_it(way: Way) -> None:
+    retriever = make_retriever(TEXTS)
+    assert collect(way, answering(retriever), QUERY) == list("cold")
+    # The retriever's own stream is its answer, as one part.
+    assert collect(way, retriever, QUERY) == [retriever.invoke(QUERY)]
+
+
+async def test_events_of_a_stream_have_the_query_and_the_segments() -> None:
+    retriever = make_retriever(TEXTS)
+    seen: dict[str, Any] = {}
+    async for event in answering(retriever).astream_events(QUERY, version="v2"):
+        if event["name"] == "RSERetriever":
+            seen[event["event"]] = event["data"]
+    assert seen["on_retriever_start"]["input"] == {"query": QUERY}
+    assert seen["on_retriever_end"]["output"] == retriever.invoke(QUERY)
+
+
+# Batches
+
+
+class Slow(InMemoryVectorStore):
+    """Notes how many searches there are at a time, at most."""
+
+    def __init__(self) -> None:
+        super().__init__(fakes.Angles())
+        self.lock = threading.Lock()
+        self.now = self.most = 0
+
+    def _count(self, change: int) -> None:
+        with self.lock:
+            self.now += change
+            self.most = max(self.most, self.now)
+
+    def similarity_search_with_score(self, *args: Any, **kwargs: Any) -> Any:
+        self._count(1)
+        time.sleep(0.02)
+        self._count(-1)
+        return super().similarity_search_with_score(*args, **kwargs)
+
+    async def asimilarity_search_with_score(self, *args: Any, **kwargs: Any) -> Any:
+        self._count(1)
+        await asyncio.sleep(0.02)
+        self._count(-1)
+        return super().similarity_search_with_score(*args, **kwargs)
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_a_batch_asks_no_more_at_a_time_than_it_may(way: Way, at_once: int) -> None:
+    store = Slow()
+    retriever = make_retriever(TEXTS, vectorstore=store)
+    queries = [f"query {angle}" for angle in range(0, 90, 10)]
+    expected = [retriever.invoke(query) for query in queries]
+    store.most = 0
+    limit: Any = {"max_concurrency": at_once}
+    assert way.call(retriever.batch, retriever.abatch, queries, limit) == expected
+    assert 1 <= store.most <= at_once
+    assert at_once == 1 or store.most > 1
+
+
+def test_one_failure_of_a_batch_leaves_the_others(way: Way) -> None:
+    retriever = make_retriever(TEXTS)
+    queries: list[Any] = [QUERY, 7, "query 60"]
+    answers: list[Any] = way.call(
+        retriever.batch, retriever.abatch, queries, return_exceptions=True
+    )
+    first, failed, last = answers
+    assert first == retriever.invoke(QUERY)
+    assert isinstance(failed, TypeError)
+    assert last == retriever.invoke("query 60")
+
+
+# What is chosen when a chain runs
+
+
+def test_fields_are_chosen_when_a_chain_runs(way: Way) -> None:
+    retriever = make_retriever(TEXTS)
+    named = retriever.configurable_fields(
+        k=ConfigurableField(id="segments"), max_context_length=ConfigurableField(id="budget")
+    )
+    chain: Runnable[Any, str] = RunnablePassthrough[Any]() | named | text_of
+    one = way.invoke(chain, QUERY, {"configurable": {"segments": 1}})
+    assert one == text_of(retriever.invoke(QUERY, k=1))
+    small = way.invoke(chain, QUERY, {"configurable": {"budget": 6}})
+    assert small == text_of(retriever.invoke(QUERY, max_context_length=6)) == "a0 0\n"
+    with pytest.raises(ValueError, match="RSERetriever\nk"):
+        way.invoke(chain, QUERY, {"configurable": {"segments": 0}})
+    others = retriever.configurable_alternatives(
+        ConfigurableField(id="which"), default_key="all", few=make_retriever(TEXTS, k=1)
+    )
+    assert len(way.invoke(others, QUERY)) > 1
+    assert len(way.invoke(others, QUERY, {"configurable": {"which": "few"}})) == 1
+
+
+# When something fails
+
+
+class Failing(InMemoryVectorStore):
+    """Fails a number of times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(fakes.Angles())
+        self.left = times
+
+    def similarity_search_with_score(self, *args: Any, **kwargs: Any) -> Any:
+        if self.left:
+            self.left -= 1
+            raise ConnectionError("gone for a moment")
+        return super().similarity_search_with_score(*args, **kwargs)
+
+    async def asimilarity_search_with_score(self, *args: Any, **kwargs: Any) -> Any:
+        return self.similarity_search_with_score(*args, **kwargs)
+
+
+def again(retriever: RSERetriever, times: int) -> Runnable[str, list[Document]]:
+    return retriever.with_retry(
+        retry_if_exception_type=(ConnectionError,),
+        stop_after_attempt=times,
+        wait_exponential_jitter=False,
+    )
+
+
+def test_with_retry(way: Way) -> None:
+    expected = make_retriever(TEXTS).invoke(QUERY, k=1)
+    retriever = make_retriever(TEXTS, vectorstore=Failing(2))
+    assert way.invoke(again(retriever, 3), QUERY, k=1) == expected
+    with pytest.raises(ConnectionError, match="gone for a moment"):
+        way.invoke(again(make_retriever(TEXTS, vectorstore=Failing(2)), 2), QUERY)
+
+
+def test_with_fallbacks(way: Way) -> None:
+    expected = make_retriever(TEXTS).invoke(QUERY, k=1)
+    by_words: Callable[..., list[Document]] = lambda _: [Document("by words")]  # noqa: E731
+    broken = make_retriever(TEXTS, vectorstore=Failing(99))
+    falling = broken.with_fallbacks([make_retriever(TEXTS)])
+    assert way.invoke(falling, QUERY, k=1) == expected  # arguments reach it as well
+    assert way.invoke(answering(falling), QUERY) == "cold"
+    last = broken.with_fallbacks([RunnableLambda(by_words)])
+    assert way.invoke(last, QUERY) == [Document("by words")]
+    # Wrong arguments are not what another retriever is for.
+    only = broken.with_fallbacks([RunnableLambda(by_words)], exceptions_to_handle=(OSError,))
+    assert way.invoke(only, QUERY) == [Document("by words")]
+    with pytest.raises(TypeError, match="query must be a string"):
+        way.invoke(only, {"question": QUERY})
+
+
+def test_a_retriever_with_retries_can_be_wrapped(way: Way) -> None:
+    source = make_retriever(TEXTS)
+    store = make_retriever(TEXTS, vectorstore=Failing(1)).vectorstore
+    assert store is not None
+    inner = store.as_retriever(search_kwargs={"k": 50}).with_retry(wait_exponential_jitter=False)
+    outer = RSERetriever(base_retriever=inner, docstore=source.docstore, config=fakes.PLAIN)
+    assert ranges(way.invoke(outer, QUERY))
+
+
+@pytest.mark.parametrize("arguments", [{}, {"filter": lambda one: one.metadata["source"] == "b"}])
+def test_a_retriever_with_fallbacks_can_be_wrapped(way: Way, arguments: dict[str, Any]) -> None:
+    """Whichever of them answers, filters of any hold, and without one nothing is to be said."""
+    source = make_retriever(TEXTS)
+    store = source.vectorstore
+    assert store is not None
+    working = store.as_retriever(search_kwargs={"k": 50, **arguments})
+    falling = Failing(99).as_retriever(search_kwargs={"k": 50}).with_fallbacks([working])
+    outer = RSERetriever(base_retriever=falling, docstore=source.docstore, config=fakes.PLAIN)
+    plain = RSERetriever(base_retriever=working, docstore=source.docstore, config=fakes.PLAIN)
+    expected = way.invoke(plain, QUERY)
+    assert {name for name, _, _ in ranges(expected)} == ({"b"} if arguments else {"a", "b"})
+    assert way.invoke(outer, QUERY) == expected
+
+
+def test_a_fallback_that_may_filter_is_named(way: Way) -> None:
+    source = make_retriever(TEXTS)
+    found = list(source.chunks())
+    other = fakes.FixedRetriever(documents=found)
+    falling = Failing(99).as_retriever(search_kwargs={"k": 50}).with_fallbacks([other])
+    outer = RSERetriever(base_retriever=falling, docstore=source.docstore, config=fakes.PLAIN)
+    with pytest.warns(UserWarning, match="^FixedRetriever may leave chunks out"):
+        assert way.invoke(outer, QUERY)
