@@ -37,7 +37,7 @@ from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.query.pipeline import Sources, retrieve
 from langchain_rse.query.searching import check_search
-from langchain_rse.query.tracing import TraceCollector, recorder_for
+from langchain_rse.query.tracing import Recorder, TraceCollector
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.reading import every_chunk
@@ -238,7 +238,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 'itemgetter("question") | retriever'
             )
         settings = resolve_settings(self, arguments)
-        recorder = recorder_for(query, handlers)
+        recorder = Recorder(query, handlers)
         found = yield from retrieve(self._sources(), query, settings, callbacks, recorder=recorder)
         recorder.finish(found)
         return found

@@ -144,10 +144,8 @@ class RSETrace:
     def left_out(self) -> list[tuple[TracedDocument, TracedChunk]]:
         """The candidates that were not returned, the runners-up first: see `why`."""
         some = [pair for pair in self.candidates if pair[1].outcome != "returned"]
-        return sorted(
-            some,
-            key=lambda pair: (OUTCOMES.index(pair[1].outcome), -pair[1].value, -pair[1].relevance),
-        )
+        order = {outcome: number for number, outcome in enumerate(OUTCOMES)}
+        return sorted(some, key=lambda one: (order[one[1].outcome], -one[1].credited))
 
     def why(self, document: TracedDocument, chunk: TracedChunk) -> str:
         """Why a chunk was returned or not, in a few words."""

@@ -20,7 +20,7 @@ from langchain_rse.query.reranking import rerank
 from langchain_rse.query.scoring import config_for_reranker, outdated, score
 from langchain_rse.query.searching import Candidate, Found, Sources, asked, search
 from langchain_rse.query.selecting import select
-from langchain_rse.query.tracing import SILENT, Silent
+from langchain_rse.query.tracing import SILENT, Recorder
 from langchain_rse.query.wrapped import with_filters_inside
 from langchain_rse.stores.pairing import check_pair
 from langchain_rse.stores.reading import Layouts, unreadable
@@ -38,7 +38,7 @@ def retrieve(
     callbacks: Callbacks = None,
     found: Found | None = None,
     *,
-    recorder: Silent = SILENT,
+    recorder: Recorder = SILENT,
 ) -> Steps[list[Document]]:
     """Answer a query with segments, of candidates found here or by `find_candidates` before.
 
@@ -69,7 +69,7 @@ def _answer(
     found: Found,
     settings: QuerySettings,
     seen: set[tuple[str, str]] | None,
-    recorder: Silent,
+    recorder: Recorder,
     *,
     is_last: bool,
 ) -> Steps[list[Document] | None]:
@@ -114,19 +114,19 @@ def find_candidates(
     query: str,
     settings: QuerySettings,
     callbacks: Callbacks = None,
-    recorder: Silent = SILENT,
+    recorder: Recorder = SILENT,
 ) -> Steps[Found]:
     """Search and rerank: the first two steps of `retrieve`."""
     queries = yield from asked(query, settings, callbacks)
     recorder.saw("queries", settings=settings)
     if not queries:
-        recorder.saw("queries", reason="the query is empty")
+        recorder.saw("search", reason="the query is empty")
         return {}
     yield from _check_pair(sources)
     candidates, returned = yield from search(sources, queries, settings, callbacks)
     recorder.saw("search", searched=candidates)
     found = yield from rerank(sources.reranker, candidates, callbacks)
-    recorder.saw("rerank", sources=sources)
+    recorder.saw("rerank")
     if not any(found.values()):
         count = sum(map(len, candidates.values()))
         reason = yield from explain_nothing_found(sources, settings, returned, count)
