@@ -109,13 +109,17 @@ def _is_candidate(chunk: _Values) -> bool:
     return chunk["rank"] is not None or chunk["lexical_rank"] is not None
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def _facts(trace: _Values) -> list[str]:
-    budget, count = trace["budget"], len(_returned(trace))
+    budget = trace["budget"]
     found = sum(_is_candidate(chunk) for one in trace["documents"] for chunk in one["chunks"])
     limit = "" if budget["limit"] is None else f" of {budget['limit']:,.10g}"
     return [
-        f"{found} candidates in {len(trace['documents'])} documents",
-        f"{count} segment{'s' * (count != 1)} returned",
+        f"{_count(found, 'candidate')} in {_count(len(trace['documents']), 'document')}",
+        f"{_count(len(_returned(trace)), 'segment')} returned",
         f"{budget['spent']:,.10g}{limit} {html.escape(_unit(trace))}",
         f"{1000 * sum(step['seconds'] for step in trace['steps']):,.0f} ms",
     ]
@@ -207,4 +211,5 @@ def _chunk(chunk: _Values, text: str | None, pattern: re.Pattern[str] | None) ->
     one |= {"found": _is_candidate(chunk), "embedded": text is None}
     text = (chunk["text"] or "" if text is None else text).strip("\r\n")
     # Every second part is a word of the query.
-    return {**one, "text": pattern.split(text) if pattern else [text]}
+    parts = pattern.split(text) if pattern else [text]
+    return {**one, "text": parts if text else []}

@@ -50,15 +50,19 @@ const recorded = {
 const isFound = (chunk) => chunk.found && chunk.outcome !== "duplicate";
 
 const WHY = {
-  returned: "found, and in a segment that is returned",
-  filled: "not found, but between chunks that are worth it",
-  "below the penalty": "its relevance, neighbors included, is below the penalty",
-  "segment cost": "worth the penalty, but not the cost of a segment of its own",
-  "no room": "worth its text, but the budget was spent on better chunks",
+  returned: "it was found, and is in a segment of the answer",
+  filled: "it was not found, but is between chunks that are worth their text",
+  "below the penalty": "its relevance, neighbors included, is less",
+  "segment cost": "it is worth its text, but not a segment of its own",
+  "no room": "it is worth its text, but better chunks fill the budget",
   "minimum value": "its segment is worth less than minimum_value",
-  "beyond k": "in a segment that is worth it, but k better ones are returned",
-  "no candidate": "not found, and in no segment",
-  "not considered": "its document was not considered",
+  "beyond k": "its segment is not among the k best",
+  "beyond max_per_document": "its document has that many better segments",
+  "no candidate": "it was not found, and is in no segment",
+  "not the best": "another segment of its document is the best",
+  filtered: "the reranker or filter dropped it",
+  duplicate: "a better candidate has the same text",
+  missing: "the docstore lacks it",
 };
 
 function outcomeOf(chunk, answer, at, rank) {
@@ -94,8 +98,10 @@ function update() {
     if (chunk.now === "returned" || chunk.now === "filled") shown.add(at);
   });
   before ??= shown;
-  document.body.style.setProperty("--penalty", state.irrelevant_chunk_penalty);
-  for (const doc of data.documents) for (const chunk of doc.chunks) showBar(chunk, shown);
+  for (const doc of data.documents) {
+    doc.strip.style.setProperty("--penalty", state.irrelevant_chunk_penalty);
+    for (const chunk of doc.chunks) showBar(chunk, shown);
+  }
   const segments = answer.segments.slice(0, state.k ?? undefined);
   if (data.order === "document") {
     const first = new Map();
@@ -118,6 +124,9 @@ const placed = (segments) => segments.slice(0, state.k ?? undefined).map(({ star
 
 function showBar(chunk, shown) {
   const now = chunk.now ?? chunk.outcome;
+  const key = `${now} ${chunk.credited} ${shown.has(chunk.column)}`;
+  if (chunk.shown === key) return;
+  chunk.shown = key;
   const kind = now === "returned" ? " in" : now === "filled" ? " fill" : "";
   const is = shown.has(chunk.column);
   const change = is === before.has(chunk.column) ? "" : is ? " new" : " gone";
@@ -151,63 +160,76 @@ function showChunk(chunk) {
   const list = rows.flatMap(([name, value]) => [
     element("dt", {}, name), element("dd", {}, element("bdi", {}, value)),
   ]);
+  const close = element("button", { type: "button", className: "close" }, "Close");
+  close.addEventListener("click", hideChunk);
   byId("chunk").replaceChildren(
-    element("h2", {}, `Chunk ${chunk.index} of `, element("bdi", {}, nameOf(chunk))),
+    close, element("h2", {}, `Chunk ${chunk.index} of `, element("bdi", {}, nameOf(chunk))),
     element("dl", {}, ...list),
     element("p", { className: "text", dir: "auto" }, ...marked(chunk.text)),
   );
 }
+function hideChunk() {
+  byId("chunk").replaceChildren();
+}
 const nameOf = (chunk) => data.documents[chunk.document].name;
 
+// Made once for each chunk, as are segments: what stays on the page is not laid out again.
 function partOf(chunk) {
+  if (chunk.part) return chunk.part;
   const found = isFound(chunk);
   const rank = chunk.rank === undefined ? "by words" : `rank ${chunk.rank + 1}`;
-  const how = found ? `${rank} · relevance ${number(chunk.relevance ?? 0)}` : "filled in";
-  const label = `chunk ${chunk.index} · ${how}${chunk.embedded && found ? " · text as embedded" : ""}`;
-  const missing = [`(${grouped(chunk.length)} characters that the query did not read)`];
-  return element(
+  const how = found ? `${rank} · relevance ${number(chunk.relevance)}` : "filled in";
+  const label = `chunk ${chunk.index} · ${how}${chunk.embedded && found ? " · as embedded" : ""}`;
+  const missing = `(${grouped(chunk.length)} characters that the query did not read)`;
+  return (chunk.part = element(
     "div", { className: found ? "part" : "part fill" }, element("small", {}, label),
-    element("div", { className: "text", dir: "auto" }, ...marked(chunk.text[0] || chunk.text.length > 1 ? chunk.text : missing)),
-  );
+    element("div", { className: "text", dir: "auto" }, ...(chunk.text.length ? marked(chunk.text) : [missing])),
+  ));
 }
 
-let shownBefore = "";
+function segmentOf(some, known) {
+  const key = `${some[0].index} ${some.length}`;
+  const made = known.get(key) ??
+    element("details", { className: "segment", open: true }, element("summary"));
+  known.set(key, made);
+  const parts = some.map(partOf);
+  if (parts.some((part) => part.parentNode !== made)) made.append(...parts);
+  return made;
+}
+
 function showSegments(segments) {
-  const key = JSON.stringify(segments);
-  if (key === shownBefore) return;
-  shownBefore = key;
   const links = [];
   const inDocument = data.documents.map(() => []);
   segments.forEach(({ start, end, value }, n) => {
     const some = chunks.slice(start, end);
-    const [first, last] = [some[0], some[some.length - 1]];
-    const name = nameOf(first);
-    const which = first === last ? `chunk ${first.index}` : `chunks ${first.index}–${last.index}`;
-    const link = element("a", { href: `#segment-${n + 1}` }, element("bdi", {}, name), `, ${which}`);
-    links.push(element("li", {}, link, ` · value ${number(value)}`));
-    const size = grouped(some.reduce((sum, chunk) => sum + chunk.length, 0));
-    inDocument[first.document].push([first.index, element(
-      "details", { className: "segment", open: true, id: `segment-${n + 1}` },
-      element("summary", {}, element("strong", {}, `Segment ${n + 1}`),
-        ` · ${which} · ${size} characters · value ${number(value)}`),
-      ...some.map(partOf),
-    )]);
+    const [first, last] = [some[0].index, some[some.length - 1].index];
+    const doc = data.documents[some[0].document];
+    const which = first === last ? `chunk ${first}` : `chunks ${first}–${last}`;
+    const link = element("a", { href: `#segment-${n + 1}` }, element("bdi", {}, doc.name), `, ${which}`);
+    links.push(element("li", {}, link, ` · value\u00a0${number(value)}`));
+    const made = segmentOf(some, doc.made);
+    const about = ` · ${which} · ${grouped(lengthOf(some))} characters · value ${number(value)}`;
+    made.id = `segment-${n + 1}`;
+    made.firstChild.replaceChildren(element("strong", {}, `Segment ${n + 1}`), about);
+    inDocument[some[0].document].push([first, made]);
   });
   byId("chosen").replaceChildren(...links);
-  inDocument.forEach((some, place) => {
-    some.sort((a, b) => a[0] - b[0]);
-    data.documents[place].texts.replaceChildren(...some.map((one) => one[1]));
+  inDocument.forEach((pairs, place) => {
+    const wanted = pairs.sort((a, b) => a[0] - b[0]).map((pair) => pair[1]);
+    const { texts } = data.documents[place];
+    const same = texts.children.length === wanted.length && wanted.every((one, n) => one === texts.children[n]);
+    if (!same) texts.replaceChildren(...wanted);
   });
 }
+const lengthOf = (some) => some.reduce((sum, chunk) => sum + chunk.length, 0);
 
 function showResult(segments, shown, isInitial) {
   const some = segments.flatMap(({ start, end }) => chunks.slice(start, end));
-  const used = some.reduce((sum, chunk) => sum + chunk.length, 0);
   const [added, lost] = [shown, before].map((one, n) =>
     [...one].filter((at) => !(n ? shown : before).has(at)).length);
   const count = segments.length === 1 ? "1 segment" : `${segments.length} segments`;
   const changes = isInitial ? "" : `; against the query: ${added} chunks more, ${lost} fewer`;
-  byId("result").textContent = `${count}, ${grouped(used)} characters${changes}`;
+  byId("result").textContent = `${count}, ${grouped(lengthOf(some))} characters${changes}`;
 }
 
 function showSettings() {
@@ -262,7 +284,8 @@ function addSliders() {
 
 function addDocuments() {
   for (const doc of data.documents) {
-    const strip = element("div", { className: "strip", role: "listbox", ariaLabel: `Chunks of ${doc.name}` });
+    doc.made = new Map();
+    const strip = doc.strip = element("div", { className: "strip", role: "listbox", ariaLabel: `Chunks of ${doc.name}` });
     strip.setAttribute("aria-orientation", "horizontal");
     doc.chunks.forEach((chunk, n) => {
       const skipped = n ? chunk.index - doc.chunks[n - 1].index - 1 : 0;
@@ -297,10 +320,8 @@ function moveFocus(event, some) {
   next.bar.focus();
 }
 
-byId("texts").addEventListener("click", (event) => {
-  const hidden = document.body.classList.toggle("without-texts");
-  event.target.ariaPressed = String(!hidden);
-});
+byId("texts").addEventListener("change", (event) =>
+  document.body.classList.toggle("without-texts", !event.target.checked));
 byId("copy").addEventListener("click", async () => {
   const text = byId("settings");
   try {
@@ -312,12 +333,14 @@ byId("copy").addEventListener("click", async () => {
   }
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") byId("chunk").replaceChildren();
+  if (event.key === "Escape") hideChunk();
 });
 
 addDocuments();
 addSliders();
 update();
+const best = chunks.find((chunk) => chunk.outcome === "returned");
+if (best && matchMedia("(min-width: 60rem)").matches) showChunk(best);
 if (data.enabled) {
   const [own, theirs] = [compute(), recorded].map((one) => placed(one.segments).sort().join(" "));
   byId("differs").hidden = own === theirs;
