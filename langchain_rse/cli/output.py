@@ -3,7 +3,6 @@
 import functools
 import json
 import logging
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from langchain_rse._messages import visible
+from langchain_rse.explaining.report import query_words
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -29,7 +29,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _LINES_SHOWN = 3
 _MESSAGES_SHOWN = 10
 _KINDS = ("note", "warning")
-_SHORT = 3  # letters of words such as "the"
 
 
 def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
@@ -124,12 +123,7 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
         f"{metadata.get('source')}{pages} · characters {metadata['start_index']}-"
         f"{metadata['end_index']} · score {metadata['relevance_score']:.2f}"
     )
-    # Words of the question are marked; short ones only if they are names, numbers or the like.
-    words = [
-        word.removesuffix("s")
-        for word in re.findall(r"\w+", question)
-        if len(word) > _SHORT or not word.islower()
-    ]
+    words = query_words([question])
     parts, place = [], 0
     for chunk in metadata["rse"]["chunks"]:
         rank = "filled in"
@@ -137,7 +131,7 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
             rank = f"rank {chunk['rank'] + 1} · relevance {chunk['relevance']:.2f}"
         text = shorten(segment.page_content[place : place + chunk["length"]], full=full)
         if words:
-            text.highlight_regex(rf"(?i)\b(?:{'|'.join(words)})\w*", "bold cyan")
+            text.highlight_regex(words, "bold cyan")
         parts.append((f"chunk {chunk['index']} · {rank}", text))
         place += chunk["length"]
     print_panel(title, *parts)

@@ -1,4 +1,4 @@
-"""The report: a trace as one HTML file in which settings can be tried, or as a few lines of HTML."""
+"""The report: a trace as an HTML page in which settings can be tried, or as some lines of HTML."""
 
 import base64
 import hashlib
@@ -129,10 +129,8 @@ def _notes(trace: _Values) -> list[str]:
     """What the page's sliders do otherwise than the retriever, if anything."""
     settings = trace["settings"]
     if (solver := settings["solver"]) != "exact":
-        return [
-            f"solver={solver!r}: the page knows the exact solver only. So the sliders are off, and "
-            "the answer is shown as it was returned."
-        ]
+        note = "the page knows the exact solver only. So the sliders are off, and the answer is"
+        return [f"solver={solver!r}: {note} shown as it was returned."]
     notes = [note for name, note in _NOT_AS_RETRIEVED.items() if settings[name]]
     if trace["budget"]["unit"] != "len":
         notes.append(
@@ -155,7 +153,7 @@ def _data(trace: _Values) -> dict[str, Any]:
     places = {one["doc_id"]: place for place, one in enumerate(trace["documents"])}
     characters = sum(one["end_index"] - one["start_index"] for one in returned)
     defaults = {**FOR_SIMILARITIES, "calibration": "minmax"}
-    for model in (QuerySettings, RSEConfig):
+    for model in (RSEConfig, QuerySettings):
         defaults = {name: one.default for name, one in model.model_fields.items()} | defaults
     return {
         "enabled": exact,

@@ -258,7 +258,7 @@ function addSliders() {
   for (const [name, label, title, max] of SLIDERS) {
     const isRoom = name === "max_context_length";
     const output = element("output");
-    const input = element("input", { type: "range", min: 0, max, step: isRoom ? 1 : 0.01, name });
+    const input = element("input", { type: "range", ariaLabel: label, min: 0, max, step: isRoom ? 1 : 0.01, name });
     const tell = () => {
       output.textContent = isRoom ? room(state.max_context_length) : String(state[name]);
       input.setAttribute("aria-valuetext", output.textContent);
