@@ -6,7 +6,7 @@ import importlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -148,7 +148,9 @@ class RSETrace:
         """The candidates that were not returned, the runners-up first: see `why`."""
         some = [pair for pair in self.candidates if pair[1].outcome != "returned"]
         order = {outcome: number for number, outcome in enumerate(OUTCOMES)}
-        return sorted(some, key=lambda one: (order[one[1].outcome], -one[1].credited))
+        return sorted(
+            some, key=lambda one: (order[one[1].outcome], -one[1].credited, -one[1].relevance)
+        )
 
     def why(self, document: TracedDocument, chunk: TracedChunk) -> str:
         """Why a chunk was returned or not, in a few words."""
@@ -169,7 +171,7 @@ class RSETrace:
             "segment cost": f"alone it is not worth segment_cost={named['segment_cost'] or 0:g}",
             "not the best": "another segment of its document is the best",
             "below the penalty": (
-                f"relevance {chunk.credited:.2f}, with its neighbors, is below "
+                f"relevance {chunk.credited:.3g}, with its neighbors, is below "
                 f"irrelevant_chunk_penalty={penalty:g}"
             ),
             "missing": "the docstore lacks it, or a chunk beside it",
@@ -238,6 +240,40 @@ class RSETrace:
             for chunk in document.chunks
         ]
         return pandas.DataFrame(rows, columns=columns)
+
+    def plot(
+        self,
+        documents: int | str | Sequence[str] | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        ax: Any = None,  # noqa: ANN401 - matplotlib need not be there
+        figsize: tuple[float, float] | None = None,
+        dark: bool = False,
+    ) -> Any:  # noqa: ANN401
+        """Plot relevance along the documents; needs matplotlib, the extra ``plot``.
+
+        Each panel shows a document: the relevance of its candidates by chunk number, relevance with
+        the credit of neighbors, the returned segments shaded, and the penalty.
+
+        Args:
+            documents: How many of the best documents, or which, by their ids; by default 4.
+            start: The first chunk number to show, by default the first that the solver saw.
+            end: The one after the last.
+            ax: Axes of matplotlib to draw one document into, by default the best.
+            figsize: Width and height in inches; by default as many panels need.
+            dark: True for a dark background.
+
+        Returns:
+            The `matplotlib.figure.Figure`, which notebooks show and ``savefig`` writes.
+
+        Raises:
+            ImportError: If matplotlib is missing.
+            ValueError: If a document has no candidate, there are more than 100, or ``start`` is
+                not below ``end``.
+        """
+        plots = load_plots()
+        return plots.plot_trace(self, documents, start, end, ax=ax, figsize=figsize, dark=dark)
 
     def __str__(self) -> str:
         return "\n".join(visible(line) for line in self._lines())
@@ -309,6 +345,14 @@ class RSETrace:
                 f"  It was short: text was worth its room from a relevance of {self.penalty:.3g}, "
                 f"not from irrelevant_chunk_penalty={least:g}"
             )
+
+
+def load_plots() -> Any:  # noqa: ANN401 - a module that needs matplotlib
+    """The module that draws; an ImportError says what to install."""
+    try:
+        return importlib.import_module("langchain_rse.explaining.plots")
+    except ImportError as error:
+        raise ImportError('plots need matplotlib: pip install "langchain-rse[plot]"') from error
 
 
 def _short(text: str) -> str:
