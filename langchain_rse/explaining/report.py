@@ -152,7 +152,7 @@ def _data(trace: _Values) -> dict[str, Any]:
     pattern, texts = query_words([trace["query"], *trace["queries"]]), _texts(trace)
     places = {one["doc_id"]: place for place, one in enumerate(trace["documents"])}
     characters = sum(one["end_index"] - one["start_index"] for one in returned)
-    defaults = {**FOR_SIMILARITIES, "calibration": "minmax"}
+    defaults = {**FOR_SIMILARITIES, "calibration": "minmax", "length_function": "len"}
     for model in (RSEConfig, QuerySettings):
         defaults = {name: one.default for name, one in model.model_fields.items()} | defaults
     return {
@@ -164,7 +164,7 @@ def _data(trace: _Values) -> dict[str, Any]:
         "rate": characters / budget["spent"] if budget["spent"] else 1,
         "unit": _unit(trace),
         "others": [
-            f"{name}={value!r},"
+            f"{name}={value if name == 'length_function' else repr(value)},"
             for name, value in settings.items()
             if value != defaults.get(name, value) and not (exact and name in _WITH_SLIDER)
         ],

@@ -19,7 +19,7 @@ from langchain_rse.explaining.report import query_words, render_compact, render_
 from tests.unit_tests.fakes import BagOfWords, make_retriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
-HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}\u2028&amp;\ud800"
+HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}&amp;"
 TEXTS = {
     "rent.txt": "Rent is due each month.\nIt is paid late.\nLate rent costs a fee.\nBirds sing.",
     "pets.txt": "Dogs bark.\nCats purr.\nDogs and cats pay no rent.",
@@ -81,17 +81,20 @@ def test_a_page_loads_nothing(trace: RSETrace) -> None:
 
 def test_text_is_not_obeyed() -> None:
     texts = {HOSTILE: f"Late rent {HOSTILE}\nrent", "b.txt": "late"}
-    trace = retriever_of(texts).explain(f"rent {HOSTILE}", irrelevant_chunk_penalty=0.0)
+    trace = retriever_of(texts).explain(f"rent \u2028 {HOSTILE}", irrelevant_chunk_penalty=0.0)
     harmless = retriever_of(TEXTS).explain("late rent").to_html()
-    text = trace.to_html()
+    values = trace.to_dict()
+    values["query"] += "\ud800"  # half of a character
+    text = render_report(values)
     page = Page(text)
     assert {tag for tag, _ in page.tags} <= {tag for tag, _ in Page(harmless).tags} | {"q"}
     assert len(page.inside["script"]) == 2
     assert "{{ 7 * 7 }}" in text
     assert "\ud800" not in text
-    shown = HOSTILE.replace("\ud800", "\ufffd")
-    assert page.data["documents"][0]["name"] == shown
-    assert "".join(page.data["documents"][0]["chunks"][0]["text"]) == f"Late rent {shown}"
+    assert "\u2028" not in page.inside["script"][0]
+    assert page.data["documents"][0]["name"] == HOSTILE
+    text_of_chunk = "".join(page.data["documents"][0]["chunks"][0]["text"])
+    assert text_of_chunk == f"Late rent {HOSTILE}"
     assert "<script" not in trace._repr_html_()
     assert "<img" not in trace._repr_html_()
 
