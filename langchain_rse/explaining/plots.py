@@ -13,9 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from langchain_rse._messages import visible
+from langchain_rse.engine import Floats
 from langchain_rse.explaining.trace import RSETrace, TracedDocument
 
 # Okabe and Ito's colors, which color-blind people can tell apart, and what goes with them.
@@ -213,7 +214,27 @@ def plot_curves(
             )
         budgets_axis(panel, sorted({budget for curve in curves for budget in curve[1]}))
         panel.set(xlabel="budget, characters (log)", ylabel=f"{metric}, mean and 95 % interval")
-        figure.legend(loc="outside lower left", ncols=2, frameon=False)
+        columns = 2 if max(len(curve[0]) for curve in curves) <= _TITLE // 2 else 1
+        figure.legend(loc="outside lower left", ncols=columns, frameon=False)
+    return figure
+
+
+def plot_shares(edges: Floats, shares: Floats, counts: NDArray[np.int64], *, dark: bool) -> Figure:
+    """See `Reliability.plot`: the share of relevant candidates in each range, and their number."""
+    with mpl.rc_context(style(dark=dark)):
+        figure = Picture(figsize=(6.4, 4.6), dpi=110, layout="constrained")
+        panel, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+        middle = (edges[:-1] + edges[1:]) / 2
+        panel.plot([0, 1], [0, 1], color=COLORS[-1], linestyle=":", label="as relevance says")
+        panel.plot(middle, shares, color=_MARK, marker="o", label="measured")
+        panel.set(ylim=(0, 1.03), xlim=(0, 1), ylabel="share that holds evidence")
+        panel.legend(loc="upper left", frameon=False)
+        below.bar(middle, counts, width=0.9 * np.diff(edges), color=_LINE[dark])
+        below.set(xlabel="relevance of candidates", ylabel="candidates")
+        if counts.any():
+            below.set_yscale("log")
+            below.set_ylim(0.8, 2 * counts.max() + 1)
+        below.yaxis.set_major_formatter(THOUSANDS)
     return figure
 
 
