@@ -19,7 +19,6 @@ from rich.rule import Rule
 from rich.text import Text
 
 from langchain_rse._messages import visible
-from langchain_rse.explaining.report import query_words
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -123,6 +122,8 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
         f"{metadata.get('source')}{pages} · characters {metadata['start_index']}-"
         f"{metadata['end_index']} · score {metadata['relevance_score']:.2f}"
     )
+    from langchain_rse.explaining.report import query_words
+
     words = query_words([question])
     parts, place = [], 0
     for chunk in metadata["rse"]["chunks"]:

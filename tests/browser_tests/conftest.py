@@ -50,7 +50,9 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         pages.append(page)
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda one: None if one.url == path.as_uri() else problems.append(one.url))
+        page.on(
+            "request", lambda one: None if one.url == path.as_uri() else problems.append(one.url)
+        )
         page.goto(path.as_uri())
         return page
 

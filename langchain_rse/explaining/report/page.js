@@ -17,6 +17,9 @@ const marked = (parts) => parts.map((part, n) => (n % 2 ? element("mark", {}, pa
 
 const initial = data.settings;
 const state = { ...initial };
+// Candidates that count: to the solver, the others are chunks that were not found.
+const DROPPED = ["duplicate", "filtered", "older version"];
+const isFound = (chunk) => chunk.found && !DROPPED.includes(chunk.outcome);
 const chunks = []; // those that the solver sees: its columns
 const columns = { starts: [], relevance: [], lengths: [], documentLengths: [], documents: [] };
 Object.assign(columns, { found: [], alone: [], copies: [] });
@@ -29,14 +32,18 @@ data.documents.forEach((doc, place) => {
     last = chunk.index;
     chunk.column = chunks.length;
     chunks.push(chunk);
-    columns.relevance.push(chunk.relevance ?? 0);
+    columns.relevance.push(isFound(chunk) ? chunk.relevance : 0);
     columns.lengths.push(chunk.length);
     columns.documentLengths.push(doc.length);
     columns.documents.push(place);
-    columns.found.push(chunk.found ?? false);
+    columns.found.push(isFound(chunk));
     columns.alone.push(doc.chunk_count === 1);
-    columns.copies.push(chunk.outcome === "duplicate");
+    columns.copies.push(false);
   }
+});
+creditColumns(columns, initial.neighbor_credit, initial.neighbor_radius).forEach((credited, n) => {
+  const { outcome } = chunks[n]; // near copies have no credit of their neighbors
+  columns.copies[n] = outcome === "duplicate" || (credited > 0 && chunks[n].credited === 0);
 });
 // The answer as it was returned.
 const recorded = {
@@ -47,7 +54,6 @@ const recorded = {
   credited: chunks.map((chunk) => chunk.credited),
   values: chunks.map((chunk) => chunk.value),
 };
-const isFound = (chunk) => chunk.found && chunk.outcome !== "duplicate";
 
 const WHY = {
   returned: "it was found, and is in a segment of the answer",
@@ -71,7 +77,7 @@ function outcomeOf(chunk, answer, at, rank) {
     return isFound(chunk) ? "returned" : "filled";
   }
   if (!chunk.found) return "no candidate";
-  if (chunk.outcome === "duplicate" || chunk.outcome === "filtered") return chunk.outcome;
+  if (!isFound(chunk)) return chunk.outcome;
   if (answer.credited[at] < state.irrelevant_chunk_penalty) return "below the penalty";
   if (!answer.unlimited.has(at)) return "segment cost";
   return state.minimum_value > 0 && answer.values[at] < state.minimum_value ? "minimum value" : "no room";

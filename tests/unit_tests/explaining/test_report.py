@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, RSETrace
 from langchain_rse.explaining.report import query_words, render_compact, render_report
 from tests.unit_tests.fakes import BagOfWords, make_retriever
-from langchain_core.vectorstores import InMemoryVectorStore
 
 HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}&amp;"
 TEXTS = {
@@ -42,7 +42,7 @@ class Page(HTMLParser):
         self.inside.setdefault(tag, []).append("")
         self.current = tag
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002 - named so by the base
         self.current = ""
 
     def handle_data(self, data: str) -> None:
@@ -184,7 +184,11 @@ def test_a_notebook_needs_no_package(trace: RSETrace, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("query", "text", "found"),
     [
-        ("What drives margins?", "A margin, MARGINAL drive; at what cost", ["margin", "MARGINAL", "drive", "what"]),
+        (
+            "What drives margins?",
+            "A margin, MARGINAL drive; at what cost",
+            ["margin", "MARGINAL", "drive", "what"],
+        ),
         ("the US or UN in 7A", "the US, us, thus: UN 7a 77a", ["US", "us", "UN", "7a"]),
         ("is it a [b] (c*?", "a b c [b] is it", []),
         ("賃料を支払う", "賃借人は賃料を払う", ["賃料", "払う"]),
