@@ -157,6 +157,23 @@ def _panel(
             middle = (segment.chunk_start + segment.chunk_end - 1) / 2
             if low <= middle < high:  # seen where a segment is thinner than a line
                 ax.plot(middle, 1.05, "v", color=tone["ink"], markersize=5, clip_on=False)
+    _draw_chunks(ax, document, low, high, dark=dark)
+    penalty = trace.settings["irrelevant_chunk_penalty"]
+    ax.axhline(penalty, color=_PENALTY, linestyle="--", label=f"penalty {penalty:g}")
+    if trace.penalty is not None and trace.penalty > penalty:
+        ax.axhline(trace.penalty, color=_PENALTY, linestyle=":", label="worth the short budget")
+    ax.set(xlim=(low - 0.6, high - 0.4), ylim=(0, 1.05), ylabel="relevance")
+    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
+    ax.xaxis.set_major_formatter(THOUSANDS)
+    total = document.chunk_count
+    count = f", {total:,} chunk{'s' * (total > 1)}" if total else ""
+    why = f": {document.reason}" if document.reason else ""
+    name = drawable(document.name, keep_end=True)
+    ax.set_title(f"{name}{count}{drawable(why)}", loc="left", fontsize="medium")
+
+
+def _draw_chunks(ax: Axes, document: TracedDocument, low: int, high: int, *, dark: bool) -> None:
+    """Relevance with the credit of neighbors as a line, candidates as points."""
     seen = [chunk for chunk in document.chunks if chunk.weight]
     # The chunks between two windows were not looked at: the line ends there.
     places = np.repeat([float(chunk.index) for chunk in seen], 2)
@@ -184,18 +201,6 @@ def _panel(
                 label=label,
                 clip_on=False,
             )
-    penalty = trace.settings["irrelevant_chunk_penalty"]
-    ax.axhline(penalty, color=_PENALTY, linestyle="--", label=f"penalty {penalty:g}")
-    if trace.penalty is not None and trace.penalty > penalty:
-        ax.axhline(trace.penalty, color=_PENALTY, linestyle=":", label="worth the short budget")
-    ax.set(xlim=(low - 0.6, high - 0.4), ylim=(0, 1.05), ylabel="relevance")
-    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
-    ax.xaxis.set_major_formatter(THOUSANDS)
-    total = document.chunk_count
-    count = f", {total:,} chunk{'s' * (total > 1)}" if total else ""
-    why = f": {document.reason}" if document.reason else ""
-    name = drawable(document.name, keep_end=True)
-    ax.set_title(f"{name}{count}{drawable(why)}", loc="left", fontsize="medium")
 
 
 def plot_curves(
