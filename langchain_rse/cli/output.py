@@ -3,7 +3,6 @@
 import functools
 import json
 import logging
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,7 +28,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _LINES_SHOWN = 3
 _MESSAGES_SHOWN = 10
 _KINDS = ("note", "warning")
-_SHORT = 3  # letters of words such as "the"
 
 
 def exit_on_error(
@@ -128,12 +126,9 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
         f"{source} · characters {metadata['start_index']}-"
         f"{metadata['end_index']} · score {metadata['relevance_score']:.2f}"
     )
-    # Words of the question are marked; short ones only if they are names, numbers or the like.
-    words = [
-        word.removesuffix("s")
-        for word in re.findall(r"\w+", question)
-        if len(word) > _SHORT or not word.islower()
-    ]
+    from langchain_rse.explaining.report import query_words
+
+    words = query_words([question])
     parts, place = [], 0
     for chunk in metadata["rse"]["chunks"]:
         rank = "filled in"
@@ -141,7 +136,7 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
             rank = f"rank {chunk['rank'] + 1} · relevance {chunk['relevance']:.2f}"
         text = shorten(segment.page_content[place : place + chunk["length"]], full=full)
         if words:
-            text.highlight_regex(rf"(?i)\b(?:{'|'.join(words)})\w*", "bold cyan")
+            text.highlight_regex(words, "bold cyan")
         parts.append((f"chunk {chunk['index']} · {rank}", text))
         place += chunk["length"]
     print_panel(title, *parts)

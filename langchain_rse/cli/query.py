@@ -1,5 +1,6 @@
 """``langchain-rse query``: asks a knowledge base."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -33,18 +34,25 @@ def query(
         str, typer.Option(help="document: as segments stand there, or relevance: the best first.")
     ] = "document",
     config: Config = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, help="Write an HTML page with the chunks and why, to try."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask a knowledge base."""
+    from langchain_rse import TraceCollector
+
     condition = filter_of(conditions or ())
     fields = settings(config, preset, penalty, hybrid)
     if fields.get("hybrid") and len(conditions or ()) > 1:
         raise ValueError("with --hybrid give --filter once: the full-text index takes no more")
-    retriever = open_existing(kb, **fields).retriever
+    retriever, collector = open_existing(kb, **fields).retriever, TraceCollector()
     arguments: dict[str, Any] = {"filter": condition} if condition else {}
-    segments = retriever.invoke(
-        question, k=k, max_context_length=max_context_length, order=order, **arguments
-    )
+    arguments |= {"k": k, "max_context_length": max_context_length, "order": order}
+    segments = retriever.invoke(question, {"callbacks": [collector] if report else []}, **arguments)
+    if report:
+        collector.traces[-1].to_html(report)
     if as_json:
         print_json(
             [{"id": s.id, "page_content": s.page_content, "metadata": s.metadata} for s in segments]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import Self
 
 from langchain_rse._messages import problems_of, visible
+from langchain_rse.explaining.report import render_compact, render_report
 
 BEYOND_K, BEYOND_DOCUMENT = "beyond k", "beyond max_per_document"
 # The outcomes of candidates that are left out, those that were nearest to being returned first.
@@ -209,6 +212,20 @@ class RSETrace:
     def from_json(cls, text: str | bytes) -> Self:
         """The trace that `to_json` wrote; a ValueError if it did not."""
         return cls.from_dict(json.loads(text))
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Make an HTML page in which settings can be tried, and write it to ``path`` if given.
+
+        The page is one file that loads nothing else. It contains the question, the texts of the
+        candidates and of the answer, and the settings. Needs the extra ``report``.
+        """
+        text = render_report(self.to_dict())
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def _repr_html_(self) -> str:
+        return render_compact(self.to_dict())
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas need not be there
         """Return a DataFrame with a row for each chunk; needs pandas."""

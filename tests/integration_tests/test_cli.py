@@ -220,6 +220,17 @@ def test_query_that_finds_nothing(run: Run, tmp_path: Path) -> None:
     assert json.loads(run("query", "anything", "--kb", "kb", "--json").stdout) == []
 
 
+def test_query_writes_a_report(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "cats.txt").write_text("Cats sleep most of the day. A cat purrs.", encoding="utf-8")
+    run("index", "cats.txt", "--kb", "kb")
+    result = run("query", "do cats sleep", "--kb", "kb", "--report", "out.html")
+    assert result.exit_code == 0, result.stderr
+    assert "A cat purrs." in result.stdout
+    page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "do cats sleep</h1>" in page
+    assert "A cat purrs." in page
+
+
 def test_help_lists_the_commands(run: Run) -> None:
     result = run("--help")
     assert result.exit_code == 0

@@ -1,0 +1,62 @@
+"""A headless Chromium that is installed already, and pages in it that must not complain."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ARGUMENTS = [
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+
+playwright = pytest.importorskip("playwright.sync_api")
+from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = (os.environ.get("CHROMIUM"), *map(shutil.which, names))
+    path = next((one for one in found if one), None)
+    if path is None:
+        message = "no Chromium: apt-get install chromium, or CHROMIUM=/path/to/it"
+        pytest.exit(message, returncode=1)
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """Opens HTML from a file; nothing may be logged as an error or loaded from elsewhere."""
+    problems: list[str] = []
+    pages: list[Page] = []
+
+    def open_page(text: str, *, width: int = 1280, scheme: str = "light") -> Page:
+        path = tmp_path / f"{len(pages)}.html"
+        path.write_text(text, encoding="utf-8")
+        page = browser.new_page(
+            viewport={"width": width, "height": 800},
+            color_scheme="dark" if scheme == "dark" else "light",
+        )
+        pages.append(page)
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on(
+            "request", lambda one: None if one.url == path.as_uri() else problems.append(one.url)
+        )
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert not problems

@@ -1,0 +1,327 @@
+"""Reports in a browser: they show, compute and bear what they should."""
+
+# ruff: noqa: RUF001, S311 - text of other scripts; dice
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import statistics
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from langchain_core.vectorstores import InMemoryVectorStore
+from playwright.sync_api import Page
+
+from langchain_rse import RSERetriever, RSETrace
+from tests.unit_tests.fakes import BagOfWords, make_retriever
+
+Open = Callable[..., Page]
+
+QUESTION = "late rent fee"
+HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>{{7*7}}"
+SLIDERS = {
+    "Penalty": "irrelevant_chunk_penalty",
+    "Neighbor credit": "neighbor_credit",
+    "Segment cost": "segment_cost",
+    "Budget": "max_context_length",
+}
+
+
+def texts_of(documents: int, chunks: int) -> dict[str, str]:
+    """Documents of lines, some of which speak of the question."""
+    dice = random.Random(5)
+    words = ["rent", "late", "fee", *(f"word{n}" for n in range(40))]
+    return {
+        f"contract {number}.txt": "\n".join(
+            f"{number}.{line} {' '.join(dice.choices(words, k=dice.randint(8, 100)))}"
+            for line in range(chunks)
+        )
+        for number in range(documents)
+    }
+
+
+def retriever_of(texts: dict[str, str], **settings: Any) -> RSERetriever:
+    return make_retriever(
+        texts, vectorstore=InMemoryVectorStore(BagOfWords()), config="balanced", **settings
+    )
+
+
+@pytest.fixture(scope="module")
+def retriever() -> RSERetriever:
+    return retriever_of(texts_of(6, 40), fetch_k=50, max_context_length=4_000)
+
+
+@pytest.fixture(scope="module")
+def trace(retriever: RSERetriever) -> RSETrace:
+    return retriever.explain(QUESTION)
+
+
+def shown_in(page: Page) -> list[str]:
+    return [re.sub(r" · value.*", "", one) for one in page.locator("#chosen li").all_inner_texts()]
+
+
+def told(segments: Iterable[Any]) -> list[str]:
+    """Segments as the page names them."""
+    names = []
+    for segment in segments:
+        rse = segment.metadata["rse"]
+        first, last = rse["chunk_start"], rse["chunk_end"] - 1
+        which = f"chunk {first}" if first == last else f"chunks {first}–{last}"
+        names.append(f"{segment.metadata['source']}, {which}")
+    return names
+
+
+def slide(page: Page, name: str, share: float) -> None:
+    """Move a slider to a share of its way."""
+    page.get_by_role("slider", name=name, exact=True).evaluate(
+        """(input, share) => {
+            input.value = share * input.max;
+            input.dispatchEvent(new Event("input"));
+        }""",
+        share,
+    )
+
+
+def copied_settings(page: Page) -> dict[str, Any]:
+    text = page.locator("#settings").text_content()
+    settings = eval(f"dict({text})")  # noqa: S307 - what the page says can be pasted
+    assert isinstance(settings, dict)
+    return settings
+
+
+def test_a_report_shows_the_answer(
+    open_page: Open, retriever: RSERetriever, trace: RSETrace
+) -> None:
+    page = open_page(trace.to_html())
+    assert shown_in(page) == told(retriever.invoke(QUESTION))
+    assert page.locator("#differs").is_hidden()
+    found = {chunk.outcome for document in trace.documents for chunk in document.chunks}
+    assert {"returned", "filled", "no candidate"} <= found  # so that the next lines say something
+    outcomes = [chunk.outcome for document in trace.documents for chunk in document.chunks]
+    assert page.locator(".bar.in").count() == outcomes.count("returned")
+    assert page.locator(".bar.fill").count() == outcomes.count("filled")
+    shown = page.locator(".segment .text").all_text_contents()
+    texts = [line for one in trace.segments for line in one.text.splitlines()]
+    assert sorted(shown) == sorted(texts)
+    marked = set(page.locator(".segment mark").all_text_contents())
+    assert {"rent", "late"} <= marked <= {"rent", "late", "fee"}
+
+
+def test_sliders_choose_what_the_retriever_chooses(
+    open_page: Open, retriever: RSERetriever, trace: RSETrace
+) -> None:
+    page = open_page(trace.to_html())
+    dice = random.Random(11)
+    answers = set()
+    for _ in range(25):
+        for name in SLIDERS:
+            slide(page, name, dice.random())
+        settings = copied_settings(page)
+        assert set(settings) >= set(SLIDERS.values())
+        expected = told(retriever.invoke(QUESTION, **settings))
+        assert shown_in(page) == expected, settings
+        answers.add(tuple(expected))
+    assert len(answers) > 5
+    page.get_by_role("button", name="Reset").click()
+    assert shown_in(page) == told(retriever.invoke(QUESTION))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"k": 2, "order": "relevance"},
+        {"max_per_document": 1},
+        {"minimum_value": 0.8},
+        {"neighbor_radius": 0},
+        {"duplicates": "drop_near"},
+        {"max_context_length": None, "candidates_only": True},
+    ],
+)
+def test_sliders_heed_the_other_settings(open_page: Open, settings: dict[str, Any]) -> None:
+    texts = texts_of(3, 25) | {"alone.txt": "rent rent late fee"}
+    texts["copy.txt"] = texts["contract 0.txt"].replace("0.3 ", "0.3 new ")
+    retriever = retriever_of(texts, fetch_k=30, **settings)
+    page = open_page(retriever.explain(QUESTION).to_html())
+    assert page.locator("#differs").is_hidden()
+    for penalty in (0.1, 0.3, 0.6):
+        slide(page, "Penalty", penalty)
+        assert shown_in(page) == told(retriever.invoke(QUESTION, irrelevant_chunk_penalty=penalty))
+    slide(page, "Neighbor credit", 0.2)
+    assert shown_in(page) == told(retriever.invoke(QUESTION, **copied_settings(page)))
+
+
+def test_published_solvers_are_shown_as_they_were(open_page: Open) -> None:
+    retriever = retriever_of(texts_of(2, 25), fetch_k=30)
+    arguments: dict[str, Any] = {"solver": "greedy", "max_length": 5}
+    page = open_page(retriever.explain(QUESTION, **arguments).to_html())
+    assert page.get_by_role("slider", name="Penalty").is_disabled()
+    assert shown_in(page) == told(retriever.invoke(QUESTION, **arguments))
+
+
+def test_a_budget_of_words_is_converted(open_page: Open) -> None:
+    retriever = retriever_of(texts_of(2, 25), fetch_k=30, max_context_length=500)
+    words: dict[str, Any] = {"length_function": lambda text: len(text.split())}
+    page = open_page(retriever.explain(QUESTION, **words).to_html())
+    assert page.get_by_text("which the page cannot do").is_visible()
+    slide(page, "Penalty", 0.05)
+    used = sum(len(t.split()) for t in page.locator(".segment .text").all_text_contents())
+    assert 300 < used < 600
+
+
+def test_hostile_text_stays_text(open_page: Open) -> None:
+    texts = {f"{HOSTILE}.txt": f"{HOSTILE} rent\n\u202erent\u2028late \u0000fee"}
+    trace = retriever_of(texts).explain(f"rent {HOSTILE}", irrelevant_chunk_penalty=0.0)
+    for text in (trace.to_html(), f"<!doctype html><meta charset=utf-8>{trace._repr_html_()}"):
+        page = open_page(text)
+        assert page.evaluate("typeof hacked") == "undefined"
+        assert page.locator("img").count() == 0
+        assert HOSTILE in page.locator("body").inner_text().replace("\n", "")
+
+
+def test_a_report_works_with_the_keyboard(open_page: Open, trace: RSETrace) -> None:
+    page = open_page(trace.to_html())
+    page.get_by_role("slider", name="Penalty").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("output").first.inner_text() == "0.41"
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.role") == "option":
+            break
+    focused = "document.activeElement.ariaLabel"
+    first = trace.documents[0].chunks
+    assert page.evaluate(focused).startswith(f"Chunk {first[0].index}:")
+    page.keyboard.press("End")
+    assert page.evaluate(focused).startswith(f"Chunk {first[-1].index}:")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(focused).startswith(f"Chunk {first[1].index}:")
+    chosen = page.get_by_role("region", name="Chosen chunk")
+    assert f"Chunk {first[1].index} of {trace.documents[0].name}" in chosen.inner_text()
+    assert "why" in chosen.inner_text()
+    page.keyboard.press("Escape")
+    assert page.locator("#chunk").is_hidden()
+    page.keyboard.press("Tab")  # each strip is one stop
+    assert page.evaluate("document.activeElement.role") != "option"
+
+
+def test_the_pointer_shows_a_chunk(open_page: Open, trace: RSETrace) -> None:
+    page = open_page(trace.to_html())
+    bar = page.locator(".bar.in").first
+    bar.hover()
+    label = bar.get_attribute("aria-label") or ""
+    number = re.findall(r"\d+", label)[0]
+    assert f"Chunk {number} of" in page.locator("#chunk").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast(open_page: Open, trace: RSETrace, scheme: str) -> None:
+    page = open_page(trace.to_html(), scheme=scheme)
+    slide(page, "Penalty", 0.2)
+    weak = page.evaluate(CONTRAST)
+    assert weak["looked"] > 100
+    assert weak["weak"] == []
+
+
+CONTRAST = """() => {
+  const luminance = (color) => {
+    const part = color.match(/[\\d.]+/g).slice(0, 3).map((value) => value / 255)
+      .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2];
+  };
+  const behind = (element) => {
+    for (let one = element; one; one = one.parentElement) {
+      const color = getComputedStyle(one).backgroundColor;
+      if (!color.endsWith(", 0)")) return color;
+    }
+  };
+  const weak = [];
+  let looked = 0;
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+    const element = node.parentElement;
+    if (!node.data.trim() || !element.checkVisibility()) continue;
+    if (element.closest("script,noscript")) continue;
+    looked += 1;
+    const [a, b] = [getComputedStyle(element).color, behind(element)].map(luminance);
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) weak.push([node.data.slice(0, 40), element.className, ratio]);
+  }
+  return { looked, weak };
+}"""
+
+
+def test_a_phone_needs_no_sideways_scrolling(open_page: Open, trace: RSETrace) -> None:
+    long = {"x" * 300: f"{'y' * 500} rent\nالإيجار المتأخر rent\n{'賃料' * 200}"}
+    for text in (trace.to_html(), retriever_of(long).explain("z" * 300 + " rent").to_html()):
+        page = open_page(text, width=360)
+        page.locator("details").evaluate_all("some => some.forEach((one) => { one.open = true; })")
+        page.locator(".bar").first.click()
+        page.get_by_role("button", name="Close").click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_settings_are_copied(open_page: Open, trace: RSETrace) -> None:
+    page = open_page(trace.to_html())
+    page.get_by_text("Settings to copy").click()
+    page.get_by_role("button", name="Copy").click()
+    page.wait_for_function("document.getElementById('copied').textContent")
+    said = page.locator("#copied").inner_text()
+    if said != "Copied.":  # a browser may not allow it
+        assert "Ctrl+C" in said
+        assert "neighbor_credit=0.5" in page.evaluate("getSelection().toString()")
+
+
+@pytest.mark.parametrize("query", ["", "nothing of this"])
+def test_empty_answers_have_a_page(open_page: Open, query: str) -> None:
+    retriever = retriever_of({"a.txt": "rent"})
+    page = open_page(retriever.explain(query, minimum_value=99.0).to_html())
+    assert page.get_by_text("Nothing was returned").is_visible()
+    slide(page, "Penalty", 0.1)
+
+
+def test_many_chunks(open_page: Open) -> None:
+    trace = retriever_of({"long.txt": texts_of(1, 3_000)["contract 0.txt"]}, fetch_k=3_000)
+    page = open_page(trace.explain(QUESTION, max_context_length=None).to_html())
+    assert page.locator(".bar").count() == 3_000
+    slide(page, "Penalty", 0.2)
+    assert shown_in(page)
+
+
+def test_size_and_times(open_page: Open) -> None:
+    """Prints them; what they may be is for people to judge, since machines differ."""
+    retriever = retriever_of(texts_of(40, 25), top_k_for_document_selection=None)
+    trace = retriever.explain(QUESTION)
+    text = trace.to_html()
+    assert len(trace.documents) == 40
+    assert len(trace.candidates) == 200
+    assert len(text.encode()) < 1_000_000
+    paints, times = [], list[float]()
+    for _ in range(5):
+        page = open_page(text)
+        page.wait_for_timeout(200)
+        paints += page.evaluate(
+            "performance.getEntriesByName('first-contentful-paint').map((one) => one.startTime)"
+        )
+        for number in range(20):
+            name = list(SLIDERS)[number % 4]
+            slider = page.get_by_role("slider", name=name, exact=True)
+            times.append(slider.evaluate(TIMED, number * 7 % 20 / 20))
+    figures = {
+        "KB": len(text.encode()) // 1_000,
+        "first paint, ms": round(statistics.median(paints or [0])),
+        "slider, ms": round(statistics.median(times), 1),
+        "slowest slider, ms": round(max(times), 1),
+    }
+    print(json.dumps(figures))
+
+
+TIMED = """(input, share) => {
+  const before = performance.now();
+  input.value = share * input.max;
+  input.dispatchEvent(new Event("input"));
+  document.body.offsetHeight; // lays out
+  return performance.now() - before;
+}"""

@@ -1,0 +1,171 @@
+"""The solver of the page chooses what Python's does, ties included."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from importlib.resources import files
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playwright.sync_api import Browser, Page
+
+from langchain_rse.config import QuerySettings, RSEConfig
+from langchain_rse.query.budget import Budget
+from langchain_rse.query.scoring import ScoredChunks, _credited
+from langchain_rse.query.selecting import select
+
+SOLVER = (files("langchain_rse.explaining") / "report" / "solver.js").read_text(encoding="utf-8")
+
+
+class Case(NamedTuple):
+    columns: dict[str, list[Any]]
+    settings: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page()
+    page.add_script_tag(content=SOLVER)
+    yield page
+    page.close()
+
+
+# Often the same few numbers, so that chunks, segments and whole documents tie.
+RELEVANCE = st.sampled_from([0.0, 0.0, 0.25, 0.5, 0.5, 0.8, 1.0]) | st.floats(0, 1)
+LENGTHS = st.sampled_from([100, 100, 250]) | st.integers(1, 3_000)
+SHARES = st.sampled_from([0.0, 0.15, 0.4, 0.5, 1.0]) | st.floats(0, 1)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    columns: dict[str, list[Any]] = {
+        name: []
+        for name in (
+            *("relevance", "lengths", "documentLengths", "documents", "found", "alone"),
+            *("copies", "starts"),
+        )
+    }
+    for document in range(draw(st.integers(1, 4))):
+        windows = draw(st.lists(st.integers(1, 25), min_size=1, max_size=3))
+        lengths = draw(st.lists(LENGTHS, min_size=sum(windows), max_size=sum(windows)))
+        further = draw(st.sampled_from([0, 0, 5_000])) + (100 if len(windows) > 1 else 0)
+        places = list(itertools.accumulate(windows, initial=len(columns["lengths"])))
+        columns["starts"] += places[:-1]
+        for length in lengths:
+            relevance = draw(RELEVANCE)
+            columns["relevance"].append(relevance)
+            columns["lengths"].append(length)
+            columns["documentLengths"].append(sum(lengths) + further)
+            columns["documents"].append(document)
+            columns["found"].append(relevance > 0 or draw(st.booleans()))
+            columns["alone"].append(windows == [1] and not further)
+            columns["copies"].append(False)
+    total = sum(columns["lengths"])
+    settings = {
+        "irrelevant_chunk_penalty": draw(SHARES),
+        "neighbor_credit": draw(SHARES),
+        "neighbor_radius": draw(st.integers(0, 4)),
+        "segment_cost": draw(SHARES | st.floats(0, 5)),
+        "minimum_value": draw(st.sampled_from([0.0, 0.0, 0.3, 1.0])),
+        "max_per_document": draw(st.sampled_from([None, None, 1, 2])),
+        "budget": draw(st.none() | st.integers(0, total + 100)),
+    }
+    return Case(columns, settings)
+
+
+def by_python(case: Case) -> list[tuple[int, int]]:
+    """The segments that the steps of a query choose."""
+    columns, given_settings = case
+    config = RSEConfig(
+        **{
+            name: given_settings[name]
+            for name in given_settings
+            if name not in {"budget", "max_per_document"}
+        }
+    )
+    settings = QuerySettings(
+        config=config,
+        max_context_length=given_settings["budget"],
+        max_per_document=given_settings["max_per_document"],
+    )
+    relevance = np.array(columns["relevance"])
+    starts = columns["starts"]
+    sizes = [end - start for start, end in itertools.pairwise([*starts, relevance.size])]
+    alone = np.array([start for start in starts if columns["alone"][start]], np.intp)
+    turns = _credited(relevance[None], sizes, alone, config)
+    documents = [
+        SimpleNamespace(manifest=SimpleNamespace(key=str(number)))
+        for number in range(max(columns["documents"]) + 1)
+    ]
+    scored = ScoredChunks(
+        layouts=cast(Any, {}),
+        documents=cast(Any, documents),
+        windows=[
+            (columns["documents"][start], range(size))
+            for start, size in zip(starts, sizes, strict=True)
+        ],
+        starts=np.array(starts, np.intp),
+        candidates=cast(Any, {n: None for n, found in enumerate(columns["found"]) if found}),
+        found=[{}],
+        relevance=relevance,
+        credited=turns.max(axis=0),
+        turns=turns,
+        lengths=np.array(columns["lengths"], np.int64),
+        document_lengths=np.array(columns["documentLengths"], np.int64),
+        left_out=cast(Any, {}),
+        others=cast(Any, {}),
+    )
+    budget = Budget(settings, ())
+    selection = select(scored, settings, budget.characters)
+    chosen = selection.segments(budget.steps_to_read(scored, selection))
+    chosen = chosen or budget.alone_to_read(scored, selection)
+    return sorted((start, end) for start, end, _ in chosen)
+
+
+def by_page(page: Page, case: Case) -> list[tuple[int, int]]:
+    found = page.evaluate("([columns, settings]) => chooseSegments(columns, settings)", list(case))
+    return sorted((one["start"], one["end"]) for one in found["segments"])
+
+
+@given(case=cases())
+def test_the_page_chooses_the_same_segments(page: Page, case: Case) -> None:
+    assert by_page(page, case) == by_python(case)
+
+
+def test_seeded_cases_of_the_size_of_a_query(page: Page) -> None:
+    random = np.random.default_rng(7)
+    chosen = 0
+    for _ in range(200):
+        sizes = random.integers(1, 30, random.integers(1, 20))
+        starts = np.cumsum([0, *sizes[:-1]])
+        count = int(sizes.sum())
+        relevance = np.where(random.random(count) < 0.4, random.random(count) ** 3, 0.0)
+        lengths = random.integers(200, 900, count)
+        columns = {
+            "relevance": relevance.tolist(),
+            "lengths": lengths.tolist(),
+            "documentLengths": np.repeat(np.add.reduceat(lengths, starts), sizes).tolist(),
+            "documents": np.repeat(np.arange(sizes.size), sizes).tolist(),
+            "found": (relevance > 0).tolist(),
+            "alone": np.repeat(sizes == 1, sizes).tolist(),
+            "copies": [False] * count,
+            "starts": starts.tolist(),
+        }
+        settings = {
+            "irrelevant_chunk_penalty": float(random.random()),
+            "neighbor_credit": float(random.random()),
+            "neighbor_radius": 2,
+            "segment_cost": float(random.random()),
+            "minimum_value": 0.0,
+            "max_per_document": None,
+            "budget": int(random.integers(0, 20_000)),
+        }
+        expected = by_python(Case(columns, settings))
+        chosen += len(expected)
+        assert by_page(page, Case(columns, settings)) == expected
+    assert chosen > 200

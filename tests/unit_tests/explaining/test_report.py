@@ -1,0 +1,201 @@
+"""The report as text: what is in it, and that nothing of it is obeyed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import RSERetriever, RSETrace
+from langchain_rse.explaining.report import query_words, render_compact, render_report
+from tests.unit_tests.fakes import BagOfWords, make_retriever
+
+HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}&amp;"
+TEXTS = {
+    "rent.txt": "Rent is due each month.\nIt is paid late.\nLate rent costs a fee.\nBirds sing.",
+    "pets.txt": "Dogs bark.\nCats purr.\nDogs and cats pay no rent.",
+}
+
+
+class Page(HTMLParser):
+    """The tags of a page with their attributes, its text, and what stands in each script."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: dict[str, list[str]] = {}
+        self.current = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.inside.setdefault(tag, []).append("")
+        self.current = tag
+
+    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002 - named so by the base
+        self.current = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.current:
+            self.inside[self.current][-1] += data
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.inside["script"][0])
+
+
+def retriever_of(texts: Mapping[str, str], **settings: Any) -> RSERetriever:
+    return make_retriever(
+        dict(texts), vectorstore=InMemoryVectorStore(BagOfWords()), config="balanced", **settings
+    )
+
+
+@pytest.fixture(scope="module")
+def trace() -> RSETrace:
+    return retriever_of(TEXTS).explain("late rent", irrelevant_chunk_penalty=0.2)
+
+
+def test_a_page_loads_nothing(trace: RSETrace) -> None:
+    page = Page(trace.to_html())
+    for tag, attributes in page.tags:
+        assert tag not in {"link", "img", "iframe", "object", "base"}
+        assert "src" not in attributes
+        assert "style" not in attributes  # the policy would not let it through
+        assert not [name for name in attributes if name.startswith("on")]
+    policy = next(a["content"] or "" for _, a in page.tags if "http-equiv" in a)
+    assert policy.startswith("default-src 'none'")
+    for tag, code in (("script", page.inside["script"][1]), ("style", page.inside["style"][0])):
+        digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_text_is_not_obeyed() -> None:
+    texts = {HOSTILE: f"Late rent {HOSTILE}\nrent", "b.txt": "late"}
+    trace = retriever_of(texts).explain(f"rent \u2028 {HOSTILE}", irrelevant_chunk_penalty=0.0)
+    harmless = retriever_of(TEXTS).explain("late rent").to_html()
+    values = trace.to_dict()
+    values["query"] += "\ud800"  # half of a character
+    text = render_report(values)
+    page = Page(text)
+    assert {tag for tag, _ in page.tags} <= {tag for tag, _ in Page(harmless).tags} | {"q"}
+    assert len(page.inside["script"]) == 2
+    assert "{{ 7 * 7 }}" in text
+    assert "\ud800" not in text
+    assert "\u2028" not in page.inside["script"][0]
+    assert page.data["documents"][0]["name"] == HOSTILE
+    text_of_chunk = "".join(page.data["documents"][0]["chunks"][0]["text"])
+    assert text_of_chunk == f"Late rent {HOSTILE}"
+    assert "<script" not in trace._repr_html_()
+    assert "<img" not in trace._repr_html_()
+
+
+def test_a_page_has_the_answer_without_scripts(trace: RSETrace) -> None:
+    shown = re.sub(r"<script.*", "", trace.to_html(), flags=re.DOTALL)
+    for segment in trace.segments:
+        assert segment.text in shown
+
+
+def test_the_texts_of_chunks_are_those_of_the_source(trace: RSETrace) -> None:
+    data = Page(trace.to_html()).data
+    for document in data["documents"]:
+        lines = TEXTS[document["name"]].split("\n")
+        for chunk in document["chunks"]:
+            assert "".join(chunk["text"]) in {"", lines[chunk["index"]]}
+    rent = next(one for one in data["documents"] if one["name"] == "rent.txt")
+    late = next(chunk for chunk in rent["chunks"] if chunk["index"] == 2)
+    assert late["text"] == ["", "Late", " ", "rent", " costs a fee."]
+
+
+@pytest.mark.parametrize("settings", [{"allow_trim": True}, {"include_header": True}])
+def test_trimmed_texts_and_headers_do_not_shift_texts(settings: dict[str, Any]) -> None:
+    text = "".join(f"Rent {n} is paid late. It is {n}.\n" for n in range(9))
+    trace = retriever_of({"rent.txt": text}).explain("rent", max_context_length=100, **settings)
+    assert trace.segments
+    values = trace.to_dict()
+    if "include_header" in settings:
+        for segment in values["segments"]:
+            segment["text"] = f"A header\n\n{segment['text']}"
+    for document in Page(render_report(values)).data["documents"]:
+        for chunk in document["chunks"]:
+            if not chunk["embedded"]:
+                whole = text[chunk["start_index"] : chunk["end_index"]].strip("\n")
+                assert "".join(chunk["text"]) in whole
+                assert chunk["text"]
+
+
+def test_settings_to_copy_are_those_that_differ(trace: RSETrace) -> None:
+    assert Page(trace.to_html()).data["others"] == []
+    retriever = retriever_of(TEXTS)
+    other = retriever.explain("rent", k=2, decay_rate=7.5, order="relevance")
+    others = Page(other.to_html()).data["others"]
+    assert sorted(others) == ["decay_rate=7.5,", "k=2,", "order='relevance',"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        ({"config": "dsrag-balanced"}, "the page knows the exact solver only"),
+        ({"length_function": lambda text: len(text.split())}, "which the page cannot do"),
+        ({"allow_trim": True}, "no part of the next one"),
+        ({"include_header": True}, "The budget counts headers"),
+        ({"queries": ["rent", "dogs"]}, "Several queries"),
+    ],
+)
+def test_a_page_says_what_its_sliders_do_not_do(arguments: dict[str, Any], note: str) -> None:
+    retriever = make_retriever(
+        TEXTS, vectorstore=InMemoryVectorStore(BagOfWords()), **{"config": "balanced", **arguments}
+    )
+    page = Page(retriever.explain("rent").to_html())
+    assert note in " ".join(page.inside["p"])
+    fields = next(attributes for tag, attributes in page.tags if tag == "fieldset")
+    assert ("disabled" in fields) == ("config" in arguments)
+
+
+def test_an_empty_answer_has_a_page() -> None:
+    trace = retriever_of(TEXTS).explain("")
+    assert "Nothing was returned" in trace.to_html()
+    assert "Nothing was returned" in trace._repr_html_()
+
+
+def test_a_page_is_written_as_utf_8(trace: RSETrace, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    text = trace.to_html(path)
+    assert path.read_bytes() == text.encode()
+
+
+def test_a_notebook_needs_no_package(trace: RSETrace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    shown = render_compact(trace.to_dict())
+    assert all(segment.text in shown for segment in trace.segments)
+    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[report\]'"):
+        trace.to_html()
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "found"),
+    [
+        (
+            "What drives margins?",
+            "A margin, MARGINAL drive; at what cost",
+            ["margin", "MARGINAL", "drive", "what"],
+        ),
+        ("the US or UN in 7A", "the US, us, thus: UN 7a 77a", ["US", "us", "UN", "7a"]),
+        ("is it a [b] (c*?", "a b c [b] is it", []),
+        ("賃料を支払う", "賃借人は賃料を払う", ["賃料", "払う"]),
+        ("دفع الإيجار", "غرامة دفع الإيجار", ["دفع", "الإيجار"]),
+        ("", "anything", []),
+    ],
+)
+def test_words_of_the_query(query: str, text: str, found: list[str]) -> None:
+    pattern = query_words([query])
+    assert (pattern.findall(text) if pattern else []) == found
