@@ -6,6 +6,7 @@ A page keeps its path in the repository, but for ``docs/``; so links that work t
 from __future__ import annotations
 
 import base64
+import html
 import importlib
 import json
 import posixpath
@@ -44,6 +45,7 @@ REFERENCE = {
     "Errors": ["errors."],
 }
 
+TAG = re.compile(r'<(a|script|link|img|iframe)\b[^>]*?\s(?:href|src)="([^"]+)"')
 CODE = re.compile(r"(?ms)(^[ ]*```.*?^[ ]*```$)")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 
@@ -112,6 +114,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def page_of(title: str) -> str:
     """The page of the reference with a title."""
     return f"reference/{title.lower().replace(' ', '-')}.md"
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Everything that a page loads, and every page that it leads to, is on the site."""
+    site = Path(config.site_dir)
+    for page in sorted(site.rglob("*.html")):
+        for tag, target in TAG.findall(page.read_text(encoding="utf-8")):
+            path, _, _ = html.unescape(target).partition("#")
+            is_elsewhere = "://" in path or path.startswith(("mailto:", "data:"))
+            if (tag != "a" and "://" in path) or not (
+                is_elsewhere or (page.parent / path).resolve().exists()
+            ):
+                LOG.warning("%s: <%s> leads to %s", page.relative_to(site), tag, target)
 
 
 def expanded(names: list[str]) -> list[str]:
