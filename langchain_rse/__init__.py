@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from langchain_rse.errors import StoreMismatchError as StoreMismatchError
     from langchain_rse.evaluation import aevaluate as aevaluate
     from langchain_rse.evaluation import evaluate as evaluate
+    from langchain_rse.explaining.trace import RSETrace as RSETrace
     from langchain_rse.filters import LMBasedRelevanceFilter as LMBasedRelevanceFilter
     from langchain_rse.filters import (
         SimilarityBasedRelevanceFilter as SimilarityBasedRelevanceFilter,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from langchain_rse.headers import LMBasedHeaders as LMBasedHeaders
     from langchain_rse.indexer import RSEIndexer as RSEIndexer
     from langchain_rse.ingest.tokens import TokenSplitter as TokenSplitter
+    from langchain_rse.query.tracing import TraceCollector as TraceCollector
     from langchain_rse.rerankers import CohereReranker as CohereReranker
     from langchain_rse.rerankers import CrossEncoderReranker as CrossEncoderReranker
     from langchain_rse.retriever import RSERetriever as RSERetriever
@@ -51,10 +53,12 @@ _MODULES = {
         "StoreMismatchError",
     ),
     "evaluation": ("aevaluate", "evaluate"),
+    "explaining.trace": ("RSETrace",),
     "filters": ("LMBasedRelevanceFilter", "SimilarityBasedRelevanceFilter"),
     "headers": ("DocumentHeaders", "LMBasedHeaders"),
     "indexer": ("RSEIndexer",),
     "ingest.tokens": ("TokenSplitter",),
+    "query.tracing": ("TraceCollector",),
     "rerankers": ("CohereReranker", "CrossEncoderReranker"),
     "retriever": ("RSERetriever",),
     "stores.files": ("FileDocStore",),

@@ -13,12 +13,14 @@ from typing import Annotated, Any
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
+    BaseCallbackHandler,
     CallbackManagerForRetrieverRun,
     Callbacks,
 )
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, RetrieverLike
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
@@ -28,12 +30,14 @@ from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, arun, arun_each, run, run_each
 from langchain_rse.adopting import Adoption, ExistingIndex
 from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
+from langchain_rse.explaining.trace import RSETrace
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.checking import CheckReport
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.query.pipeline import Sources, retrieve
 from langchain_rse.query.searching import check_search
+from langchain_rse.query.tracing import Recorder, TraceCollector
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.reading import every_chunk
@@ -185,16 +189,48 @@ class RSERetriever(QuerySettings, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        return run(self._retrieve(query, kwargs, run_manager.get_child()))
+        return run(self._retrieve(query, kwargs, run_manager.get_child(), run_manager.handlers))
 
     @override
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        return await arun(self._retrieve(query, kwargs, run_manager.get_child()))
+        steps = self._retrieve(query, kwargs, run_manager.get_child(), run_manager.handlers)
+        return await arun(steps)
+
+    def explain(
+        self,
+        query: str,
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ANN401 - as in `invoke`
+    ) -> RSETrace:
+        """Answer a query as `invoke` does, with the same arguments, and return what the steps saw.
+
+        The trace has all candidates, why each was returned or left out, the segments, the budget
+        and the time of each step; printed, it is an explanation. Nothing is computed twice. Pass a
+        `TraceCollector` in ``config={"callbacks": [...]}`` for the traces of a chain or agent.
+        """
+        collector = TraceCollector()
+        self.invoke(query, _collecting(collector, config), **kwargs)
+        return collector.traces[-1]
+
+    async def aexplain(
+        self,
+        query: str,
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ANN401 - as in `ainvoke`
+    ) -> RSETrace:
+        """Like `explain`, async."""
+        collector = TraceCollector()
+        await self.ainvoke(query, _collecting(collector, config), **kwargs)
+        return collector.traces[-1]
 
     def _retrieve(
-        self, query: object, arguments: Mapping[str, Any], callbacks: Callbacks
+        self,
+        query: object,
+        arguments: Mapping[str, Any],
+        callbacks: Callbacks,
+        handlers: Sequence[BaseCallbackHandler] = (),
     ) -> Steps[list[Document]]:
         if not isinstance(query, str):
             raise TypeError(
@@ -202,7 +238,10 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 'itemgetter("question") | retriever'
             )
         settings = resolve_settings(self, arguments)
-        return retrieve(self._sources(), query, settings, callbacks)
+        recorder = Recorder(query, handlers)
+        found = yield from retrieve(self._sources(), query, settings, callbacks, recorder=recorder)
+        recorder.finish(found)
+        return found
 
     def _sources(self) -> Sources:
         docstore = in_namespace(self.docstore, self.namespace)  # that may be another one by now
@@ -360,6 +399,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
         if warning := adoption.warning():
             warn(warning)
         return self
+
+
+def _collecting(collector: TraceCollector, config: RunnableConfig | None) -> RunnableConfig:
+    # Not None, for then the callbacks of a chain around this call would be lost.
+    return merge_configs(_check_run_config(config) or {}, {"callbacks": [collector]})
 
 
 def _check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:

@@ -157,8 +157,11 @@ def rank_chunks(
 class Ranking:
     """Chunks in the order in which a growing budget takes them."""
 
-    def __init__(self, chunks: list[int], problem: _Problem, penalty: float) -> None:
-        self.chunks = chunks  # their indices
+    def __init__(
+        self, order: Sequence[tuple[float, int]], problem: _Problem, penalty: float
+    ) -> None:
+        self.chunks = [chunk for _, chunk in order]  # their indices
+        self.thresholds = {chunk: threshold for threshold, chunk in order}  # penalties
         self._problem = problem
         self._penalty = penalty
 
@@ -290,8 +293,8 @@ class _Problem:
         # Where a segment costs nothing, those that touch are not one yet.
         return self.joined((chunks[first], chunks[last] + 1) for first, last in pairs)
 
-    def order(self, budget: float, penalty: float) -> list[int]:
-        """The chunks whose threshold is above a penalty, as many as the budget needs."""
+    def order(self, budget: float, penalty: float) -> list[tuple[float, int]]:
+        """The chunks, with their thresholds, above a penalty, as many as the budget needs."""
         low = self._first_penalty(budget, penalty)
         while True:
             segments = self.solve(low)
@@ -309,14 +312,14 @@ class _Problem:
                 break
             low = max(penalty, low / 2)
         ranked.sort(reverse=True)
-        order: list[int] = []
+        order: list[tuple[float, int]] = []
         taken: set[int] = set()
         room = budget * (1 + _ROUNDING)
-        for _, group in itertools.groupby(ranked, key=lambda pair: pair[0]):
+        for threshold, group in itertools.groupby(ranked, key=lambda pair: pair[0]):
             if room < 0:
                 break
             added = self._densest_first({chunk for _, chunk in group}, taken)
-            order += added
+            order += [(threshold, chunk) for chunk in added]
             room -= self._total(added)
         return order
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from langchain_rse._messages import first_few
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
+from langchain_rse.explaining.trace import load_plots
 
 _FORMATS = {"points": ".2f", "segments": ".1f", "characters": ",.0f"}  # of others .3f
 _RESAMPLES = 2_000
@@ -154,6 +155,32 @@ class Report(Table):
                 for place, budget in enumerate(self.budgets or (None,))
             ]
         )
+
+    def plot(self, *others: Report, metric: str | None = None, dark: bool = False) -> Any:  # noqa: ANN401
+        """Plot a metric against the budget, with 95 % intervals; needs matplotlib, extra ``plot``.
+
+        Args:
+            *others: Reports to draw beside this one.
+            metric: One of the ``metrics``, by default the first.
+            dark: True for a dark background.
+
+        Returns:
+            The `matplotlib.figure.Figure`.
+
+        Raises:
+            ImportError: If matplotlib is missing.
+            ValueError: If a report has no budgets, or not this metric.
+        """
+        metric = metric or self.metrics[0]
+        for one in (self, *others):
+            if not one.budgets or metric not in one.metrics:
+                has = f"budgets {one.budgets} and the metrics {', '.join(one.metrics)}"
+                raise ValueError(f"{metric} by budget cannot be plotted: {one.name} has {has}")
+        curves = [
+            (one.name, one.budgets, one.mean(metric), one.interval(metric))
+            for one in (self, *others)
+        ]
+        return load_plots().plot_curves(curves, metric, dark=dark)
 
     def _title(self) -> str:
         known = len(_known(self.figures[self.metrics[0]]))

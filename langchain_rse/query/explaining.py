@@ -1,4 +1,7 @@
-"""Why a query returned nothing: one log line, as a warning where something is likely wrong."""
+"""Why a query returned nothing: one log line, as a warning where something is likely wrong.
+
+The functions also return the reason, for the trace of the query.
+"""
 
 import logging
 import math
@@ -28,29 +31,27 @@ _LOOKED_AT = 500
 
 def explain_nothing_found(
     sources: Sources, settings: QuerySettings, returned: int, candidates: int
-) -> Steps[None]:
+) -> Steps[str]:
     """Say why no candidates are left, of those that stand for the Documents that were returned."""
     arguments = settings.search_kwargs
     thresholds = {name: arguments[name] for name in arguments if name.endswith("threshold")}
     limits = may_exclude(arguments) | thresholds
     if candidates:
         reranker = type(sources.reranker).__name__
-        _log(logging.INFO, f"{reranker} kept none of {candidates} candidates")
-    elif returned:
+        return _log(logging.INFO, f"{reranker} kept none of {candidates} candidates")
+    if returned:
         known = f"none of {returned} Documents of {sources.name} is a chunk that the docstore knows"
-        _log(logging.WARNING, f"{known}. If the index was adopted, adopt it again")
-    else:
-        under = "".join(f" with {name}={value!r:.200}" for name, value in limits.items())
-        _log(logging.INFO, f"{sources.name} found nothing{under}")
-        if sources.vectorstore is None or limits:
-            return
-        if (yield from _has_text(sources.docstore)):
-            raise StoreMismatchError(
-                f"{sources.name} found nothing, but the docstore has documents: the vector store "
-                "is empty, or another one than they were added to. If its vectors are lost, "
-                "check(repair=True) or langchain-rse check --repair writes them again from the "
-                "docstore, as does adding the documents again"
-            )
+        return _log(logging.WARNING, f"{known}. If the index was adopted, adopt it again")
+    under = "".join(f" with {name}={value!r:.200}" for name, value in limits.items())
+    reason = _log(logging.INFO, f"{sources.name} found nothing{under}")
+    if sources.vectorstore is not None and not limits and (yield from _has_text(sources.docstore)):
+        raise StoreMismatchError(
+            f"{sources.name} found nothing, but the docstore has documents: the vector store "
+            "is empty, or another one than they were added to. If its vectors are lost, "
+            "check(repair=True) or langchain-rse check --repair writes them again from the "
+            "docstore, as does adding the documents again"
+        )
+    return reason
 
 
 def _has_text(docstore: BaseStore[str, Document]) -> Steps[bool]:
@@ -102,7 +103,7 @@ def explain_nothing_chosen(
     selection: Selection,
     budget: Budget,
     settings: QuerySettings,
-) -> None:
+) -> str:
     """Say why there are candidates, but no segment."""
     config, count, level = settings.config, len(candidates), logging.INFO
     minimum, penalty = config.minimum_value, config.irrelevant_chunk_penalty
@@ -139,7 +140,7 @@ def explain_nothing_chosen(
             f"{budget.limit:g}: the shortest has {shortest} characters. allow_trim=True returns "
             "part of it; or make chunks smaller, or give more room"
         )
-    _log(level, reason)
+    return _log(level, reason)
 
 
 def warn_of_other_models(model: str, manifests: Iterable[Manifest]) -> None:
@@ -152,5 +153,6 @@ def warn_of_other_models(model: str, manifests: Iterable[Manifest]) -> None:
         )
 
 
-def _log(level: int, reason: str) -> None:
+def _log(level: int, reason: str) -> str:
     logger.log(level, "a query returned nothing: %s", reason)
+    return reason

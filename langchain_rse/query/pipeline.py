@@ -20,6 +20,7 @@ from langchain_rse.query.reranking import rerank
 from langchain_rse.query.scoring import config_for_reranker, outdated, score
 from langchain_rse.query.searching import Candidate, Found, Sources, asked, search
 from langchain_rse.query.selecting import select
+from langchain_rse.query.tracing import SILENT, Recorder
 from langchain_rse.query.wrapped import with_filters_inside
 from langchain_rse.stores.pairing import check_pair
 from langchain_rse.stores.reading import Layouts, unreadable
@@ -36,18 +37,23 @@ def retrieve(
     settings: QuerySettings,
     callbacks: Callbacks = None,
     found: Found | None = None,
+    *,
+    recorder: Recorder = SILENT,
 ) -> Steps[list[Document]]:
-    """Answer a query with segments, of candidates found here or by `find_candidates` before."""
+    """Answer a query with segments, of candidates found here or by `find_candidates` before.
+
+    A recorder is shown what the steps saw.
+    """
     config = config_for_reranker(settings.config, sources.reranker)
     settings = settings.model_copy(update={"config": config})
     seen: set[tuple[str, str]] | None = set() if found is None else None
     for attempt in range(_ATTEMPTS):
         if found is None:
-            found = yield from find_candidates(sources, query, settings, callbacks)
+            found = yield from find_candidates(sources, query, settings, callbacks, recorder)
         if not any(found.values()):
             return []
         is_last = attempt == _ATTEMPTS - 1
-        answer = yield from _answer(sources, found, settings, seen, is_last=is_last)
+        answer = yield from _answer(sources, found, settings, seen, recorder, is_last=is_last)
         if answer is not None:
             return answer
         if seen is not None:  # the same queries again: generated ones may be others each time
@@ -63,6 +69,7 @@ def _answer(
     found: Found,
     settings: QuerySettings,
     seen: set[tuple[str, str]] | None,
+    recorder: Recorder,
     *,
     is_last: bool,
 ) -> Steps[list[Document] | None]:
@@ -74,40 +81,56 @@ def _answer(
     candidates = list({c.place: c for some in found.values() for c in some}.values())
     compressor = sources.reranker if any(c.filtered for c in candidates) else None
     told = with_filters_inside(settings, sources.base_retriever, compressor)
-    layouts, segments = Layouts(), None
-    while segments is None:
+    layouts, read_so_far = Layouts(), None
+    while read_so_far is None:
         scored = yield from score(sources, found, told, layouts)
         gone = set() if seen is None else outdated(candidates, layouts) - seen
         if seen is not None and gone and not is_last:
             seen |= gone
             return None
+        recorder.saw("score", scored=scored)
         known = len(unreadable(layouts))
         budget = Budget(settings, (candidate.document.page_content for candidate in candidates))
         selection = select(scored, settings, budget.characters)
-        segments = yield from read(sources.docstore, scored, selection, budget, told)
-        if segments is None and len(unreadable(layouts)) == known:
+        recorder.saw("select", settings=told, budget=budget, selection=selection)
+        read_so_far = yield from read(sources.docstore, scored, selection, budget, told)
+        if read_so_far is None and len(unreadable(layouts)) == known:
             return None
+    segments, included = read_so_far
+    recorder.saw("read", segments=segments, included=included)
     if not segments:
-        explain_nothing_chosen(candidates, scored, selection, budget, settings)
+        reason = explain_nothing_chosen(candidates, scored, selection, budget, settings)
+        recorder.saw("read", reason=reason)
     yield from explain_left_out(sources.docstore, candidates, layouts, gone, settings)
     model = yield from _check_pair(sources)
     warn_of_other_models(model, (segment.document.manifest for segment in segments))
-    return render(segments, told)
+    documents = render(segments, told)
+    recorder.saw("render")
+    return documents
 
 
 def find_candidates(
-    sources: Sources, query: str, settings: QuerySettings, callbacks: Callbacks = None
+    sources: Sources,
+    query: str,
+    settings: QuerySettings,
+    callbacks: Callbacks = None,
+    recorder: Recorder = SILENT,
 ) -> Steps[Found]:
     """Search and rerank: the first two steps of `retrieve`."""
     queries = yield from asked(query, settings, callbacks)
+    recorder.saw("queries", settings=settings)
     if not queries:
+        recorder.saw("search", reason="the query is empty")
         return {}
     yield from _check_pair(sources)
     candidates, returned = yield from search(sources, queries, settings, callbacks)
+    recorder.saw("search", searched=candidates)
     found = yield from rerank(sources.reranker, candidates, callbacks)
+    recorder.saw("rerank")
     if not any(found.values()):
         count = sum(map(len, candidates.values()))
-        yield from explain_nothing_found(sources, settings, returned, count)
+        reason = yield from explain_nothing_found(sources, settings, returned, count)
+        recorder.saw("rerank", reason=reason)
     return found
 
 

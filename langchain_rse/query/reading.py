@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -40,8 +39,8 @@ def read(
     selection: Selection,
     budget: Budget,
     settings: QuerySettings,
-) -> Steps[list[DocumentSegment] | None]:
-    """Read the selected segments and leave out those that do not fit, best first.
+) -> Steps[tuple[list[DocumentSegment], int] | None]:
+    """Read the selected segments and leave out those that do not fit, best first; count the steps.
 
     If none is left, the best candidate that fits and is worth the penalty takes their place. None
     if a document was replaced or deleted since its layout was read, or has chunks that cannot be
@@ -73,9 +72,7 @@ def read(
         whole += _without_missing(one, settings.on_missing)
     # Parts of a split or trimmed segment have other values than the segment.
     whole.sort(key=lambda segment: -segment.value)
-    numbers: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
-    most = settings.max_per_document or len(whole)
-    return [one for one in whole if next(numbers[one.document.manifest.key]) < most]
+    return whole, included
 
 
 def _read_columns(

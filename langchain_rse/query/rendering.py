@@ -1,7 +1,9 @@
 """Render: from segments to the Documents that are returned."""
 
+import itertools
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
@@ -25,7 +27,10 @@ from langchain_rse.stores.records import (
 
 def render(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list[Document]:
     """Make Documents of the best ``k`` segments, given best first, in the order asked for."""
-    best = list(segments[: settings.k])
+    numbers: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
+    most = settings.max_per_document or len(segments)
+    few = (one for one in segments if next(numbers[one.document.manifest.key]) < most)
+    best = list(itertools.islice(few, settings.k))
     if settings.order == "document":
         first: dict[str, int] = {}
         for number, segment in enumerate(best):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeGuard
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -24,8 +24,8 @@ from langchain_rse.engine import (
     neighbor_credit,
     sharpen,
 )
-from langchain_rse.engine.relevance import lower_words
 from langchain_rse.errors import CorruptRecordError
+from langchain_rse.query.leaving_out import LeftOut, Ranked, is_current, left_out_of
 from langchain_rse.query.naming import named_documents
 from langchain_rse.query.search_arguments import may_split
 from langchain_rse.query.searching import Candidate, Found, Place, Sources
@@ -45,13 +45,8 @@ _SIMILARITIES = frozenset({"SimilarityBasedRelevanceFilter"})
 # Of a document, the best chunks that tell its relevance as a whole.
 _BEST = 5
 
-_Ranked = Sequence[tuple[Candidate, float]]  # candidates with their relevance, best first
-
 # The exact solver closes no longer gaps between chunks of positive relevance.
 _LONGEST_GAP = 16
-
-# Near copies: so many words in a row are compared, and such a share of them is the same.
-_ROW, _NEARLY_ALL = 5, 0.8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +78,8 @@ class ScoredChunks(NamedTuple):
     turns: Floats  # the same, a row for each query that takes turns, or one for all
     lengths: NDArray[np.int64]  # of each chunk, in characters
     document_lengths: NDArray[np.int64]  # the same for the document of each chunk
+    left_out: Mapping[Place, LeftOut]  # candidates that do not count
+    others: Ranked  # candidates that do, of all documents, each with its own relevance
 
     def locate(self, column: int) -> tuple[Layout, int]:
         """The document of a column, and the chunk's number in it."""
@@ -115,11 +112,11 @@ def score(
     be read, or whose text a better candidate's document has. That is known only for documents in
     ``layouts``, so while some are left out, further documents are read and added there.
     """
-    reranked, every_left_out = sources.reranker is not None, set[Place]()
+    reranked, every_left_out = sources.reranker is not None, dict[Place, LeftOut]()
     ranked = [_ranked(query, found[query], settings, reranked=reranked) for query in found]
     while True:
         joint = _joined(ranked, list(found))
-        if layouts and (left_out := _left_out(joint, layouts, settings)):
+        if layouts and (left_out := left_out_of(joint, layouts, settings)):
             every_left_out |= left_out
             found = {
                 query: _renumbered([c for c in some if c.place not in left_out])
@@ -140,10 +137,11 @@ def score(
     considered_only = ([pair for pair in pairs if pair[0].key in considered] for pairs in ranked)
     ranked = [_weighted(pairs, layouts, settings.config) for pairs in considered_only]
     scored = _in_columns(ranked, _joined(ranked, list(found)), layouts, settings)
+    scored = scored._replace(left_out=every_left_out, others=joint)
     return _without_credit(scored, every_left_out) if settings.duplicates == "drop_near" else scored
 
 
-def _without_credit(scored: ScoredChunks, copies: set[Place]) -> ScoredChunks:
+def _without_credit(scored: ScoredChunks, copies: Container[Place]) -> ScoredChunks:
     """Near copies are no better for their neighbors; between relevant chunks, they fill gaps."""
     layouts = ((scored.documents[number], window) for number, window in scored.windows)
     places = [(one.manifest.doc_id, one.version, n) for one, window in layouts for n in window]
@@ -154,19 +152,14 @@ def _without_credit(scored: ScoredChunks, copies: set[Place]) -> ScoredChunks:
 def outdated(candidates: Sequence[Candidate], layouts: Layouts) -> set[tuple[str, str]]:
     """Documents, with the versions of their candidates, of which no candidate is current."""
     known = {(c.key, c.version) for c in candidates if c.key in layouts}
-    in_use = {key for key, version in known if _is_current(layouts[key], version)}
+    in_use = {key for key, version in known if is_current(layouts[key], version)}
     in_use |= unreadable(layouts).keys()
     return {(key, version) for key, version in known if key not in in_use}
 
 
-def _is_current(layout: object, version: str) -> TypeGuard[Layout]:
-    """True for the layout of a document of which queries see this version."""
-    return isinstance(layout, Layout) and layout.version == version
-
-
 def _ranked(
     query: str, candidates: Sequence[Candidate], settings: QuerySettings, *, reranked: bool
-) -> _Ranked:
+) -> Ranked:
     """The candidates with their relevance, best first."""
     config = settings.config
     factors = np.ones(len(candidates))
@@ -200,7 +193,7 @@ def _searched(
     return relevance
 
 
-def _weighted(pairs: _Ranked, layouts: Layouts, config: RSEConfig) -> _Ranked:
+def _weighted(pairs: Ranked, layouts: Layouts, config: RSEConfig) -> Ranked:
     """The candidates of a query, each counting less the less its whole document is relevant.
 
     Relevance is multiplied by ``(d / best) ** document_weight``, at most 1, with the mean relevance
@@ -228,7 +221,7 @@ def _weighted(pairs: _Ranked, layouts: Layouts, config: RSEConfig) -> _Ranked:
     return sorted(weighted, key=lambda pair: -pair[1])
 
 
-def _joined(ranked: Sequence[_Ranked], queries: Sequence[str]) -> _Ranked:
+def _joined(ranked: Sequence[Ranked], queries: Sequence[str]) -> Ranked:
     """The candidates of all queries, each for the query that it fits best, the best first."""
     if len(ranked) == 1:
         return ranked[0]
@@ -390,44 +383,8 @@ def _restricted(
     return dataclasses.replace(layout, windows=windows)
 
 
-def _left_out(ranked: _Ranked, layouts: Layouts, settings: QuerySettings) -> set[Place]:
-    """The candidates that do not count, as far as is known: old ones, and copies of better ones."""
-    left_out: set[tuple[str, str]] = set()
-    first: dict[str, str] = {}
-    for key, version in dict.fromkeys((c.key, c.version) for c, _ in ranked if c.key in layouts):
-        layout = layouts[key]
-        if not _is_current(layout, version):
-            left_out.add((key, version))
-            continue
-        text = layout.manifest.text_digest if settings.duplicates != "keep" else ""
-        if text and first.setdefault(text, key) != key:
-            left_out.add((key, version))
-    places = {c.place for c, _ in ranked if left_out and (c.key, c.version) in left_out}
-    if settings.duplicates == "drop_near":
-        known = (c for c, _ in ranked if c.key in layouts and c.place not in places)
-        places |= _near_copies(known, layouts)
-    return places
-
-
-def _near_copies(candidates: Iterable[Candidate], layouts: Layouts) -> set[Place]:
-    """Candidates of which better ones of other documents have nearly all, word by word."""
-    copies: set[Place] = set()
-    first: dict[tuple[bytes, ...], str] = {}  # which document has some words in a row
-    for candidate in candidates:
-        layout, text = layouts[candidate.key], candidate.document.page_content
-        header = layout.manifest.header if isinstance(layout, Layout) else ""
-        words = lower_words(text.removeprefix(header)).split()
-        rows = {tuple(words[n : n + _ROW]) for n in range(max(len(words) - _ROW + 1, 1))}
-        known = sum(first.get(row, candidate.key) != candidate.key for row in rows)
-        if known >= _NEARLY_ALL * len(rows):
-            copies.add(candidate.place)
-        else:
-            first.update(dict.fromkeys(rows - first.keys(), candidate.key))
-    return copies
-
-
 def _in_columns(
-    ranked: Sequence[_Ranked], joint: _Ranked, layouts: Layouts, settings: QuerySettings
+    ranked: Sequence[Ranked], joint: Ranked, layouts: Layouts, settings: QuerySettings
 ) -> ScoredChunks:
     """Lay out the windows of all documents, and let neighbors of candidates have credit."""
     config = settings.config
@@ -473,6 +430,8 @@ def _in_columns(
         document_lengths=np.repeat(
             np.array([documents[number].manifest.length for number, _ in windows], np.int64), sizes
         ),
+        left_out={},
+        others=(),
     )
 
 

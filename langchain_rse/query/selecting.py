@@ -3,8 +3,9 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,9 @@ class Selection(NamedTuple):
     # Makes the candidates that are worth the penalty, the most relevant first, each a segment that
     # costs nothing: one of them is returned if no step fits.
     alone: Callable[[], list[Segment]] = list
+    weights: Floats = np.ones(1)  # how much the relevance of each chunk after the penalty counts
+    # By column, with the exact solver: the penalty below which a chunk is in the solution.
+    thresholds: Mapping[int, float] = MappingProxyType({})
 
 
 def select(scored: ScoredChunks, settings: QuerySettings, budget: float | None) -> Selection:
@@ -52,11 +56,12 @@ def _worth_alone(scored: ScoredChunks, selection: Selection, config: RSEConfig) 
 
 
 def _select_as_published(scored: ScoredChunks, config: RSEConfig) -> Selection:
-    turns = scored.turns - config.irrelevant_chunk_penalty
+    weights: Floats = np.ones_like(scored.turns)
     if config.length_weighting == "published":
-        every = scored.found if len(turns) > 1 else [scored.candidates]
-        for row, found in zip(turns, map(list, every), strict=True):
-            row[found] *= np.maximum(scored.lengths[found] / config.reference_length, 1.0)
+        every = scored.found if len(weights) > 1 else [scored.candidates]
+        for row, found in zip(weights, map(list, every), strict=True):
+            row[found] = np.maximum(scored.lengths[found] / config.reference_length, 1.0)
+    turns = weights * (scored.turns - config.irrelevant_chunk_penalty)
     if config.solver == "best":
         segments = _best_of_each_document(scored, turns, config)
     else:
@@ -68,7 +73,7 @@ def _select_as_published(scored: ScoredChunks, config: RSEConfig) -> Selection:
             minimum_value=config.minimum_value,
             boundaries=scored.starts.tolist(),
         )
-    values: Floats = turns.max(axis=0)
+    columns, values = np.arange(scored.lengths.size), np.asarray(turns.max(axis=0))
     if len(turns) > 1:
         segments = [Segment(s, e, float(values[s:e].sum())) for s, e, _ in segments]
     # With a penalty of 0, chunks without relevance can form segments of value 0.
@@ -77,7 +82,10 @@ def _select_as_published(scored: ScoredChunks, config: RSEConfig) -> Selection:
         for segment in segments
         if any(column in scored.candidates for column in range(segment.start, segment.end))
     ]
-    return Selection(values, [segment[:2] for segment in chosen], lambda count: chosen[:count])
+    steps = [segment[:2] for segment in chosen]
+    return Selection(
+        values, steps, lambda count: chosen[:count], weights=weights[turns.argmax(axis=0), columns]
+    )
 
 
 def _select_exactly(scored: ScoredChunks, settings: QuerySettings, room: float | None) -> Selection:
@@ -96,7 +104,8 @@ def _select_exactly(scored: ScoredChunks, settings: QuerySettings, room: float |
         document_lengths=scored.document_lengths,
     )
     ranking = rank(scored.credited)
-    values = ranking.weights * (scored.credited - config.irrelevant_chunk_penalty)
+    weights = ranking.weights
+    values = weights * (scored.credited - config.irrelevant_chunk_penalty)
     steps = ranking.steps(config.minimum_value)
     if len(scored.turns) > 1:
         steps = _once(_by_turns([rank(row).steps(config.minimum_value) for row in scored.turns]))
@@ -108,7 +117,7 @@ def _select_exactly(scored: ScoredChunks, settings: QuerySettings, room: float |
     def segments(count: int) -> list[Segment]:
         return ranking.segments(column for step in steps[:count] for column in range(*step))
 
-    return Selection(values, steps, segments)
+    return Selection(values, steps, segments, weights=weights, thresholds=ranking.thresholds)
 
 
 def _best_of_each_query(
