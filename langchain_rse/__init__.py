@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from langchain_rse.stores.json import JSONDocStore as JSONDocStore
     from langchain_rse.stores.redis import RedisDocStore as RedisDocStore
     from langchain_rse.stores.sql import SQLDocStore as SQLDocStore
+    from langchain_rse.tools import create_rse_tool as create_rse_tool
+    from langchain_rse.tools import verify_quotes as verify_quotes
 
 _MODULES = {
     "adopting": ("Adoption", "ExistingIndex"),
@@ -65,6 +67,7 @@ _MODULES = {
     "stores.json": ("JSONDocStore",),
     "stores.redis": ("RedisDocStore",),
     "stores.sql": ("SQLDocStore",),
+    "tools": ("create_rse_tool", "verify_quotes"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -12,6 +12,7 @@ from langchain_rse.cli.index import index
 from langchain_rse.cli.inspect import inspect
 from langchain_rse.cli.output import exit_on_error
 from langchain_rse.cli.query import query
+from langchain_rse.cli.serve import serve_mcp
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,3 +25,4 @@ app = typer.Typer(
 
 for command in (demo, index, query, list_documents, stats, inspect, remove, check, evaluate):
     app.command(command.__name__.partition("_")[0])(exit_on_error(command))
+app.command("serve-mcp")(exit_on_error(serve_mcp, extra="cli,mcp", ends=False))

@@ -13,13 +13,13 @@ from langchain_rse.cli.knowledge_base import (
     Folder,
     Made,
     document_names,
-    find_document,
     manifests,
     only_writer,
     open_docstore,
     open_existing,
 )
 from langchain_rse.cli.output import AsJson, print_json, print_text
+from langchain_rse.stores.names import find_document
 
 
 def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_rse.cli.knowledge_base import Folder, document_names, find_document, open_existing
+from langchain_rse.cli.knowledge_base import Folder, document_names, open_existing
 from langchain_rse.cli.output import AsJson, print_json, print_text
 from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, settings
+from langchain_rse.stores.names import find_document
 
 if TYPE_CHECKING:
     from langchain_rse.evaluation import Evidence, Question

@@ -11,9 +11,10 @@ from langchain_core.stores import BaseStore
 from rich.text import Text
 
 from langchain_rse._messages import visible
-from langchain_rse.cli.knowledge_base import Folder, document_names, find_document, open_existing
+from langchain_rse.cli.knowledge_base import Folder, document_names, open_existing
 from langchain_rse.cli.output import AsJson, console, print_json, print_panel, print_text, shorten
 from langchain_rse.errors import MissingRecordError
+from langchain_rse.stores.names import find_document
 
 if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStore

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from langchain_rse.cli.models import DEFAULT, CountingEmbeddings, load_embeddings
 from langchain_rse.cli.output import command_line, errors
+from langchain_rse.stores.names import names_of
 
 if TYPE_CHECKING:
     from langchain_chroma import Chroma
@@ -191,22 +192,5 @@ def manifests(docstore: BaseStore[str, Document]) -> list[Manifest]:
 
 
 def document_names(docstore: BaseStore[str, Document]) -> dict[str, list[str]]:
-    """The ids of all documents, by ids and by names of files with and without suffix."""
-    names: dict[str, list[str]] = {}
-    for doc_id in (manifest.doc_id for manifest in manifests(docstore)):
-        for name in {doc_id, Path(doc_id).name, Path(doc_id).stem}:
-            names.setdefault(name, []).append(doc_id)
-    return names
-
-
-def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:
-    """The id of the document of that id, path or name of a file, see `document_names`."""
-    for doc_id in (name, str(Path(name).resolve())):
-        if doc_id in names.get(doc_id, ()):
-            return doc_id
-    found = names.get(name, ())
-    if len(found) > 1:
-        raise ValueError(f"{name!r} may be any of {', '.join(sorted(found))}: give the whole path")
-    if not found:
-        raise ValueError(f"there is no document {name!r}")
-    return found[0]
+    """The ids of all documents, by their names."""
+    return names_of(manifest.doc_id for manifest in manifests(docstore))

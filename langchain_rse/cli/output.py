@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,12 +32,17 @@ _KINDS = ("note", "warning")
 _SHORT = 3  # letters of words such as "the"
 
 
-def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command print errors and warnings as lines, and exit with status 2 or 130."""
+def exit_on_error(
+    command: Callable[..., None], *, extra: str = "cli", ends: bool = True
+) -> Callable[..., None]:
+    """Make a command print errors and warnings as lines, and exit with status 2 or 130.
+
+    Warnings come in the end, unless the command is not known to have one.
+    """
 
     @functools.wraps(command)
     def wrapped(**options: Any) -> None:  # noqa: ANN401
-        with _messages_as_lines():
+        with _messages_as_lines() if ends else nullcontext():
             try:
                 command(**options)
             except (typer.Exit, typer.BadParameter, BrokenPipeError):
@@ -47,7 +52,7 @@ def exit_on_error(command: Callable[..., None]) -> Callable[..., None]:
                 print_error(f"{below}Interrupted. {error}".rstrip())
                 raise typer.Exit(130) from error
             except ModuleNotFoundError as error:
-                print_error(f"{error.name} is not installed: pip install 'langchain-rse[cli]'")
+                print_error(f"{error.name} is not installed: pip install 'langchain-rse[{extra}]'")
                 raise typer.Exit(2) from error
             except Exception as error:
                 expected = isinstance(error, (ImportError, LookupError, OSError, ValueError))
@@ -115,13 +120,12 @@ def print_text(text: str | Text, style: str = "", *, lines: bool = False) -> Non
 
 def print_segment(segment: Document, *, full: bool, question: str) -> None:
     """Print a segment's place and its text, with a line above each chunk."""
+    from langchain_rse.tools.passages import pages_of
+
     metadata = segment.metadata
-    pages = ""
-    if all(type(metadata.get(name)) is int for name in ("page_start", "page_end")):
-        first, last = metadata["page_start"] + 1, metadata["page_end"] + 1
-        pages = f" · page {first}" if first == last else f" · pages {first}-{last}"
+    source = " · ".join(filter(None, [str(metadata.get("source")), pages_of(metadata)]))
     title = (
-        f"{metadata.get('source')}{pages} · characters {metadata['start_index']}-"
+        f"{source} · characters {metadata['start_index']}-"
         f"{metadata['end_index']} · score {metadata['relevance_score']:.2f}"
     )
     # Words of the question are marked; short ones only if they are names, numbers or the like.

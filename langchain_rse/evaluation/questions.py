@@ -4,7 +4,6 @@ import codecs
 import csv
 import io
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic.dataclasses import dataclass
 from typing_extensions import Self
 
 from langchain_rse._messages import first_few
+from langchain_rse.ingest.alignment import quotation_pattern
 
 NotBlank = Annotated[str, StringConstraints(pattern=r"\S")]
 
@@ -145,7 +145,7 @@ def locate_evidence(
     problems: list[str] = []
 
     def locate(number: int, part: Evidence) -> Evidence:
-        pattern = re.compile(r"\s*".join(map(re.escape, "".join(part.text.split()))))
+        pattern = quotation_pattern(part.text)
         text = texts.get(part.doc_id, "")
         first = pattern.search(text)
         second = first and pattern.search(text, first.start() + 1)

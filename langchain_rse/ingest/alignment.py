@@ -48,6 +48,11 @@ def fold(text: str) -> str:
     return "".join(map(_fold_character, text))
 
 
+def quotation_pattern(quotation: str) -> re.Pattern[str]:
+    """What finds a quotation in a text, white space aside."""
+    return re.compile(r"\s*".join(map(re.escape, "".join(quotation.split()))))
+
+
 class Gap(NamedTuple):
     """Text that no chunk covers: its place, and its folded letters and digits."""
 
@@ -88,7 +93,7 @@ def align(text: str, chunks: Sequence[str]) -> Placement | int:
 # Forms of a text
 
 
-class _Form(NamedTuple):
+class Form(NamedTuple):
     """A form of a text: what is searched, and the places in the text of its characters and end."""
 
     source: str
@@ -98,15 +103,15 @@ class _Form(NamedTuple):
     is_html: bool = False
 
 
-def _forms(text: str) -> Iterator[_Form]:
-    yield _Form(text, text, range(len(text) + 1), is_exact=True)
-    yield _folded(text, enumerate(text))
+def _forms(text: str) -> Iterator[Form]:
+    yield Form(text, text, range(len(text) + 1), is_exact=True)
+    yield folded(text, enumerate(text))
     if "<" in text and ">" in text:
-        yield _folded(text, _outside_tags(text))._replace(is_html=True)
+        yield folded(text, _outside_tags(text))._replace(is_html=True)
 
 
-def _folded(source: str, pieces: Iterable[tuple[int, str]]) -> _Form:
-    """Fold pieces of a text, each with its place."""
+def folded(source: str, pieces: Iterable[tuple[int, str]]) -> Form:
+    """A text by the letters and digits of its pieces, each with its place."""
     content: list[str] = []
     places = array("q")
     for place, piece in pieces:
@@ -114,7 +119,7 @@ def _folded(source: str, pieces: Iterable[tuple[int, str]]) -> _Form:
         content.append(folded)
         places.extend([place] * len(folded))
     places.append(len(source))
-    return _Form(source, "".join(content), places)
+    return Form(source, "".join(content), places)
 
 
 def _outside_tags(source: str) -> Iterator[tuple[int, str]]:
@@ -129,7 +134,7 @@ def _outside_tags(source: str) -> Iterator[tuple[int, str]]:
     yield from enumerate(source[start:], start)
 
 
-def _parts(form: _Form, chunk: str) -> list[str]:
+def _parts(form: Form, chunk: str) -> list[str]:
     """A chunk in a form, split at what is unknown."""
     if form.is_exact:
         # White space alone is nothing to search for; its place is taken like a separator's.
@@ -137,14 +142,14 @@ def _parts(form: _Form, chunk: str) -> list[str]:
     return [fold(part) for part in _UNKNOWN.split(chunk)]
 
 
-def _next_content(form: _Form, place: int) -> int:
+def _next_content(form: Form, place: int) -> int:
     """The first letter or digit at or after a place."""
     while place < len(form.text) and not _fold_character(form.text[place]):
         place += 1
     return place
 
 
-def _source_span(form: _Form, start: int, end: int, chunk: str) -> tuple[int, int]:
+def _source_span(form: Form, start: int, end: int, chunk: str) -> tuple[int, int]:
     """Where a chunk that lies here in a form lies in the source."""
     if form.is_exact:
         return start, end
@@ -164,7 +169,7 @@ def _source_span(form: _Form, start: int, end: int, chunk: str) -> tuple[int, in
     return first, form.places[end - 1] + 1
 
 
-def _add_gap(gaps: dict[int, Gap], number: int, form: _Form, start: int, end: int) -> None:
+def _add_gap(gaps: dict[int, Gap], number: int, form: Form, start: int, end: int) -> None:
     """Note the text that no chunk covers, if there is any."""
     if start >= end:
         return
@@ -182,7 +187,7 @@ def _add_gap(gaps: dict[int, Gap], number: int, form: _Form, start: int, end: in
 # The search
 
 
-def _align(form: _Form, chunks: Sequence[str]) -> Placement | int:
+def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
     """Find where chunks lie, in one form of the text; or return the number of one not found.
 
     Repeated text has several places for a chunk. First, from the end of the text, the last place
@@ -232,7 +237,7 @@ def _latest(text: str, chunks: Sequence[Sequence[str]]) -> list[int] | int:
 
 
 def _next(
-    form: _Form, parts: Sequence[str], before: int, reached: int, last: int
+    form: Form, parts: Sequence[str], before: int, reached: int, last: int
 ) -> tuple[int, int] | None:
     """Where a chunk lies, from ``before`` to ``last``: after ``reached``, or least before that."""
     following = min(_next_content(form, reached), last)

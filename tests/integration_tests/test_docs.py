@@ -100,7 +100,22 @@ def respond(request: Request) -> Answer:
         return Answer('{"explanation": "It names the prices of steel.", "grade": 8}')
     if "response_format" in request.body:
         return Answer(json.dumps({"sections": [{"title": "Business", "first_line": 0}]}))
+    if "tools" in request.body and request.body["messages"][-1]["role"] != "tool":
+        return Answer(body=calling("search_documents", {"query": "What drove gross margin?"}))
     return Answer("Annual report of Example Inc. for 2018")
+
+
+def calling(tool: str, arguments: dict[str, Any]) -> str:
+    """What a server answers if its model calls a tool."""
+    call = {"name": tool, "arguments": json.dumps(arguments)}
+    message = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "call_1", "type": "function", "function": call}],
+    }
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt"}
+    return json.dumps({**head, "choices": [choice]})
 
 
 def write_report(path: Path) -> None:
@@ -252,7 +267,8 @@ def test_commands_run(block: Block, folder: Path) -> None:
         command = typer.main.get_group(app).commands[name]
         # Raises if there is no such option.
         command.make_context(name, list(arguments))
-        if not any("://" in argument for argument in arguments):
+        # test_mcp.py runs the server, which has no end.
+        if name != "serve-mcp" and not any("://" in argument for argument in arguments):
             result = runner.invoke(app, [name, *arguments])
             assert result.exit_code == 0, f"{words}: {result.output}"
 

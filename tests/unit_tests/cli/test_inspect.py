@@ -12,8 +12,9 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.adopting import ExistingIndex
 from langchain_rse.cli.inspect import inspect_document
-from langchain_rse.cli.knowledge_base import document_names, find_document
+from langchain_rse.cli.knowledge_base import document_names
 from langchain_rse.errors import MissingRecordError
+from langchain_rse.stores.names import find_document
 from tests.unit_tests import fakes
 
 

@@ -1,0 +1,102 @@
+"""An MCP server, by which agents of any make search the documents of a retriever."""
+
+from typing import Annotated, Any
+
+from mcp.server.fastmcp import FastMCP
+from mcp.types import ToolAnnotations
+from pydantic import Field
+
+from langchain_rse._messages import visible
+from langchain_rse._sync import arun
+from langchain_rse.retriever import RSERetriever
+from langchain_rse.stores.names import find_document, names_of
+from langchain_rse.stores.reading import read_manifests, read_text
+from langchain_rse.tools.passages import place_of
+from langchain_rse.tools.search import create_rse_tool
+
+LONGEST = 20_000
+"""The most characters of a document that are read at once."""
+_INSTRUCTIONS = (
+    "search finds passages of documents and says where they stand; read_around reads what stands "
+    "around a passage; list_documents lists all documents. Cite source, pages and characters."
+)
+_MOST = 10
+_Index = Annotated[int, Field(ge=0)]
+
+
+def create_mcp_server(
+    retriever: RSERetriever,
+    *,
+    name: str = "langchain-rse",
+    k: int = _MOST,
+    max_context_length: float | None = None,
+    **settings: Any,  # noqa: ANN401
+) -> "FastMCP[Any]":
+    """Make an MCP server with the tools ``search``, ``read_around`` and ``list_documents``.
+
+    All of them only read. ``create_mcp_server(retriever).run()`` serves a client on stdin and
+    stdout, ``run("streamable-http")`` any number of them. Nothing asks who they are.
+
+    Args:
+        retriever: What searches.
+        name: The server's name.
+        k: The most passages of an answer.
+        max_context_length: The most text of an answer, headings included, in the units of the
+            retriever's ``length_function``. None for the retriever's.
+        **settings: Arguments of the SDK's ``FastMCP``, such as ``host``, ``port`` and ``auth``.
+
+    Raises:
+        ValueError: If ``k`` or ``max_context_length`` is out of its range.
+    """
+    tool = create_rse_tool(retriever, k=k, max_context_length=max_context_length)
+    server: FastMCP[Any] = FastMCP(name, _INSTRUCTIONS, **settings)
+    add = server.tool(annotations=ToolAnnotations(readOnlyHint=True), structured_output=False)
+
+    async def search(query: str, k: Annotated[int, Field(ge=1, le=k)] = k) -> str:
+        """Search the documents for passages that answer a question, the best k of them.
+
+        Each passage has its source and place. To read on, give these to read_around.
+        """
+        return str(await tool.ainvoke({"query": query, "k": k}))
+
+    async def read_around(document: str, start: _Index, end: _Index) -> str:
+        """Read the exact text of a document from character start until character end.
+
+        The document is a source or file name as search or list_documents give it. To read around a
+        passage, give a smaller start and a larger end than its own.
+        """
+        return await _read(retriever, document, start, end)
+
+    async def list_documents(
+        offset: _Index = 0, limit: Annotated[int, Field(ge=1, le=200)] = 50
+    ) -> str:
+        """List the documents with their lengths in characters, from number offset (0 is first)."""
+        manifests = await arun(read_manifests(retriever.docstore))
+        found = sorted(manifests, key=lambda one: one.doc_id)
+        page = found[offset : offset + limit]
+        if not page:
+            return f"There are {len(found)} documents, none from number {offset}."
+        last = offset + len(page)
+        more = f". Go on with offset={last}" if last < len(found) else ""
+        lines = [f"{visible(one.doc_id)}, {one.length} characters" for one in page]
+        return "\n".join([f"Documents {offset + 1}-{last} of {len(found)}{more}:", *lines])
+
+    for function in (search, read_around, list_documents):
+        add(function)
+    return server
+
+
+async def _read(retriever: RSERetriever, document: str, start: int, end: int) -> str:
+    if end - start > LONGEST:
+        raise ValueError(
+            f"start={start} and end={end} are {end - start} characters apart: read at most "
+            f"{LONGEST} at once"
+        )
+    manifests = await arun(read_manifests(retriever.docstore))
+    names = names_of(one.doc_id for one in manifests)
+    for one in manifests:
+        ids = names.setdefault(str(one.metadata.get("source")), [])
+        ids += [one.doc_id] * (one.doc_id not in ids)
+    doc_id = find_document(document, names)
+    found = await arun(read_text(retriever.docstore, doc_id, start, end))
+    return f"{place_of(found.metadata)}\n{found.page_content}"

@@ -1,0 +1,305 @@
+"""A tool that lets an agent search, and cite what it finds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import Document
+from langchain_core.tools import InjectedToolArg, StructuredTool, ToolException
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    create_model,
+)
+
+from langchain_rse._messages import problems_of
+from langchain_rse._sync import Steps, arun, call, run
+from langchain_rse.query.explaining import REASONS
+from langchain_rse.retriever import RSERetriever
+from langchain_rse.stores.records import RELEVANCE_SCORE, SEGMENT
+from langchain_rse.tools.passages import (
+    NUMBER,
+    messages_in,
+    new_parts,
+    numbered,
+    shown_in,
+    text_of,
+)
+
+_DESCRIPTION = (
+    "Search the documents for passages that answer a question. Each passage has a number, its "
+    "source, and its place there. Cite passages by their numbers, such as [1]."
+)
+_MOST = 10
+# What stands above a passage, about, for the retriever to leave room for.
+_HEADING = "[10] a/file/of/some/folder.pdf, pages 10-11, characters 100000-110000\n\n\n"
+# Of the numbers for passages of calls that are made at once, none of which knows of the others.
+_APART = 20
+
+
+def create_rse_tool(
+    retriever: RSERetriever,
+    *,
+    name: str = "search_documents",
+    description: str = _DESCRIPTION,
+    k: int | None = None,
+    max_context_length: float | None = None,
+    length_function: Callable[[str], float] | None = None,
+    filter_fields: Sequence[str] | Mapping[str, str] = (),
+    make_filter: Callable[[dict[str, Any]], Any] | None = None,
+) -> StructuredTool:
+    """Make a tool that searches and returns numbered passages with what to cite.
+
+    The model gives ``query`` and, if it wants, ``k`` and ``filter``. It reads each passage below a
+    line such as ``[1] report.pdf, pages 3-4, characters 1200-3400``; the artifact of the message is
+    the list of these segments, with the number in ``metadata["rse"]["number"]``. What is wrong with
+    its arguments is said to the model in a message of status "error". In a graph of LangGraph, such
+    as an agent of ``create_agent``, what earlier calls have shown is not shown again, and numbers
+    go on, so that each stands for one passage of the conversation.
+
+    Args:
+        retriever: What searches.
+        name: The tool's name.
+        description: What the model is told about the tool.
+        k: The most passages of an answer, at least 1, of which the model may ask for fewer. None
+            for the retriever's, or 10.
+        max_context_length: The most text of an answer, headings included, in the units of
+            ``length_function``. None for the retriever's.
+        length_function: Measures text, such as a function that counts tokens. None for the
+            retriever's.
+        filter_fields: Metadata fields whose values the model may require, or a mapping from fields
+            to what they mean. None by default.
+        make_filter: Makes the vector store's filter of fields and values, such as ``{"year":
+            2024}``. It takes the place of the retriever's own, so it has to include that. By
+            default fields equal values, joined by ``"$and"`` with each other and with a filter of
+            the retriever, which has to be a dict.
+
+    Raises:
+        ValueError: If ``k`` or ``max_context_length`` is out of its range, or the filter of the
+            retriever cannot be joined with others.
+    """
+    k = (retriever.k or _MOST) if k is None else k
+    limit = retriever.max_context_length if max_context_length is None else max_context_length
+    if k < 1 or (limit is not None and not limit > 0):
+        raise ValueError(
+            f"k must be at least 1 and max_context_length above 0; got k={k!r} and "
+            f"max_context_length={limit!r}"
+        )
+    own = retriever.search_kwargs.get("filter")
+    if filter_fields and make_filter is None and not isinstance(own, (Mapping, type(None))):
+        raise ValueError(
+            f"filter_fields cannot be joined with the retriever's filter {own!r:.200}, which is no "
+            "dict: give make_filter, a function from a dict of fields and values to the filter"
+        )
+    joined = make_filter or (lambda wanted: _joined(wanted, own))
+    search = _Search(retriever, limit, length_function or retriever.length_function, joined)
+    return _tool(search, name, description, k, filter_fields)
+
+
+def _tool(
+    search: "_Search",
+    name: str,
+    description: str,
+    k: int,
+    filter_fields: Sequence[str] | Mapping[str, str],
+) -> StructuredTool:
+    marker = _marker()
+
+    def func(
+        query: str,
+        k: int = k,
+        filter: BaseModel | None = None,  # noqa: A002 - the model's word
+        runtime: Annotated[Any, InjectedToolArg(), marker] = None,  # noqa: ANN401
+        callbacks: Callbacks = None,
+    ) -> tuple[str, list[Document]]:
+        return run(search.answer(query, k, filter, runtime, callbacks))
+
+    async def coroutine(
+        query: str,
+        k: int = k,
+        filter: BaseModel | None = None,  # noqa: A002
+        runtime: Annotated[Any, InjectedToolArg(), marker] = None,  # noqa: ANN401
+        callbacks: Callbacks = None,
+    ) -> tuple[str, list[Document]]:
+        return await arun(search.answer(query, k, filter, runtime, callbacks))
+
+    allowed = f" The fields of filter are: {', '.join(filter_fields)}." if filter_fields else ""
+
+    def explain(error: Any) -> str:  # noqa: ANN401 - LangChain's union of pydantic's
+        wrong = problems_of(error) if isinstance(error, ValidationError) else str(error)
+        return f"The arguments are wrong: {wrong}.{allowed} Call {name} again with others."
+
+    return StructuredTool(
+        name=name,
+        description=description,
+        args_schema=_arguments(k, filter_fields, marker),
+        func=func,
+        coroutine=coroutine,
+        response_format="content_and_artifact",
+        handle_tool_error=True,
+        handle_validation_error=explain,
+    )
+
+
+def _marker() -> object:
+    """What marks the argument by which LangGraph, if it is installed, hands over its state."""
+    try:
+        from langgraph.prebuilt import ToolRuntime  # noqa: PLC0415
+    except ImportError:
+        return None
+    return ToolRuntime
+
+
+def _arguments(
+    k: int,
+    filter_fields: Sequence[str] | Mapping[str, str],
+    marker: object,
+) -> type[BaseModel]:
+    """What the model may give. Names of metadata fields are aliases, since they may be any."""
+    strict = ConfigDict(extra="forbid")
+    texts = filter_fields if isinstance(filter_fields, Mapping) else dict.fromkeys(filter_fields)
+    value = str | int | float | bool | None
+    conditions: dict[str, Any] = {
+        f"field_{number}": (value, Field(None, alias=name, description=text or None))
+        for number, (name, text) in enumerate(texts.items())
+    }
+    unread = PlainSerializer(lambda _: None)  # LangChain dumps the arguments to know their names
+    fields: dict[str, Any] = {
+        "query": (str, Field(description="What to search for: a question, or a few words.")),
+        "k": (int, Field(k, ge=1, le=k, description="At most this many passages.")),
+        "runtime": (Annotated[Any, InjectedToolArg(), marker, unread], None),
+    }
+    if conditions:
+        condition = create_model("Filter", __config__=strict, **conditions)
+        text = "Only passages of documents with these values."
+        fields["filter"] = (condition | None, Field(None, description=text))
+    made: type[BaseModel] = create_model("Search", __config__=strict, **fields)
+    return made
+
+
+def _joined(wanted: Mapping[str, Any], own: Mapping[str, Any] | None) -> dict[str, Any]:
+    parts = [dict(own)] if own else []
+    parts += [{name: value} for name, value in wanted.items()]
+    return {"$and": parts} if len(parts) > 1 else parts[0]
+
+
+class _Search:
+    """The tool, but what LangChain asks of one."""
+
+    def __init__(
+        self,
+        retriever: RSERetriever,
+        limit: float | None,
+        measure: Callable[[str], float],
+        joined: Callable[[dict[str, Any]], Any],
+    ) -> None:
+        self._retriever = retriever
+        self._limit = limit
+        self._measure = measure
+        self._joined = joined
+
+    def answer(
+        self,
+        query: str,
+        k: int,
+        condition: BaseModel | None,
+        runtime: Any,  # noqa: ANN401 - of LangGraph
+        callbacks: Callbacks,
+    ) -> Steps[tuple[str, list[Document]]]:
+        """Search; the text for the model, and the passages."""
+        if not query.strip():
+            return "The query is empty: say what to search for.", []
+        wanted = condition.model_dump(by_alias=True, exclude_none=True) if condition else {}
+        arguments: dict[str, Any] = {"filter": self._joined(wanted)} if wanted else {}
+        given = arguments.get("filter")
+        if self._retriever.hybrid and isinstance(given, Mapping) and "$and" in given:
+            raise ToolException("Give one field of filter only: more cannot be searched by.")
+        shown = shown_in(getattr(runtime, "state", None))
+        reasons: list[str] = []
+        token = REASONS.set(reasons)
+        try:
+            found, numbers = yield from self._search(query, k, arguments, shown, callbacks)
+        finally:
+            REASONS.reset(token)
+        values = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
+        within = f" with {values}" if wanted else ""
+        note = ""
+        if numbers:
+            names = ", ".join(f"[{number}]" for number in sorted(numbers))
+            note = f"Found again, and shown above: {names}."
+        first = 1 + max((one.metadata[SEGMENT][NUMBER] for one in shown), default=0)
+        first += _calls_before(runtime) * max(k, _APART)
+        text, passages = self._fitted(found, k, first, note)
+        if passages:
+            return text, passages
+        if found:
+            return f"{len(found)} passages were found, but none is short enough to be shown.", []
+        nothing = f"Nothing {'else ' * bool(numbers)}was found for {query!r:.200}{within}."
+        if reasons and not (numbers or wanted):
+            nothing += f" The reason: {reasons[-1]}."
+        advice = f"Other words{', or no filter,' * bool(wanted)} may find more."
+        return " ".join(part for part in (nothing, note, advice) if part), []
+
+    def _search(
+        self,
+        query: str,
+        k: int,
+        arguments: Mapping[str, Any],
+        shown: Sequence[Document],
+        callbacks: Callbacks,
+    ) -> Steps[tuple[list[Document], set[int]]]:
+        """Segments without what was shown, and the numbers of passages that were found again.
+
+        If there are any, the search is made again with room for them, which is then for others.
+        """
+        heading = self._measure(_HEADING)
+        limit, again = self._limit, False
+        while True:
+            segments = yield from call(
+                self._retriever.invoke,
+                self._retriever.ainvoke,
+                query,
+                {"callbacks": callbacks},
+                k=k,
+                max_context_length=limit,
+                length_function=lambda text: heading + self._measure(text),
+                **arguments,
+            )
+            parts: list[Document] = []
+            numbers: set[int] = set()
+            for segment in segments:
+                some, others = yield from new_parts(self._retriever, segment, shown)
+                parts += some
+                numbers |= others
+            if again or not numbers:
+                return parts, numbers
+            again, k = True, k + len(numbers)
+            if limit is not None:
+                old = [one for one in shown if one.metadata[SEGMENT][NUMBER] in numbers]
+                limit += sum(heading + self._measure(one.page_content) for one in old)
+
+    def _fitted(
+        self, segments: Sequence[Document], k: int, first: int, note: str
+    ) -> tuple[str, list[Document]]:
+        """The text of at most ``k`` passages that fits, those of the highest value; and these."""
+        kept = list(segments)
+        while kept:
+            passages = numbered(kept, first)
+            text = "\n\n".join(filter(None, [text_of(passages), note]))
+            if len(kept) <= k and (self._limit is None or self._measure(text) <= self._limit):
+                return text, passages
+            kept.remove(min(kept, key=lambda one: float(one.metadata[RELEVANCE_SCORE])))
+        return "", []
+
+
+def _calls_before(runtime: Any) -> int:  # noqa: ANN401
+    """How many calls stand before this one among those that are made at once."""
+    if runtime is not None:
+        for message in messages_in(runtime.state):
+            ids = [one["id"] for one in getattr(message, "tool_calls", ())]
+            if runtime.tool_call_id in ids:
+                return ids.index(runtime.tool_call_id)
+    return 0

@@ -1,0 +1,222 @@
+"""``langchain-rse serve-mcp`` and the SDK's own client, in two processes, over both transports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+pytestmark = pytest.mark.slow
+
+TEXT = "Herons fish at dawn.\n\n" + "Nobody knows why that is so. " * 40 + "\n\nCranes dance.\n"
+# A model that prints, as some do, and is slow where it is asked to be.
+MODEL = """
+import time
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+class Printing(DeterministicFakeEmbedding):
+    size: int = 8
+
+    def embed_query(self, text):
+        print("embedding", text)
+        time.sleep(2 if "slow" in text else 0)
+        return super().embed_query(text)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a knowledge base of 60 documents, made with the model that prints."""
+    folder = tmp_path_factory.mktemp("mcp")
+    (folder / "printing_model.py").write_text(MODEL)
+    (folder / "docs").mkdir()
+    (folder / "docs" / "birds.txt").write_text(TEXT, encoding="utf-8")
+    for number in range(59):
+        (folder / "docs" / f"{number:02}.txt").write_text(f"Number {number} is odd or even.")
+    command = ["index", "docs", "--kb", "kb", "--embeddings", "printing_model:Printing"]
+    subprocess.run([*PROGRAM, *command], cwd=folder, env=environment(folder), check=True)
+    return folder
+
+
+PROGRAM = [sys.executable, "-m", "langchain_rse"]
+SERVE = ["serve-mcp", "--kb", "kb", "--penalty", "0"]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    path = os.pathsep.join([str(folder), *filter(None, sys.path)])
+    return {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
+
+
+@contextlib.asynccontextmanager
+async def over_stdio(folder: Path) -> AsyncIterator[ClientSession]:
+    server = StdioServerParameters(
+        command=PROGRAM[0], args=[*PROGRAM[1:], *SERVE], cwd=folder, env=environment(folder)
+    )
+    with (folder / "stderr").open("w") as log:
+        async with stdio_client(server, log) as streams, ClientSession(*streams) as session:
+            await session.initialize()
+            yield session
+
+
+@contextlib.contextmanager
+def http_server(folder: Path) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [*PROGRAM, *SERVE, "--transport", "streamable-http", "--port", str(port)]
+    with (
+        (folder / "stderr").open("w") as log,
+        subprocess.Popen(
+            command, cwd=folder, env=environment(folder), stdout=subprocess.PIPE, stderr=log
+        ) as server,
+    ):
+        url = f"http://127.0.0.1:{port}/mcp"
+        try:
+            for _ in range(600):
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                    break
+                assert server.poll() is None, (folder / "stderr").read_text()
+                subprocess.run([sys.executable, "-c", "import time; time.sleep(.1)"], check=True)
+            yield url
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+@contextlib.asynccontextmanager
+async def over_http(url: str) -> AsyncIterator[ClientSession]:
+    async with (
+        streamable_http_client(url) as (read, write, _),
+        ClientSession(read, write) as session,
+    ):
+        await session.initialize()
+        yield session
+
+
+async def ask(session: ClientSession, tool: str, **arguments: Any) -> tuple[str, bool]:
+    result = await session.call_tool(tool, arguments)
+    (content,) = result.content
+    assert content.type == "text"
+    return content.text, result.isError
+
+
+async def exercise(session: ClientSession) -> None:
+    tools = (await session.list_tools()).tools
+    assert [tool.name for tool in tools] == ["search", "read_around", "list_documents"]
+    assert all(tool.annotations and tool.annotations.readOnlyHint for tool in tools)
+
+    text, is_error = await ask(session, "search", query="When do herons fish?", k=2)
+    assert not is_error
+    headings = re.findall(r"(?m)^\[\d\] (.*), characters (\d+)-(\d+)$", text)
+    assert 1 <= len(headings) <= 2
+    source, start, end = headings[0]
+    read, is_error = await ask(
+        session, "read_around", document=source, start=int(start), end=int(end)
+    )
+    assert not is_error
+    assert read.split("\n", 1)[1].strip() in text
+    assert await ask(session, "search", query=" ") == (
+        *("The query is empty: say what to search for.", False),
+    )
+
+    read, _ = await ask(session, "read_around", document="birds.txt", start=7, end=10**4)
+    heading, exact = read.split("\n", 1)
+    assert exact == TEXT[7:]
+    assert heading.endswith(f"birds.txt, characters 7-{len(TEXT)}")
+    for arguments, message in [
+        ({"document": "birds", "start": 0, "end": 10**9}, "read at most 20000 at once"),
+        ({"document": "birds", "start": 9, "end": 9}, "there are no characters 9-9"),
+        ({"document": "birds", "start": 5000, "end": 5001}, f"which has {len(TEXT)}"),
+        ({"document": "birds", "start": -1, "end": 10}, "greater than or equal to 0"),
+        ({"document": "/etc/passwd", "start": 0, "end": 10}, "there is no document"),
+    ]:
+        text, is_error = await ask(session, "read_around", **arguments)
+        assert is_error
+        assert message in text
+
+    first, _ = await ask(session, "list_documents")
+    assert first.startswith("Documents 1-50 of 60. Go on with offset=50:\n")
+    second, _ = await ask(session, "list_documents", offset=50)
+    names = re.findall(r"(?m)^(.*\.txt), \d+ characters$", f"{first}\n{second}")
+    assert set(map(Path, names)) == set(Path(names[0]).parent.iterdir())
+    none, _ = await ask(session, "list_documents", offset=60)
+    assert none == "There are 60 documents, none from number 60."
+
+
+async def test_over_stdio(folder: Path) -> None:
+    async with over_stdio(folder) as session:
+        await exercise(session)
+    assert "embedding When do herons fish?" in (folder / "stderr").read_text()
+
+
+async def test_over_http(folder: Path) -> None:
+    with http_server(folder) as url:
+        async with over_http(url) as session:
+            await exercise(session)
+        # From a page of another site that has its name resolved to this machine.
+        forged_host = {"Host": "example.org", "Content-Type": "application/json"}
+        forged = urllib.request.Request(url, b"{}", forged_host)  # noqa: S310
+        with pytest.raises(urllib.error.HTTPError, match="421"):
+            await asyncio.to_thread(urllib.request.urlopen, forged)
+    assert f"Serving kb on {url}" in (folder / "stderr").read_text()
+
+
+def test_stdout_has_the_protocol_alone_and_a_client_that_leaves_ends_it(folder: Path) -> None:
+    information = {"name": "test", "version": "1"}
+    start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": information}
+    call = {"name": "search", "arguments": {"query": "a slow question"}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": start},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+    ]
+    asked = "".join(f"{json.dumps(message)}\n" for message in messages)
+    done = subprocess.run(  # which closes stdin at once, in the middle of the call
+        [*PROGRAM, *SERVE],
+        cwd=folder,
+        env=environment(folder),
+        input=asked,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert answers
+    assert all(answer["jsonrpc"] == "2.0" for answer in answers)
+
+
+async def test_a_client_that_disconnects_in_the_middle_leaves_others_alone(folder: Path) -> None:
+    with http_server(folder) as url:
+
+        async def leave() -> None:
+            async with over_http(url) as session:
+                await ask(session, "search", query="a slow question")
+
+        async with over_http(url) as session:
+            leaving = asyncio.create_task(leave())
+            await asyncio.sleep(1)
+            leaving.cancel()
+            await asyncio.gather(leaving, return_exceptions=True)
+            text, is_error = await ask(session, "search", query="herons")
+            assert not is_error
+            assert text.startswith("[1] ")
+        async with over_http(url) as session:
+            assert not (await ask(session, "list_documents"))[1]

@@ -1,0 +1,98 @@
+"""Reading a document's text by characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryByteStore
+from typing_extensions import override
+
+from langchain_rse._sync import arun, run
+from langchain_rse.errors import MissingRecordError
+from langchain_rse.stores.json import JSONDocStore, as_docstore
+from langchain_rse.stores.reading import read_text
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way, lines, make_retriever
+
+way = fakes.way
+
+TEXT = lines(*range(30), name="Zeile ä")
+RETRIEVER = make_retriever({"a": TEXT, "b": lines(1)})
+
+
+def read(way: Way, docstore: Any, doc_id: str, start: int, end: int) -> Document:
+    def sync() -> Document:
+        return run(read_text(docstore, doc_id, start, end))
+
+    async def asynchronous() -> Document:
+        return await arun(read_text(docstore, doc_id, start, end))
+
+    return way.call(sync, asynchronous)
+
+
+@given(start=st.integers(0, len(TEXT) - 1), length=st.integers(1, 2 * len(TEXT)))
+def test_any_range_is_the_slice_of_the_text(start: int, length: int) -> None:
+    end = start + length
+    found = run(read_text(RETRIEVER.docstore, "a", start, end))
+    assert found.page_content == TEXT[start:end]
+    metadata = {"source": "a", "doc_id": "a", "start_index": start}
+    assert found.metadata == {**metadata, "end_index": min(end, len(TEXT))}
+
+
+def test_pages_are_those_of_the_range(way: Way) -> None:
+    retriever = make_retriever({})
+    texts = ["one 1\n", "two 2\n", "three 3\n"]
+    pages = [Document(t, metadata={"source": "p", "page": n}) for n, t in enumerate(texts)]
+    retriever.add_documents(pages)
+    whole = read(way, retriever.docstore, "p", 0, 1000).page_content
+    start = whole.index("wo 2")
+    found = read(way, retriever.docstore, "p", start, start + 4)
+    assert found.page_content == "wo 2"
+    assert (found.metadata["page_start"], found.metadata["page_end"]) == (1, 1)
+
+
+@pytest.mark.parametrize(("start", "end"), [(5, 5), (5, 2), (-1, 5), (len(TEXT), len(TEXT) + 1)])
+def test_ranges_that_are_not_there(way: Way, start: int, end: int) -> None:
+    with pytest.raises(ValueError, match=f"no characters {start}-{end} in 'a', which has"):
+        read(way, RETRIEVER.docstore, "a", start, end)
+
+
+def test_what_is_not_stored(way: Way) -> None:
+    with pytest.raises(MissingRecordError, match="does not know the document 'z'"):
+        read(way, RETRIEVER.docstore, "z", 0, 5)
+    store = InMemoryByteStore()
+    retriever = make_retriever({"a": TEXT}, docstore=store)
+    store.mdelete([key for key in store.yield_keys() if key.endswith("/3")])
+    place = TEXT.index("Zeile ä3")
+    assert read(way, retriever.docstore, "a", 0, place).page_content == TEXT[:place]
+    with pytest.raises(MissingRecordError, match=f"lacks the text of 'a' from {place}"):
+        read(way, retriever.docstore, "a", 0, len(TEXT))
+
+
+class Replacing(JSONDocStore):
+    """Replaces the document once, before its chunks are read."""
+
+    replace: Any = None
+
+    @override
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        if self.replace and not any("manifest" in key for key in keys):
+            replace, self.replace = self.replace, None
+            replace()
+        return super().mget(keys)
+
+
+def test_a_document_that_is_replaced_meanwhile_is_read_as_it_is_now() -> None:
+    store = InMemoryByteStore()
+    docstore = Replacing(store)
+    retriever = make_retriever({"a": TEXT}, docstore=as_docstore(docstore))
+    new = lines(*range(10), name="new")
+    replacing = [Document(new, metadata={"source": "a"})]
+    docstore.replace = lambda: retriever.add_documents(replacing, ids=["a"])
+    assert run(read_text(docstore, "a", 0, 20)).page_content == new[:20]
+    assert docstore.replace is None

@@ -1,0 +1,172 @@
+"""The search tool in an agent and in a plain graph, with a model that follows a script."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode, tools_condition
+from typing_extensions import TypedDict
+
+from langchain_rse.tools import create_rse_tool
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way, lines, make_retriever
+from tests.unit_tests.tools.scripted import ScriptedModel
+
+way = fakes.way
+
+# By the angle to the query: the first search finds a, then b; c is not relevant enough to either.
+TEXTS = {
+    "a": lines(5, 6, 90, 90, 30, 31, name="a"),
+    "b": lines(40, 90, 90, 42, name="b"),
+    "c": lines(89, name="c"),
+}
+
+
+def agent(model: ScriptedModel, tool: Any) -> Any:
+    return create_agent(model, [tool], checkpointer=InMemorySaver())
+
+
+def graph(model: ScriptedModel, tool: Any) -> Any:
+    builder = StateGraph(MessagesState)
+    bound = model.bind_tools([tool])
+    builder.add_node("model", lambda state: {"messages": [bound.invoke(state["messages"])]})
+    builder.add_node("tools", ToolNode([tool]))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", tools_condition)
+    builder.add_edge("tools", "model")
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+class Chat(TypedDict):
+    chat: Annotated[list[AnyMessage], add_messages]
+
+
+def graph_of_another_key(model: ScriptedModel, tool: Any) -> Any:
+    builder = StateGraph(Chat)
+    bound = model.bind_tools([tool])
+    builder.add_node("model", lambda state: {"chat": [bound.invoke(state["chat"])]})
+    builder.add_node("tools", ToolNode([tool], messages_key="chat"))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", lambda state: tools_condition(state, "chat"))
+    builder.add_edge("tools", "model")
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+ANGLES = (40, 5, 90, 5, 41)
+KINDS = {"agent": agent, "graph": graph, "another key": graph_of_another_key}
+
+
+def ask(way: Way, app: Any, question: str = "?", key: str = "messages") -> list[BaseMessage]:
+    thread = {"configurable": {"thread_id": "1"}}
+    found: list[BaseMessage] = way.invoke(app, {key: [HumanMessage(question)]}, thread)[key]
+    return found
+
+
+def searches(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
+    return [message for message in messages if isinstance(message, ToolMessage)]
+
+
+def headings(message: ToolMessage) -> list[str]:
+    return re.findall(r"(?m)^(\[\d+\] .*)$", str(message.content))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_that_asks_twice_reads_other_passages(way: Way, kind: str) -> None:
+    tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None), k=2)
+    model = ScriptedModel(script=[[{"query": "q 0"}], [{"query": "q 0"}], "b4 42 is in [3]"])
+    messages = ask(way, KINDS[kind](model, tool), key="chat" if "key" in kind else "messages")
+
+    first, second = searches(messages)
+    assert [heading.split(",")[0] for heading in headings(first)] == ["[1] a", "[2] a"]
+    assert [heading.split(",")[0] for heading in headings(second)] == ["[3] b", "[4] b"]
+    assert str(second.content).endswith("Found again, and shown above: [1], [2].")
+    assert [one.metadata["rse"]["number"] for one in second.artifact] == [3, 4]
+    for one in [*first.artifact, *second.artifact]:
+        start, end = one.metadata["start_index"], one.metadata["end_index"]
+        assert TEXTS[one.metadata["doc_id"]][start:end] == one.page_content
+        assert f"characters {start}-{end}" in str(first.content) + str(second.content)
+    assert model.read[-1][-1].content == second.content  # the model was told so
+
+
+def test_numbers_go_on_in_the_next_turn_of_a_conversation(way: Way) -> None:
+    tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None), k=1)
+    script: list[Any] = [[{"query": "q 0"}], "[1]", [{"query": "q 0"}], "[2]"]
+    app = agent(ScriptedModel(script=script), tool)
+    ask(way, app)
+    first, second = searches(ask(way, app, "And?"))
+    assert [headings(one)[0][:4] for one in (first, second)] == ["[1] ", "[2] "]
+    other = create_agent(ScriptedModel(script=script), [tool])
+    assert headings(searches(way.invoke(other, {"messages": [HumanMessage("?")]})["messages"])[0])[
+        0
+    ].startswith("[1] ")
+
+
+def test_calls_at_once_number_their_passages_differently(way: Way) -> None:
+    tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None))
+    model = ScriptedModel(script=[[{"query": "q 0"}, {"query": "q 2"}], [{"query": "q 1"}], "."])
+    one, other, nothing = searches(ask(way, agent(model, tool)))
+    numbers = [p.metadata["rse"]["number"] for p in [*one.artifact, *other.artifact]]
+    assert len(set(numbers)) == len(numbers) == 8
+    assert nothing.artifact == []
+    assert str(nothing.content).startswith("Nothing else was found for 'q 1'. Found again, and")
+
+
+def test_a_segment_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> None:
+    texts = {"a": "".join(f"{name} {angle}\n" for name, angle in zip("vwxyz", ANGLES, strict=True))}
+    retriever = make_retriever(texts, irrelevant_chunk_penalty=0.3)
+    tool = create_rse_tool(retriever, max_context_length=140)
+    wide = create_rse_tool(retriever, max_context_length=1000, name="wide")
+    model = ScriptedModel(script=[[{"query": "q 0"}], "."])
+    messages = ask(way, agent(model, tool))
+    (first,) = searches(messages)
+    model = ScriptedModel(script=[[{"query": "q 0"}], "."], tool="wide")
+    (_, second) = searches(
+        way.invoke(create_agent(model, [wide]), {"messages": messages})["messages"]
+    )
+    shown = [one.metadata for one in [*first.artifact, *second.artifact]]
+    places = sorted((one["start_index"], one["end_index"]) for one in shown)
+    assert len(first.artifact) == 1
+    assert second.artifact
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(places))
+    assert "shown above: [1]" in str(second.content)
+    for one in second.artifact:
+        start, end = one.metadata["start_index"], one.metadata["end_index"]
+        assert one.page_content == texts["a"][start:end]
+        chunks = [chunk["index"] for chunk in one.metadata["rse"]["chunks"]]
+        rse = one.metadata["rse"]
+        assert chunks == list(range(rse["chunk_start"], rse["chunk_end"]))
+
+
+def test_passages_whose_text_was_taken_out_of_the_conversation_are_shown_again(way: Way) -> None:
+    tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None), k=1)
+    model = ScriptedModel(script=[[{"query": "q 0"}], "."])
+    messages = ask(way, agent(model, tool))
+    cleared = [
+        one.model_copy(update={"content": "[cleared]"}) if isinstance(one, ToolMessage) else one
+        for one in messages
+    ]
+    model = ScriptedModel(script=[[{"query": "q 0"}], "."])
+    _, again = searches(way.invoke(create_agent(model, [tool]), {"messages": cleared})["messages"])
+    assert again.artifact == searches(messages)[0].artifact
+
+
+def test_what_is_wrong_with_a_call_is_said_to_the_model(way: Way) -> None:
+    retriever = make_retriever(TEXTS)
+    tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=lambda wanted: wanted)
+    calls: list[dict[str, Any]] = [{"query": "q 0", "filter": {"author": "Ann"}}, {"query": " "}]
+    model = ScriptedModel(script=[calls, "."])
+    wrong, empty = searches(ask(way, agent(model, tool)))
+    assert wrong.status == "error"
+    assert "'author'" in str(wrong.content)
+    assert "The fields of filter are: source." in str(wrong.content)
+    assert empty.status == "success"
+    assert empty.content == "The query is empty: say what to search for."

@@ -1,0 +1,149 @@
+"""Which quotations of an answer are in the passages."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+
+from langchain_rse.tools import Quote, verify_quotes
+from tests.unit_tests.fakes import make_retriever
+
+TEXT = (
+    "Revenue grew by 12% in 2023, driven by higher margins.\nCosts fell  because\n"
+    "freight got cheaper; the board doesn\u2019t expect “more of the same”.\n\n"
+    "今天天气很好\uff0c我们去公园。Herons fish at dawn ... and cranes dance in spring."
+)
+
+
+def passage(text: str = TEXT, start: int = 100, **metadata: object) -> Document:
+    place = {"doc_id": "report", "start_index": start, "end_index": start + len(text)}
+    return Document(text, metadata={**place, **metadata})
+
+
+def check(answer: str, *passages: Document) -> list[Quote]:
+    return verify_quotes(answer, passages or [passage()])
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ('It says "Revenue grew by 12% in 2023".', "exact"),
+        ("It says “Costs fell because freight got cheaper.”", "exact"),
+        ("Es heißt „Revenue grew by 12% in 2023“.", "exact"),
+        ("Es heißt »Revenue grew by 12% in 2023«.", "exact"),
+        ("Il dit « Revenue grew by 12% in 2023 ».", "exact"),
+        ("It says \u2018the board doesn\u2019t expect\u2019.", "exact"),
+        ("It says 'Costs fell because freight got cheaper'.", "exact"),
+        ("他说“今天天气很好”的。", "exact"),
+        ("彼は「我们去公园」と言った。", "exact"),
+        ("> Revenue grew\n>by 12% in 2023,", "exact"),
+        ('"Revenue grew ... margins. Costs fell [...] freight"', "exact"),
+        ('"Herons fish at dawn ... and cranes dance"', "exact"),
+        ("“Revenue rose by 12% in 2023, driven by higher margins”", "similar"),
+        ("“REVENUE GREW by 12 % in 2023”", "similar"),
+        ("“the board doesn't expect \u2018more of the same\u2019”", "similar"),
+        ("“Revenue grew by 21% in 2023, driven by higher margins”", "missing"),
+        ("“Costs fell because freight ... Revenue grew by 12%”", "missing"),
+        ("“Profits were lost to bad weather and strikes”", "missing"),
+        ("“higher margins”", "too short"),
+        ("“Revenue grew by 12% in 2023\n\nand so on", "unclosed"),
+        ('"Revenue grew by 12%', "unclosed"),
+    ],
+)
+def test_one_quotation(answer: str, verdict: str) -> None:
+    (quote,) = check(answer)
+    assert quote.verdict == verdict
+    if not answer.startswith(">"):
+        assert answer[quote.start : quote.end] == quote.text
+    if verdict in {"exact", "similar"}:
+        assert (quote.number, quote.doc_id) == (1, "report")
+        assert quote.found == TEXT[quote.start_index - 100 : quote.end_index - 100]
+        assert quote.similarity == 1.0 if verdict == "exact" else quote.similarity >= 0.85
+    else:
+        assert (quote.number, quote.found) == (None, "")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "No quotation, but the dogs' tails, '90s and a 5\" pipe of 6\" length.",
+        '```json\n{"a": "Costs rose because freight"}\n```',
+        'Set `name="no words of theirs here"`.',
+        '“” "" «...»',
+    ],
+)
+def test_what_is_no_quotation(answer: str) -> None:
+    assert check(answer) == []
+
+
+def test_several_quotations_in_their_order() -> None:
+    answer = "“higher margins” and “Costs fell because” but\n\n> all was lost in the fire\n\n"
+    found = check(answer + "“open “Revenue grew by 12%” end")
+    assert [quote.verdict for quote in found] == [
+        *("too short", "exact", "missing", "unclosed", "exact")
+    ]
+
+
+def test_numbers_are_those_of_the_tool_or_the_places() -> None:
+    segments = [passage("One two three four."), passage("Five six seven.", rse={"number": 7})]
+    one, other = verify_quotes("“two three four” “five six seven”", segments)
+    assert (one.number, other.number) == (1, 7)
+    assert other.verdict == "similar"  # by its case
+
+
+def test_places_do_not_count_the_header_of_a_segment() -> None:
+    retriever = make_retriever({"a": "b 0\nherons fish at dawn 5\n"}, include_header=True)
+    (segment,) = retriever.invoke("query 0")
+    above = segment.model_copy(update={"page_content": "Title\n\n" + segment.page_content})
+    (quote,) = verify_quotes("“herons fish at dawn”", [above])
+    assert (quote.start_index, quote.end_index) == (4, 23)
+
+
+def test_documents_of_other_retrievers() -> None:
+    (quote,) = verify_quotes("“fish at dawn”", [Document("Herons fish at dawn.")])
+    assert (quote.verdict, quote.doc_id, quote.start_index) == ("exact", None, 7)
+
+
+def test_the_whole_segment_and_a_long_one_with_differences() -> None:
+    chance = random.Random(3)  # noqa: S311
+    words = [f"{chance.choice('abcdefgh')}{number:x}" for number in range(1500)]
+    source = " ".join(words)
+    assert check("> " + source.replace(" ", "\n> "), passage(source))[0].verdict == "exact"
+    for number in range(0, 1500, 100):
+        words[number] = "X"
+    text = " ".join(words)
+    digits = check(f"“{text}”", passage(source))[0]
+    assert digits.verdict == "missing"  # since numbers differ
+    letters = str.maketrans("0123456789", "ghijklmnop")
+    (quote,) = check(f"“{text.translate(letters)}”", passage(source.translate(letters)))
+    assert quote.verdict == "similar"
+    assert quote.end_index - quote.start_index == pytest.approx(len(source), abs=10)
+
+
+def test_a_similarity_out_of_range() -> None:
+    with pytest.raises(ValueError, match=r"from 0 to 1; got 85"):
+        verify_quotes("", [], min_similarity=85)
+
+
+@given(st.lists(st.text("abcdefghij", min_size=1, max_size=6), min_size=12, max_size=60), st.data())
+def test_any_run_of_words_is_found_and_its_place_is_its_text(
+    words: list[str], data: st.DataObject
+) -> None:
+    text = " ".join(words)
+    start = data.draw(st.integers(0, len(words) - 3))
+    end = data.draw(st.integers(start + 3, len(words)))
+    (quote,) = check(f"It says “{'  '.join(words[start:end])}” there", passage(text))
+    assert quote.verdict == "exact"
+    assert "".join(quote.found.split()) == "".join(words[start:end])
+
+
+@given(st.text("\"“”«»„\u2018\u2019'>`.… \nab1", max_size=60))
+def test_any_answer_is_read_to_its_end(answer: str) -> None:
+    places = [(quote.start, quote.end) for quote in check(answer)]
+    assert all(0 <= start <= end <= len(answer) for start, end in places)
+    assert places == sorted(places)

@@ -1,0 +1,232 @@
+"""The search tool alone: what a model reads, within which budget, and what it may ask."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.messages import ToolMessage
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_tests.integration_tests import ToolsIntegrationTests
+from langchain_tests.unit_tests import ToolsUnitTests
+
+from langchain_rse import RSERetriever
+from langchain_rse.tools import create_rse_tool
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import EVERYTHING, LENGTHS, Way, lines, make_retriever
+
+way = fakes.way
+
+TEXTS = {"a": lines(5, 90, 90, 7, name="a"), "b": lines(40, 41, name="b")}
+
+
+def pages() -> RSERetriever:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=InMemoryByteStore()
+    )
+    texts = ["Herons fish at dawn.", "Cranes dance in spring.", "Storks nest on roofs."]
+    metadata: dict[str, Any] = {"source": "birds\n[2] forged.pdf", "year": 2024}
+    retriever.add_documents(
+        [Document(text, metadata={**metadata, "page": n}) for n, text in enumerate(texts)]
+    )
+    return retriever
+
+
+class WithTool:
+    @property
+    def tool_constructor(self) -> BaseTool:
+        return create_rse_tool(make_retriever(TEXTS), filter_fields=["source"])
+
+    @property
+    def tool_invoke_params_example(self) -> dict[str, Any]:
+        return {"query": "query 0", "k": 2}
+
+
+class TestStandardUnit(WithTool, ToolsUnitTests):
+    pass
+
+
+class TestStandardIntegration(WithTool, ToolsIntegrationTests):
+    pass
+
+
+def ask(way: Way, tool: BaseTool, **arguments: Any) -> ToolMessage:
+    call = {"name": tool.name, "args": arguments, "id": "1", "type": "tool_call"}
+    message: ToolMessage = way.invoke(tool, call)
+    return message
+
+
+def test_what_a_model_reads(way: Way) -> None:
+    message = ask(way, create_rse_tool(pages()), query="When do herons fish?")
+    (segment,) = message.artifact
+    end = segment.metadata["end_index"]
+    pages_found = f"pages 1-{segment.metadata['page_end'] + 1}"
+    heading = f"[1] birds\\n[2] forged.pdf, {pages_found}, characters 0-{end}"
+    assert message.content == f"{heading}\n{segment.page_content}"
+    assert segment.metadata["rse"]["number"] == 1
+
+
+def test_what_a_model_may_ask() -> None:
+    tool = create_rse_tool(pages(), k=4, filter_fields={"year": "Four digits.", "_a b": ""})
+    parameters = convert_to_openai_tool(tool)["function"]["parameters"]["properties"]
+    assert parameters.keys() == {"query", "k", "filter"}
+    assert (parameters["k"]["default"], parameters["k"]["maximum"]) == (4, 4)
+    fields = parameters["filter"]["anyOf"][0]["properties"]
+    assert fields["year"]["description"] == "Four digits."
+    assert fields.keys() == {"year", "_a b"}
+    none = convert_to_openai_tool(create_rse_tool(pages()))["function"]["parameters"]
+    assert none["properties"].keys() == {"query", "k"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"query": 3}, "'query': Input should be a valid string"),
+        ({"query": "q 0", "k": 0}, "'k': Input should be greater than or equal to 1"),
+        ({"query": "q 0", "k": 99}, "'k': Input should be less than or equal to 10"),
+        ({"query": "q 0", "filter": {"author": "Ann"}}, "'filter'.'author': Extra inputs"),
+        ({"query": "q 0", "filter": "Ann"}, "'filter': Input should be"),
+        ({"query": "q 0", "page": 1}, "'page': Extra inputs"),
+        ({}, "'query': Field required"),
+    ],
+)
+def test_wrong_arguments(way: Way, arguments: dict[str, Any], message: str) -> None:
+    tool = create_rse_tool(make_retriever(TEXTS), filter_fields=["source"])
+    answer = ask(way, tool, **arguments)
+    assert answer.status == "error"
+    assert message in str(answer.content)
+    assert "The fields of filter are: source." in str(answer.content)
+
+
+def by_equality(wanted: dict[str, Any]) -> Callable[[Document], bool]:
+    def holds(document: Document) -> bool:
+        return all(document.metadata.get(name) == value for name, value in wanted.items())
+
+    return holds
+
+
+def test_filters(way: Way) -> None:
+    tool = create_rse_tool(make_retriever(TEXTS), filter_fields=["source"], make_filter=by_equality)
+    found = ask(way, tool, query="q 0", filter={"source": "b"})
+    assert {one.metadata["doc_id"] for one in found.artifact} == {"b"}
+    nothing = ask(way, tool, query="q 0", filter={"source": "z"})
+    assert nothing.content == (
+        "Nothing was found for 'q 0' with source='z'. Other words, or no filter, may find more."
+    )
+    assert nothing.artifact == []
+
+
+def test_a_filter_of_the_retriever_holds_besides_those_of_the_model(way: Way) -> None:
+    base = fakes.FixedRetriever(documents=[])
+    retriever = RSERetriever(
+        base_retriever=base,
+        docstore=InMemoryByteStore(),
+        search_kwargs={"filter": {"tenant": 1}},
+        candidates_only=True,
+    )
+    tool = create_rse_tool(retriever, filter_fields=["year", "author"])
+    ask(way, tool, query="q", filter={"year": 2024, "author": None})
+    ask(way, tool, query="q")
+    both, own = [asked["filter"] for asked in base.asked]
+    assert both == {"$and": [{"tenant": 1}, {"year": 2024}]}
+    assert own == {"tenant": 1}
+    with pytest.raises(ValueError, match="give make_filter"):
+        create_rse_tool(
+            retriever.model_copy(update={"search_kwargs": {"filter": "tenant = 1"}}),
+            filter_fields=["year"],
+        )
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"irrelevant_chunk_penalty": 1.0}, "not worth irrelevant_chunk_penalty=1"),
+        ({"max_context_length": 20}, "fits max_context_length=20"),
+        ({"min_relevance": 1.0}, "below min_relevance=1"),
+    ],
+)
+def test_why_nothing_is_found(way: Way, fields: dict[str, Any], reason: str) -> None:
+    message = ask(way, create_rse_tool(make_retriever(TEXTS, **fields)), query="q 1")
+    assert str(message.content).startswith("Nothing was found for 'q 1'. The reason: ")
+    assert reason in str(message.content)
+    assert (message.artifact, message.status) == ([], "success")
+
+
+def test_a_source_that_is_longer_than_the_budget(way: Way) -> None:
+    retriever = make_retriever({"a" * 500: lines(5)})
+    message = ask(way, create_rse_tool(retriever, max_context_length=300), query="q 0")
+    assert message.content == "1 passages were found, but none is short enough to be shown."
+    assert message.artifact == []
+
+
+@pytest.mark.parametrize("unit", ["characters", "words", "bytes"])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_the_text_with_its_headings_fits_the_budget(unit: str, data: st.DataObject) -> None:
+    angle = st.integers(0, 90)
+    texts = {
+        name: lines(*data.draw(st.lists(angle, min_size=1, max_size=30)), name=name * 8)
+        for name in data.draw(st.sets(st.sampled_from("abcdefé"), min_size=1, max_size=4))
+    }
+    measure, limit = LENGTHS[unit], data.draw(st.integers(90, 900))
+    tool = create_rse_tool(
+        make_retriever(texts, config=EVERYTHING),
+        max_context_length=limit,
+        length_function=measure,
+        k=data.draw(st.integers(1, 10)),
+    )
+    call = {"name": "t", "args": {"query": "q 0"}, "id": "1", "type": "tool_call"}
+    message = tool.invoke(call)
+    if message.artifact:
+        assert measure(message.content) <= limit
+        for one in message.artifact:
+            assert one.page_content.strip("\n") in message.content
+    else:
+        assert limit < 400
+
+
+def test_the_search_is_traced_below_the_tool(way: Way) -> None:
+    class Runs(BaseCallbackHandler):
+        def __init__(self) -> None:
+            self.tool: object = None
+            self.parent: object = None
+
+        def on_tool_start(self, *_: Any, run_id: Any, **__: Any) -> None:
+            self.tool = run_id
+
+        def on_retriever_start(self, *_: Any, parent_run_id: Any = None, **__: Any) -> None:
+            self.parent = parent_run_id
+
+    runs = Runs()
+    tool = create_rse_tool(make_retriever(TEXTS))
+    way.invoke(tool, {"query": "q 0"}, {"callbacks": [runs]})
+    assert runs.parent == runs.tool is not None
+
+
+@pytest.mark.parametrize("fields", [{"k": 0}, {"max_context_length": 0}])
+def test_limits_out_of_range(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"got .*{next(iter(fields))}=0"):
+        create_rse_tool(make_retriever(TEXTS), **fields)
+
+
+@pytest.mark.slow
+def test_without_langgraph() -> None:
+    code = (
+        "import sys; sys.modules['langgraph'] = None\n"
+        "from tests.unit_tests.tools.test_search import TEXTS\n"
+        "from tests.unit_tests.fakes import make_retriever\n"
+        "from langchain_rse.tools import create_rse_tool\n"
+        "print(create_rse_tool(make_retriever(TEXTS)).invoke({'query': 'q 0'})[:4])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[1] \n"
