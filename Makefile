@@ -71,7 +71,7 @@ format: $(VENV)/.test  ## Format the code.
 	$(BIN)/ruff format .
 
 docs: $(VENV)/.docs  ## Build the documentation into site/; open site/index.html.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 benchmark: $(VENV)/.benchmark  ## Measure speed; with DATA=folder, retrieval quality instead.
 ifdef DATA

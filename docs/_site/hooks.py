@@ -40,6 +40,8 @@ REFERENCE = {
     "Rerankers": ["rerankers."],
     "Relevance filters": ["filters."],
     "Evaluation": ["evaluation."],
+    "Traces": ["explaining.trace.", "query.tracing.TraceCollector"],
+    "For agents": ["tools."],
     "Ray": ["ray."],
     "Engine": ["engine."],
     "Errors": ["errors."],
@@ -119,6 +121,7 @@ def page_of(title: str) -> str:
 def on_post_build(config: MkDocsConfig) -> None:
     """Everything that a page loads, and every page that it leads to, is on the site."""
     site = Path(config.site_dir)
+    (site / "404.html").unlink()  # for servers; its links are absolute
     for page in sorted(site.rglob("*.html")):
         for tag, target in TAG.findall(page.read_text(encoding="utf-8")):
             path, _, _ = html.unescape(target).partition("#")
@@ -135,7 +138,9 @@ def expanded(names: list[str]) -> list[str]:
     for name in names:
         module = importlib.import_module(f"langchain_rse.{name.rpartition('.')[0]}")
         public = getattr(module, "__all__", None) or [
-            key for key, value in vars(module).items() if module.__name__ == defined_in(value)
+            name
+            for name, value in vars(module).items()
+            if module.__name__ == defined_in(value) and not name.startswith("_")
         ]
         some = public if name.endswith(".") else [name.rpartition(".")[2]]
         full += [f"{module.__name__}.{one}" for one in some]
