@@ -9,9 +9,10 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, NullLocator
+from matplotlib.ticker import MultipleLocator
 
 from langchain_rse.evaluation import Report
+from langchain_rse.explaining.plots import THOUSANDS, budgets_axis
 
 Penalties = tuple[Mapping[float, Report], Mapping[str, Report]]
 
@@ -24,7 +25,6 @@ OTHERS: dict[str, dict[str, Any]] = {
     "dsrag-balanced, identity": {"color": "#6b7280", "marker": "D", "linestyle": "--"},
     "kadane": {"color": "#a3a3a3", "marker": "x", "linestyle": ":"},
 }
-THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
 STYLE: Any = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -67,7 +67,7 @@ def draw_recall(
                 markersize=7,
                 zorder=5,
             )
-            characters_axis(panel, report.budgets)
+            budgets_axis(panel, report.budgets)
             panel.set_title(f"{name}, {len(report.questions)} questions", loc="left")
             panel.set_xlabel("budget, characters (log)")
         panels[0].set_ylabel("evidence recall, share of characters")
@@ -161,14 +161,6 @@ def new_figure(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
     figure = Figure(figsize=(width * columns, 3.8 * rows + 1.2), dpi=150, layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False)
     return figure, [list(row) for row in panels]
-
-
-def characters_axis(panel: Axes, budgets: tuple[int, ...]) -> None:
-    """A logarithmic axis with the budgets on it."""
-    panel.set_xscale("log")
-    panel.xaxis.set_major_locator(FixedLocator(list(budgets)))
-    panel.xaxis.set_minor_locator(NullLocator())
-    panel.xaxis.set_major_formatter(THOUSANDS)
 
 
 def finish(figure: Figure, panels: list[Axes], title: str, file: Path) -> None:

@@ -13,9 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from langchain_rse._messages import visible
+from langchain_rse.engine import Floats
 from langchain_rse.explaining.trace import RSETrace, TracedDocument
 
 # Okabe and Ito's colors, which color-blind people can tell apart, and what goes with them.
@@ -156,6 +157,23 @@ def _panel(
             middle = (segment.chunk_start + segment.chunk_end - 1) / 2
             if low <= middle < high:  # seen where a segment is thinner than a line
                 ax.plot(middle, 1.05, "v", color=tone["ink"], markersize=5, clip_on=False)
+    _draw_chunks(ax, document, low, high, dark=dark)
+    penalty = trace.settings["irrelevant_chunk_penalty"]
+    ax.axhline(penalty, color=_PENALTY, linestyle="--", label=f"penalty {penalty:g}")
+    if trace.penalty is not None and trace.penalty > penalty:
+        ax.axhline(trace.penalty, color=_PENALTY, linestyle=":", label="worth the short budget")
+    ax.set(xlim=(low - 0.6, high - 0.4), ylim=(0, 1.05), ylabel="relevance")
+    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
+    ax.xaxis.set_major_formatter(THOUSANDS)
+    total = document.chunk_count
+    count = f", {total:,} chunk{'s' * (total > 1)}" if total else ""
+    why = f": {document.reason}" if document.reason else ""
+    name = drawable(document.name, keep_end=True)
+    ax.set_title(f"{name}{count}{drawable(why)}", loc="left", fontsize="medium")
+
+
+def _draw_chunks(ax: Axes, document: TracedDocument, low: int, high: int, *, dark: bool) -> None:
+    """Relevance with the credit of neighbors as a line, candidates as points."""
     seen = [chunk for chunk in document.chunks if chunk.weight]
     # The chunks between two windows were not looked at: the line ends there.
     places = np.repeat([float(chunk.index) for chunk in seen], 2)
@@ -183,18 +201,6 @@ def _panel(
                 label=label,
                 clip_on=False,
             )
-    penalty = trace.settings["irrelevant_chunk_penalty"]
-    ax.axhline(penalty, color=_PENALTY, linestyle="--", label=f"penalty {penalty:g}")
-    if trace.penalty is not None and trace.penalty > penalty:
-        ax.axhline(trace.penalty, color=_PENALTY, linestyle=":", label="worth the short budget")
-    ax.set(xlim=(low - 0.6, high - 0.4), ylim=(0, 1.05), ylabel="relevance")
-    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
-    ax.xaxis.set_major_formatter(THOUSANDS)
-    total = document.chunk_count
-    count = f", {total:,} chunk{'s' * (total > 1)}" if total else ""
-    why = f": {document.reason}" if document.reason else ""
-    name = drawable(document.name, keep_end=True)
-    ax.set_title(f"{name}{count}{drawable(why)}", loc="left", fontsize="medium")
 
 
 def plot_curves(
@@ -213,7 +219,27 @@ def plot_curves(
             )
         budgets_axis(panel, sorted({budget for curve in curves for budget in curve[1]}))
         panel.set(xlabel="budget, characters (log)", ylabel=f"{metric}, mean and 95 % interval")
-        figure.legend(loc="outside lower left", ncols=2, frameon=False)
+        columns = 2 if max(len(curve[0]) for curve in curves) <= _TITLE // 2 else 1
+        figure.legend(loc="outside lower left", ncols=columns, frameon=False)
+    return figure
+
+
+def plot_shares(edges: Floats, shares: Floats, counts: NDArray[np.int64], *, dark: bool) -> Figure:
+    """See `Reliability.plot`: the share of relevant candidates in each range, and their number."""
+    with mpl.rc_context(style(dark=dark)):
+        figure = Picture(figsize=(6.4, 4.6), dpi=110, layout="constrained")
+        panel, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+        middle = (edges[:-1] + edges[1:]) / 2
+        panel.plot([0, 1], [0, 1], color=COLORS[-1], linestyle=":", label="as relevance says")
+        panel.plot(middle, shares, color=_MARK, marker="o", label="measured")
+        panel.set(ylim=(0, 1.03), xlim=(0, 1), ylabel="share that holds evidence")
+        panel.legend(loc="upper left", frameon=False)
+        below.bar(middle, counts, width=0.9 * np.diff(edges), color=_LINE[dark])
+        below.set(xlabel="relevance of candidates", ylabel="candidates")
+        if counts.any():
+            below.set_yscale("log")
+            below.set_ylim(0.8, 2 * counts.max() + 1)
+        below.yaxis.set_major_formatter(THOUSANDS)
     return figure
 
 

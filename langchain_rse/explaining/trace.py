@@ -270,8 +270,8 @@ class RSETrace:
         if self.queries not in {(self.query,), ()}:
             yield f"Searched for: {'; '.join(map(_short, self.queries[:_MOST_PRINTED]))}"
         yield (
-            f"{len(returned)} segments from {len(candidates)} candidates in "
-            f"{len(self.documents)} documents"
+            f"{_of(len(returned), 'segment')} from {_of(len(candidates), 'candidate')} in "
+            f"{_of(len(self.documents), 'document')}"
         )
         if self.reason:
             yield f"Nothing was returned: {self.reason}"
@@ -280,7 +280,7 @@ class RSETrace:
         if len(returned) > _MOST_PRINTED:
             yield f"  and {len(returned) - _MOST_PRINTED} more segments"
         if left_out:
-            yield f"Left out: {len(left_out)} candidates, the nearest first"
+            yield f"Left out: {_of(len(left_out), 'candidate')}, the nearest first"
         rest = Counter[str]()
         printed = Counter[str]()
         for document, chunk in left_out:
@@ -313,7 +313,7 @@ class RSETrace:
         yield (
             f"  {segment.number}. {_short(document.name)}, chunk {inside[0]}{last}, characters "
             f"{segment.start_index:,} to {segment.end_index:,}, value {segment.value:.3g}: "
-            f"{len(found)} candidates (the best is chunk {best.index}, relevance "
+            f"{_of(len(found), 'candidate')} (the best is chunk {best.index}, relevance "
             f"{best.relevance:.2f}){filled}"
         )
         yield f"     {_short(segment.text)}"
@@ -336,6 +336,10 @@ def load_plots() -> Any:  # noqa: ANN401 - a module that needs matplotlib
         return importlib.import_module("langchain_rse.explaining.plots")
     except ImportError as error:
         raise ImportError('plots need matplotlib: pip install "langchain-rse[plot]"') from error
+
+
+def _of(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _short(text: str) -> str:

@@ -44,6 +44,8 @@ _SETTINGS = (
 _OF_CANDIDATES = (
     *("rank", "score", "search_rank", "search_score", "lexical_rank", "lexical_score", "query"),
 )
+# And of a chunk that the solver saw, whatever else is known of it.
+_OF_WINDOWS = ("start_index", "end_index", "length", "credited", "value", "weight")
 
 
 class TraceCollector(BaseCallbackHandler):
@@ -178,20 +180,26 @@ def _documents(
     """The documents that have candidates, the best first."""
     scored: ScoredChunks | None = seen.get("scored")
     layouts: Mapping[str, object] = scored.layouts if scored else {}
-    chunks: dict[str, list[TracedChunk]] = {}
+    chunks: dict[str, dict[tuple[str, int], TracedChunk]] = {}  # by document, version and number
     if scored and "segments" in seen:
         outcomes = _outcomes(scored, seen["selection"], seen["included"], segments, settings)
-        for key, chunk in _considered(scored, seen["selection"], outcomes):
-            chunks.setdefault(key, []).append(chunk)
+        for layout, chunk in _considered(scored, seen["selection"], outcomes):
+            chunks.setdefault(layout.manifest.key, {})[layout.version, chunk.index] = chunk
     considered = set(chunks)
     examples: dict[str, Candidate] = {}
     for candidate, other in _not_considered(seen, scored):
         if other:
-            chunks.setdefault(candidate.key, []).append(other)
+            some = chunks.setdefault(candidate.key, {})
+            place = candidate.version, candidate.chunk_index
+            around = some.get(place, other)  # one that candidates around it brought in
+            if around.outcome != "filled":
+                known = {name: getattr(around, name) for name in _OF_WINDOWS}
+                some[place] = other._replace(**known)
         examples.setdefault(candidate.key, candidate)
     for key, some in chunks.items():
-        layout = layouts.get(key, "")
-        manifest = layout.manifest if isinstance(layout, Layout) else None
+        first = next(iter(some.values()))
+        found = layouts.get(key, "")
+        manifest = found.manifest if isinstance(found, Layout) else None
         source, title = _names(manifest.metadata if manifest else examples[key].document.metadata)
         yield TracedDocument(
             doc_id=examples[key].doc_id,
@@ -199,8 +207,8 @@ def _documents(
             title=title,
             length=manifest.length if manifest else None,
             chunk_count=manifest.current.chunks if manifest and manifest.current else None,
-            reason=None if key in considered else _why_not(some[0], layout, settings.config),
-            chunks=tuple(sorted(some, key=lambda one: one.index)),
+            reason=None if key in considered else _why_not(first, found, settings.config),
+            chunks=tuple(sorted(some.values(), key=lambda one: one.index)),
         )
 
 
@@ -221,8 +229,8 @@ def _why_not(chunk: TracedChunk, layout: object, config: RSEConfig) -> str:
 
 def _considered(
     scored: ScoredChunks, selection: Selection, outcomes: Sequence[str]
-) -> Iterator[tuple[str, TracedChunk]]:
-    """The chunks that the solver saw, each with the key of its document."""
+) -> Iterator[tuple[Layout, TracedChunk]]:
+    """The chunks that the solver saw, each with its document."""
     arrays = (scored.lengths, scored.relevance, scored.credited, selection.values)
     numbers = zip(*(one.tolist() for one in (*arrays, selection.weights)), outcomes, strict=True)
     for (number, window), first in zip(scored.windows, scored.starts.tolist(), strict=True):
@@ -231,7 +239,7 @@ def _considered(
         for column, index in enumerate(window, first):
             length, relevance, credited, value, weight, outcome = next(numbers)
             yield (
-                layout.manifest.key,
+                layout,
                 TracedChunk(
                     index=index,
                     start_index=start,

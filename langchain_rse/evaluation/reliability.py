@@ -1,0 +1,81 @@
+"""Reliability: how often candidates of a relevance hold evidence."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langchain_rse.engine import Floats
+from langchain_rse.evaluation.questions import Question
+from langchain_rse.evaluation.reports import Table
+from langchain_rse.explaining.trace import RSETrace, load_plots
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability(Table):
+    """Shares of candidates that hold evidence, by relevance; printed, a table.
+
+    Attributes:
+        edges: The ends of the ranges of relevance; shape ``(ranges + 1,)``.
+        candidates: The number of candidates in each range; shape ``(ranges,)``.
+        relevant: The number of those that overlap evidence; shape ``(ranges,)``.
+    """
+
+    edges: Floats
+    candidates: NDArray[np.int64]
+    relevant: NDArray[np.int64]
+
+    @property
+    def share(self) -> Floats:
+        """The share of relevant candidates, NaN in a range without any; shape ``(ranges,)``."""
+        some = np.where(self.candidates, self.candidates, np.nan)
+        return np.asarray(self.relevant / some)
+
+    def plot(self, *, dark: bool = False) -> Any:  # noqa: ANN401 - matplotlib need not be there
+        """Plot the shares against relevance; needs matplotlib, the extra ``plot``."""
+        return load_plots().plot_shares(self.edges, self.share, self.candidates, dark=dark)
+
+    def _title(self) -> str:
+        return f"candidates that hold evidence, of {self.candidates.sum():,}"
+
+    def _columns(self) -> dict[str, list[str]]:
+        ranges = zip(self.edges[:-1], self.edges[1:], strict=True)
+        return {
+            "relevance": [f"{low:.2f} to {high:.2f}" for low, high in ranges],
+            "candidates": [f"{count:,}" for count in self.candidates],
+            "relevant": [f"{count:,}" for count in self.relevant],
+            "share": [f"{share:.3f}" for share in self.share],
+        }
+
+
+def measure_reliability(
+    questions: Iterable[Question], traces: Iterable[RSETrace], *, ranges: int = 10
+) -> Reliability:
+    """Count how many candidates of each range of relevance overlap the evidence of their question.
+
+    Args:
+        questions: The questions with the places of their evidence, as in ``report.questions``.
+        traces: The trace of each. Candidates of documents that were not considered are left out, as
+            their places are unknown: explain with ``top_k_for_document_selection=None``.
+        ranges: The number of ranges from 0 to 1, at least 1.
+
+    Raises:
+        ValueError: If there are not as many traces as questions, or ``ranges`` is below 1.
+    """
+    edges = np.linspace(0, 1, ranges + 1)
+    counts = np.zeros((2, ranges), dtype=np.int64)
+    for question, trace in zip(questions, traces, strict=True):
+        for document, chunk in trace.candidates:
+            if chunk.start_index is None or chunk.end_index is None:
+                continue
+            place = min(int(chunk.relevance * ranges), ranges - 1)
+            counts[0, place] += 1
+            counts[1, place] += any(
+                part.doc_id == document.doc_id
+                and part.start < chunk.end_index
+                and chunk.start_index < part.end
+                for part in question.evidence
+            )
+    return Reliability(edges, *counts)

@@ -1,0 +1,133 @@
+"""Plots show what the trace has, and stay legible."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from langchain_rse.evaluation import Evidence, Question, evaluate, measure_reliability
+from langchain_rse.explaining.plots import Picture
+from tests.unit_tests.fakes import PLAIN, QUERY, lines, make_retriever
+
+
+def draw(figure: Figure) -> None:
+    """Write it: missing characters and crowded layouts warn, and warnings are errors."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    assert file.getvalue().startswith(b"\x89PNG")
+
+
+def labels_of(panel: Any) -> set[str]:
+    return set(panel.get_legend_handles_labels()[1])
+
+
+def test_a_panel_shows_relevance_credit_segments_and_penalty() -> None:
+    retriever = make_retriever({"a": lines(0, 90, 20, 80)}, neighbor_credit=0.5)
+    trace = retriever.explain(QUERY, fetch_k=3)
+    figure = trace.plot()
+    (panel,) = figure.axes
+    assert panel.get_title(loc="left") == "a, 4 chunks"
+    assert labels_of(panel) == {
+        *("returned segment", "with credit of its neighbors", "relevance of a candidate"),
+        "penalty 0.5",
+    }
+    points = panel.collections[-1].get_offsets()
+    assert [tuple(one) for one in points] == [
+        (chunk.index, pytest.approx(chunk.relevance)) for _, chunk in trace.candidates
+    ]
+    draw(figure)
+
+
+@pytest.mark.parametrize("dark", [True, False])
+@pytest.mark.parametrize("count", [1, 40])
+def test_documents_of_any_name_have_panels_that_do_not_overlap(count: int, dark: bool) -> None:  # noqa: FBT001
+    texts = {
+        f"$a_{n}$ \\frac{{ \x1b 年次報告 отчёт تقرير 🙂 {'x' * 9 * n}": lines(
+            0, 90, 10, name=f"n{n}"
+        )
+        for n in range(count)
+    }
+    figure = make_retriever(texts).explain(QUERY + " $x_1$ 0").plot(count, dark=dark)
+    draw(figure)
+    assert len(figure.axes) == count
+    boxes = [panel.get_tightbbox() for panel in figure.axes]
+    assert all(above.y0 >= below.y1 for above, below in itertools.pairwise(boxes))
+    width = figure.bbox.width
+    assert all(box.x0 >= 0 and box.x1 <= width + 1 for box in boxes)
+
+
+def test_documents_that_are_not_shown_are_counted() -> None:
+    texts = {f"d{n}": lines(0, name=f"n{n}") for n in range(6)}
+    trace = make_retriever(texts).explain(QUERY)
+    figure = trace.plot()
+    assert len(figure.axes) == 4
+    assert (
+        figure.legends[0].get_title().get_text() == "2 more documents with candidates are not shown"
+    )
+    assert [one.get_title(loc="left") for one in trace.plot(["d3", "d1"]).axes] == [
+        "d3, 1 chunk",
+        "d1, 1 chunk",
+    ]
+    with pytest.raises(ValueError, match=r"documents has 'x', which has no candidate; those that"):
+        trace.plot("x")
+
+
+def test_zoom_and_axes_of_the_caller() -> None:
+    trace = make_retriever({"a": lines(*range(0, 90, 3))}).explain(QUERY)
+    (panel,) = trace.plot(start=4, end=9).axes
+    assert panel.get_xlim() == (3.4, 8.6)
+    own = Figure().subplots()
+    assert trace.plot(ax=own, start=2) is own.figure
+    assert own.get_title(loc="left") == "a, 30 chunks"
+    with pytest.raises(ValueError, match="start must be below end"):
+        trace.plot(start=9, end=9)
+    with pytest.raises(ValueError, match="exactly 1, with ax"):
+        trace.plot([], ax=own)
+
+
+def test_nothing_found_and_documents_not_considered() -> None:
+    draw(make_retriever({}).explain(QUERY).plot())
+    retriever = make_retriever({"a": lines(0), "b": lines(10, name="d")})
+    figure = retriever.explain(QUERY, top_k_for_document_selection=1).plot()
+    assert "candidate not considered" in labels_of(figure.axes[1])
+    assert "none of its chunks is among" in figure.axes[1].get_title(loc="left")
+    draw(figure)
+
+
+def test_ten_thousand_chunks() -> None:
+    angles = [0 if n % 1000 in {5, 6} else 89 for n in range(10_000)]
+    trace = make_retriever({"a": lines(*angles)}, config=PLAIN).explain(QUERY, fetch_k=10_000)
+    assert len(trace.segments) == 10
+    figure = trace.plot()
+    assert isinstance(figure, Picture)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_reports_and_reliability() -> None:
+    retriever = make_retriever({"a": lines(0, 90, 10, 60)})
+    questions = [Question(QUERY, [Evidence("a", 0, 5), Evidence("a", 12, 14)])]
+    report = evaluate(retriever, questions, budgets=(5, 20))
+    figure = report.plot(
+        evaluate(retriever, questions, budgets=(5, 20), k=1, name="年 one"), dark=True
+    )
+    draw(figure)
+    first = figure.axes[0].lines[0]
+    assert first.get_ydata() == pytest.approx(report.mean("recall"))
+    with pytest.raises(ValueError, match="grade by budget cannot be plotted: RSERetriever has"):
+        report.plot(metric="grade")
+
+    found = measure_reliability(questions, [retriever.explain(QUERY)], ranges=4)
+    # Relevance 1 and 0.98 hold evidence, 0.5 and 0 do not.
+    assert found.candidates.tolist() == [1, 0, 1, 2] or found.candidates.tolist() == [1, 1, 0, 2]
+    assert found.relevant.tolist() == [0, 0, 0, 2]
+    assert np.isnan(found.share).sum() == 1
+    assert "0.75 to 1.00" in str(found)
+    draw(found.plot())
+    draw(measure_reliability([], []).plot())
+    with pytest.raises(ValueError, match="zip"):
+        measure_reliability(questions, [])

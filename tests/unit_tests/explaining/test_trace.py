@@ -1,0 +1,83 @@
+"""What a trace can be turned into."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from langchain_rse import RSETrace
+from tests.unit_tests.fakes import PLAIN, QUERY, lines, make_retriever
+
+
+@pytest.fixture(scope="module")
+def trace() -> RSETrace:
+    texts = {"a": lines(0, 80, 10), "b \u202e<b>\x1b[31m 年次報告": lines(30, 85, name="d")}
+    return make_retriever(texts).explain(QUERY)
+
+
+def test_it_reads_like_an_explanation(trace: RSETrace) -> None:
+    written = str(trace)
+    assert written.startswith("Query: query 0\n3 segments from 5 candidates in 2 documents\n")
+    assert "a, chunk 0, characters 0 to 5, value 0.4" in written
+    assert "     c0 0" in written
+    assert "Left out: 2 candidates, the nearest first" in written
+    assert "Budget: 17 of 16,000 (len, 0%)" in written
+    assert "\x1b" not in written
+    assert "\u202e" not in written
+
+
+def test_it_does_not_grow_with_the_answer() -> None:
+    many = {f"{n} {'x' * 500}": lines(*range(0, 60, 2), name=f"n{n}") for n in range(30)}
+    written = str(make_retriever(many, config=PLAIN).explain(QUERY * 100 + " 0"))
+    assert len(written) < 6_000
+    assert "more segments" in written
+
+
+def test_json(trace: RSETrace) -> None:
+    assert RSETrace.from_json(trace.to_json()) == trace
+    assert RSETrace.from_dict(json.loads(json.dumps(trace.to_dict()))) == trace
+    surrogate = make_retriever({"a": lines(0)}).explain("\ud800 0")
+    assert RSETrace.from_json(surrogate.to_json()) == surrogate
+
+
+def test_the_agreed_shape(trace: RSETrace) -> None:
+    values = trace.to_dict()
+    assert list(values) == [
+        *("query", "queries", "settings", "budget", "penalty", "steps", "documents", "segments"),
+        "reason",
+    ]
+    assert list(values["documents"][0]) == [
+        *("doc_id", "source", "title", "length", "chunk_count", "reason", "chunks"),
+    ]
+    assert values["documents"][0]["chunks"][0]["outcome"] == "returned"
+    assert values["settings"]["length_function"] == "len"
+    assert values["settings"]["decay_rate"] == 1e9
+    assert values["budget"] == {"limit": 16000, "unit": "len", "characters": 16000, "spent": 17}
+
+
+@pytest.mark.parametrize("values", [{}, {"query": 1}, None, []])
+def test_what_is_no_trace(values: Any) -> None:
+    with pytest.raises(ValueError, match=r"not what RSETrace.to_dict returned: "):
+        RSETrace.from_dict(values)
+    with pytest.raises(ValueError, match=r"not what RSETrace.to_dict returned: "):
+        RSETrace.from_json(json.dumps(values))
+
+
+def test_a_table_has_a_row_for_each_chunk(trace: RSETrace) -> None:
+    table = trace.to_pandas()
+    assert len(table) == sum(len(one.chunks) for one in trace.documents) == 5
+    assert table["outcome"].tolist().count("returned") == 3
+    assert table["why"].str.contains("below irrelevant_chunk_penalty").sum() == 2
+
+
+def test_what_is_missing_is_named(trace: RSETrace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        trace.to_pandas()
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "langchain_rse.explaining.plots", raising=False)
+    with pytest.raises(ImportError, match=r"pip install \"langchain-rse\[plot\]\""):
+        trace.plot()
