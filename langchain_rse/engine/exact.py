@@ -77,7 +77,7 @@ def solve_exact(
         ValueError: If an argument is out of its range or not finite.
 
     Example:
-        >>> [segment[:2] for segment in solve_exact([0.1, 0.9, 0.2, 0.8, 0, 0.7], penalty=0.3)]
+        >>> [segment[:2] for segment in solve_exact([0.1, 0.9, 0.2, 0.8, 0, 0.7], penalty=0.25)]
         [(1, 4), (5, 6)]
     """
     if weights is None:
