@@ -41,7 +41,7 @@ REFERENCE = {
     "Relevance filters": ["filters."],
     "Evaluation": ["evaluation."],
     "Traces": ["explaining.trace.", "query.tracing.TraceCollector"],
-    "For agents": ["tools."],
+    "For agents": ["tools.", "tools.mcp.create_mcp_server"],
     "Ray": ["ray."],
     "Engine": ["engine."],
     "Errors": ["errors."],
