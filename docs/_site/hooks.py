@@ -37,7 +37,7 @@ REFERENCE = {
     ],
     "Existing indexes": ["adopting."],
     "Headers": ["headers."],
-    "Rerankers": ["rerankers."],
+    "Rerankers": ["rerankers.", "compressor.RSECompressor"],
     "Relevance filters": ["filters."],
     "Evaluation": ["evaluation."],
     "Traces": ["explaining.trace.", "query.tracing.TraceCollector"],
