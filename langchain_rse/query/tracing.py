@@ -86,9 +86,10 @@ class Recorder:
 
     def finish(self, documents: Sequence[Document]) -> None:
         """Make the trace of what was returned, and give it to the collectors."""
-        trace = self._trace(documents) if self._collectors else None
-        for collector in self._collectors:
-            collector.traces += [trace] if trace else []
+        if self._collectors:
+            trace = self._trace(documents)
+            for collector in self._collectors:
+                collector.traces.append(trace)
 
     def _trace(self, documents: Sequence[Document]) -> RSETrace:
         seen = self._seen

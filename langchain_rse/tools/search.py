@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import InjectedToolArg, StructuredTool, ToolException
 from pydantic import (
     BaseModel,
@@ -17,7 +19,7 @@ from pydantic import (
 
 from langchain_rse._messages import problems_of
 from langchain_rse._sync import Steps, arun, call, run
-from langchain_rse.query.explaining import REASONS
+from langchain_rse.query.tracing import TraceCollector
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE, SEGMENT
 from langchain_rse.tools.passages import (
@@ -218,12 +220,9 @@ class _Search:
         if self._retriever.hybrid and isinstance(given, Mapping) and "$and" in given:
             raise ToolException("Give one field of filter only: more cannot be searched by.")
         shown = shown_in(getattr(runtime, "state", None))
-        reasons: list[str] = []
-        token = REASONS.set(reasons)
-        try:
-            found, numbers = yield from self._search(query, k, arguments, shown, callbacks)
-        finally:
-            REASONS.reset(token)
+        collector = TraceCollector()
+        config = merge_configs({"callbacks": callbacks}, {"callbacks": [collector]})
+        found, numbers = yield from self._search(query, k, arguments, shown, config)
         values = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
         within = f" with {values}" if wanted else ""
         note = ""
@@ -238,8 +237,9 @@ class _Search:
         if found:
             return f"{len(found)} passages were found, but none is short enough to be shown.", []
         nothing = f"Nothing {'else ' * bool(numbers)}was found for {query!r:.200}{within}."
-        if reasons and not (numbers or wanted):
-            nothing += f" The reason: {reasons[-1]}."
+        reason = collector.traces[-1].reason
+        if reason and not (numbers or wanted):
+            nothing += f" The reason: {reason}."
         advice = f"Other words{', or no filter,' * bool(wanted)} may find more."
         return " ".join(part for part in (nothing, note, advice) if part), []
 
@@ -249,7 +249,7 @@ class _Search:
         k: int,
         arguments: Mapping[str, Any],
         shown: Sequence[Document],
-        callbacks: Callbacks,
+        config: RunnableConfig,
     ) -> Steps[tuple[list[Document], set[int]]]:
         """Segments without what was shown, and the numbers of passages that were found again.
 
@@ -262,7 +262,7 @@ class _Search:
                 self._retriever.invoke,
                 self._retriever.ainvoke,
                 query,
-                {"callbacks": callbacks},
+                config,
                 k=k,
                 max_context_length=limit,
                 length_function=lambda text: heading + self._measure(text),
