@@ -27,6 +27,7 @@ from langchain_rse.ingest.repairing import check_stores
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.ingest.writing import Writer
+from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.reading import every_chunk
@@ -91,7 +92,7 @@ class RSEIndexer:
     def __init__(
         self,
         vectorstore: VectorStore,
-        docstore: BaseStore[str, Document] | BaseStore[str, bytes],
+        docstore: DocStore | BaseStore[str, bytes],
         *,
         text_splitter: Splitter | None = None,
         headers: HeaderMaker | None = None,

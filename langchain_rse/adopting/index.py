@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple
 
-from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 from typing_extensions import Self
 
 from langchain_rse._messages import first_few
+from langchain_rse.stores.changing import DocStore
 
 _Key = Annotated[str, Field(min_length=1)]
 
@@ -53,7 +52,7 @@ class ExistingIndex(BaseModel):
     in_store_order: bool = False
     chunk_overlap: NonNegativeInt | None = None
     separator: str = "\n"
-    texts: BaseStore[str, Document] | None = None
+    texts: DocStore | None = None
     on_error: Literal["raise", "skip"] = "raise"
 
     @model_validator(mode="after")

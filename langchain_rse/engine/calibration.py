@@ -121,11 +121,7 @@ def _orient(scores: Sequence[float | None] | Floats) -> tuple[Floats, bool] | No
 
 
 def minmax(scores: Floats) -> Floats:
-    """Scale scores linearly so that the lowest is 0 and the highest 1.
-
-    Suits similarities of any scale, since only their spread counts. Scores that are all
-    equal become 1.
-    """
+    """Scale scores linearly: the lowest becomes 0 and the highest 1; scores all equal become 1."""
     low, spread = scores.min(), np.ptp(scores)
     return np.asarray((scores - low) / spread) if spread > 0 else np.ones_like(scores)
 

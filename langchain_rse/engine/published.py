@@ -35,9 +35,6 @@ def solve_greedy(
     ``overall_max_length``. Equal sums: the earlier start wins, then the shorter segment.
     The search ends when no segment is worth ``minimum_value``.
 
-    The result equals plain search over all pairs of start and end, with each sum added
-    up from left to right.
-
     Args:
         values: Shape ``(chunks,)``, or ``(queries, chunks)``: then the queries take
             turns, one segment each, over the same chunks and the same total.

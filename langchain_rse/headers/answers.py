@@ -4,7 +4,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse._asking import Failure, LanguageModelSettings, Question, ask
@@ -12,7 +11,7 @@ from langchain_rse._messages import warn
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.ingest.documents import SplitDocument
-from langchain_rse.stores.changing import read_records
+from langchain_rse.stores.changing import DocStore, read_records
 from langchain_rse.stores.records import answers_key, digest
 
 K = TypeVar("K", bound=Hashable)
@@ -26,7 +25,7 @@ _ROUND = 4
 def ask_about(
     documents: Sequence[SplitDocument],
     questions: Sequence[Mapping[K, Question[Any]]],
-    docstore: BaseStore[str, Document],
+    docstore: DocStore,
     settings: LanguageModelSettings,
     advance: Advance,
 ) -> Steps[list[dict[K, Any]]]:

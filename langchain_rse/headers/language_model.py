@@ -6,8 +6,6 @@ from functools import partial
 from operator import itemgetter
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from pydantic import BaseModel, Field
 from typing_extensions import override
 
@@ -26,6 +24,7 @@ from langchain_rse.headers.sections import (
     windows,
 )
 from langchain_rse.ingest.documents import Headers, SplitDocument
+from langchain_rse.stores.changing import DocStore
 
 T = TypeVar("T")
 
@@ -95,10 +94,7 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
 
     @override
     def make(
-        self,
-        documents: Sequence[SplitDocument],
-        docstore: BaseStore[str, Document],
-        advance: Advance,
+        self, documents: Sequence[SplitDocument], docstore: DocStore, advance: Advance
     ) -> Steps[list[Headers]]:
         questions = list(map(self._about_document, documents))
         told = yield from ask_about(documents, questions, docstore, self, advance)

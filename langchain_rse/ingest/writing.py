@@ -5,13 +5,12 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 
 from langchain_rse._sync import Steps, batches, call_to_the_end, during
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.ingest.ownership import Claims
 from langchain_rse.ingest.vectors import Vectors
-from langchain_rse.stores.changing import Record, read_records
+from langchain_rse.stores.changing import DocStore, Record, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.pairing import check_pair
 from langchain_rse.stores.reading import read_adopted, readable, stored_versions
@@ -46,7 +45,7 @@ class Writer:
     """Writes, replaces and deletes documents in both stores, each in one call at a time."""
 
     vectors: Vectors
-    docstore: BaseStore[str, Document]
+    docstore: DocStore
     model: str = ""  # which embeds the chunks, see `Manifest`
     # Documents that were written with the text of another one, and that one.
     same_texts: dict[str, str] = field(default_factory=dict)

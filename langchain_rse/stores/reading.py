@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, TypeAdapter
 
 from langchain_rse._sync import Steps, batches, call, during
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.changing import Record, list_keys, read_records
+from langchain_rse.stores.changing import DocStore, Record, list_keys, read_records
 from langchain_rse.stores.metadata import chunk_document, metadata_changes
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
@@ -79,7 +78,7 @@ def unreadable(layouts: Layouts) -> dict[str, CorruptRecordError]:
 
 
 def read_layouts(
-    docstore: BaseStore[str, Document], windows: Mapping[VersionKey, Sequence[range]]
+    docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]
 ) -> Steps[Layouts]:
     """Read the manifests of documents and the spans of ascending ranges of chunks, in one batch."""
     documents = dict.fromkeys(key for key, _ in windows)
@@ -198,9 +197,7 @@ def read_adopted(record: Record, place: str, manifest: Manifest) -> list[str]:
 
 
 def read_chunks(
-    docstore: BaseStore[str, Document],
-    layouts: Mapping[str, Layout],
-    chunks: Iterable[tuple[str, int]],
+    docstore: DocStore, layouts: Mapping[str, Layout], chunks: Iterable[tuple[str, int]]
 ) -> Steps[dict[tuple[str, int], Record] | None]:
     """Read chunks of the layouts' versions in one batch, by document keys and chunk indexes.
 
@@ -251,7 +248,7 @@ def read_changes(
     return metadata_changes(record, place)
 
 
-def stored_versions(docstore: BaseStore[str, Document], key: str) -> Steps[list[Version]]:
+def stored_versions(docstore: DocStore, key: str) -> Steps[list[Version]]:
     """Versions of a document that the docstore has, as large as their records need them to be."""
     found: dict[str, Version] = {}
     for place in (yield from list_keys(docstore, f"{key}/")):
@@ -269,9 +266,7 @@ def stored_versions(docstore: BaseStore[str, Document], key: str) -> Steps[list[
     return list(found.values())
 
 
-def read_manifests(
-    docstore: BaseStore[str, Document], most: int | None = None
-) -> Steps[list[Manifest]]:
+def read_manifests(docstore: DocStore, most: int | None = None) -> Steps[list[Manifest]]:
     """Read the manifests of all documents, or the first ones, ordered by their keys."""
     keys = yield from list_keys(docstore, manifest_key(""))
     refuse_namespaces(any("-" in key for key in keys))
@@ -285,7 +280,7 @@ def read_manifests(
 
 
 def every_chunk(
-    docstore: BaseStore[str, Document],
+    docstore: DocStore,
 ) -> tuple[Steps[list[Manifest]], Callable[[Iterable[Manifest]], Iterator[Steps[list[Document]]]]]:
     """Read the chunks of current versions that are there a batch at a time, for `run_each`."""
 
