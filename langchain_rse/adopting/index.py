@@ -23,19 +23,16 @@ class ExistingIndex(BaseModel):
             `page_key` is given. Numbering may begin anywhere; a missing number is a gap. Not used
             if `start_index_key` is given.
         start_index_key: The field with the chunk's first character in the document, or in the
-            page if `page_key` is given (LangChain's ``add_start_index=True``). Shows overlap and
-            gaps exactly.
+            page if `page_key` is given (LangChain's ``add_start_index=True``).
         page_key: The field with the page's number.
-        in_store_order: True if chunks without another position were added to the store in the
-            order of the text.
-        chunk_overlap: The largest number of characters that neighboring chunks share, 0 for none.
-            None takes 24 or more equal characters for overlap. Not used with `start_index_key`.
+        in_store_order: True if chunks without another position were added in the order of the text.
+        chunk_overlap: The most characters that neighboring chunks share, 0 for none. None takes 24
+            or more equal characters for overlap. Not used with `start_index_key`.
         separator: Text put between neighboring chunks that neither overlap nor have white space
-            there, because the splitter stripped it; ``""`` if it did not. Not used with
-            `start_index_key`.
+            there, because the splitter stripped it. Not used with `start_index_key`.
         texts: A store of the documents' whole texts by their ids, such as the docstore of a
-            ``ParentDocumentRetriever`` if `doc_id_key` is its id. It has to have the text of each
-            document; chunks are found there, whatever their positions.
+            ``ParentDocumentRetriever`` if `doc_id_key` is its id; chunks are found there, whatever
+            their positions.
         on_error: ``"raise"`` an error for a document that cannot be put together, or ``"skip"``
             it: it is reported, and queries pass over its chunks.
 

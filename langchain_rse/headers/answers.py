@@ -36,8 +36,7 @@ def ask_about(
     """
     model, limit = _name_of(settings.llm), settings.max_concurrency
     keys = [answers_key(document.key) for document in documents]
-    with during("reading a model's answers from the docstore"):
-        records = yield from read_records(docstore, keys)
+    records = yield from read_records(docstore, keys)
     kept = [_answers_in(records[key]) for key in keys]
     asked = [
         (place, name, question, digest(model, question.instructions, question.request))

@@ -23,7 +23,7 @@ class DocumentHeaders(BaseModel):
 
     A header is embedded and reranked in front of its chunk, with an empty line between, and is no
     part of what queries return; ``include_header=True`` of the retriever puts the document's,
-    which has no section, above each segment. Headers are part of a document's version.
+    which has no section, above each segment.
 
     Raises:
         ValueError: At construction, if the template names an unknown field.

@@ -58,13 +58,10 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
     its metadata has none) and summary, one call each; and its sections, one call for each
     ``max_characters`` of the text.
 
-    Answers are kept in the docstore beside the document and deleted with it. When it is added
-    again, nothing is asked that was answered for the same text, prompt and model.
-
-    If the model raises an error or its answer cannot be used (it is empty, has several lines, is
-    too long or a refusal, or names sections outside of the text), it is asked again. What is
-    missing in the end is made as in `DocumentHeaders`, with one warning, and asked for when the
-    documents are added again. If the model answers nothing at all, it is not asked any further.
+    Answers are kept in the docstore beside the document and deleted with it: nothing is asked again
+    that was answered for the same text, prompt and model. What the model does not answer, or not in
+    a form that can be used, is made as in `DocumentHeaders`, with one warning, and asked for when
+    the documents are added again. If it answers nothing at all, it is not asked any further.
 
     Raises:
         ValueError: At construction, as by `DocumentHeaders`, or if a parameter is out of range.

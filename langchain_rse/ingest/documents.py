@@ -99,9 +99,8 @@ class HeaderMaker(Protocol):
     ) -> Steps[list[Headers]]:
         """Make the headers of each document, in order.
 
-        Called again with documents that had to be split into smaller chunks to leave room for
-        their headers. A model's answers are kept in the ``docstore``; ``advance`` moves a progress
-        bar on, by their number.
+        Called again with documents that were split into smaller chunks to leave room for headers.
+        A model's answers are kept in the ``docstore``; ``advance`` counts them.
         """
 
 

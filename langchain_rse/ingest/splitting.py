@@ -81,9 +81,8 @@ def warn_of_contained(contained: int, splitter: Splitter) -> None:
 def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
     """Split a text into spans that tile it, with any splitter that keeps its letters and digits.
 
-    Each chunk is looked up in the text, forward from the chunk before it, and the text is cut where
-    chunks start: what lies between two belongs to the first, and a heading that the splitter moved
-    into a chunk's metadata to that chunk. A text in which the splitter finds nothing is one span.
+    The text is cut where chunks start: what lies between two belongs to the first, and a heading
+    that the splitter moved into a chunk's metadata to that chunk.
 
     Returns the spans in the order of the text, and how many chunks were dropped, as they lie wholly
     inside another one. A SplittingError if a chunk cannot be found, or if more than 100 letters and

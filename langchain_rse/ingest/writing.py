@@ -62,9 +62,8 @@ class Writer:
 
         A manifest announces the version before its records and vectors are written; the next
         makes it current; then the former version is removed. Chunks whose embedded text has a
-        vector in another version of these documents are written with that vector. Before all that,
-        ``check`` looks at the documents that are not stored in this version; it may raise an error.
-        With ``force``, all documents are written and embedded.
+        vector in another version of these documents are written with that vector. First of all,
+        ``check``, which may raise an error, looks at documents that are not stored in this version.
         """
         left = {document.key: document for document in documents}
         model = yield from check_pair(self.docstore, self.vectors.vectorstore, force=force)
@@ -173,9 +172,8 @@ class Writer:
 
     def _read_each(self, keys: Iterable[str]) -> Steps[dict[str, Record]]:
         found: dict[str, Record] = {}
-        with during("reading from the docstore"):
-            for some in batches(keys, self.batch_size):
-                found |= yield from read_records(self.docstore, some)
+        for some in batches(keys, self.batch_size):
+            found |= yield from read_records(self.docstore, some)
         return found
 
     def set_records(self, records: Iterable[tuple[str, Document]]) -> Steps[None]:

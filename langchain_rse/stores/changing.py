@@ -48,11 +48,8 @@ def change(docstore: DocStore, changes: Sequence[Change]) -> Steps[list[bool]]:
     """Make each change whose record is as expected, at least in this process; return which."""
     with during("writing to the docstore"):
         if isinstance(docstore, ComparesAndSets):
-            return (
-                yield from call_to_the_end(
-                    docstore.compare_and_set, docstore.acompare_and_set, changes
-                )
-            )
+            swap, aswap = docstore.compare_and_set, docstore.acompare_and_set
+            return (yield from call_to_the_end(swap, aswap, changes))
         return (yield from _change_in_process(docstore, changes))
 
 
@@ -86,14 +83,15 @@ def is_as_expected(found: object, expected: Document | None) -> bool:
 
 def read_records(docstore: DocStore, keys: Sequence[str]) -> Steps[dict[str, Record]]:
     """Read records in one call, or more if some cannot be read, which are errors then."""
-    try:
-        records = yield from call(docstore.mget, docstore.amget, keys)
-    except CorruptRecordError as error:
-        if len(keys) == 1:
-            return {keys[0]: error}
-        middle = len(keys) // 2
-        first = yield from read_records(docstore, keys[:middle])
-        return {**first, **(yield from read_records(docstore, keys[middle:]))}
+    with during("reading from the docstore"):
+        try:
+            records = yield from call(docstore.mget, docstore.amget, keys)
+        except CorruptRecordError as error:
+            if len(keys) == 1:
+                return {keys[0]: error}
+            middle = len(keys) // 2
+            first = yield from read_records(docstore, keys[:middle])
+            return {**first, **(yield from read_records(docstore, keys[middle:]))}
     if len(records) != len(keys):
         raise ValueError(
             f"{type(docstore).__name__}.mget returned {len(records)} records for {len(keys)} keys"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, batches, during
+from langchain_rse._sync import Steps, batches
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.changing import DocStore, Record, read_records
 from langchain_rse.stores.reading import read_adopted, read_changes, read_parts, read_spans
@@ -157,8 +157,7 @@ class StoredText(NamedTuple):
 def read_text(docstore: DocStore, manifest: Manifest) -> Steps[StoredText | None]:
     """Read all text of a document that `RSEIndexer` added; None if some of it cannot be read."""
     version = manifest.current or Version("", 0)
-    with during("reading from the docstore"):
-        document = (yield from read_document(docstore, manifest, version)).document
+    document = (yield from read_document(docstore, manifest, version)).document
     if document is None:
         return None
     # What is white space alone has no chunks.

@@ -50,7 +50,7 @@ _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?"
 
 
 def check_lexical(docstore: object) -> Any:  # noqa: ANN401 - a docstore with `lexical_search`
-    """Return the docstore if it finds chunks by their words; else a ValueError says what to do."""
+    """Return a docstore that finds chunks by their words; a ValueError if it does not."""
     if getattr(docstore, "lexical", False):
         return docstore
     raise ValueError(

@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, TypeAdapter
 
-from langchain_rse._sync import Steps, batches, call, during
+from langchain_rse._sync import Steps, batches
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.changing import DocStore, Record, list_keys, read_records
 from langchain_rse.stores.metadata import chunk_document, metadata_changes
@@ -89,8 +89,7 @@ def read_layouts(
         for page in _pages_of(window)
     )
     keys = [*map(manifest_key, documents), *pages, NAMESPACES]
-    with during("reading manifests from the docstore"):
-        found = yield from read_records(docstore, keys)
+    found = yield from read_records(docstore, keys)
     refuse_namespaces(found[NAMESPACES])
 
     layouts: Layouts = {}
@@ -206,8 +205,7 @@ def read_chunks(
     """
     wanted = list(dict.fromkeys(chunks))
     keys = [chunk_key(key, layouts[key].version, index) for key, index in wanted]
-    with during("reading chunks from the docstore"):
-        records = yield from read_records(docstore, keys)
+    records = yield from read_records(docstore, keys)
     found = {
         (key, index): _fitting(records[place], place, layouts[key], index)
         for (key, index), place in zip(wanted, keys, strict=True)
@@ -216,8 +214,7 @@ def read_chunks(
     missing = dict.fromkeys(key for (key, _), record in found.items() if record is None)
     if not missing:
         return found
-    with during("reading manifests from the docstore"):
-        records = yield from read_records(docstore, [manifest_key(key) for key in missing])
+    records = yield from read_records(docstore, [manifest_key(key) for key in missing])
     for key, (place, record) in zip(missing, records.items(), strict=True):
         manifest = isinstance(record, Document) and Manifest.from_document(record, place)
         if not manifest or manifest.current != layouts[key].manifest.current:
@@ -272,10 +269,9 @@ def read_manifests(docstore: DocStore, most: int | None = None) -> Steps[list[Ma
     refuse_namespaces(any("-" in key for key in keys))
     manifests: list[Manifest] = []
     for some in batches(sorted(keys)[:most], _BATCH):
-        with during("reading manifests from the docstore"):
-            records = yield from call(docstore.mget, docstore.amget, some)
-        found = zip(records, some, strict=True)
-        manifests += [Manifest.from_document(record, key) for record, key in found if record]
+        found = (yield from read_records(docstore, some)).items()
+        records = ((readable(record), key) for key, record in found)
+        manifests += [Manifest.from_document(record, key) for record, key in records if record]
     return manifests
 
 
@@ -285,13 +281,11 @@ def every_chunk(
     """Read the chunks of current versions that are there a batch at a time, for `run_each`."""
 
     def read(chunks: Sequence[tuple[Manifest, str, str]]) -> Steps[list[Document]]:
-        keys = [key for _, _, key in chunks]
-        with during("reading chunks from the docstore"):
-            records = yield from call(docstore.mget, docstore.amget, keys)
+        found = yield from read_records(docstore, [key for _, _, key in chunks])
         return [
             chunk_document(record, key, manifest, version)
-            for record, (manifest, version, key) in zip(records, chunks, strict=True)
-            if record is not None
+            for manifest, version, key in chunks
+            if (record := readable(found[key])) is not None
         ]
 
     def then(manifests: Iterable[Manifest]) -> Iterator[Steps[list[Document]]]:
