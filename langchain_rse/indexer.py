@@ -10,7 +10,6 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import replace
-from typing import TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
@@ -32,8 +31,6 @@ from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Rule
-
-T = TypeVar("T")
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
 

@@ -57,9 +57,8 @@ class ExistingIndex(BaseModel):
         keys = (self.page_key, self.chunk_index_key, self.start_index_key)
         if not any(keys) and not self.in_store_order and self.texts is None:
             raise ValueError(
-                "nothing gives the order of the chunks: set chunk_index_key, start_index_key or "
-                "page_key; in_store_order=True if the chunks of a document were added in the order "
-                "of its text; or texts, a store of the documents' whole texts"
+                "nothing gives the order of the chunks: set chunk_index_key, start_index_key, "
+                "page_key, in_store_order=True or texts, a store of the documents' whole texts"
             )
         return self
 

@@ -13,7 +13,7 @@ from typing_extensions import Self, override
 
 from langchain_rse._asking import Failure, LanguageModelSettings, Question, ask, quote, read_json
 from langchain_rse._compressing import Compressor
-from langchain_rse._sync import Steps, concurrently
+from langchain_rse._sync import Steps, batches, concurrently
 from langchain_rse._templates import check_template, fill
 from langchain_rse.stores.records import (
     IS_RELEVANT,
@@ -98,10 +98,9 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     def _compress(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
     ) -> Steps[list[Document]]:
-        starts = range(0, len(documents), self.batch_size)
-        batches = [documents[start : start + self.batch_size] for start in starts]
+        some = batches(documents, self.batch_size)
         kept = yield from concurrently(
-            [self._judge(batch, query, callbacks) for batch in batches], self.max_concurrency
+            [self._judge(batch, query, callbacks) for batch in some], self.max_concurrency
         )
         return list(itertools.chain.from_iterable(kept))
 

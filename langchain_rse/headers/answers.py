@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 from langchain_rse._asking import Failure, LanguageModelSettings, Question, ask
 from langchain_rse._messages import warn
 from langchain_rse._progress import Advance
-from langchain_rse._sync import Steps, call, concurrently, during
+from langchain_rse._sync import Steps, batches, call, concurrently, during
 from langchain_rse.ingest.documents import SplitDocument
 from langchain_rse.stores.changing import DocStore, read_records
 from langchain_rse.stores.records import answers_key, digest
@@ -45,8 +45,7 @@ def ask_about(
     ]
     new = [entry for entry in asked if entry[-1] not in kept[entry[0]]]
     reason = ""
-    for start in range(0, len(new), _ROUND * limit):
-        some = new[start : start + _ROUND * limit]
+    for some in batches(new, _ROUND * limit):
         tasks = [ask(settings, question) for _, _, question, _ in some]
         outcomes = yield from concurrently(tasks, limit)
         changed = {}

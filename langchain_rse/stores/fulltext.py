@@ -35,8 +35,7 @@ from langchain_rse.stores.records import (
     simple_metadata,
 )
 
-# Chunks that are ranked for a query. If more have one of its words, the most common words are
-# left out: they tell least about a chunk, and ranking all their chunks would take most of the time.
+# Chunks that are ranked for a query. If more have one of its words, the most common are left out.
 _MOST_RANKED = 2_000
 # A longer query is a passage; its other words make no difference.
 _MOST_WORDS = 256
