@@ -220,7 +220,7 @@ class Adding:
         if self._rejoined:
             warn(
                 f"{len(self._rejoined)} document(s) ({first_few(map(repr, self._rejoined), _NAMED)}"
-                f") were given as chunks, and put together as well as these tell. Better {WHOLE}"
+                f") were given as chunks, and were put together again as these tell. Better {WHOLE}"
             )
         if warning := self._loose.warning():
             warn(warning)
@@ -239,8 +239,8 @@ class Adding:
         if self._shortened:
             warn(
                 f"headers of {len(self._shortened)} document(s) "
-                f"({first_few(map(repr, self._shortened), _NAMED)}) were cut to half of the tokens "
-                "of a chunk. Name less in the headers' template, or raise tokens_per_chunk"
+                f"({first_few(map(repr, self._shortened), _NAMED)}) have more than half of the "
+                "tokens of a chunk, and were cut to that. Name less, or raise tokens_per_chunk"
             )
         if self.writer.vectors.limit is not None:
             self.writer.vectors.limit.warn()

@@ -112,7 +112,7 @@ def _start(source: SourceDocument, part: Document) -> int | None:
         if source.id_origin == "ids":
             return None
         raise ValueError(
-            f"document {source.doc_id!r} would be replaced by a chunk or segment of a result "
+            f"document {source.doc_id!r} would be replaced by what was retrieved, a fragment "
             f"(it begins {part.page_content[:_EXCERPT]!r}). To add the document, {WHOLE}. To make "
             "the fragment a document of its own, give it an id: add_documents([...], ids=[...])"
         )

@@ -120,7 +120,7 @@ def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
             f"{texts[placement][:_EXCERPT]!r}, is not in the text after the chunks before it: the "
             "splitter rewrites, reorders or invents text. Use one that keeps it, such as "
             "RecursiveCharacterTextSplitter, for HTML from_language('html') of it or "
-            "HTMLSectionSplitter; with a regular expression as separator, keep_separator=True"
+            "HTMLSectionSplitter; with a regular expression, set keep_separator=True"
         )
     _check_dropped(text, chunks, placement, name)
     return _tile(text, chunks, placement)

@@ -89,8 +89,9 @@ def decode_document(record: str | bytes, key: str) -> Document:
     except Exception as error:
         reason = str(error) if type(error) is ValueError else type(error).__name__
         raise CorruptRecordError(
-            f"the docstore's record {key!r} cannot be read ({reason}): it is damaged, or of "
-            "another key or version of langchain-rse; delete this key and add its document again"
+            f"the docstore's record {key!r} cannot be read ({reason}): it is damaged, belongs to "
+            "another key, or was written by another version of langchain-rse; delete this key and "
+            "add its document again"
         ) from error
 
 
