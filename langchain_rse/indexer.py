@@ -10,7 +10,6 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import replace
-from typing import TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
@@ -27,12 +26,11 @@ from langchain_rse.ingest.repairing import check_stores
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.ingest.writing import Writer
+from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Rule
-
-T = TypeVar("T")
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
 
@@ -45,25 +43,22 @@ def default_text_splitter() -> RecursiveCharacterTextSplitter:
 class RSEIndexer:
     """Adds, replaces and deletes documents in a vector store and a docstore.
 
-    A document is known by its id. Adding one whose text, chunks and metadata are stored already
-    does nothing; otherwise it replaces the stored one. Queries see either the old version or the
-    new one, never a mixture, and a call that was cut off anywhere is completed by calling again.
-    Where the vector store gives vectors back (``docs/indexing.md`` says which do), only chunks
-    whose embedded text is new are embedded.
+    A document is known by its id. Adding it again replaces it, or does nothing if text, chunks and
+    metadata are the same. Queries see either the old version or the new one, and a call that was
+    cut off anywhere is completed by calling again. Where the vector store gives vectors back (see
+    ``docs/indexing.md``), only chunks whose embedded text is new are embedded.
 
     The vector store gets those metadata values that every store takes (strings, numbers,
-    booleans); the docstore gets all of them. Where a chunk lies (``chunk_index``, ``start_index``
-    and the like) is written anew if a retrieved chunk is added as a document.
+    booleans); the docstore gets all of them.
 
     Args:
         vectorstore: Where the chunks are embedded. It has to keep given ids and to delete by id.
         docstore: Where the chunks' texts stand: a store of Documents or of bytes.
-        text_splitter: Any LangChain splitter, of strings or of Documents, that keeps the words of
-            the text (``docs/splitters.md`` has a table); `default_text_splitter` if None.
+        text_splitter: Any LangChain splitter that keeps the words of the text
+            (``docs/splitters.md`` has a table); `default_text_splitter` if None.
         batch_size: Chunks in one call of a store or of the embedding model, at least 1.
         headers: Makes what is embedded in front of each chunk, see `langchain_rse.headers`; None
-            for nothing. A `langchain_rse.TokenSplitter` leaves room for them; headers of more than
-            half of a chunk are cut to that, with a warning.
+            for nothing. A `langchain_rse.TokenSplitter` leaves room for them, up to half a chunk.
         document_separator: What stands between the parts of one document, such as pages.
         metadata_rules: For fields of metadata that change along a document, such as ``page``, what
             a segment carries: ``"range"``, the values at its first and last character as
@@ -71,11 +66,10 @@ class RSEIndexer:
             the field's own name; ``"all"``, a list of the values along it, each once; ``"same"``,
             the one value: two are a ``ValueError``; ``"drop"``, nothing: the field is not kept.
             Other fields that differ between the parts of a document, and ``page`` and
-            ``page_label``, follow ``"range"``; a warning names documents in which whole numbers
-            with this rule do not rise one by one. The rules are stored with the documents.
+            ``page_label``, follow ``"range"``, with a warning where whole numbers do not rise one
+            by one. The rules are stored with the documents.
         max_embedded_length: The most that the embedding model reads of a text; a warning counts
-            texts that are longer, with headers and overlap. None: what the files of a model of
-            sentence-transformers say, such as ``HuggingFaceEmbeddings``.
+            longer ones. None: what the files of a model of sentence-transformers say.
         embedded_length_function: From a text to its length, in the units of
             ``max_embedded_length``. None: tokens of such a model, characters for others.
         namespace: Keeps documents apart from those of other namespaces in the same stores, see
@@ -84,14 +78,13 @@ class RSEIndexer:
     Raises:
         ValueError: If a number is below 1, a rule is unknown, ``embedded_length_function`` has no
             limit, or it is not known how to filter on a ``namespace`` in the vector store.
-        TypeError: If a store is not LangChain's, or the splitter or the headers are something else,
-            such as a class instead of an instance.
+        TypeError: If a store is not LangChain's, or the splitter or the headers are something else.
     """
 
     def __init__(
         self,
         vectorstore: VectorStore,
-        docstore: BaseStore[str, Document] | BaseStore[str, bytes],
+        docstore: DocStore | BaseStore[str, bytes],
         *,
         text_splitter: Splitter | None = None,
         headers: HeaderMaker | None = None,
@@ -135,20 +128,16 @@ class RSEIndexer:
 
         A document's id is the one in ``ids``, else the metadata ``doc_id``, else ``Document.id``,
         else the metadata ``source``, else a digest of the text. LangChain Documents with the same
-        id are the parts of one document and are joined in their order.
-
-        Give whole documents, which are split here, and all their parts in one call. Parts that are
-        chunks already are put together again, by their ``start_index`` or by the text in which
-        they overlap, with a warning.
+        id are the parts of one document and are joined in their order. Parts that are chunks
+        already are put together again, with a warning.
 
         Args:
-            documents: The documents. In a list, the parts of a document may stand anywhere. An
-                iterator is read in batches and never held whole; there, they must follow one
+            documents: Whole documents, with all their parts. In a list, the parts of a document may
+                stand anywhere; of an iterator, which is never held whole, they must follow one
                 another.
             ids: One id for each of ``documents``.
-            append: Add to the end of the documents that are stored, instead of replacing them:
-                for documents that come in pieces. The result is that of all parts in one call.
-                Documents that are not stored are added.
+            append: Add to the end of the documents that are stored, instead of replacing them. The
+                result is that of all parts in one call.
             force: Write and embed all documents, those that have not changed as well.
             show_progress: Show how many chunks are written, and of which document; needs tqdm.
 
@@ -158,14 +147,12 @@ class RSEIndexer:
         Raises:
             ValueError: If there are not as many ``ids`` as documents, an id is empty, the parts of
                 a document are scattered over an iterator, are of two files, or contradict a rule
-                ``"same"``. If a document would be replaced by a later piece of itself, or by a
-                chunk or segment that was retrieved. With ``append``, if the parts are stored
-                already, or do not begin where the stored ones end.
-            SplittingError: If the splitter rewrites, reorders, invents or drops text, or parts are
-                chunks that cannot be put together.
-            MetadataError: If a document's metadata has a value, or its id a NUL or lone surrogate,
-                that cannot be kept. It is a TypeError and a ValueError, names these documents, and
-                is raised at the end: all other documents are added.
+                ``"same"``; if a document would be replaced by a later piece of itself, or by what
+                was retrieved; with ``append``, if parts are stored already, or do not follow those.
+            SplittingError: If the splitter changes or drops text, or chunks cannot be put together.
+            MetadataError: If metadata has a value, or an id a NUL or lone surrogate, that cannot be
+                kept. It is a TypeError and a ValueError, names these documents, and is raised at
+                the end: all other documents are added.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
         adding = self._adding(append=append, force=force)
@@ -236,9 +223,9 @@ class RSEIndexer:
     def repair(self, *, show_progress: bool = False) -> CheckReport:
         """Mend what is wrong with the two stores, as `verify` finds it, and compare them again.
 
-        Vectors that are lost, or of another embedding model, are written again from the texts in
-        the docstore, without overlap, which is not kept. Documents of which text is lost are
-        removed, and named to be added again. What other calls are writing is left alone.
+        Vectors that are lost, or of another embedding model, are written again from the docstore's
+        texts, without overlap. Documents of which text is lost are removed, and named to be added
+        again. What other calls are writing is left alone.
 
         Raises:
             FormatError: If the docstore was written by another version of this package.
@@ -274,15 +261,13 @@ class RSEIndexer:
     ) -> Adoption:
         """Bring in an index that the vector store holds already, without embedding anything.
 
-        The vector store is only read; the docstore gets the documents, put together from their
-        chunks. Calling again brings in what has been added or changed since. When an adopted
-        document is deleted, or replaced by adding it, its vectors go.
+        The vector store is only read. Calling again brings in what has been added or changed since.
+        When an adopted document is deleted, or replaced by adding it, its vectors go.
 
         Args:
             index: What the metadata of the store's chunks says.
-            documents: The store's chunks with their ids, as it lists them, for stores that are
-                not known here. Known are Chroma, FAISS, InMemoryVectorStore, PGVector and
-                QdrantVectorStore.
+            documents: The store's chunks with their ids, as it lists them, for stores other than
+                Chroma, FAISS, InMemoryVectorStore, PGVector and QdrantVectorStore.
             show_progress: Show a progress bar; needs tqdm.
 
         Returns:

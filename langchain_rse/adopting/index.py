@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple
 
-from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 from typing_extensions import Self
 
 from langchain_rse._messages import first_few
+from langchain_rse.stores.changing import DocStore
 
 _Key = Annotated[str, Field(min_length=1)]
 
@@ -24,19 +23,16 @@ class ExistingIndex(BaseModel):
             `page_key` is given. Numbering may begin anywhere; a missing number is a gap. Not used
             if `start_index_key` is given.
         start_index_key: The field with the chunk's first character in the document, or in the
-            page if `page_key` is given (LangChain's ``add_start_index=True``). Shows overlap and
-            gaps exactly.
+            page if `page_key` is given (LangChain's ``add_start_index=True``).
         page_key: The field with the page's number.
-        in_store_order: True if chunks without another position were added to the store in the
-            order of the text.
-        chunk_overlap: The largest number of characters that neighboring chunks share, 0 for none.
-            None takes 24 or more equal characters for overlap. Not used with `start_index_key`.
+        in_store_order: True if chunks without another position were added in the order of the text.
+        chunk_overlap: The most characters that neighboring chunks share, 0 for none. None takes 24
+            or more equal characters for overlap. Not used with `start_index_key`.
         separator: Text put between neighboring chunks that neither overlap nor have white space
-            there, because the splitter stripped it; ``""`` if it did not. Not used with
-            `start_index_key`.
+            there, because the splitter stripped it. Not used with `start_index_key`.
         texts: A store of the documents' whole texts by their ids, such as the docstore of a
-            ``ParentDocumentRetriever`` if `doc_id_key` is its id. It has to have the text of each
-            document; chunks are found there, whatever their positions.
+            ``ParentDocumentRetriever`` if `doc_id_key` is its id; chunks are found there, whatever
+            their positions.
         on_error: ``"raise"`` an error for a document that cannot be put together, or ``"skip"``
             it: it is reported, and queries pass over its chunks.
 
@@ -53,7 +49,7 @@ class ExistingIndex(BaseModel):
     in_store_order: bool = False
     chunk_overlap: NonNegativeInt | None = None
     separator: str = "\n"
-    texts: BaseStore[str, Document] | None = None
+    texts: DocStore | None = None
     on_error: Literal["raise", "skip"] = "raise"
 
     @model_validator(mode="after")
@@ -61,9 +57,8 @@ class ExistingIndex(BaseModel):
         keys = (self.page_key, self.chunk_index_key, self.start_index_key)
         if not any(keys) and not self.in_store_order and self.texts is None:
             raise ValueError(
-                "nothing gives the order of the chunks: set chunk_index_key, start_index_key or "
-                "page_key; in_store_order=True if the chunks of a document were added in the order "
-                "of its text; or texts, a store of the documents' whole texts"
+                "nothing gives the order of the chunks: set chunk_index_key, start_index_key, "
+                "page_key, in_store_order=True or texts, a store of the documents' whole texts"
             )
         return self
 

@@ -56,9 +56,8 @@ def solve_exact(
 ) -> list[Segment]:
     """Choose the segments that are worth most together at one penalty.
 
-    Of equal solutions, the one with less text and fewer segments is taken, so that a penalty of 0
-    chooses all chunks of positive relevance and no others, except in gaps that weigh less than
-    ``segment_cost``. A segment begins and ends on chunks of positive relevance.
+    Of equal solutions, the one with less text and fewer segments is taken: a penalty of 0 chooses
+    the chunks of positive relevance, and between them gaps that weigh less than ``segment_cost``.
 
     Args:
         relevance: Shape ``(chunks,)``, at least 0.
@@ -67,8 +66,8 @@ def solve_exact(
         segment_cost: What a segment costs beyond its chunks, in chunks of weight 1; at least 0. In
             a document that weighs less than 1, it costs that share of it.
         boundaries: Indices at which a document starts, or a part of one; no segment crosses one.
-        document_weights: Shape ``(chunks,)``, positive: the weight of the document that each chunk
-            is in. None if all chunks of each document are given.
+        document_weights: Shape ``(chunks,)``, positive: the weight of each chunk's document. None
+            if all chunks of each document are given.
 
     Returns:
         The segments, best first; equal ones by position.
@@ -99,28 +98,21 @@ def solve_budget(
 ) -> list[Segment]:
     """Choose the best segments that fit a budget of text.
 
-    The solution of `solve_exact` for the given penalty or, if that is longer than the
-    budget, for the smallest penalty at which it fits. The room that is left then is filled
-    with what the next smaller penalty adds, chunk by chunk, up to the first that does not
-    fit. A larger budget only ever adds chunks.
+    The solution of `solve_exact` for the given penalty or, if that is longer than the budget, for
+    the smallest penalty at which it fits; then what the next smaller penalty adds, chunk by chunk,
+    up to the first that does not fit. A larger budget only ever adds chunks.
+
+    Arguments that are not here, results and errors are those of `solve_exact`.
 
     Args:
         relevance: Shape ``(chunks,)``, at least 0.
         lengths: Shape ``(chunks,)``, positive: how much of the budget each chunk takes. A
             chunk weighs its length over the mean length of those of positive relevance.
         budget: The most that all segments together may take, at least 0.
-        penalty: The least penalty, at least 0: 0 fills the budget as long as anything is
-            relevant, more stops where chunks are not worth it.
+        penalty: The least penalty, at least 0: 0 fills the budget as long as anything is relevant.
         segment_cost: As in `solve_exact`.
         boundaries: As in `solve_exact`.
-        document_lengths: Shape ``(chunks,)``, positive: the length of the document that each chunk
-            is in. None if all chunks of each document are given.
-
-    Returns:
-        The segments, best first, with their values at ``penalty``; equal ones by position.
-
-    Raises:
-        ValueError: If an argument is out of its range or not finite.
+        document_lengths: Like ``document_weights``, in the unit of ``lengths``.
 
     Example:
         >>> [s[:2] for s in solve_budget([0, 0.6, 0.5, 0, 0.9], [100] * 5, budget=250)]
@@ -142,9 +134,8 @@ def rank_chunks(
 ) -> Ranking:
     """Order chunks as `solve_budget`, with the same arguments, takes them as the budget grows.
 
-    Returns:
-        The chunks that fit the budget and at least the one after them, if any is left that
-        is worth the penalty. Their order does not depend on the budget.
+    The order does not depend on the budget. It has the chunks that fit, and at least the one after
+    them, if any is left that is worth the penalty.
     """
     problem = _Problem(
         relevance, ("lengths", lengths), segment_cost, boundaries, document_lengths, normalize=True

@@ -4,8 +4,8 @@ Sources: the greedy search is dsRAG's (``dsrag.rse.get_best_segments``); the bes
 is the maximum subarray problem (Kadane, in Bentley, "Programming Pearls", 1984).
 """
 
-import heapq
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,9 +35,6 @@ def solve_greedy(
     ``overall_max_length``. Equal sums: the earlier start wins, then the shorter segment.
     The search ends when no segment is worth ``minimum_value``.
 
-    The result equals plain search over all pairs of start and end, with each sum added
-    up from left to right. The cost follows the number of chunks that are not negative.
-
     Args:
         values: Shape ``(chunks,)``, or ``(queries, chunks)``: then the queries take
             turns, one segment each, over the same chunks and the same total.
@@ -58,22 +55,22 @@ def solve_greedy(
     if np.isnan(minimum_value):
         raise ValueError("minimum_value is nan; give a number, for example 0.5")
     limits = check_boundaries(boundaries, table.shape[-1])
-    if not room:
-        return []
-    length = min(max_length, room)
-    searches = [_Search(row, limits, length, minimum_value) for row in np.atleast_2d(table)]
+    queries = [_segments(row, limits, min(max_length, room)) for row in np.atleast_2d(table)]
+    queries = [one for one in queries if one.sums.size]
     chosen: list[Segment] = []
     turn = 0
-    while searches and room > 0:
-        turn %= len(searches)
-        segment = searches[turn].best(chosen, min(max_length, room))
-        if segment is None:
+    while queries and room > 0:
+        turn %= len(queries)
+        segment = queries[turn].best(room)
+        if segment.value < max(minimum_value, 0.0):
             # What does not fit now never will: the room only shrinks.
-            del searches[turn]
+            del queries[turn]
             continue
         chosen.append(segment)
         room -= segment.end - segment.start
         turn += 1
+        for one in queries:
+            one.sums[(one.starts < segment.end) & (one.ends > segment.start)] = -np.inf
     return chosen
 
 
@@ -90,9 +87,9 @@ def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment
     """
     array = check_array("values", values)
     if max_length is not None and check_count("max_length", max_length, least=1) < array.size:
-        limits = check_boundaries((), array.size)
-        found = _Search(array, limits, max_length, minimum_value=0.0).best((), max_length)
-        return found if found is not None and found.value > 0 else None
+        possible = _segments(array, check_boundaries((), array.size), max_length)
+        found = possible.best(max_length) if possible.sums.size else None
+        return found if found and found.value > 0 else None
     best: Segment | None = None
     start, running = 0, 0.0
     for index, value in enumerate(array.tolist()):
@@ -104,69 +101,31 @@ def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment
     return best
 
 
-class _Search:
-    """The best segment from each start, in a heap; one on top that is not valid is made anew."""
+class _Segments(NamedTuple):
+    """All segments that a query may take, a row for each start and a column for each length."""
 
-    def __init__(
-        self, values: Floats, limits: NDArray[np.intp], max_length: int, minimum_value: float
-    ) -> None:
-        self._values = values
-        self._minimum = minimum_value
-        starts = np.flatnonzero(values >= 0)
-        # The end of each start's document: the first limit after it.
-        document_ends = limits[np.searchsorted(limits, starts, side="right")]
-        self._document_end = dict(zip(starts.tolist(), document_ends.tolist(), strict=True))
-        # One row for each length, one column for each start. No segment reaches past the last
-        # chunk that may end one.
-        width = min(max_length, int(starts[-1] - starts[0]) + 1) if starts.size else 1
-        ends = starts + np.arange(1, width + 1)[:, None]
-        last_values = values[np.minimum(ends, values.size) - 1]
-        sums = _running_sums(last_values)
-        sums[(last_values < 0) | (ends > document_ends)] = -np.inf
-        best = sums.argmax(axis=0)  # the first of equals: the shortest
-        worth = sums[best, np.arange(starts.size)]
-        keep = worth >= minimum_value
-        columns = -worth[keep], starts[keep], (starts + best + 1)[keep]
-        self._heap = list(zip(*(column.tolist() for column in columns), strict=True))
-        heapq.heapify(self._heap)
+    starts: NDArray[np.intp]  # shape (starts, 1)
+    ends: NDArray[np.intp]
+    sums: Floats  # -inf for what is no segment
 
-    def best(self, taken: Sequence[Segment], max_length: int) -> Segment | None:
-        """The best segment that overlaps none of those taken and is not too long."""
-        heap = self._heap
-        while heap:
-            negated, start, end = heap[0]
-            limit = min(start + max_length, self._document_end[start])
-            limit = _free_until(start, limit, taken)
-            if end <= limit:
-                heapq.heappop(heap)
-                return Segment(start, end, -negated)
-            heapq.heappop(heap)
-            if (entry := self._best_from(start, limit)) is not None:
-                heapq.heappush(heap, entry)
-        return None
-
-    def _best_from(self, start: int, limit: int) -> tuple[float, int, int] | None:
-        if limit == start:
-            return None
-        values = self._values[start:limit]
-        sums = np.where(values >= 0, _running_sums(values), -np.inf)
-        best = int(sums.argmax())
-        worth = float(sums[best])
-        return (-worth, start, start + best + 1) if worth >= self._minimum else None
+    def best(self, max_length: int) -> Segment:
+        """The segment of the highest sum that is not too long; -inf if there is none."""
+        sums = self.sums[:, :max_length]
+        place = np.unravel_index(sums.argmax(), sums.shape)  # of equals, the earlier and shorter
+        return Segment(int(self.starts[place[0], 0]), int(self.ends[place]), float(sums[place]))
 
 
-def _free_until(start: int, end: int, taken: Sequence[Segment]) -> int:
-    """Where the first of the taken segments in ``[start, end)`` begins, or ``end``."""
-    for taken_start, taken_end, _ in taken:
-        if taken_start <= start < taken_end:
-            return start
-        if start < taken_start < end:
-            end = taken_start
-    return end
-
-
-def _running_sums(values: Floats) -> Floats:
+def _segments(values: Floats, limits: NDArray[np.intp], max_length: int) -> _Segments:
+    starts = np.flatnonzero(values >= 0)
+    # The end of each start's document: the first limit after it.
+    document_ends = limits[np.searchsorted(limits, starts, side="right")]
+    # No segment reaches past the last chunk that may end one.
+    width = min(max_length, int(starts[-1] - starts[0]) + 1) if starts.size else 0
+    ends = starts[:, None] + np.arange(1, width + 1)
+    last_values = values[np.minimum(ends, values.size) - 1]
     # Accumulating adds from left to right, as the definition does, so that ties come out
     # the same. Sums beyond the largest float are infinite, and as good as any other.
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.add.accumulate(values, axis=0)
+        sums = np.add.accumulate(last_values, axis=1)
+    sums[(last_values < 0) | (ends > document_ends[:, None])] = -np.inf
+    return _Segments(starts[:, None], ends, sums)

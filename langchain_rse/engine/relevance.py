@@ -21,19 +21,13 @@ _SPACED = bytes(c if _WORD.match(chr(c)) else 32 for c in bytes(range(128)).lowe
 
 
 def fuse_decay(relevance: Floats, ranks: ArrayLike, *, decay_rate: float) -> Floats:
-    """Let relevance fade with the rank: ``exp(-rank / decay_rate) * relevance`` (dsRAG).
-
-    Ranks count from 0; at rank ``decay_rate``, 1/e, about 37 %, is left.
-    """
+    """Let relevance fade with the rank, from 0: ``exp(-rank / decay_rate) * relevance`` (dsRAG)."""
     faded = np.exp(-np.asarray(ranks, dtype=np.float64) / decay_rate)
     return np.asarray(faded * relevance)
 
 
 def fuse_mean(relevance: Floats, ranks: ArrayLike, *, count: int) -> Floats:
-    """Average relevance with the rank: ``(relevance + 1 - rank / count) / 2``.
-
-    Ranks count from 0, ``count`` is the number of candidates.
-    """
+    """Average relevance with the rank, from 0: ``(relevance + 1 - rank / count) / 2``."""
     share = np.asarray(ranks, dtype=np.float64) / max(count, 1)
     return np.asarray((relevance + 1.0 - share) / 2.0)
 
@@ -42,8 +36,7 @@ def sharpen(relevance: Floats, *, contrast: float) -> Floats:
     """Drive relevances apart around 0.4: raise their odds against it to a power.
 
     ``odds(r') / odds(0.4) = (odds(r) / odds(0.4)) ** contrast``, with ``odds(r) = r / (1 - r)``.
-    0, 0.4 and 1 stay, and so does the order. A contrast of 1 changes nothing, more makes clear
-    cases clearer.
+    0, 0.4 and 1 stay, and so does the order; a contrast of 1 changes nothing.
     """
     if contrast == 1:
         return relevance
@@ -55,17 +48,15 @@ def sharpen(relevance: Floats, *, contrast: float) -> Floats:
 
 
 def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> Floats:
-    """How well the words of texts match those of a query: BM25 among the texts themselves.
+    """How well the words of texts match those of a query, at least 0: BM25 among the texts.
 
-    No index is needed: a word is rare if few of these texts have it, and words that all of them
-    have, as those of everyday grammar, hardly count. Words that stand in the same texts, as those
-    of a long name do, count together hardly more than one of them: the weight of each is divided
-    by the sum of its overlaps with all, of texts with both over texts with either.
+    Words that stand in the same texts, as those of a long name do, count together hardly more than
+    one of them: the weight of each is divided by the sum of its overlaps with all, of texts with
+    both over texts with either.
 
     ``k1`` is how soon more of the same word adds nothing, ``b`` how much longer texts are
-    discounted, from 0 to 1. Scores are at least 0. Formula: Robertson and Zaragoza, "The
-    Probabilistic Relevance Framework: BM25 and Beyond" (2009), with the logarithm of 1 + odds that
-    keeps it positive.
+    discounted, from 0 to 1. Formula: Robertson and Zaragoza, "The Probabilistic Relevance
+    Framework: BM25 and Beyond" (2009), with the logarithm of 1 + odds that keeps it positive.
     """
     terms, spaced = dict.fromkeys(lower_words(query).split()), [lower_words(text) for text in texts]
     # All words in one array of bytes, in which those of a term are looked for at once.
@@ -105,12 +96,11 @@ def lower_words(text: str) -> bytes:
 def neighbor_credit(relevance: Floats, *, credit: float, radius: int) -> Floats:
     """Let chunks near relevant ones count as relevant.
 
-    A chunk between relevant chunks belongs to the answer, whatever its own score. With the
-    relevances read as chances that a chunk, or a neighbor for it, belongs to the answer:
-    ``1 - prod(1 - credit ** abs(k) * r[i + k] for k in -radius..radius)`` (noisy or).
+    ``1 - prod(1 - credit ** abs(k) * r[i + k] for k in -radius..radius)`` (noisy or): a chunk
+    between relevant chunks belongs to the answer, whatever its own score.
 
     The relevance has the shape ``(..., chunks)``, the chunks of one document; the result is of the
-    same shape and nowhere lower. The credit ends ``radius`` chunks away.
+    same shape and nowhere lower.
     """
     missed = np.ones_like(relevance)
     for distance in range(1, min(radius, relevance.shape[-1] - 1) + 1):

@@ -200,9 +200,9 @@ def evaluate_answers(
     The retriever is asked first, for one question after the other. Then a model answers each
     question from the texts returned, and a model grades the answer by the reference answer.
 
-    Calls that fail are repeated after pauses, by LangChain's ``with_retry``. If an answer is empty
-    or a grade cannot be read, the model is asked again with the reason. What fails in the end costs
-    that question alone: the report and a warning say so, and all means leave it out.
+    Calls that fail are repeated after pauses; answers that are empty and grades that cannot be read
+    are asked for again. What fails in the end costs that question alone: the report and a warning
+    say so, and all means leave it out.
 
     Args:
         retriever: Any retriever that returns Documents.

@@ -156,14 +156,13 @@ def evaluate(
 ) -> Report:
     r"""Measure how much of the evidence a retriever returns within budgets of text.
 
-    An `RSERetriever` is invoked once per question and budget, with ``max_context_length``
-    set to the budget, in characters. Any other retriever, a chain around an RSERetriever
-    included, is invoked once per question: its Documents count in their order until the
-    budget is spent, and the last one is cut.
+    An `RSERetriever` is invoked once per question and budget, with ``max_context_length`` set to
+    the budget. Any other retriever, a chain around one included, is invoked once per question: its
+    Documents count in their order until the budget is spent, and the last one is cut.
 
-    A Document is located in its source by its metadata. If the metadata lack the document's
-    id or the text's position, or ``sources`` has other text at that position, the text is
-    searched in ``sources``: first as it is, then with any white space between its words.
+    A Document is located in its source by its metadata. If these lack the document's id or the
+    text's position, or ``sources`` has other text there, the text is searched in ``sources``: as it
+    is, then with any white space between its words.
 
     Args:
         retriever: Any retriever that returns Documents, best first.

@@ -43,9 +43,8 @@ class Locator(NamedTuple):
             f"a Document cannot be located in its source: {text[:80]!r} has "
             f"{self.doc_id_key}={doc_id!r}, {self.start_index_key}="
             f"{document.metadata.get(self.start_index_key)!r} in its metadata and is not in the "
-            f"{len(self.sources)} given sources. Keep the document's id and the text's first "
-            "character in the metadata (splitters do with add_start_index=True), name their keys "
-            "with doc_id_key and start_index_key, or give sources, the documents' texts by id"
+            f"{len(self.sources)} given sources. Keep both in the metadata (add_start_index=True), "
+            "name them with doc_id_key and start_index_key, or give sources, texts by document id"
         )
 
 

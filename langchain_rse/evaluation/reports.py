@@ -132,11 +132,8 @@ class Report(Table):
             "questions": len(self.questions),
             "budgets": list(self.budgets),
             "metrics": {
-                metric: {
-                    "mean": self.mean(metric).tolist(),
-                    "interval": self.interval(metric).tolist(),
-                }
-                for metric in self.metrics
+                name: {"mean": self.mean(name).tolist(), "interval": self.interval(name).tolist()}
+                for name in self.metrics
             },
         }
 
@@ -247,12 +244,11 @@ class Comparison(Table):
         metric: The metric that is compared.
         budgets: The budgets in characters, ascending; none of answers, whose shapes are as for one.
         questions: The number of questions that both have the figure of.
-        difference: The mean over the questions of the retriever's figure minus the other's;
-            shape ``(budgets,)``.
-        interval: Ends of the difference's 95 % bootstrap interval; shape ``(budgets, 2)``.
+        difference: The mean of the retriever's figures minus the other's; shape ``(budgets,)``.
+        interval: Ends of its 95 % bootstrap interval; shape ``(budgets, 2)``.
         better: The number of questions with a greater figure; shape ``(budgets,)``.
-        worse: The number of questions with a smaller figure; shape ``(budgets,)``.
-        same: The number of questions with the same figure; shape ``(budgets,)``.
+        worse: With a smaller one.
+        same: With the same.
     """
 
     name: str
@@ -272,12 +268,11 @@ class Comparison(Table):
 
     def _columns(self) -> dict[str, list[str]]:
         form = f"+{_FORMATS.get(self.metric, '.3f')}"
+        counts = {"better": self.better, "worse": self.worse, "same": self.same}
         return {
             **_budgets(self.budgets),
             "difference": _cells(form, self.difference, self.interval),
-            "better": [str(count) for count in self.better],
-            "worse": [str(count) for count in self.worse],
-            "same": [str(count) for count in self.same],
+            **{name: list(map(str, count)) for name, count in counts.items()},
         }
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore, InMemoryBaseStore
+from langchain_core.stores import InMemoryBaseStore
 from pydantic import Field, InstanceOf, NonNegativeInt
 
 from langchain_rse._progress import progress_bar
@@ -21,6 +21,7 @@ from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import Table, bootstrap
 from langchain_rse.query.pipeline import Sources, find_candidates, retrieve
 from langchain_rse.retriever import RSERetriever
+from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.records import DOC_ID, START_INDEX
 
 SPACE: Mapping[str, Sequence[Any]] = MappingProxyType(
@@ -61,18 +62,15 @@ class Tuning(Table):
     """Result of `tune`; printed, a table of the best trials.
 
     Attributes:
-        changes: The best parameters that differ from the retriever's own; empty if the
-            search gained nothing on held-out questions. Use them as in
-            ``retriever.model_copy(update=tuning.changes)``.
+        changes: The best parameters that differ from the retriever's own, as for
+            ``retriever.model_copy(update=tuning.changes)``; empty if the search gained nothing on
+            held-out questions.
         metric: The metric that was maximized.
-        start: The score of the retriever's own parameters: the mean of the metric over
-            questions and budgets.
-        held_out: The score that the search reaches on held-out questions, by
-            cross-validation: what to expect on other questions of the kind.
+        start: The score of the retriever's own parameters: its mean over questions and budgets.
+        held_out: The score on held-out questions, by cross-validation: what to expect of others.
         gain: ``held_out`` minus ``start``.
         interval: Ends of the gain's 95 % bootstrap interval.
-        trials: All trials, the best first. Their scores are from the questions that they were
-            chosen by, and so are too good for other questions.
+        trials: All trials, the best first, with scores from the questions they were chosen by.
         questions: The number of questions.
         config: The retriever's config with ``changes``.
         hybrid: The share of lexical relevance that all trials had.
@@ -117,7 +115,7 @@ class Tuning(Table):
 class _Cache(InMemoryBaseStore[Document]):
     """A docstore's records, each read once: all trials read the same few documents."""
 
-    def __init__(self, docstore: BaseStore[str, Document]) -> None:
+    def __init__(self, docstore: DocStore) -> None:
         super().__init__()
         self._docstore = docstore
         self._read_keys: set[str] = set()
@@ -249,11 +247,9 @@ def tune(
 ) -> Tuning:
     """Search parameters that return more of the evidence within budgets of text.
 
-    A random search around the retriever's own parameters: each trial changes one to four of
-    them. The vector store, the reranker and ``query_generator`` are asked once per question;
-    all trials select from the same candidates. What the search gains is measured by
-    cross-validation: the best trial on four fifths of the questions is scored on the others,
-    for each fifth.
+    A random search: each trial changes one to four of the retriever's own parameters. The vector
+    store, the reranker and ``query_generator`` are asked once per question. The gain is measured by
+    cross-validation: the best trial on four fifths of the questions is scored on the others.
 
     With ``metric="recall"`` a smaller penalty never hurts, because text that is not evidence
     costs nothing; ``"iou"`` and ``"precision"`` ask for segments that fit the evidence.
@@ -271,8 +267,7 @@ def tune(
 
     Raises:
         ValueError: If an argument is out of its range or evidence is not in its document.
-        MissingRecordError: If the docstore lacks a document, unless ``on_missing`` is
-            ``"split"``.
+        MissingRecordError: If the docstore lacks a document, unless ``on_missing="split"``.
 
     Example:
         .. code-block:: python

@@ -13,7 +13,7 @@ from typing_extensions import Self, override
 
 from langchain_rse._asking import Failure, LanguageModelSettings, Question, ask, quote, read_json
 from langchain_rse._compressing import Compressor
-from langchain_rse._sync import Steps, concurrently
+from langchain_rse._sync import Steps, batches, concurrently
 from langchain_rse._templates import check_template, fill
 from langchain_rse.stores.records import (
     IS_RELEVANT,
@@ -55,15 +55,13 @@ class Judgments(BaseModel):
 class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     """Keeps the documents that a language model judges relevant to the query.
 
-    Documents are judged in batches, one call of the model each. Those kept are copies, in the
-    order given, with the model's ``relevance_explanation``, ``is_relevant: True`` and
-    ``relevance_score: 1.0`` in their metadata: as a reranker of `RSERetriever`, which has the
-    first two in its segments as well, the filter leaves the weighing to the ranks.
+    Those kept are copies, in the order given, with the model's ``relevance_explanation``,
+    ``is_relevant: True`` and ``relevance_score: 1.0`` in their metadata: as a reranker of
+    `RSERetriever`, whose segments have the first two, the filter leaves the weighing to the ranks.
 
-    A batch fails if, each time it is asked, the model raises an error, gives another number of
-    judgments than there are documents, or answers in a form that cannot be read. A warning is
-    logged, and the batch is kept or dropped whole. Its documents, if kept, have the reason as
-    ``relevance_failure``, and None as ``relevance_explanation`` and ``is_relevant``.
+    A batch that the model does not judge, however often it is asked, is kept or dropped whole, and
+    a warning logged. Its documents, if kept, have the reason as ``relevance_failure``, and None as
+    ``relevance_explanation`` and ``is_relevant``.
 
     Raises:
         ValueError: At construction, if a parameter is out of range or unknown, or if
@@ -87,8 +85,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     chunk_format: str | Callable[[Document], str] = "{metadata}\n\n{content}"
     """What the model sees of a document: a function of it, or a format string in which
     ``{content}`` stands for the text, ``{metadata}`` for lines ``name: value`` of the fields in
-    ``metadata``, and any other name for the value of that field. Of fields that the document
-    lacks nothing is shown."""
+    ``metadata``, and any other name for the value of that field, if it has one."""
 
     @model_validator(mode="after")
     def _check_format(self) -> Self:
@@ -101,10 +98,9 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     def _compress(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
     ) -> Steps[list[Document]]:
-        starts = range(0, len(documents), self.batch_size)
-        batches = [documents[start : start + self.batch_size] for start in starts]
+        some = batches(documents, self.batch_size)
         kept = yield from concurrently(
-            [self._judge(batch, query, callbacks) for batch in batches], self.max_concurrency
+            [self._judge(batch, query, callbacks) for batch in some], self.max_concurrency
         )
         return list(itertools.chain.from_iterable(kept))
 

@@ -21,11 +21,10 @@ _DATA = re.compile(r"\s*data:(?!text/)[\w.+-]+/[\w.+-]+[;,]", re.IGNORECASE)
 
 
 def has_text(document: Document) -> bool:
-    """True if a document is text that can be embedded.
+    """False for white space, ``data:`` addresses, and metadata that say image, audio or video.
 
-    It is not if its ``page_content`` is white space or a ``data:`` address of something else than
-    text; or if its metadata ``type``, ``modality``, ``media_type``, ``mime_type`` or
-    ``content_type`` is ``"image"``, ``"audio"`` or ``"video"``, or like ``"image/png"``.
+    The metadata are ``type``, ``modality``, ``media_type``, ``mime_type`` and ``content_type``,
+    with values such as ``"image"`` or ``"image/png"``.
     """
     text = document.page_content
     kinds = [str(document.metadata.get(name)) for name in _KIND_FIELDS]

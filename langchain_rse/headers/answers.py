@@ -4,15 +4,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse._asking import Failure, LanguageModelSettings, Question, ask
 from langchain_rse._messages import warn
 from langchain_rse._progress import Advance
-from langchain_rse._sync import Steps, call, concurrently, during
+from langchain_rse._sync import Steps, batches, call, concurrently, during
 from langchain_rse.ingest.documents import SplitDocument
-from langchain_rse.stores.changing import read_records
+from langchain_rse.stores.changing import DocStore, read_records
 from langchain_rse.stores.records import answers_key, digest
 
 K = TypeVar("K", bound=Hashable)
@@ -26,7 +25,7 @@ _ROUND = 4
 def ask_about(
     documents: Sequence[SplitDocument],
     questions: Sequence[Mapping[K, Question[Any]]],
-    docstore: BaseStore[str, Document],
+    docstore: DocStore,
     settings: LanguageModelSettings,
     advance: Advance,
 ) -> Steps[list[dict[K, Any]]]:
@@ -37,8 +36,7 @@ def ask_about(
     """
     model, limit = _name_of(settings.llm), settings.max_concurrency
     keys = [answers_key(document.key) for document in documents]
-    with during("reading a model's answers from the docstore"):
-        records = yield from read_records(docstore, keys)
+    records = yield from read_records(docstore, keys)
     kept = [_answers_in(records[key]) for key in keys]
     asked = [
         (place, name, question, digest(model, question.instructions, question.request))
@@ -47,8 +45,7 @@ def ask_about(
     ]
     new = [entry for entry in asked if entry[-1] not in kept[entry[0]]]
     reason = ""
-    for start in range(0, len(new), _ROUND * limit):
-        some = new[start : start + _ROUND * limit]
+    for some in batches(new, _ROUND * limit):
         tasks = [ask(settings, question) for _, _, question, _ in some]
         outcomes = yield from concurrently(tasks, limit)
         changed = {}

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from pydantic import BaseModel, ConfigDict, model_validator
 from typing_extensions import Self
 
@@ -13,6 +11,7 @@ from langchain_rse._sync import Steps, compute
 from langchain_rse._templates import check_template, fill, names_in
 from langchain_rse.headers.titles import first_heading, one_line, title_of_source
 from langchain_rse.ingest.documents import Headers, SplitDocument
+from langchain_rse.stores.changing import DocStore
 
 
 class DocumentHeaders(BaseModel):
@@ -24,7 +23,7 @@ class DocumentHeaders(BaseModel):
 
     A header is embedded and reranked in front of its chunk, with an empty line between, and is no
     part of what queries return; ``include_header=True`` of the retriever puts the document's,
-    which has no section, above each segment. Headers are part of a document's version.
+    which has no section, above each segment.
 
     Raises:
         ValueError: At construction, if the template names an unknown field.
@@ -56,10 +55,7 @@ class DocumentHeaders(BaseModel):
         return self
 
     def make(
-        self,
-        documents: Sequence[SplitDocument],
-        docstore: BaseStore[str, Document],
-        advance: Advance,
+        self, documents: Sequence[SplitDocument], docstore: DocStore, advance: Advance
     ) -> Steps[list[Headers]]:
         """Make the headers of documents; ``docstore`` and ``advance`` are for those of a model."""
         del docstore, advance

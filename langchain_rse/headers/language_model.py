@@ -6,8 +6,6 @@ from functools import partial
 from operator import itemgetter
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from pydantic import BaseModel, Field
 from typing_extensions import override
 
@@ -26,6 +24,7 @@ from langchain_rse.headers.sections import (
     windows,
 )
 from langchain_rse.ingest.documents import Headers, SplitDocument
+from langchain_rse.stores.changing import DocStore
 
 T = TypeVar("T")
 
@@ -59,13 +58,10 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
     its metadata has none) and summary, one call each; and its sections, one call for each
     ``max_characters`` of the text.
 
-    Answers are kept in the docstore beside the document and deleted with it. When it is added
-    again, nothing is asked that was answered for the same text, prompt and model.
-
-    If the model raises an error or its answer cannot be used (it is empty, has several lines, is
-    too long or a refusal, or names sections outside of the text), it is asked again. What is
-    missing in the end is made as in `DocumentHeaders`, with one warning, and asked for when the
-    documents are added again. If the model answers nothing at all, it is not asked any further.
+    Answers are kept in the docstore beside the document and deleted with it: nothing is asked again
+    that was answered for the same text, prompt and model. What the model does not answer, or not in
+    a form that can be used, is made as in `DocumentHeaders`, with one warning, and asked for when
+    the documents are added again. If it answers nothing at all, it is not asked any further.
 
     Raises:
         ValueError: At construction, as by `DocumentHeaders`, or if a parameter is out of range.
@@ -95,10 +91,7 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
 
     @override
     def make(
-        self,
-        documents: Sequence[SplitDocument],
-        docstore: BaseStore[str, Document],
-        advance: Advance,
+        self, documents: Sequence[SplitDocument], docstore: DocStore, advance: Advance
     ) -> Steps[list[Headers]]:
         questions = list(map(self._about_document, documents))
         told = yield from ask_about(documents, questions, docstore, self, advance)

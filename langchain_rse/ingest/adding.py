@@ -220,8 +220,7 @@ class Adding:
         if self._rejoined:
             warn(
                 f"{len(self._rejoined)} document(s) ({first_few(map(repr, self._rejoined), _NAMED)}"
-                ") were given as chunks, and were put together again. Their start positions, and "
-                f"white space between chunks, are right as far as chunks tell. Better {WHOLE}"
+                f") were given as chunks, and were put together again as these tell. Better {WHOLE}"
             )
         if warning := self._loose.warning():
             warn(warning)
@@ -233,16 +232,15 @@ class Adding:
         if same:
             warn(
                 f"{len(same)} document(s) have the text of another one: {first_few(same, _NAMED)}. "
-                "If they are one file under several names, such as a relative and an absolute "
-                "path, delete all but one; an id of its own (ids= or metadata['doc_id']) keeps each"
+                "If they are one file under several names, delete all but one; an id of its own "
+                "(ids= or metadata['doc_id']) keeps each"
             )
         warn_of_contained(self._contained, self.splitter)
         if self._shortened:
             warn(
                 f"headers of {len(self._shortened)} document(s) "
                 f"({first_few(map(repr, self._shortened), _NAMED)}) have more than half of the "
-                "tokens that a chunk may have, and were cut to that. Name less in the headers' "
-                "template, or raise the splitter's tokens_per_chunk, if the embedding model allows"
+                "tokens of a chunk, and were cut to that. Name less, or raise tokens_per_chunk"
             )
         if self.writer.vectors.limit is not None:
             self.writer.vectors.limit.warn()

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 
 from langchain_rse._messages import first_few
 from langchain_rse._progress import Advance
@@ -15,7 +14,7 @@ from langchain_rse._sync import Steps, batches, call
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.ingest.ownership import Claims
 from langchain_rse.ingest.writing import Writer, readable_manifest
-from langchain_rse.stores.changing import Record, is_as_expected, read_records
+from langchain_rse.stores.changing import DocStore, Record, is_as_expected, read_records
 from langchain_rse.stores.checking import read_document
 from langchain_rse.stores.namespaces import namespace_of
 from langchain_rse.stores.records import (
@@ -272,7 +271,7 @@ def _is_left(family: str, name: str, pointer: Record, seen: Seen) -> bool:
     return metadata.get(DOC_ID) is not None and not _has_version(seen, metadata.get(VERSION))
 
 
-def _key_batches(docstore: BaseStore[str, Document]) -> Callable[[], Steps[list[str]]]:
+def _key_batches(docstore: DocStore) -> Callable[[], Steps[list[str]]]:
     """Gives the next keys of a docstore with each call; none at the end."""
     keys, asynchronous = iter(docstore.yield_keys()), docstore.ayield_keys()
 

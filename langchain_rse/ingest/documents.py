@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkab
 
 import numpy as np
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from pydantic import TypeAdapter, ValidationError
 
 from langchain_rse._messages import first_few
@@ -17,6 +16,7 @@ from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, during
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.splitting import Span, Splitter, find_spans
+from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.metadata import DEFAULT_RULES
 from langchain_rse.stores.records import (
@@ -95,16 +95,12 @@ class HeaderMaker(Protocol):
     """Makes headers, see `langchain_rse.headers`."""
 
     def make(
-        self,
-        documents: Sequence[SplitDocument],
-        docstore: BaseStore[str, Document],
-        advance: Advance,
+        self, documents: Sequence[SplitDocument], docstore: DocStore, advance: Advance
     ) -> Steps[list[Headers]]:
         """Make the headers of each document, in order.
 
-        Called again with documents that had to be split into smaller chunks to leave room for
-        their headers. A model's answers are kept in the ``docstore``; ``advance`` moves a progress
-        bar on, by their number.
+        Called again with documents that were split into smaller chunks to leave room for headers.
+        A model's answers are kept in the ``docstore``; ``advance`` counts them.
         """
 
 

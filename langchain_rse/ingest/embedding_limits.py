@@ -36,9 +36,8 @@ class EmbeddingLimit:
             warn(
                 f"{len(self._too_long)} of {self._embedded} embedded texts are longer than the "
                 f"{self.most} {self.unit} that the embedding model reads; the longest has "
-                f"{max(self._too_long):g}. Their ends do not count, or count less, in the vectors. "
-                "Use a smaller chunk_size, or langchain_rse.TokenSplitter, which counts tokens. If "
-                "the model reads more, say so with RSEIndexer(..., max_embedded_length=...)"
+                f"{max(self._too_long):g}. Use a smaller chunk_size or a TokenSplitter; if the "
+                "model reads more, say so with RSEIndexer(..., max_embedded_length=...)"
             )
 
 

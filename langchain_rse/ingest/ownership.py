@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from typing_extensions import Self
 
 from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps, batches, pause
 from langchain_rse.errors import MissingRecordError
-from langchain_rse.stores.changing import Change, change
+from langchain_rse.stores.changing import Change, DocStore, change
 from langchain_rse.stores.records import Manifest, digest, manifest_key
 
 logger = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ def _clocks() -> tuple[float, float]:
 class Claims:
     """The documents that one call owns; entered while the call runs."""
 
-    def __init__(self, docstore: BaseStore[str, Document], batch_size: int) -> None:
+    def __init__(self, docstore: DocStore, batch_size: int) -> None:
         self._docstore = docstore
         self._batch_size = batch_size
         self._token = f"{_machine()}:{os.getpid()}:{uuid.uuid4().hex}"

@@ -112,10 +112,9 @@ def _start(source: SourceDocument, part: Document) -> int | None:
         if source.id_origin == "ids":
             return None
         raise ValueError(
-            f"document {source.doc_id!r}: a chunk or segment that was retrieved was given for it "
-            f"(it begins {part.page_content[:_EXCERPT]!r}); it would replace the whole document by "
-            f"a fragment. To add the document, {WHOLE}. If the fragment is to be a document "
-            "of its own, give it an id: add_documents([...], ids=[...])"
+            f"document {source.doc_id!r} would be replaced by what was retrieved, a fragment "
+            f"(it begins {part.page_content[:_EXCERPT]!r}). To add the document, {WHOLE}. To make "
+            "the fragment a document of its own, give it an id: add_documents([...], ids=[...])"
         )
     return _start_index(part)
 
@@ -141,9 +140,8 @@ def _by_position(source: SourceDocument, group: Sequence[_Placed], *, append: bo
         if missing > WHITE_SPACE and not text:
             raise ValueError(
                 f"document {source.doc_id!r}: its beginning is missing: the first chunk has {one}. "
-                "It would replace the whole document by a fragment. If what comes before is "
-                "stored, add to it: retriever.add_documents(docs, append=True). Otherwise "
-                f"{WHOLE}"
+                "If what comes before is stored, add to it: retriever.add_documents(docs, "
+                f"append=True). Otherwise {WHOLE}"
             )
         if missing > WHITE_SPACE:
             raise _cannot(source, f"{missing} characters are missing before the one with {one}")

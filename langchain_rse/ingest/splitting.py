@@ -81,9 +81,8 @@ def warn_of_contained(contained: int, splitter: Splitter) -> None:
 def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
     """Split a text into spans that tile it, with any splitter that keeps its letters and digits.
 
-    Each chunk is looked up in the text, forward from the chunk before it, and the text is cut where
-    chunks start: what lies between two belongs to the first, and a heading that the splitter moved
-    into a chunk's metadata to that chunk. A text in which the splitter finds nothing is one span.
+    The text is cut where chunks start: what lies between two belongs to the first, and a heading
+    that the splitter moved into a chunk's metadata to that chunk.
 
     Returns the spans in the order of the text, and how many chunks were dropped, as they lie wholly
     inside another one. A SplittingError if a chunk cannot be found, or if more than 100 letters and
@@ -118,11 +117,10 @@ def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
     if isinstance(placement, int):
         raise SplittingError(
             f"chunk {placement} of {len(chunks)} that {name} returned, "
-            f"{texts[placement][:_EXCERPT]!r}, is not in the text after the chunks "
-            "before it, not by its letters and digits either: the splitter rewrites, reorders or "
-            "invents text. Use one that keeps it, such as RecursiveCharacterTextSplitter, for HTML "
-            "from_language('html') of it or HTMLSectionSplitter; with a regular expression as the "
-            "separator, set keep_separator=True"
+            f"{texts[placement][:_EXCERPT]!r}, is not in the text after the chunks before it: the "
+            "splitter rewrites, reorders or invents text. Use one that keeps it, such as "
+            "RecursiveCharacterTextSplitter, for HTML from_language('html') of it or "
+            "HTMLSectionSplitter; with a regular expression, set keep_separator=True"
         )
     _check_dropped(text, chunks, placement, name)
     return _tile(text, chunks, placement)
@@ -149,9 +147,8 @@ def _check_dropped(text: str, chunks: Sequence[Document], placement: Placement, 
     if most > _DROPPED or total > _DROPPED_SHARE * len(fold(text)):
         raise SplittingError(
             f"{name} left {total} letters and digits of the text out of its chunks, in "
-            f"{len(lost)} place(s), such as {text[gap.start : gap.end][:_EXCERPT]!r}. No query "
-            "could find them; use a splitter that keeps the text, such as "
-            "RecursiveCharacterTextSplitter, or set keep_separator=True"
+            f"{len(lost)} place(s), such as {text[gap.start : gap.end][:_EXCERPT]!r}. Use one that "
+            "keeps the text, such as RecursiveCharacterTextSplitter, or set keep_separator=True"
         )
 
 

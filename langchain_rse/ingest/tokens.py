@@ -35,25 +35,21 @@ _LONGEST_WORD = 20
 class TokenSplitter(TextSplitter):
     """Splits a text into chunks of a limited number of tokens, each an exact slice of the text.
 
-    Chunks tile the text. Each is cut at the end of a paragraph, if there is one in its second
-    half, else of a sentence, of a line, of a word; inside of a word only if it is longer
-    than a chunk. Every chunk is counted as it will be embedded, on its own: with what it
-    overlaps, and the tokens that the model adds.
+    Each chunk is cut at the end of a paragraph, if there is one in its second half, else of a
+    sentence, of a line, of a word; inside of a word only if it is longer than a chunk. It is
+    counted as it will be embedded: with what it overlaps, and the tokens that the model adds.
 
-    Give it to an `RSEIndexer` or `RSERetriever` as ``text_splitter``. With ``headers``, the
-    chunks of a document are made smaller, so that each fits in with its header. Made with
-    `from_huggingface_tokenizer`, or `from_tiktoken_encoder` for OpenAI's models; these need
-    ``pip install 'langchain-rse[tokens]'``.
+    Give it to an `RSEIndexer` or `RSERetriever` as ``text_splitter``; with ``headers``, chunks are
+    made smaller, so that each fits in with its header. Made with `from_huggingface_tokenizer`, or
+    `from_tiktoken_encoder` for OpenAI's models, which need ``pip install 'langchain-rse[tokens]'``.
 
     Args:
         token_starts: Gives, for a text, where each of its tokens starts, in characters,
             ascending; without special tokens.
-        special_tokens: Tokens that the model adds to each text, such as 2 for ``[CLS]`` and
-            ``[SEP]``.
+        special_tokens: Tokens that the model adds to each text, such as ``[CLS]`` and ``[SEP]``.
         tokens_per_chunk: The most tokens of an embedded text, special tokens and ``reserve``
             included: what the model reads at once.
-        chunk_overlap: The most tokens of the text in front of a chunk that are embedded with
-            it. The chunk's own span does not have them.
+        chunk_overlap: The most tokens in front of a chunk that are embedded with it.
         reserve: Tokens to leave free for what else is put in front of the embedded text, such as
             a model's prompt (`count` counts them); ``headers`` need none.
 
@@ -93,8 +89,7 @@ class TokenSplitter(TextSplitter):
 
         Args:
             tokenizer: A ``tokenizers.Tokenizer``, or a fast tokenizer of transformers, such as
-                ``AutoTokenizer.from_pretrained("BAAI/bge-base-en-v1.5")``. A copy of it is used,
-                without truncation and padding.
+                ``AutoTokenizer.from_pretrained("BAAI/bge-base-en-v1.5")``.
             settings: The keyword arguments of the class.
 
         Raises:
@@ -123,8 +118,7 @@ class TokenSplitter(TextSplitter):
 
         Args:
             encoding_name: The encoding, such as ``"cl100k_base"``.
-            model_name: A model whose encoding to use instead, such as
-                ``"text-embedding-3-small"``.
+            model_name: Instead, a model with this encoding, such as ``"text-embedding-3-small"``.
             settings: The keyword arguments of the class.
         """
         import tiktoken  # noqa: PLC0415

@@ -5,13 +5,12 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 
 from langchain_rse._sync import Steps, batches, call_to_the_end, during
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.ingest.ownership import Claims
 from langchain_rse.ingest.vectors import Vectors
-from langchain_rse.stores.changing import Record, read_records
+from langchain_rse.stores.changing import DocStore, Record, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.pairing import check_pair
 from langchain_rse.stores.reading import read_adopted, readable, stored_versions
@@ -46,7 +45,7 @@ class Writer:
     """Writes, replaces and deletes documents in both stores, each in one call at a time."""
 
     vectors: Vectors
-    docstore: BaseStore[str, Document]
+    docstore: DocStore
     model: str = ""  # which embeds the chunks, see `Manifest`
     # Documents that were written with the text of another one, and that one.
     same_texts: dict[str, str] = field(default_factory=dict)
@@ -63,9 +62,8 @@ class Writer:
 
         A manifest announces the version before its records and vectors are written; the next
         makes it current; then the former version is removed. Chunks whose embedded text has a
-        vector in another version of these documents are written with that vector. Before all that,
-        ``check`` looks at the documents that are not stored in this version; it may raise an error.
-        With ``force``, all documents are written and embedded.
+        vector in another version of these documents are written with that vector. First of all,
+        ``check``, which may raise an error, looks at documents that are not stored in this version.
         """
         left = {document.key: document for document in documents}
         model = yield from check_pair(self.docstore, self.vectors.vectorstore, force=force)
@@ -174,9 +172,8 @@ class Writer:
 
     def _read_each(self, keys: Iterable[str]) -> Steps[dict[str, Record]]:
         found: dict[str, Record] = {}
-        with during("reading from the docstore"):
-            for some in batches(keys, self.batch_size):
-                found |= yield from read_records(self.docstore, some)
+        for some in batches(keys, self.batch_size):
+            found |= yield from read_records(self.docstore, some)
         return found
 
     def set_records(self, records: Iterable[tuple[str, Document]]) -> Steps[None]:

@@ -54,9 +54,8 @@ def index(
 ) -> list[str]:
     """Add the documents of a dataset; load, split and embed them in many processes.
 
-    Each process writes through an `RSEIndexer` of its own, into stores that all of them share. The
-    result is that of ``add_documents`` in one process. Batches that are done again add nothing
-    twice, and a call that was cut off anywhere is completed by calling again.
+    Each process writes through an `RSEIndexer` of its own, into stores that all of them share, with
+    the result of ``add_documents``. A call that was cut off anywhere is completed by calling again.
 
     Args:
         dataset: Has a document in each row, whole.
@@ -64,8 +63,7 @@ def index(
         to_documents: From a row to its document, or to its parts, such as the pages of a file.
         concurrency: Number of processes.
         batch_size: Rows that are added in one call.
-        retries: How often a batch is tried again if a store or model fails. Ray does it again if
-            the process dies.
+        retries: How often a batch is tried again if a store or model fails.
         **resources: What a process needs, as ``map_batches`` of Ray Data takes it: ``num_gpus=1``.
 
     Returns:

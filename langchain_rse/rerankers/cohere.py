@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr
 from typing_extensions import override
 
 from langchain_rse._compressing import Compressor
-from langchain_rse._sync import Steps, call
+from langchain_rse._sync import Steps, batches, call
 from langchain_rse.rerankers.cross_encoder import best_first
 
 # The most documents that the service takes in one request.
@@ -54,8 +54,7 @@ class CohereReranker(Compressor):
     ) -> Steps[list[Document]]:
         options = {"max_retries": self.max_retries, "timeout_in_seconds": self.timeout}
         scores: list[float] = []
-        for start in range(0, len(documents), _MOST_DOCUMENTS):
-            batch = documents[start : start + _MOST_DOCUMENTS]
+        for batch in batches(documents, _MOST_DOCUMENTS):
             answer = yield from call(
                 self._ask,
                 self._aask,

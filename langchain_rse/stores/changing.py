@@ -10,6 +10,9 @@ from langchain_core.stores import BaseStore
 from langchain_rse._sync import Steps, call, call_to_the_end, during
 from langchain_rse.errors import CorruptRecordError
 
+DocStore = BaseStore[str, Document]
+"""A store of records, by keys."""
+
 Change = tuple[str, Document | None, Document | None]
 """A key, the record that is expected there, and the new one. None stands for no record."""
 
@@ -41,21 +44,16 @@ _changing: set[str] = set()
 _lock = threading.Lock()
 
 
-def change(docstore: BaseStore[str, Document], changes: Sequence[Change]) -> Steps[list[bool]]:
+def change(docstore: DocStore, changes: Sequence[Change]) -> Steps[list[bool]]:
     """Make each change whose record is as expected, at least in this process; return which."""
     with during("writing to the docstore"):
         if isinstance(docstore, ComparesAndSets):
-            return (
-                yield from call_to_the_end(
-                    docstore.compare_and_set, docstore.acompare_and_set, changes
-                )
-            )
+            swap, aswap = docstore.compare_and_set, docstore.acompare_and_set
+            return (yield from call_to_the_end(swap, aswap, changes))
         return (yield from _change_in_process(docstore, changes))
 
 
-def _change_in_process(
-    docstore: BaseStore[str, Document], changes: Sequence[Change]
-) -> Steps[list[bool]]:
+def _change_in_process(docstore: DocStore, changes: Sequence[Change]) -> Steps[list[bool]]:
     with _lock:
         keys = {key for key, _, _ in changes} - _changing
         _changing.update(keys)
@@ -83,18 +81,17 @@ def is_as_expected(found: object, expected: Document | None) -> bool:
     return found == expected
 
 
-def read_records(
-    docstore: BaseStore[str, Document], keys: Sequence[str]
-) -> Steps[dict[str, Record]]:
+def read_records(docstore: DocStore, keys: Sequence[str]) -> Steps[dict[str, Record]]:
     """Read records in one call, or more if some cannot be read, which are errors then."""
-    try:
-        records = yield from call(docstore.mget, docstore.amget, keys)
-    except CorruptRecordError as error:
-        if len(keys) == 1:
-            return {keys[0]: error}
-        middle = len(keys) // 2
-        first = yield from read_records(docstore, keys[:middle])
-        return {**first, **(yield from read_records(docstore, keys[middle:]))}
+    with during("reading from the docstore"):
+        try:
+            records = yield from call(docstore.mget, docstore.amget, keys)
+        except CorruptRecordError as error:
+            if len(keys) == 1:
+                return {keys[0]: error}
+            middle = len(keys) // 2
+            first = yield from read_records(docstore, keys[:middle])
+            return {**first, **(yield from read_records(docstore, keys[middle:]))}
     if len(records) != len(keys):
         raise ValueError(
             f"{type(docstore).__name__}.mget returned {len(records)} records for {len(keys)} keys"
@@ -102,7 +99,7 @@ def read_records(
     return dict(zip(keys, records, strict=True))
 
 
-def list_keys(docstore: BaseStore[str, Document], beginning: str) -> Steps[list[str]]:
+def list_keys(docstore: DocStore, beginning: str) -> Steps[list[str]]:
     """The keys of the docstore that begin with some text."""
 
     def find(prefix: str | None) -> list[str]:

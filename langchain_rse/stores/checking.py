@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 
-from langchain_rse._sync import Steps, batches, during
+from langchain_rse._sync import Steps, batches
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.changing import Record, read_records
+from langchain_rse.stores.changing import DocStore, Record, read_records
 from langchain_rse.stores.reading import read_adopted, read_changes, read_parts, read_spans
 from langchain_rse.stores.records import (
     HEADER,
@@ -40,7 +39,7 @@ class StoredDocument(NamedTuple):
 
 
 def read_document(
-    docstore: BaseStore[str, Document], manifest: Manifest, version: Version
+    docstore: DocStore, manifest: Manifest, version: Version
 ) -> Steps[StoredDocument]:
     """Read all records of a document's current version, and compare them with each other."""
     reader = _Reader(manifest, version)
@@ -155,11 +154,10 @@ class StoredText(NamedTuple):
     parts: list[Document]
 
 
-def read_text(docstore: BaseStore[str, Document], manifest: Manifest) -> Steps[StoredText | None]:
+def read_text(docstore: DocStore, manifest: Manifest) -> Steps[StoredText | None]:
     """Read all text of a document that `RSEIndexer` added; None if some of it cannot be read."""
     version = manifest.current or Version("", 0)
-    with during("reading from the docstore"):
-        document = (yield from read_document(docstore, manifest, version)).document
+    document = (yield from read_document(docstore, manifest, version)).document
     if document is None:
         return None
     # What is white space alone has no chunks.

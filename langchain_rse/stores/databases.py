@@ -97,11 +97,9 @@ class AsyncEngines:
             return found[0]
         keeper, opened = self._keep(), weakref.WeakSet[Any]()
         engine = await anext(keeper)
-
-        def note(connection: Any, _record: object) -> None:  # noqa: ANN401
-            opened.add(connection.driver_connection)
-
-        sa.event.listen(engine.sync_engine, "connect", note)
+        sa.event.listen(
+            engine.sync_engine, "connect", lambda one, _: opened.add(one.driver_connection)
+        )
         with self._lock:
             for ended in [other for other in self._engines if other.is_closed()]:
                 for connection in list(self._engines.pop(ended)[2]):

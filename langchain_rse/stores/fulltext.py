@@ -35,8 +35,7 @@ from langchain_rse.stores.records import (
     simple_metadata,
 )
 
-# Chunks that are ranked for a query. If more have one of its words, the most common words are
-# left out: they tell least about a chunk, and ranking all their chunks would take most of the time.
+# Chunks that are ranked for a query. If more have one of its words, the most common are left out.
 _MOST_RANKED = 2_000
 # A longer query is a passage; its other words make no difference.
 _MOST_WORDS = 256
@@ -50,7 +49,7 @@ _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?"
 
 
 def check_lexical(docstore: object) -> Any:  # noqa: ANN401 - a docstore with `lexical_search`
-    """Return the docstore if it finds chunks by their words; else a ValueError says what to do."""
+    """Return a docstore that finds chunks by their words; a ValueError if it does not."""
     if getattr(docstore, "lexical", False):
         return docstore
     raise ValueError(

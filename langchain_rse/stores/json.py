@@ -22,7 +22,7 @@ from langchain_core.stores import BaseStore, ByteStore
 
 from langchain_rse._sync import Steps, arun, call, compute, run
 from langchain_rse.errors import CorruptRecordError, MetadataError
-from langchain_rse.stores.changing import Change
+from langchain_rse.stores.changing import Change, DocStore
 
 _TAG = "__rse__"
 _CHECKSUM = ',"checksum":"%s"}'  # the end of a record
@@ -258,9 +258,7 @@ class SwappingDocStore(JSONDocStore):
         return [done.get(number, False) for number in range(len(changes))]
 
 
-def as_docstore(
-    store: BaseStore[str, Document] | BaseStore[str, bytes],
-) -> BaseStore[str, Document]:
+def as_docstore(store: DocStore | BaseStore[str, bytes]) -> DocStore:
     """Return a store of Documents; a byte store is wrapped in a `JSONDocStore`."""
     if not isinstance(store, BaseStore):
         raise TypeError(
@@ -269,7 +267,7 @@ def as_docstore(
         )
     if _keeps_bytes(type(store)):
         return JSONDocStore(cast("BaseStore[str, bytes]", store))
-    return cast("BaseStore[str, Document]", store)
+    return cast("DocStore", store)
 
 
 def _keeps_bytes(cls: type) -> bool:

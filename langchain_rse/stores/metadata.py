@@ -34,9 +34,9 @@ def segment_metadata(
 ) -> dict[str, Any]:
     """The metadata of a segment, of what its document and its chunks have.
 
-    Fields with one of the document's ``rules``, or of `DEFAULT_RULES`, follow it whether or not
-    they change along this document; others follow ``"range"`` where they change. ``places`` is
-    what holds along the segment, in the order of its text, besides what is ``shared`` by all.
+    Fields with a rule follow it whether or not they change along this document; others follow
+    ``"range"`` where they change. ``places`` is what holds along the segment, in the order of its
+    text, besides what is ``shared`` by all.
     """
     all_rules = {**DEFAULT_RULES, **rules}
     ruled = {name: value for name, value in shared.items() if name in all_rules}

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.errors import StoreMismatchError
-from langchain_rse.stores.changing import ComparesAndSets, list_keys
+from langchain_rse.stores.changing import ComparesAndSets, DocStore, list_keys
 from langchain_rse.stores.records import NAMESPACE, NAMESPACES, UNENCODABLE, digest, manifest_key
 from langchain_rse.stores.vectorstores import kind_of
 
@@ -60,7 +60,7 @@ def _within(method: str, *, writes: bool = False) -> tuple[Any, Any]:
 class NamespacedStore(BaseStore[str, Document]):
     """The part of a docstore that a namespace has; the same key is another record in each."""
 
-    def __init__(self, docstore: BaseStore[str, Document], namespace: str) -> None:
+    def __init__(self, docstore: DocStore, namespace: str) -> None:
         self.docstore = docstore
         self.namespace = namespace
         self.digest = namespace_digest(namespace)
@@ -132,10 +132,10 @@ class _ComparingStore(NamespacedStore):
 
 
 def in_namespace(
-    docstore: BaseStore[str, Document],
+    docstore: DocStore,
     namespace: Any,  # noqa: ANN401 - a string, as is checked here
     vectorstore: VectorStore | None = None,
-) -> BaseStore[str, Document]:
+) -> DocStore:
     """The part of a docstore that is in a namespace; the docstore itself if that is empty."""
     if not isinstance(namespace, str) or _BAD_NAME.search(namespace):
         raise ValueError(
@@ -157,7 +157,7 @@ def in_namespace(
     return kind(docstore, namespace)
 
 
-def namespace_of(docstore: BaseStore[str, Document]) -> str:
+def namespace_of(docstore: DocStore) -> str:
     """The digest of a docstore's namespace; empty if it has none."""
     return docstore.digest if isinstance(docstore, NamespacedStore) else ""
 

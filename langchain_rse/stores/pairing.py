@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 from pydantic import TypeAdapter, ValidationError
 
 from langchain_rse._sync import Steps, call, during, pause
 from langchain_rse.errors import StoreMismatchError
-from langchain_rse.stores.changing import change, read_records
+from langchain_rse.stores.changing import DocStore, change, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import NAMESPACES, digest
 from langchain_rse.stores.vectorstores import kind_of, name_of
@@ -57,11 +56,7 @@ _checked: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], str]] = {}
 
 
 def check_pair(
-    docstore: BaseStore[str, Document],
-    vectorstore: VectorStore,
-    *,
-    force: bool = False,
-    record: bool = True,
+    docstore: DocStore, vectorstore: VectorStore, *, force: bool = False, record: bool = True
 ) -> Steps[str]:
     """Check that a docstore belongs to a vector store and its embedding model, once in a process.
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, TypeAdapter
 
-from langchain_rse._sync import Steps, batches, call, during
+from langchain_rse._sync import Steps, batches
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
-from langchain_rse.stores.changing import Record, list_keys, read_records
+from langchain_rse.stores.changing import DocStore, Record, list_keys, read_records
 from langchain_rse.stores.metadata import (
     chunk_document,
     metadata_changes,
@@ -88,7 +87,7 @@ def unreadable(layouts: Layouts) -> dict[str, CorruptRecordError]:
 
 
 def read_layouts(
-    docstore: BaseStore[str, Document], windows: Mapping[VersionKey, Sequence[range]]
+    docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]
 ) -> Steps[Layouts]:
     """Read the manifests of documents and the spans of ascending ranges of chunks, in one batch."""
     documents = dict.fromkeys(key for key, _ in windows)
@@ -99,8 +98,7 @@ def read_layouts(
         for page in _pages_of(window)
     )
     keys = [*map(manifest_key, documents), *pages, NAMESPACES]
-    with during("reading manifests from the docstore"):
-        found = yield from read_records(docstore, keys)
+    found = yield from read_records(docstore, keys)
     refuse_namespaces(found[NAMESPACES])
 
     layouts: Layouts = {}
@@ -207,9 +205,7 @@ def read_adopted(record: Record, place: str, manifest: Manifest) -> list[str]:
 
 
 def read_chunks(
-    docstore: BaseStore[str, Document],
-    layouts: Mapping[str, Layout],
-    chunks: Iterable[tuple[str, int]],
+    docstore: DocStore, layouts: Mapping[str, Layout], chunks: Iterable[tuple[str, int]]
 ) -> Steps[dict[tuple[str, int], Record] | None]:
     """Read chunks of the layouts' versions in one batch, by document keys and chunk indexes.
 
@@ -218,8 +214,7 @@ def read_chunks(
     """
     wanted = list(dict.fromkeys(chunks))
     keys = [chunk_key(key, layouts[key].version, index) for key, index in wanted]
-    with during("reading chunks from the docstore"):
-        records = yield from read_records(docstore, keys)
+    records = yield from read_records(docstore, keys)
     found = {
         (key, index): _fitting(records[place], place, layouts[key], index)
         for (key, index), place in zip(wanted, keys, strict=True)
@@ -228,8 +223,7 @@ def read_chunks(
     missing = dict.fromkeys(key for (key, _), record in found.items() if record is None)
     if not missing:
         return found
-    with during("reading manifests from the docstore"):
-        records = yield from read_records(docstore, [manifest_key(key) for key in missing])
+    records = yield from read_records(docstore, [manifest_key(key) for key in missing])
     for key, (place, record) in zip(missing, records.items(), strict=True):
         manifest = isinstance(record, Document) and Manifest.from_document(record, place)
         if not manifest or manifest.current != layouts[key].manifest.current:
@@ -237,9 +231,7 @@ def read_chunks(
     return found
 
 
-def read_text(
-    docstore: BaseStore[str, Document], doc_id: str, start: int, end: int
-) -> Steps[Document]:
+def read_text(docstore: DocStore, doc_id: str, start: int, end: int) -> Steps[Document]:
     """Read a document's text from character ``start`` until ``end``, or its end, with metadata.
 
     Raises a MissingRecordError if there is no such document or part of its text is not stored, and
@@ -309,7 +301,7 @@ def read_changes(
     return metadata_changes(record, place)
 
 
-def stored_versions(docstore: BaseStore[str, Document], key: str) -> Steps[list[Version]]:
+def stored_versions(docstore: DocStore, key: str) -> Steps[list[Version]]:
     """Versions of a document that the docstore has, as large as their records need them to be."""
     found: dict[str, Version] = {}
     for place in (yield from list_keys(docstore, f"{key}/")):
@@ -327,34 +319,29 @@ def stored_versions(docstore: BaseStore[str, Document], key: str) -> Steps[list[
     return list(found.values())
 
 
-def read_manifests(
-    docstore: BaseStore[str, Document], most: int | None = None
-) -> Steps[list[Manifest]]:
+def read_manifests(docstore: DocStore, most: int | None = None) -> Steps[list[Manifest]]:
     """Read the manifests of all documents, or the first ones, ordered by their keys."""
     keys = yield from list_keys(docstore, manifest_key(""))
     refuse_namespaces(any("-" in key for key in keys))
     manifests: list[Manifest] = []
     for some in batches(sorted(keys)[:most], _BATCH):
-        with during("reading manifests from the docstore"):
-            records = yield from call(docstore.mget, docstore.amget, some)
-        found = zip(records, some, strict=True)
-        manifests += [Manifest.from_document(record, key) for record, key in found if record]
+        found = (yield from read_records(docstore, some)).items()
+        records = ((readable(record), key) for key, record in found)
+        manifests += [Manifest.from_document(record, key) for record, key in records if record]
     return manifests
 
 
 def every_chunk(
-    docstore: BaseStore[str, Document],
+    docstore: DocStore,
 ) -> tuple[Steps[list[Manifest]], Callable[[Iterable[Manifest]], Iterator[Steps[list[Document]]]]]:
     """Read the chunks of current versions that are there a batch at a time, for `run_each`."""
 
     def read(chunks: Sequence[tuple[Manifest, str, str]]) -> Steps[list[Document]]:
-        keys = [key for _, _, key in chunks]
-        with during("reading chunks from the docstore"):
-            records = yield from call(docstore.mget, docstore.amget, keys)
+        found = yield from read_records(docstore, [key for _, _, key in chunks])
         return [
             chunk_document(record, key, manifest, version)
-            for record, (manifest, version, key) in zip(records, chunks, strict=True)
-            if record is not None
+            for manifest, version, key in chunks
+            if (record := readable(found[key])) is not None
         ]
 
     def then(manifests: Iterable[Manifest]) -> Iterator[Steps[list[Document]]]:

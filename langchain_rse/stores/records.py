@@ -141,7 +141,7 @@ def vector_id(key: str, version: str, index: int) -> str:
 
 
 def vector_of(document: Document) -> str | None:
-    """The id of a chunk in the vector store, as it comes from there; None if it has none."""
+    """The id of a chunk that comes from the vector store; None if it has none."""
     # Searches in Qdrant and Milvus give it as metadata.
     ids = (document.id, document.metadata.get("_id"), document.metadata.get("pk"))
     return next((str(vector) for vector in ids if vector is not None), None)

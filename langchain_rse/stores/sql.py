@@ -45,24 +45,21 @@ _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 class SQLDocStore(BaseStore[str, Document]):
     """A docstore in a table of a SQL database, through SQLAlchemy Core.
 
-    On SQLite it needs no server: ``SQLDocStore("sqlite:///chunks.db")``. The database is
-    put into WAL mode, so that several threads and processes can read while one writes, and
-    waits up to ``timeout`` seconds for a lock. Other databases need their driver, for
-    example ``postgresql+psycopg://user:password@host/database``.
+    On SQLite it needs no server. The database is put into WAL mode: several threads and processes
+    can read while one writes. Other databases need their driver, for example
+    ``postgresql+psycopg://user:password@host/database``; async methods use psycopg's own, with
+    ``SQLAlchemy[asyncio]``, else threads.
 
-    The async methods use psycopg's own on PostgreSQL, with ``SQLAlchemy[asyncio]``, else threads.
-
-    The table is made when it is first needed. Its values are JSON. A store can be used before and
-    after ``os.fork``; one in memory is copied. Pickled and deep copies, which hold the URL with its
-    password, open connections of their own to the same table; of one in memory they are refused.
+    The table is made when it is first needed. A store can be used before and after ``os.fork``;
+    one in memory is copied. Pickled and deep copies, which hold the URL with its password, open
+    connections of their own to the same table; of one in memory they are refused.
 
     Args:
         url: A SQLAlchemy database URL, for example ``"sqlite:///folder/chunks.db"``;
             ``"sqlite://"`` keeps the store in memory.
         table_name: Name of the table: letters, digits and underscores, at most 40.
         lexical: Whether to keep a full-text index of the chunks, for `lexical_search`, on SQLite
-            and PostgreSQL. It is made when the store is first used, of the chunks already in the
-            table too. From then on the database keeps it, whoever writes.
+            and PostgreSQL: made when the store is first used, kept by the database from then on.
         tokenizer: On SQLite: a tokenizer of FTS5, such as ``"porter unicode61"`` for English
             without endings, or ``"trigram"`` for Chinese and Japanese, which finds any three
             characters in a row and nothing shorter.
@@ -187,8 +184,7 @@ class SQLDocStore(BaseStore[str, Document]):
         """Make each change whose record is as expected, in one transaction; return which were made.
 
         A change is a key, the Document that is expected there, and the new one; None stands for no
-        record. A record that cannot be read counts as none. This holds between all processes that
-        use the database.
+        record. A record that cannot be read counts as none.
         """
         return self._run(self._change, changes)
 
@@ -197,10 +193,7 @@ class SQLDocStore(BaseStore[str, Document]):
         return await self._arun(self._change, changes)
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        """Yield the keys that begin with the prefix, in the order of their bytes.
-
-        Keys are read a page at a time; nothing is locked in between.
-        """
+        """Yield the keys that begin with the prefix, in the order of their bytes, page by page."""
         page = self._run(self._page, prefix or "", None)
         while page:
             yield from page
@@ -222,11 +215,10 @@ class SQLDocStore(BaseStore[str, Document]):
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - as vector stores name it
         prefix: str = "",
     ) -> list[tuple[Document, float]]:
-        """Find the chunks that match the words of a query best.
+        """Find the chunks of current versions that match the words of a query best.
 
-        The query means its words, any of which may match; rare ones count more. At most about
-        2,000 chunks are ranked: if more have one of the words, the most common words are left
-        out. Only chunks of documents' current versions are found.
+        Any word may match; rare ones count more. At most about 2,000 chunks are ranked: if more
+        have one of the words, the most common words are left out.
 
         Args:
             query: The query; operators and quotes in it mean nothing.
@@ -236,8 +228,7 @@ class SQLDocStore(BaseStore[str, Document]):
             prefix: How the keys of chunks begin that can be found: those of one namespace.
 
         Returns:
-            The chunks, with metadata as in the vector store, and their scores, above 0, best
-            first.
+            The chunks, with metadata as in the vector store, and their scores above 0, best first.
 
         Raises:
             ValueError: If the store was made without ``lexical=True``, ``k`` is below 1, or

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
 
-from langchain_rse._sync import Steps, call, call_to_the_end, compute
+from langchain_rse._sync import Steps, batches, call, call_to_the_end, compute
 
 if TYPE_CHECKING:  # half a second of imports that docstores do without
     from langchain_core.vectorstores import VectorStore
@@ -169,8 +169,8 @@ def _write_qdrant(store: Any, rows: Sequence[Row]) -> None:  # noqa: ANN401
         PointStruct(id=one, vector={store.vector_name: vector}, payload={content: text, place: m})
         for one, text, m, vector in rows
     ]
-    for first in range(0, len(points), _QDRANT_BATCH):
-        store.client.upsert(store.collection_name, points[first : first + _QDRANT_BATCH])
+    for some in batches(points, _QDRANT_BATCH):
+        store.client.upsert(store.collection_name, some)
 
 
 def _pgvector_rows(store: Any, select: Callable[[Any], sa.Select[Any]]) -> Steps[list[Any]]:  # noqa: ANN401
