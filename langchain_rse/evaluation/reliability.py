@@ -64,18 +64,20 @@ def measure_reliability(
     Raises:
         ValueError: If there are not as many traces as questions, or ``ranges`` is below 1.
     """
-    edges = np.linspace(0, 1, ranges + 1)
-    counts = np.zeros((2, ranges), dtype=np.int64)
-    for question, trace in zip(questions, traces, strict=True):
-        for document, chunk in trace.candidates:
-            if chunk.start_index is None or chunk.end_index is None:
-                continue
-            place = min(int(chunk.relevance * ranges), ranges - 1)
-            counts[0, place] += 1
-            counts[1, place] += any(
+    found = [
+        (
+            chunk.relevance,
+            any(
                 part.doc_id == document.doc_id
                 and part.start < chunk.end_index
                 and chunk.start_index < part.end
                 for part in question.evidence
-            )
-    return Reliability(edges, *counts)
+            ),
+        )
+        for question, trace in zip(questions, traces, strict=True)
+        for document, chunk in trace.candidates
+        if chunk.start_index is not None and chunk.end_index is not None
+    ]
+    candidates, edges = np.histogram([one for one, _ in found], ranges, (0, 1))
+    relevant, _ = np.histogram([one for one, holds in found if holds], edges)
+    return Reliability(edges, candidates, relevant)
