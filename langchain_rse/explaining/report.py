@@ -36,13 +36,13 @@ def render_report(trace: RSETrace) -> str:
     template, style, *scripts = ((folder / name).read_text(encoding="utf-8") for name in names)
     data = json.dumps(_data(trace), ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
     inline = {"style": style, "script": "".join(scripts)}
+    digests = {name: hashlib.sha256(code.encode()).digest() for name, code in inline.items()}
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     text = environment.from_string(template).render(
         trace=trace,
-        notes=_notes(trace),
         data=Markup(data),  # noqa: S704 - escaped
         inline={name: Markup(code) for name, code in inline.items()},  # noqa: S704 - our own
-        digests={name: _digest(code) for name, code in inline.items()},
+        digests={name: base64.b64encode(one).decode() for name, one in digests.items()},
     )
     # Half of a character cannot be written to a file.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -59,31 +59,6 @@ def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
         elif word.isdigit() or (len(word) > 1 and not word.islower()):
             parts[rf"\b{word}\b"] = None
     return re.compile(f"({'|'.join(parts)})", re.IGNORECASE) if parts else None
-
-
-def _digest(code: str) -> str:
-    return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-
-
-def _notes(trace: RSETrace) -> list[str]:
-    """What the page's sliders do otherwise than the retriever, if anything."""
-    settings, unit = trace.settings, trace.settings["length_function"]
-    if (solver := settings["solver"]) != "exact":
-        note = "the page knows the exact solver only. So the sliders are off, and the answer is"
-        return [f"solver={solver!r}: {note} shown as it was returned."]
-    headers = "The budget counts headers, which the page leaves out of its reckoning."
-    trim = "allow_trim: the page takes whole chunks only, no part of the next one."
-    rate = (
-        f"The budget is measured in units of {unit}, which the page cannot do: it converts it to "
-        "characters, at the rate of this answer. What only just fits may differ."
-    )
-    several = (
-        "Several queries: the sliders work with the best relevance of all of them, and set no room "
-        "aside for the best chunk of each."
-    )
-    holds = settings["include_header"], settings["allow_trim"], unit != "len"
-    notes = zip((*holds, len(trace.queries) > 1), (headers, trim, rate, several), strict=True)
-    return [note for one, note in notes if one]
 
 
 def _data(trace: RSETrace) -> dict[str, Any]:

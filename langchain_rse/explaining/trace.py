@@ -50,7 +50,6 @@ class TracedSegment:
     """A segment that was chosen."""
 
     doc_id: str
-    source: str | None
     chunk_start: int
     chunk_end: int
     start_index: int
@@ -152,16 +151,15 @@ class RSETrace:
         )
 
     @property
-    def facts(self) -> list[str]:
-        """How much was found, returned and spent, and how long it took."""
+    def summary(self) -> str:
+        """How much was found, returned and spent, and how long it took, in a line."""
         limit, unit = (self.settings[name] for name in ("max_context_length", "length_function"))
         of = "" if limit is None else f" of {limit:,.10g}"
-        return [
-            f"segments: {len(self.answer):,}",
-            f"candidates: {len(self.candidates):,} in documents: {len(self.documents):,}",
-            f"{self.spent:,.10g}{of} {'characters' if unit == 'len' else f'units of {unit}'}",
-            f"{1000 * sum(self.steps.values()):,.1f} ms",
-        ]
+        return (
+            f"{len(self.answer):,} segments of {len(self.candidates):,} candidates in "
+            f"{len(self.documents):,} documents, {self.spent:,.10g}{of} ({unit}), "
+            f"{1000 * sum(self.steps.values()):,.1f} ms"
+        )
 
     def why(self, document: TracedDocument, chunk: TracedChunk) -> str:
         """Why a chunk was returned or not, in a few words."""
@@ -249,7 +247,7 @@ class RSETrace:
         yield f"Query: {_short(self.query)}"
         if self.queries not in ([self.query], []):
             yield f"Searched for: {'; '.join(map(_short, self.queries[:_MOST_PRINTED]))}"
-        yield ", ".join(self.facts)
+        yield self.summary
         if self.reason:
             yield f"Nothing was returned: {self.reason}"
         shown = self.answer if full else self.answer[:_MOST_PRINTED]

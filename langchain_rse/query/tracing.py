@@ -105,11 +105,6 @@ def _name(function: object) -> str:
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
-def _names(metadata: Mapping[str, Any]) -> list[str | None]:
-    """Source and title."""
-    return [None if (one := metadata.get(n)) is None else str(one) for n in ("source", "title")]
-
-
 def _segments(
     chosen: Sequence[DocumentSegment], documents: Sequence[Document], settings: QuerySettings
 ) -> Iterator[TracedSegment]:
@@ -129,7 +124,6 @@ def _segments(
         text = "".join(record.page_content for record in one.records if record is not None)
         yield TracedSegment(
             doc_id=doc_id,
-            source=_names(one.document.manifest.metadata)[0],
             chunk_start=one.start,
             chunk_end=one.end,
             start_index=one.document.span_of(one.start)[0] + one.skipped,
@@ -175,11 +169,12 @@ def _documents(
     for key, some in chunks.items():
         layout = scored.layouts.get(key, "") if scored else ""
         manifest = layout.manifest if isinstance(layout, Layout) else None
-        source, title = _names(manifest.metadata if manifest else examples[key].document.metadata)
+        metadata = manifest.metadata if manifest else examples[key].document.metadata
+        names = {n: str(metadata[n]) for n in ("source", "title") if metadata.get(n) is not None}
         yield TracedDocument(
             doc_id=examples[key].doc_id,
-            source=source,
-            title=title,
+            source=names.get("source"),
+            title=names.get("title"),
             length=manifest.length if manifest else None,
             chunk_count=manifest.current.chunks if manifest and manifest.current else None,
             reason=None if key in considered else _why_not(some[0], layout, settings.config),

@@ -20,8 +20,8 @@ def trace() -> RSETrace:
 
 def test_it_reads_like_an_explanation(trace: RSETrace) -> None:
     written = str(trace)
-    facts = "segments: 3, candidates: 5 in documents: 2, 17 of 16,000 characters, "
-    assert written.startswith(f"Query: query 0\n{facts}")
+    summary = "3 segments of 5 candidates in 2 documents, 17 of 16,000 (len), "
+    assert written.startswith(f"Query: query 0\n{summary}")
     assert "a, chunks 0 to 0 (the best is 0, 0 filled in), characters 0 to 5, value 0.4" in written
     assert "     c0 0" in written
     assert "Left out: 2, the nearest first" in written
