@@ -27,8 +27,11 @@ STYLE: Any = {
     "axes.prop_cycle": cycler(color=COLORS),
     "axes.spines.right": False,
     "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": "medium",
     "font.size": 10,
     "grid.alpha": 0.3,
+    "legend.frameon": False,
     "text.parse_math": False,
 }
 THOUSANDS = "{x:,.0f}"
@@ -68,9 +71,7 @@ def plot_trace(
         names = [documents] if isinstance(documents, str) else documents
         if unknown := [name for name in names if name not in by_id]:
             some = ", ".join(map(repr, list(by_id)[:5]))
-            raise ValueError(
-                f"documents has {unknown[0]!r}, which has no candidate; those that have: {some}"
-            )
+            raise ValueError(f"documents has {unknown[0]!r}, without candidates; some with: {some}")
         shown = [by_id[name] for name in names]
     with style(dark=dark):
         if ax is not None:
@@ -79,19 +80,16 @@ def plot_trace(
             return ax.get_figure(root=True) or Figure()
         rows = max(len(shown), 1)
         figure = Picture(9.0, 2.1 * rows + 1.3)
-        panels = [row[0] for row in figure.subplots(rows, 1, squeeze=False)]
+        panels = figure.subplots(rows, 1, squeeze=False)[:, 0]
         for panel, document in zip(panels, shown, strict=False):
             _panel(panel, trace, document, limits)
         if not shown:
-            panels[0].set_title(_line(trace.reason or "no candidates"), loc="left")
+            panels[0].set_title(_line(trace.reason or "no candidates"))
         figure.suptitle(_line(trace.query)[:_TITLE], x=0.01, ha="left", fontweight="bold")
         rest = len(trace.documents) - len(shown)
         panels[-1].set_xlabel(f"chunk ({rest} more documents are not shown)" if rest else "chunk")
-        pairs = (zip(*panel.get_legend_handles_labels(), strict=True) for panel in panels)
-        handles = {label: handle for some in pairs for handle, label in some}
-        figure.legend(
-            handles.values(), handles.keys(), loc="outside lower left", ncols=4, frameon=False
-        )
+        handles = {h.get_label(): h for ax in panels for h in ax.get_legend_handles_labels()[0]}
+        figure.legend(handles=list(handles.values()), loc="outside lower left", ncols=3)
     return figure
 
 
@@ -113,17 +111,14 @@ def _panel(
     for chunk in document.chunks:
         if chunk.weight:
             credited[chunk.index - first] = chunk.credited
-    edges = np.arange(first, last + 2) - 0.5
-    ax.stairs(credited, edges, baseline=None, color="C0", label="with credit of its neighbors")
-    for considered, fill in ((True, _MARK), (False, "none")):
-        found = [
-            one for one in document.chunks if one.is_candidate and bool(one.weight) == considered
-        ]
-        x, y = [one.index for one in found], [one.relevance for one in found]
-        label = "relevance of a candidate" if considered else "candidate not considered"
-        if found:
-            ax.vlines(x, 0, y, color=_MARK, linewidth=1, alpha=0.6)
-            ax.scatter(x, y, s=20, facecolors=fill, edgecolors=_MARK, zorder=3, label=label)
+    places = np.arange(first, last + 2) - 0.5
+    ax.stairs(credited, places, baseline=None, color="C0", label="with credit of its neighbors")
+    found = [one for one in document.chunks if one.is_candidate]
+    x, y = [one.index for one in found], [one.relevance for one in found]
+    fill = [_MARK if one.weight else "none" for one in found]
+    label = "relevance of a candidate (hollow: not considered)"
+    ax.vlines(x, 0, y, color=_MARK, linewidth=1, alpha=0.6)
+    ax.scatter(x, y, s=20, facecolors=fill, edgecolors=_MARK, zorder=3, label=label)
     penalty = trace.settings["irrelevant_chunk_penalty"]
     ax.axhline(penalty, color=_PENALTY, linestyle="--", label=f"penalty {penalty:g}")
     if trace.penalty is not None and trace.penalty > penalty:
@@ -132,10 +127,8 @@ def _panel(
     ax.set(xlim=(low - 0.6, high - 0.4), ylim=(0, 1.05), ylabel="relevance")
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
     ax.xaxis.set_major_formatter(THOUSANDS)
-    why = f": {document.reason}" if document.reason else ""
-    ax.set_title(
-        f"{_line(document.name)[-_TITLE:]}{_line(why)[:_TITLE]}", loc="left", fontsize="medium"
-    )
+    why = _line(f": {document.reason}")[:_TITLE] if document.reason else ""
+    ax.set_title(f"{_line(document.name)[-_TITLE:]}{why}")
 
 
 def plot_curves(
@@ -151,7 +144,7 @@ def plot_curves(
             panel.fill_between(budgets, *ends, color=line.get_color(), alpha=0.15, linewidth=0)
         budgets_axis(panel, sorted({budget for curve in curves for budget in curve[1]}))
         panel.set(xlabel="budget, characters (log)", ylabel=f"{metric}, mean and 95 % interval")
-        figure.legend(loc="outside lower left", frameon=False)
+        figure.legend(loc="outside lower left")
     return figure
 
 
@@ -163,7 +156,7 @@ def plot_shares(edges: Floats, shares: Floats, counts: NDArray[np.int64], *, dar
         panel.plot([0, 1], [0, 1], color=COLORS[-1], linestyle=":", label="as relevance says")
         panel.plot((edges[:-1] + edges[1:]) / 2, shares, color=_MARK, marker="o", label="measured")
         panel.set(ylim=(0, 1.03), xlim=(0, 1), ylabel="share that holds evidence")
-        panel.legend(loc="upper left", frameon=False)
+        panel.legend(loc="upper left")
         below.stairs(counts, edges, fill=True)
         below.set(xlabel="relevance of candidates", ylabel="candidates", yscale="symlog")
         below.yaxis.set_major_formatter(THOUSANDS)

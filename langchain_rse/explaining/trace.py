@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import html
 import importlib
+import itertools
 import json
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,13 +152,12 @@ class RSETrace:
 
     @property
     def summary(self) -> str:
-        """How much was found, returned and spent, and how long it took, in a line."""
+        """How much was found, returned and spent, in a line."""
         limit, unit = (self.settings[name] for name in ("max_context_length", "length_function"))
         of = "" if limit is None else f" of {limit:,.10g}"
         return (
             f"{len(self.answer):,} segments of {len(self.candidates):,} candidates in "
-            f"{len(self.documents):,} documents, {self.spent:,.10g}{of} ({unit}), "
-            f"{1000 * sum(self.steps.values()):,.1f} ms"
+            f"{len(self.documents):,} documents, {self.spent:,.10g}{of} ({unit})"
         )
 
     def why(self, document: TracedDocument, chunk: TracedChunk) -> str:
@@ -223,7 +222,7 @@ class RSETrace:
         ax: Any = None,  # noqa: ANN401 - matplotlib need not be there
         dark: bool = False,
     ) -> Any:  # noqa: ANN401
-        """Plot relevance along the documents; needs matplotlib, the extra ``plot``.
+        """A matplotlib Figure of relevance along the documents; needs the extra ``plot``.
 
         Each panel shows a document: the relevance of its candidates by chunk number, relevance with
         the credit of neighbors, the returned segments shaded, and the penalty.
@@ -234,9 +233,6 @@ class RSETrace:
             end: The one after the last.
             ax: Axes of matplotlib to draw the first of these documents into.
             dark: True for a dark background.
-
-        Returns:
-            The `matplotlib.figure.Figure`.
         """
         return load_plots().plot_trace(self, documents, (start, end), ax=ax, dark=dark)
 
@@ -264,25 +260,17 @@ class RSETrace:
             yield segment.text if full else f"     {_short(segment.text)}"
         if more := len(self.answer) - len(shown):
             yield f"  and {more} more"
-        yield from self._lines_of_left_out()
+        for outcome, pairs in itertools.groupby(self.left_out, lambda pair: pair[1].outcome):
+            some = list(pairs)
+            yield f"Left out, {outcome}: {len(some):,}"
+            for document, chunk in some[:_MOST_OF_A_KIND]:
+                rank = "by words" if chunk.rank is None else f"rank {chunk.rank + 1}"
+                place = f"{_short(document.name)}, chunk {chunk.index} ({rank}, relevance"
+                yield f"  {place} {chunk.relevance:.2f}): {self.why(document, chunk)}"
         if self.penalty is not None and self.penalty > self.settings["irrelevant_chunk_penalty"]:
             yield f"It was short of room: text was worth it from a relevance of {self.penalty:.3g}"
-        yield f"ms: {', '.join(f'{name} {1e3 * one:.1f}' for name, one in self.steps.items())}"
-
-    def _lines_of_left_out(self) -> Iterator[str]:
-        if left_out := self.left_out:
-            yield f"Left out: {len(left_out):,}, the nearest first"
-        counts = Counter[str]()
-        for document, chunk in left_out:
-            counts[chunk.outcome] += 1
-            if counts[chunk.outcome] <= _MOST_OF_A_KIND:
-                rank = "by words" if chunk.rank is None else f"rank {chunk.rank + 1}"
-                name, why = _short(document.name), self.why(document, chunk)
-                numbers = f"{rank}, relevance {chunk.relevance:.2f}"
-                yield f"  {name}, chunk {chunk.index} ({numbers}): {why}"
-        rest = [f"{n - _MOST_OF_A_KIND} {one}" for one, n in counts.items() if n > _MOST_OF_A_KIND]
-        if rest:
-            yield f"  and {', '.join(rest)}"
+        times = (f"{name} {1e3 * seconds:.1f}" for name, seconds in self.steps.items())
+        yield f"Time: {1e3 * sum(self.steps.values()):.1f} ms ({', '.join(times)})"
 
 
 def load_plots() -> Any:  # noqa: ANN401 - a module that needs matplotlib

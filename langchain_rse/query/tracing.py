@@ -69,11 +69,8 @@ class Recorder:
 
     def finish(self, documents: Sequence[Document]) -> None:
         """Make the trace of what was returned, and give it to the collectors."""
-        trace = self._trace(documents) if self._collectors else None
-        for collector in self._collectors:
-            collector.traces += [trace] if trace else []
-
-    def _trace(self, documents: Sequence[Document]) -> RSETrace:
+        if not self._collectors:
+            return
         seen = self._seen
         settings: QuerySettings = seen["settings"]
         budget: Budget | None = seen.get("budget")
@@ -84,7 +81,7 @@ class Recorder:
         others = {"config", "queries", "query_generator", "search_kwargs", "length_function"}
         own = settings.model_dump(exclude=others | config.keys())
         spent = sum(budget.measure(one.page_content) for one in documents) if budget else 0.0
-        return RSETrace(
+        trace = RSETrace(
             query=self._query,
             queries=list(seen.get("searched", ())),
             settings={**config, **own, "length_function": _name(settings.length_function)},
@@ -95,6 +92,8 @@ class Recorder:
             segments=segments,
             reason=seen.get("reason"),
         )
+        for collector in self._collectors:
+            collector.traces.append(trace)
 
 
 SILENT = Recorder()
@@ -109,17 +108,16 @@ def _segments(
     chosen: Sequence[DocumentSegment], documents: Sequence[Document], settings: QuerySettings
 ) -> Iterator[TracedSegment]:
     """The chosen segments, with what became of them."""
-    returned = {
+    numbers = {
         (one.metadata[DOC_ID], one.metadata[SEGMENT]["chunk_start"]): number
         for number, one in enumerate(documents, 1)
     }
-    counts: Counter[str] = Counter()
+    most, counts = settings.max_per_document, Counter[str]()
     for one in chosen:
         doc_id = one.document.manifest.doc_id
-        number, reason = returned.get((doc_id, one.start)), None
-        if number is None:
-            few = settings.max_per_document
-            reason = "beyond max_per_document" if few and counts[doc_id] >= few else "beyond k"
+        number = numbers.get((doc_id, one.start))
+        too_many = most is not None and counts[doc_id] >= most
+        reason = "beyond max_per_document" if too_many else "beyond k"
         counts[doc_id] += 1
         text = "".join(record.page_content for record in one.records if record is not None)
         yield TracedSegment(
@@ -130,7 +128,7 @@ def _segments(
             end_index=one.document.span_of(one.end - 1)[1] - one.dropped,
             value=one.value,
             returned=number is not None,
-            reason=reason,
+            reason=None if number else reason,
             text=text[one.skipped : len(text) - one.dropped],
             number=number,
         )
@@ -141,10 +139,12 @@ def _penalty(seen: Mapping[str, Any], config: RSEConfig) -> float | None:
     if "segments" not in seen or config.solver != "exact":
         return None
     selection, included = seen["selection"], seen["included"]
-    taken = [column for step in selection.steps[:included] for column in range(*step)]
-    some = [selection.thresholds[column] for column in taken if column in selection.thresholds]
-    short = included < len(selection.steps)
-    return max(config.irrelevant_chunk_penalty, min(some) if some and short else 0.0)
+    taken = {column for step in selection.steps[:included] for column in range(*step)}
+    least = config.irrelevant_chunk_penalty
+    if included == len(selection.steps):
+        return least
+    worth = (value for column, value in selection.thresholds.items() if column in taken)
+    return max(least, min(worth, default=0.0))
 
 
 def _documents(
@@ -153,8 +153,8 @@ def _documents(
     """The documents that have candidates, the best first."""
     scored: ScoredChunks | None = seen.get("scored")
     others = scored.others if scored else ()
-    found: dict[Place, _Known] = {c.place: (c, value, "not considered", "") for c, value in others}
     left_out = scored.left_out if scored else {}
+    found: dict[Place, _Known] = {c.place: (c, value, "not considered", "") for c, value in others}
     for candidate in itertools.chain(*seen.get("searched", {}).values()):
         outcome, of, relevance = left_out.get(candidate.place, ("filtered", "", 0.0))
         found.setdefault(candidate.place, (candidate, relevance, outcome, of))

@@ -33,8 +33,8 @@ def test_a_panel_shows_relevance_credit_segments_and_penalty() -> None:
     (panel,) = figure.axes
     assert panel.get_title(loc="left") == "a"
     assert labels_of(panel) == {
-        *("returned segment", "with credit of its neighbors", "relevance of a candidate"),
-        "penalty 0.5",
+        *("returned segment", "with credit of its neighbors", "penalty 0.5"),
+        "relevance of a candidate (hollow: not considered)",
     }
     points = panel.collections[-1].get_offsets()
     assert [tuple(one) for one in points] == [
@@ -69,7 +69,7 @@ def test_documents_that_are_not_shown_are_counted() -> None:
     assert len(figure.axes) == 4
     assert figure.axes[-1].get_xlabel() == "chunk (2 more documents are not shown)"
     assert [one.get_title(loc="left") for one in trace.plot(["d3", "d1"]).axes] == ["d3", "d1"]
-    with pytest.raises(ValueError, match=r"documents has 'x', which has no candidate; those that"):
+    with pytest.raises(ValueError, match="documents has 'x', without candidates; some with: 'd"):
         trace.plot("x")
 
 
@@ -86,7 +86,7 @@ def test_nothing_found_and_documents_not_considered() -> None:
     draw(make_retriever({}).explain(QUERY).plot())
     retriever = make_retriever({"a": lines(0), "b": lines(10, name="d")})
     figure = retriever.explain(QUERY, top_k_for_document_selection=1).plot()
-    assert "candidate not considered" in labels_of(figure.axes[1])
+    assert figure.axes[1].collections[-1].get_facecolors()[0, 3] == 0  # hollow
     assert "none of its chunks is among" in figure.axes[1].get_title(loc="left")
     draw(figure)
 

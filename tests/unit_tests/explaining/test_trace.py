@@ -20,11 +20,11 @@ def trace() -> RSETrace:
 
 def test_it_reads_like_an_explanation(trace: RSETrace) -> None:
     written = str(trace)
-    summary = "3 segments of 5 candidates in 2 documents, 17 of 16,000 (len), "
+    summary = "3 segments of 5 candidates in 2 documents, 17 of 16,000 (len)\n"
     assert written.startswith(f"Query: query 0\n{summary}")
     assert "a, chunks 0 to 0 (the best is 0, 0 filled in), characters 0 to 5, value 0.4" in written
     assert "     c0 0" in written
-    assert "Left out: 2, the nearest first" in written
+    assert "Left out, below the penalty: 2" in written
     last = max(trace.left_out, key=lambda pair: pair[1].rank or 0)[1]
     assert f"chunk {last.index} (rank 5, relevance " in written  # people count from 1
     assert "\x1b" not in written
