@@ -89,9 +89,10 @@ def _data(trace: RSETrace) -> dict[str, Any]:
         ],
         "documents": [
             {
-                **{
-                    name: getattr(one, name) for name in ("name", "reason", "length", "chunk_count")
-                },
+                "name": one.name,
+                "reason": one.reason,
+                "length": one.length,
+                "chunk_count": one.chunk_count,
                 "chunks": [_chunk(trace, one.doc_id, chunk, pattern) for chunk in one.chunks],
             }
             for one in trace.documents
@@ -112,9 +113,5 @@ def _chunk(
     # Every second part is a word of the query.
     parts = pattern.split(text) if pattern else [text]
     known = {name: value for name, value in vars(chunk).items() if value not in {None, ""}}
-    return {
-        **known,
-        "found": chunk.is_candidate,
-        "embedded": embedded,
-        "text": parts if text else [],
-    }
+    known |= {"found": chunk.is_candidate, "embedded": embedded, "text": parts if text else []}
+    return known

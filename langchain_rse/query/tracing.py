@@ -30,10 +30,6 @@ from langchain_rse.query.selecting import Selection
 from langchain_rse.stores.reading import Layout
 from langchain_rse.stores.records import DOC_ID, SEGMENT
 
-# What the trace has of a candidate under the same name.
-_OF_CANDIDATES = (
-    *("rank", "score", "search_rank", "search_score", "lexical_rank", "lexical_score", "query"),
-)
 # What is known of a candidate: its relevance, its outcome, and the document that it is a copy of.
 _Known = tuple[Candidate, float, str, str]
 
@@ -236,9 +232,10 @@ def _chunk(
 ) -> TracedChunk:
     chunk = TracedChunk(index, relevance=relevance, outcome=outcome, duplicate_of=of or None)
     if candidate:
-        chunk.text = candidate.document.page_content
-        for name in _OF_CANDIDATES:
-            setattr(chunk, name, getattr(candidate, name))
+        chunk.text, chunk.query = candidate.document.page_content, candidate.query
+        chunk.rank, chunk.score = candidate.rank, candidate.score
+        chunk.search_rank, chunk.search_score = candidate.search_rank, candidate.search_score
+        chunk.lexical_rank, chunk.lexical_score = candidate.lexical_rank, candidate.lexical_score
     return chunk
 
 
