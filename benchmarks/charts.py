@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from langchain_rse.evaluation import Report
+from langchain_rse.explaining import plots
 from langchain_rse.explaining.plots import THOUSANDS, budgets_axis
 
 Penalties = tuple[Mapping[float, Report], Mapping[str, Report]]
@@ -25,17 +26,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "dsrag-balanced, identity": {"color": "#6b7280", "marker": "D", "linestyle": "--"},
     "kadane": {"color": "#a3a3a3", "marker": "x", "linestyle": ":"},
 }
-STYLE: Any = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e5e7eb",
-    "grid.linewidth": 0.8,
-    "axes.axisbelow": True,
-    "lines.linewidth": 1.4,
-    "lines.markersize": 5,
-}
+STYLE: Any = {**plots.STYLE, "lines.linewidth": 1.4, "lines.markersize": 5}
 
 
 def draw_recall(

@@ -15,17 +15,11 @@ from langchain_rse.explaining.trace import RSETrace, load_plots
 
 @dataclass(frozen=True, eq=False)
 class Reliability(Table):
-    """Shares of candidates that hold evidence, by relevance; printed, a table.
+    """Shares of candidates that hold evidence, by relevance; printed, a table."""
 
-    Attributes:
-        edges: The ends of the ranges of relevance; shape ``(ranges + 1,)``.
-        candidates: The number of candidates in each range; shape ``(ranges,)``.
-        relevant: The number of those that overlap evidence; shape ``(ranges,)``.
-    """
-
-    edges: Floats
-    candidates: NDArray[np.int64]
-    relevant: NDArray[np.int64]
+    edges: Floats  # of the ranges of relevance, one more than there are ranges
+    candidates: NDArray[np.int64]  # in each range
+    relevant: NDArray[np.int64]  # those of them that overlap evidence
 
     @property
     def share(self) -> Floats:
@@ -64,18 +58,14 @@ def measure_reliability(
     Raises:
         ValueError: If there are not as many traces as questions, or ``ranges`` is below 1.
     """
-    edges = np.linspace(0, 1, ranges + 1)
-    counts = np.zeros((2, ranges), dtype=np.int64)
+    found: list[tuple[float, bool]] = []
     for question, trace in zip(questions, traces, strict=True):
         for document, chunk in trace.candidates:
-            if chunk.start_index is None or chunk.end_index is None:
-                continue
-            place = min(int(chunk.relevance * ranges), ranges - 1)
-            counts[0, place] += 1
-            counts[1, place] += any(
-                part.doc_id == document.doc_id
-                and part.start < chunk.end_index
-                and chunk.start_index < part.end
-                for part in question.evidence
-            )
-    return Reliability(edges, *counts)
+            start, end = chunk.start_index, chunk.end_index
+            if start is not None and end is not None:
+                parts = (one for one in question.evidence if one.doc_id == document.doc_id)
+                holds = any(part.start < end and start < part.end for part in parts)
+                found.append((chunk.relevance, holds))
+    candidates, edges = np.histogram([one for one, _ in found], ranges, (0, 1))
+    relevant, _ = np.histogram([one for one, holds in found if holds], edges)
+    return Reliability(edges, candidates, relevant)

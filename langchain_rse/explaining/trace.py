@@ -2,54 +2,54 @@
 
 from __future__ import annotations
 
+import dataclasses
+import html
 import importlib
+import itertools
 import json
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from typing_extensions import Self
 
-from langchain_rse._messages import problems_of, visible
-from langchain_rse.explaining.report import render_compact, render_report
+from langchain_rse._messages import visible
 
-BEYOND_K, BEYOND_DOCUMENT = "beyond k", "beyond max_per_document"
-# The outcomes of candidates that are left out, those that were nearest to being returned first.
-OUTCOMES = (
-    *(BEYOND_K, BEYOND_DOCUMENT, "no room", "minimum value", "segment cost", "not the best"),
-    *("below the penalty", "missing", "not considered", "below min_relevance", "filtered"),
-    *("duplicate", "older version"),
-)
+OUTCOMES = {
+    "returned": "it is in a returned segment",
+    "filled": "it is between relevant chunks of a returned segment",
+    "no candidate": "the search did not find it",
+    # Of candidates that are left out, those that were nearest to being returned first.
+    "beyond k": "its segment is not among the best k={k}",
+    "beyond max_per_document": "max_per_document={max_per_document} segments are better",
+    "no room": "what is worth more leaves no room in {room}",
+    "minimum value": "its segment is below minimum_value={minimum_value}",
+    "segment cost": "alone it is not worth segment_cost={segment_cost}",
+    "not the best": "another segment of its document is the best",
+    "below the penalty": "relevance {chunk.credited:.3g}, with its neighbors, is below "
+    "irrelevant_chunk_penalty={irrelevant_chunk_penalty}",
+    "missing": "the docstore lacks it, or a chunk beside it",
+    "not considered": "it is not part of the text",  # unless its document has a reason
+    "below min_relevance": "its score is below min_relevance={min_relevance}",
+    "filtered": "the reranker or filter dropped it",
+    "duplicate": "{chunk.duplicate_of!r} has the same text",
+    "older version": "it is of an older version of the document",
+}
+"""What can become of a chunk, and what `RSETrace.why` says of it."""
+
 # Of segments and of what was left out, how much is printed.
 _MOST_PRINTED, _MOST_OF_A_KIND = 8, 3
 _MOST_CHARACTERS = 100
 
 
-class TracedStep(NamedTuple):
-    """A step of the query."""
-
-    name: str
-    seconds: float
-
-
-class TracedBudget(NamedTuple):
-    """The budget, and how much of it the answer has."""
-
-    limit: float | None
-    unit: str  # the name of the length_function
-    characters: float | None  # what the solver was given: generous if the unit is another
-    spent: float
-
-
-class TracedSegment(NamedTuple):
+@dataclass
+class TracedSegment:
     """A segment that was chosen."""
 
     doc_id: str
-    source: str | None
     chunk_start: int
     chunk_end: int
     start_index: int
@@ -61,10 +61,11 @@ class TracedSegment(NamedTuple):
     number: int | None  # its place in the answer, from 1
 
 
-class TracedChunk(NamedTuple):
+@dataclass
+class TracedChunk:
     """A candidate, or another chunk that the solver saw around candidates."""
 
-    index: int  # type: ignore[assignment]  # a name that tuples have
+    index: int
     start_index: int | None = None  # None, as its length, if its document was not read
     end_index: int | None = None
     length: int | None = None
@@ -89,7 +90,8 @@ class TracedChunk(NamedTuple):
         return self.rank is not None or self.lexical_rank is not None
 
 
-class TracedDocument(NamedTuple):
+@dataclass
+class TracedDocument:
     """A document that has candidates."""
 
     doc_id: str
@@ -98,7 +100,7 @@ class TracedDocument(NamedTuple):
     length: int | None  # in characters; None, as the number of chunks, if it was not read
     chunk_count: int | None
     reason: str | None  # why none of its chunks was considered
-    chunks: tuple[TracedChunk, ...]  # in the order of the text
+    chunks: list[TracedChunk]  # in the order of the text
 
     @property
     def name(self) -> str:
@@ -112,30 +114,26 @@ class RSETrace:
 
     Made by `RSERetriever.explain` and `TraceCollector`. Printed, it is an explanation. All numbers
     are those that chose the segments.
-
-    Attributes:
-        query: The question.
-        queries: The queries that were searched for; usually the question alone.
-        settings: The fields of `RSEConfig` and of the query as they were used.
-        budget: The budget, and how much of it was spent.
-        penalty: The lowest relevance that was worth text: ``irrelevant_chunk_penalty``, or more if
-            the budget was short. None if a published solver chose.
-        steps: The steps with their time.
-        documents: The documents that have candidates, the best first, with all candidates and the
-            chunks around them that the solver saw.
-        segments: The segments that were chosen, the best first.
-        reason: Why nothing was returned; None if something was, or if it was left out by ``k``.
     """
 
     query: str
-    queries: tuple[str, ...]
-    settings: dict[str, Any]
-    budget: TracedBudget
+    queries: list[str]  # that were searched for; usually the query alone
+    settings: dict[str, Any]  # of `RSEConfig` and of the query, as they were used
+    spent: float  # of max_context_length, in the units of length_function
+    # The lowest relevance that was worth text: irrelevant_chunk_penalty, or more if the budget was
+    # short; None if a published solver chose.
     penalty: float | None
-    steps: tuple[TracedStep, ...]
-    documents: tuple[TracedDocument, ...]
-    segments: tuple[TracedSegment, ...]
-    reason: str | None = None
+    steps: dict[str, float]  # by step of the query, its seconds
+    documents: list[TracedDocument]  # the best first
+    segments: list[TracedSegment]  # the best first
+    reason: str | None = None  # why nothing was chosen
+
+    @property
+    def answer(self) -> list[tuple[TracedDocument, TracedSegment]]:
+        """The returned segments with their documents, in the order of the answer."""
+        documents = {one.doc_id: one for one in self.documents}
+        returned = [(documents[one.doc_id], one) for one in self.segments if one.returned]
+        return sorted(returned, key=lambda pair: pair[1].number or 0)
 
     @property
     def candidates(self) -> list[tuple[TracedDocument, TracedChunk]]:
@@ -146,55 +144,35 @@ class RSETrace:
     @property
     def left_out(self) -> list[tuple[TracedDocument, TracedChunk]]:
         """The candidates that were not returned, the runners-up first: see `why`."""
-        some = [pair for pair in self.candidates if pair[1].outcome != "returned"]
-        order = {outcome: number for number, outcome in enumerate(OUTCOMES)}
+        order = list(OUTCOMES)
         return sorted(
-            some, key=lambda one: (order[one[1].outcome], -one[1].credited, -one[1].relevance)
+            (pair for pair in self.candidates if pair[1].outcome != "returned"),
+            key=lambda one: (order.index(one[1].outcome), -one[1].credited, -one[1].relevance),
+        )
+
+    @property
+    def summary(self) -> str:
+        """How much was found, returned and spent, in a line."""
+        limit, unit = (self.settings[name] for name in ("max_context_length", "length_function"))
+        of = "" if limit is None else f" of {limit:,.10g}"
+        return (
+            f"{len(self.answer):,} segments of {len(self.candidates):,} candidates in "
+            f"{len(self.documents):,} documents, {self.spent:,.10g}{of} ({unit})"
         )
 
     def why(self, document: TracedDocument, chunk: TracedChunk) -> str:
         """Why a chunk was returned or not, in a few words."""
-        named = self.settings
-        penalty = named["irrelevant_chunk_penalty"]
-        room = f"max_context_length={self.budget.limit:,g}" if self.budget.limit is not None else ""
-        if named["solver"] == "greedy":
-            chunks = f"overall_max_length={named['overall_max_length']} chunks"
-            room = f"{room} or {chunks}" if room else chunks
-        return {
-            "returned": "it is in a returned segment",
-            "filled": "it is between relevant chunks of a returned segment",
-            "no candidate": "the search did not find it",
-            BEYOND_K: f"its segment is not among the best k={named['k']}",
-            BEYOND_DOCUMENT: f"max_per_document={named['max_per_document']} segments are better",
-            "no room": f"what is worth more leaves no room in {room}",
-            "minimum value": f"its segment is below minimum_value={named['minimum_value']:g}",
-            "segment cost": f"alone it is not worth segment_cost={named['segment_cost'] or 0:g}",
-            "not the best": "another segment of its document is the best",
-            "below the penalty": (
-                f"relevance {chunk.credited:.3g}, with its neighbors, is below "
-                f"irrelevant_chunk_penalty={penalty:g}"
-            ),
-            "missing": "the docstore lacks it, or a chunk beside it",
-            "not considered": document.reason or "it is not part of the text",
-            "below min_relevance": f"its score is below min_relevance={named['min_relevance']:g}",
-            "filtered": "the reranker or filter dropped it",
-            "duplicate": f"{chunk.duplicate_of!r} has the same text",
-            "older version": "it is of an older version of the document",
-        }[chunk.outcome]
+        if chunk.outcome == "not considered" and document.reason:
+            return document.reason
+        room = "max_context_length={max_context_length}"
+        if self.settings["solver"] == "greedy":
+            room += " or overall_max_length={overall_max_length}"
+        text = OUTCOMES[chunk.outcome].replace("{room}", room)
+        return text.format(**self.settings, chunk=chunk)
 
     def to_dict(self) -> dict[str, Any]:
         """The trace as values that JSON has."""
-        return {
-            **vars(self),
-            "queries": list(self.queries),
-            "budget": self.budget._asdict(),
-            "steps": [step._asdict() for step in self.steps],
-            "documents": [
-                {**one._asdict(), "chunks": [chunk._asdict() for chunk in one.chunks]}
-                for one in self.documents
-            ],
-            "segments": [segment._asdict() for segment in self.segments],
-        }
+        return dataclasses.asdict(self)
 
     def to_json(self) -> str:
         """The trace as JSON."""
@@ -203,10 +181,7 @@ class RSETrace:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The trace that `to_dict` made these values of; a ValueError if it did not."""
-        try:
-            return TypeAdapter(cls).validate_python(values)
-        except ValidationError as error:
-            raise ValueError(f"not what RSETrace.to_dict returned: {problems_of(error)}") from error
+        return TypeAdapter(cls).validate_python(values)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -219,132 +194,83 @@ class RSETrace:
         The page is one file that loads nothing else. It contains the question, the texts of the
         candidates and of the answer, and the settings. Needs the extra ``report``.
         """
-        text = render_report(self.to_dict())
+        text: str = importlib.import_module("langchain_rse.explaining.report").render_report(self)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
 
     def _repr_html_(self) -> str:
-        return render_compact(self.to_dict())
+        text = "\n".join(visible(line, "\t\n") for line in self._lines(full=True))
+        return f'<pre dir="auto" style="white-space: pre-wrap">{html.escape(text)}</pre>'
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas need not be there
         """Return a DataFrame with a row for each chunk; needs pandas."""
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError as error:
-            raise ImportError("to_pandas needs pandas: pip install pandas") from error
-        columns = ["doc_id", "source", *TracedChunk._fields, "why"]
+        columns = ["doc_id", "source", *TracedChunk.__dataclass_fields__, "why"]
         rows = [
-            (document.doc_id, document.source, *chunk, self.why(document, chunk))
+            (document.doc_id, document.source, *vars(chunk).values(), self.why(document, chunk))
             for document in self.documents
             for chunk in document.chunks
         ]
-        return pandas.DataFrame(rows, columns=columns)
+        return importlib.import_module("pandas").DataFrame(rows, columns=columns)
 
     def plot(
         self,
-        documents: int | str | Sequence[str] | None = None,
+        documents: int | str | Sequence[str] = 4,
         start: int | None = None,
         end: int | None = None,
         *,
         ax: Any = None,  # noqa: ANN401 - matplotlib need not be there
-        figsize: tuple[float, float] | None = None,
         dark: bool = False,
     ) -> Any:  # noqa: ANN401
-        """Plot relevance along the documents; needs matplotlib, the extra ``plot``.
+        """A matplotlib Figure of relevance along the documents; needs the extra ``plot``.
 
         Each panel shows a document: the relevance of its candidates by chunk number, relevance with
         the credit of neighbors, the returned segments shaded, and the penalty.
 
         Args:
-            documents: How many of the best documents, or which, by their ids; by default 4.
+            documents: How many of the best documents, or which, by their ids.
             start: The first chunk number to show, by default the first that the solver saw.
             end: The one after the last.
-            ax: Axes of matplotlib to draw one document into, by default the best.
-            figsize: Width and height in inches; by default as many panels need.
+            ax: Axes of matplotlib to draw the first of these documents into.
             dark: True for a dark background.
-
-        Returns:
-            The `matplotlib.figure.Figure`, which notebooks show and ``savefig`` writes.
-
-        Raises:
-            ImportError: If matplotlib is missing.
-            ValueError: If a document has no candidate, there are more than 100, or ``start`` is
-                not below ``end``.
         """
-        plots = load_plots()
-        return plots.plot_trace(self, documents, start, end, ax=ax, figsize=figsize, dark=dark)
+        return load_plots().plot_trace(self, documents, (start, end), ax=ax, dark=dark)
 
     def __str__(self) -> str:
         return "\n".join(visible(line) for line in self._lines())
 
-    def _lines(self) -> Iterator[str]:
-        returned = sorted(
-            (one for one in self.segments if one.returned), key=lambda one: one.number or 0
-        )
-        candidates, left_out = self.candidates, self.left_out
+    def _lines(self, *, full: bool = False) -> Iterator[str]:
         yield f"Query: {_short(self.query)}"
-        if self.queries not in {(self.query,), ()}:
+        if self.queries not in ([self.query], []):
             yield f"Searched for: {'; '.join(map(_short, self.queries[:_MOST_PRINTED]))}"
-        yield (
-            f"{_of(len(returned), 'segment')} from {_of(len(candidates), 'candidate')} in "
-            f"{_of(len(self.documents), 'document')}"
-        )
+        yield self.summary
         if self.reason:
             yield f"Nothing was returned: {self.reason}"
-        for segment in returned[:_MOST_PRINTED]:
-            yield from self._lines_of(segment)
-        if len(returned) > _MOST_PRINTED:
-            yield f"  and {len(returned) - _MOST_PRINTED} more segments"
-        if left_out:
-            yield f"Left out: {_of(len(left_out), 'candidate')}, the nearest first"
-        rest = Counter[str]()
-        printed = Counter[str]()
-        for document, chunk in left_out:
-            printed[chunk.outcome] += 1
-            if printed[chunk.outcome] > _MOST_OF_A_KIND:
-                rest[chunk.outcome] += 1
-                continue
-            rank = "by words" if chunk.rank is None else f"rank {chunk.rank}"
-            numbers = f"{rank}, relevance {chunk.relevance:.2f}"
-            if chunk.credited > chunk.relevance:
-                numbers += f", with its neighbors {chunk.credited:.2f}"
-            why = self.why(document, chunk)
-            yield f"  {_short(document.name)}, chunk {chunk.index} ({numbers}): {why}"
-        if rest:
-            yield f"  and {', '.join(f'{n} {outcome}' for outcome, n in rest.items())}"
-        yield from self._lines_of_budget()
-        total = sum(step.seconds for step in self.steps)
-        parts = ", ".join(f"{step.name} {1e3 * step.seconds:.1f}" for step in self.steps)
-        yield f"Time: {1e3 * total:.1f} ms ({parts})"
-
-    def _lines_of(self, segment: TracedSegment) -> Iterator[str]:
-        """A segment that was returned, with what made it."""
-        inside = range(segment.chunk_start, segment.chunk_end)
-        document = next(one for one in self.documents if one.doc_id == segment.doc_id)
-        chunks = [one for one in document.chunks if one.index in inside]
-        found = [one for one in chunks if one.is_candidate]
-        best = max(found, key=lambda one: one.relevance)
-        filled = f", {len(chunks) - len(found)} filled in" if len(chunks) > len(found) else ""
-        last = f" to {inside[-1]}" if len(inside) > 1 else ""
-        yield (
-            f"  {segment.number}. {_short(document.name)}, chunk {inside[0]}{last}, characters "
-            f"{segment.start_index:,} to {segment.end_index:,}, value {segment.value:.3g}: "
-            f"{_of(len(found), 'candidate')} (the best is chunk {best.index}, relevance "
-            f"{best.relevance:.2f}){filled}"
-        )
-        yield f"     {_short(segment.text)}"
-
-    def _lines_of_budget(self) -> Iterator[str]:
-        limit, least = self.budget.limit, self.settings["irrelevant_chunk_penalty"]
-        of = "no limit" if limit is None else f"{limit:,g}"
-        share = f", {self.budget.spent / limit:.0%}" if limit else ""
-        yield f"Budget: {self.budget.spent:,g} of {of} ({self.budget.unit}{share})"
-        if self.penalty is not None and self.penalty > least:
+        shown = self.answer if full else self.answer[:_MOST_PRINTED]
+        for document, segment in shown:
+            inside = range(segment.chunk_start, segment.chunk_end)
+            chunks = [one for one in document.chunks if one.index in inside]
+            best = max(chunks, key=lambda one: one.relevance)
+            filled = sum(not one.is_candidate for one in chunks)
             yield (
-                f"  It was short: text was worth its room from a relevance of {self.penalty:.3g}, "
-                f"not from irrelevant_chunk_penalty={least:g}"
+                f"  {segment.number}. {_short(document.name)}, chunks {inside[0]} to {inside[-1]} "
+                f"(the best is {best.index}, {filled} filled in), characters "
+                f"{segment.start_index:,} to {segment.end_index:,}, value {segment.value:.3g}"
             )
+            yield segment.text if full else f"     {_short(segment.text)}"
+        if more := len(self.answer) - len(shown):
+            yield f"  and {more} more"
+        for outcome, pairs in itertools.groupby(self.left_out, lambda pair: pair[1].outcome):
+            some = list(pairs)
+            yield f"Left out, {outcome}: {len(some):,}"
+            for document, chunk in some[:_MOST_OF_A_KIND]:
+                rank = "by words" if chunk.rank is None else f"rank {chunk.rank + 1}"
+                place = f"{_short(document.name)}, chunk {chunk.index} ({rank}, relevance"
+                yield f"  {place} {chunk.relevance:.2f}): {self.why(document, chunk)}"
+        if self.penalty is not None and self.penalty > self.settings["irrelevant_chunk_penalty"]:
+            yield f"It was short of room: text was worth it from a relevance of {self.penalty:.3g}"
+        times = (f"{name} {1e3 * seconds:.1f}" for name, seconds in self.steps.items())
+        yield f"Time: {1e3 * sum(self.steps.values()):.1f} ms ({', '.join(times)})"
 
 
 def load_plots() -> Any:  # noqa: ANN401 - a module that needs matplotlib
@@ -353,10 +279,6 @@ def load_plots() -> Any:  # noqa: ANN401 - a module that needs matplotlib
         return importlib.import_module("langchain_rse.explaining.plots")
     except ImportError as error:
         raise ImportError('plots need matplotlib: pip install "langchain-rse[plot]"') from error
-
-
-def _of(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _short(text: str) -> str:

@@ -14,38 +14,24 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
 from langchain_rse.config import QuerySettings, RSEConfig
-from langchain_rse.engine import Floats
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.explaining.trace import (
-    BEYOND_DOCUMENT,
-    BEYOND_K,
+    OUTCOMES,
     RSETrace,
-    TracedBudget,
     TracedChunk,
     TracedDocument,
     TracedSegment,
-    TracedStep,
 )
 from langchain_rse.query.budget import Budget
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import ScoredChunks
-from langchain_rse.query.searching import Candidate
+from langchain_rse.query.searching import Candidate, Place
 from langchain_rse.query.selecting import Selection
 from langchain_rse.stores.reading import Layout
 from langchain_rse.stores.records import DOC_ID, SEGMENT
 
-# Settings of a query that the trace has beside those of `RSEConfig`.
-_SETTINGS = (
-    *("k", "fetch_k", "max_context_length", "hybrid", "order", "allow_trim", "include_header"),
-    *("candidates_only", "max_per_document", "duplicates", "combine_queries", "on_missing"),
-)
-
-# What the trace has of a candidate under the same name.
-_OF_CANDIDATES = (
-    *("rank", "score", "search_rank", "search_score", "lexical_rank", "lexical_score", "query"),
-)
-# And of a chunk that the solver saw, whatever else is known of it.
-_OF_WINDOWS = ("start_index", "end_index", "length", "credited", "value", "weight")
+# What is known of a candidate: its relevance, its outcome, and the document that it is a copy of.
+_Known = tuple[Candidate, float, str, str]
 
 
 class TraceCollector(BaseCallbackHandler):
@@ -53,13 +39,6 @@ class TraceCollector(BaseCallbackHandler):
 
     Attributes:
         traces: The `RSETrace` of each query that was answered, in the order of the answers.
-
-    Example:
-        .. code-block:: python
-
-            collector = TraceCollector()
-            chain.invoke("What drove gross margin?", config={"callbacks": [collector]})
-            print(collector.traces[0])
     """
 
     def __init__(self) -> None:
@@ -86,37 +65,31 @@ class Recorder:
 
     def finish(self, documents: Sequence[Document]) -> None:
         """Make the trace of what was returned, and give it to the collectors."""
-        if self._collectors:
-            trace = self._trace(documents)
-            for collector in self._collectors:
-                collector.traces.append(trace)
-
-    def _trace(self, documents: Sequence[Document]) -> RSETrace:
+        if not self._collectors:
+            return
         seen = self._seen
         settings: QuerySettings = seen["settings"]
         budget: Budget | None = seen.get("budget")
-        segments = tuple(_segments(seen.get("segments", ()), documents, settings))
-        unit = _name(settings.length_function)
+        segments = list(_segments(seen.get("segments", ()), documents, settings))
         config = settings.config.model_dump()
         if callable(config["calibration"]):
             config["calibration"] = _name(config["calibration"])
-        own = {name: getattr(settings, name) for name in _SETTINGS}
-        return RSETrace(
+        others = {"config", "queries", "query_generator", "search_kwargs", "length_function"}
+        own = settings.model_dump(exclude=others | config.keys())
+        spent = sum(budget.measure(one.page_content) for one in documents) if budget else 0.0
+        trace = RSETrace(
             query=self._query,
-            queries=tuple(seen.get("searched", ())),
-            settings={**config, **own, "length_function": unit},
-            budget=TracedBudget(
-                settings.max_context_length,
-                unit,
-                characters=budget.characters if budget else None,
-                spent=sum(budget.measure(one.page_content) for one in documents) if budget else 0.0,
-            ),
+            queries=list(seen.get("searched", ())),
+            settings={**config, **own, "length_function": _name(settings.length_function)},
+            spent=spent,
             penalty=_penalty(seen, settings.config),
-            steps=tuple(itertools.starmap(TracedStep, self._seconds.items())),
-            documents=tuple(_documents(seen, segments, settings)),
+            steps=self._seconds,
+            documents=list(_documents(seen, segments, settings)),
             segments=segments,
             reason=seen.get("reason"),
         )
+        for collector in self._collectors:
+            collector.traces.append(trace)
 
 
 SILENT = Recorder()
@@ -127,38 +100,31 @@ def _name(function: object) -> str:
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
-def _names(metadata: Mapping[str, Any]) -> list[str | None]:
-    """Source and title."""
-    return [None if (one := metadata.get(n)) is None else str(one) for n in ("source", "title")]
-
-
 def _segments(
     chosen: Sequence[DocumentSegment], documents: Sequence[Document], settings: QuerySettings
 ) -> Iterator[TracedSegment]:
     """The chosen segments, with what became of them."""
-    returned = {
+    numbers = {
         (one.metadata[DOC_ID], one.metadata[SEGMENT]["chunk_start"]): number
         for number, one in enumerate(documents, 1)
     }
-    counts: Counter[str] = Counter()
+    most, counts = settings.max_per_document, Counter[str]()
     for one in chosen:
         doc_id = one.document.manifest.doc_id
-        number, reason = returned.get((doc_id, one.start)), None
-        if number is None:
-            few = settings.max_per_document
-            reason = BEYOND_DOCUMENT if few and counts[doc_id] >= few else BEYOND_K
+        number = numbers.get((doc_id, one.start))
+        too_many = most is not None and counts[doc_id] >= most
+        reason = "beyond max_per_document" if too_many else "beyond k"
         counts[doc_id] += 1
         text = "".join(record.page_content for record in one.records if record is not None)
         yield TracedSegment(
             doc_id=doc_id,
-            source=_names(one.document.manifest.metadata)[0],
             chunk_start=one.start,
             chunk_end=one.end,
             start_index=one.document.span_of(one.start)[0] + one.skipped,
             end_index=one.document.span_of(one.end - 1)[1] - one.dropped,
             value=one.value,
             returned=number is not None,
-            reason=reason,
+            reason=None if number else reason,
             text=text[one.skipped : len(text) - one.dropped],
             number=number,
         )
@@ -169,10 +135,12 @@ def _penalty(seen: Mapping[str, Any], config: RSEConfig) -> float | None:
     if "segments" not in seen or config.solver != "exact":
         return None
     selection, included = seen["selection"], seen["included"]
-    taken = [column for step in selection.steps[:included] for column in range(*step)]
-    some = [selection.thresholds[column] for column in taken if column in selection.thresholds]
-    short = included < len(selection.steps)
-    return max(config.irrelevant_chunk_penalty, min(some) if some and short else 0.0)
+    taken = {column for step in selection.steps[:included] for column in range(*step)}
+    least = config.irrelevant_chunk_penalty
+    if included == len(selection.steps):
+        return least
+    worth = (value for column, value in selection.thresholds.items() if column in taken)
+    return max(least, min(worth, default=0.0))
 
 
 def _documents(
@@ -180,162 +148,126 @@ def _documents(
 ) -> Iterator[TracedDocument]:
     """The documents that have candidates, the best first."""
     scored: ScoredChunks | None = seen.get("scored")
-    layouts: Mapping[str, object] = scored.layouts if scored else {}
-    chunks: dict[str, dict[tuple[str, int], TracedChunk]] = {}  # by document, version and number
-    if scored and "segments" in seen:
-        outcomes = _outcomes(scored, seen["selection"], seen["included"], segments, settings)
-        for layout, chunk in _considered(scored, seen["selection"], outcomes):
-            chunks.setdefault(layout.manifest.key, {})[layout.version, chunk.index] = chunk
+    others = scored.others if scored else ()
+    left_out = scored.left_out if scored else {}
+    found: dict[Place, _Known] = {c.place: (c, value, "not considered", "") for c, value in others}
+    for candidate in itertools.chain(*seen.get("searched", {}).values()):
+        outcome, of, relevance = left_out.get(candidate.place, ("filtered", "", 0.0))
+        found.setdefault(candidate.place, (candidate, relevance, outcome, of))
+    examples = {candidate.key: candidate for candidate, *_ in found.values()}
+    chunks: dict[str, list[TracedChunk]] = {}
+    if scored:
+        for key, chunk in _considered(seen, scored, found, segments, settings):
+            chunks.setdefault(key, []).append(chunk)
     considered = set(chunks)
-    examples: dict[str, Candidate] = {}
-    for candidate, other in _not_considered(seen, scored):
-        if other:
-            some = chunks.setdefault(candidate.key, {})
-            place = candidate.version, candidate.chunk_index
-            around = some.get(place, other)  # one that candidates around it brought in
-            if around.outcome != "filled":
-                known = {name: getattr(around, name) for name in _OF_WINDOWS}
-                some[place] = other._replace(**known)
-        examples.setdefault(candidate.key, candidate)
+    for known in found.values():
+        chunks.setdefault(known[0].key, []).append(_chunk(known[0].chunk_index, *known))
     for key, some in chunks.items():
-        first = next(iter(some.values()))
-        found = layouts.get(key, "")
-        manifest = found.manifest if isinstance(found, Layout) else None
-        source, title = _names(manifest.metadata if manifest else examples[key].document.metadata)
+        layout = scored.layouts.get(key, "") if scored else ""
+        manifest = layout.manifest if isinstance(layout, Layout) else None
+        metadata = manifest.metadata if manifest else examples[key].document.metadata
+        names = {n: str(metadata[n]) for n in ("source", "title") if metadata.get(n) is not None}
         yield TracedDocument(
             doc_id=examples[key].doc_id,
-            source=source,
-            title=title,
+            source=names.get("source"),
+            title=names.get("title"),
             length=manifest.length if manifest else None,
             chunk_count=manifest.current.chunks if manifest and manifest.current else None,
-            reason=None if key in considered else _why_not(first, found, settings.config),
-            chunks=tuple(sorted(some.values(), key=lambda one: one.index)),
+            reason=None if key in considered else _why_not(some[0], layout, settings.config),
+            chunks=sorted(some, key=lambda one: one.index),
         )
 
 
 def _why_not(chunk: TracedChunk, layout: object, config: RSEConfig) -> str:
     """Why none of a document's chunks was considered, by the first of them."""
-    most = config.top_k_for_document_selection
-    reasons = {
-        "older version": "an older version",
-        "duplicate": f"the same text as {chunk.duplicate_of!r}",
-        "filtered": "the reranker dropped its chunks",
-        "not considered": f"none of its chunks is among the {most} best candidates",
-    }
     if layout is None:
         return "the docstore does not know it"
-    unreadable = isinstance(layout, CorruptRecordError)
-    return "the docstore's records of it cannot be read" if unreadable else reasons[chunk.outcome]
+    if isinstance(layout, CorruptRecordError):
+        return "the docstore's records of it cannot be read"
+    if chunk.outcome == "not considered":
+        most = config.top_k_for_document_selection
+        return f"none of its chunks is among the {most} best candidates"
+    return OUTCOMES[chunk.outcome].format(chunk=chunk)
 
 
 def _considered(
-    scored: ScoredChunks, selection: Selection, outcomes: Sequence[str]
-) -> Iterator[tuple[Layout, TracedChunk]]:
-    """The chunks that the solver saw, each with its document."""
+    seen: Mapping[str, Any],
+    scored: ScoredChunks,
+    found: dict[Place, _Known],
+    segments: Sequence[TracedSegment],
+    settings: QuerySettings,
+) -> Iterator[tuple[str, TracedChunk]]:
+    """The chunks that the solver saw, each with its document's key; takes them out of ``found``."""
+    selection: Selection = seen["selection"]
+    inside = {
+        (one.doc_id, index): one.reason
+        for one in segments
+        for index in range(one.chunk_start, one.chunk_end)
+    }
     arrays = (scored.lengths, scored.relevance, scored.credited, selection.values)
-    numbers = zip(*(one.tolist() for one in (*arrays, selection.weights)), outcomes, strict=True)
+    reasons = _reasons(scored, selection, seen["included"], settings)
+    numbers = zip(*(one.tolist() for one in (*arrays, selection.weights)), reasons, strict=True)
     for (number, window), first in zip(scored.windows, scored.starts.tolist(), strict=True):
         layout = scored.documents[number]
-        start = layout.span_of(window.start)[0]
+        start, doc_id = layout.span_of(window.start)[0], layout.manifest.doc_id
         for column, index in enumerate(window, first):
-            length, relevance, credited, value, weight, outcome = next(numbers)
-            yield (
-                layout,
-                TracedChunk(
-                    index=index,
-                    start_index=start,
-                    end_index=start + length,
-                    length=length,
-                    relevance=relevance,
-                    credited=credited,
-                    value=value,
-                    weight=weight,
-                    outcome=outcome,
-                    **_found(scored.candidates.get(column)),
-                ),
-            )
+            length, relevance, *of_solver, outcome = next(numbers)
+            candidate, of = scored.candidates.get(column), ""
+            if (doc_id, index) in inside:
+                outcome = inside[doc_id, index] or ("returned" if candidate else "filled")
+            elif candidate is None:
+                outcome = "no candidate"
+            left_out = found.pop((doc_id, layout.version, index), None)
+            if left_out and candidate is None and outcome != "filled":
+                candidate, relevance, outcome, of = left_out
+            chunk = _chunk(index, candidate, relevance, outcome, of)
+            chunk.start_index, chunk.end_index, chunk.length = start, start + length, length
+            chunk.credited, chunk.value, chunk.weight = of_solver
+            yield layout.manifest.key, chunk
             start += length
 
 
-def _not_considered(
-    seen: Mapping[str, Any], scored: ScoredChunks | None
-) -> Iterator[tuple[Candidate, TracedChunk | None]]:
-    """All candidates, each with its chunk if the solver did not see it."""
-    searched = itertools.chain(*seen.get("searched", {}).values())
-    others = {c.place: (c, relevance) for c, relevance in scored.others} if scored else {}
-    done = {c.place for c in scored.candidates.values()} if scored else set()
-    for candidate in itertools.chain((c for c, _ in others.values()), searched):
-        chunk, place = None, candidate.place
-        if place not in done:
-            outcome, of, relevance = "filtered", "", 0.0
-            if place in others:
-                outcome, relevance = "not considered", others[place][1]
-            elif scored and place in scored.left_out:
-                outcome, of, relevance = scored.left_out[place]
-            chunk = TracedChunk(
-                candidate.chunk_index,
-                relevance=relevance,
-                outcome=outcome,
-                duplicate_of=of or None,
-                **_found(candidate),
-            )
-        done.add(place)
-        yield candidate, chunk
+def _chunk(
+    index: int, candidate: Candidate | None, relevance: float, outcome: str, of: str
+) -> TracedChunk:
+    chunk = TracedChunk(index, relevance=relevance, outcome=outcome, duplicate_of=of or None)
+    if candidate:
+        chunk.text, chunk.query = candidate.document.page_content, candidate.query
+        chunk.rank, chunk.score = candidate.rank, candidate.score
+        chunk.search_rank, chunk.search_score = candidate.search_rank, candidate.search_score
+        chunk.lexical_rank, chunk.lexical_score = candidate.lexical_rank, candidate.lexical_score
+    return chunk
 
 
-def _found(candidate: Candidate | None) -> dict[str, Any]:
-    """What the trace has of a candidate."""
-    if candidate is None:
-        return {}
-    found = {name: getattr(candidate, name) for name in _OF_CANDIDATES}
-    return {**found, "text": candidate.document.page_content}
-
-
-def _outcomes(
-    scored: ScoredChunks,
-    selection: Selection,
-    included: int,
-    segments: Sequence[TracedSegment],
-    settings: QuerySettings,
+def _reasons(
+    scored: ScoredChunks, selection: Selection, included: int, settings: QuerySettings
 ) -> list[str]:
-    """What became of each chunk that the solver saw."""
-    config, values, steps = settings.config, selection.values, selection.steps
-    exact = config.solver == "exact"
+    """Why each chunk that the solver saw is in no segment, if it is in none."""
+    config, values, exact = settings.config, selection.values, settings.config.solver == "exact"
     if not values.size:
         return []
     # What the solver did not choose, by the run of chunks worth their text around each.
     good = values > 0 if exact else values >= 0
     bounds = np.union1d(scored.starts, np.flatnonzero(np.diff(good)) + 1)
     runs = np.repeat(np.add.reduceat(values, bounds), np.diff([*bounds, values.size]))
-    costs: Floats = np.zeros(values.size)
-    if exact:
-        documents = scored.document_lengths * selection.weights / scored.lengths
-        costs += (config.segment_cost or 0.0) * np.minimum(documents, 1.0)
-        costs *= config.irrelevant_chunk_penalty
-    short = included < len(steps) or config.solver == "greedy"
-    outcomes = np.full(values.size, "no room" if short else "segment cost", object)
+    shares = np.minimum(scored.document_lengths * selection.weights / scored.lengths, 1.0)
+    cost = config.irrelevant_chunk_penalty * (config.segment_cost or 0.0) if exact else 0.0
+    taken = np.full(values.size, -1)  # by which step
+    for number, step in enumerate(selection.steps):
+        taken[slice(*step)] = number
+    rest = "segment cost"
     if config.solver == "best":
-        outcomes[:] = "not the best"
+        rest = "not the best"
     elif exact and settings.max_per_document:
-        outcomes[:] = BEYOND_DOCUMENT
-    outcomes[runs - costs < config.minimum_value] = "minimum value"
-    if exact:
-        outcomes[runs <= costs] = "segment cost"
-    outcomes[~good] = "below the penalty"
-    outcomes[(scored.relevance == 0) & (config.min_relevance > 0)] = "below min_relevance"
-    for number, step in enumerate(steps):
-        outcomes[slice(*step)] = "missing" if number < included else "no room"
-    found = np.isin(np.arange(values.size), list(scored.candidates))
-    outcomes[~found] = "no candidate"
-    firsts = {}
-    for (document, window), start in zip(scored.windows, scored.starts.tolist(), strict=True):
-        firsts[scored.documents[document].manifest.doc_id, window] = start - window.start
-    for segment in segments:
-        (first,) = (
-            column
-            for (doc_id, window), column in firsts.items()
-            if doc_id == segment.doc_id and segment.chunk_start in window
-        )
-        here = slice(first + segment.chunk_start, first + segment.chunk_end)
-        outcomes[here] = segment.reason or np.where(found[here], "returned", "filled")
-    return list(outcomes)
+        rest = "beyond max_per_document"
+    elif config.solver == "greedy" or included < len(selection.steps):
+        rest = "no room"
+    reasons = {
+        "no room": taken >= included,
+        "missing": taken >= 0,
+        "below min_relevance": (scored.relevance == 0) & (config.min_relevance > 0),
+        "below the penalty": ~good,
+        "segment cost": exact & (runs <= cost * shares),
+        "minimum value": runs - cost * shares < config.minimum_value,
+    }
+    return list(np.select(list(reasons.values()), list(reasons), rest).tolist())

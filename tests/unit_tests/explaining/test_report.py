@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import re
@@ -16,7 +17,7 @@ import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, RSETrace
-from langchain_rse.explaining.report import query_words, render_compact, render_report
+from langchain_rse.explaining.report import query_words
 from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}&amp;"
@@ -83,9 +84,8 @@ def test_text_is_not_obeyed() -> None:
     texts = {HOSTILE: f"Late rent {HOSTILE}\nrent", "b.txt": "late"}
     trace = retriever_of(texts).explain(f"rent \u2028 {HOSTILE}", irrelevant_chunk_penalty=0.0)
     harmless = retriever_of(TEXTS).explain("late rent").to_html()
-    values = trace.to_dict()
-    values["query"] += "\ud800"  # half of a character
-    text = render_report(values)
+    half = dataclasses.replace(trace, query=f"{trace.query}\ud800")  # half of a character
+    text = half.to_html()
     page = Page(text)
     assert {tag for tag, _ in page.tags} <= {tag for tag, _ in Page(harmless).tags} | {"q"}
     assert len(page.inside["script"]) == 2
@@ -121,11 +121,7 @@ def test_trimmed_texts_and_headers_do_not_shift_texts(settings: dict[str, Any]) 
     text = "".join(f"Rent {n} is paid late. It is {n}.\n" for n in range(9))
     trace = retriever_of({"rent.txt": text}).explain("rent", max_context_length=100, **settings)
     assert trace.segments
-    values = trace.to_dict()
-    if "include_header" in settings:
-        for segment in values["segments"]:
-            segment["text"] = f"A header\n\n{segment['text']}"
-    for document in Page(render_report(values)).data["documents"]:
+    for document in Page(trace.to_html()).data["documents"]:
         for chunk in document["chunks"]:
             if not chunk["embedded"]:
                 whole = text[chunk["start_index"] : chunk["end_index"]].strip("\n")
@@ -175,7 +171,7 @@ def test_a_page_is_written_as_utf_8(trace: RSETrace, tmp_path: Path) -> None:
 
 def test_a_notebook_needs_no_package(trace: RSETrace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    shown = render_compact(trace.to_dict())
+    shown = trace._repr_html_()
     assert all(segment.text in shown for segment in trace.segments)
     with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[report\]'"):
         trace.to_html()
