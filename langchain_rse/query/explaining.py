@@ -6,7 +6,6 @@ The functions also return the reason, for the trace of the query.
 import logging
 import math
 from collections.abc import Collection, Iterable, Sequence
-from contextvars import ContextVar
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
@@ -25,9 +24,6 @@ from langchain_rse.stores.reading import Layouts, read_manifests, unreadable
 from langchain_rse.stores.records import Manifest
 
 logger = logging.getLogger(__name__)
-
-REASONS: ContextVar[list[str]] = ContextVar("REASONS")
-"""Where a caller who wants to know why a query returned nothing finds the reason, if it is set."""
 
 # Documents among which one with text is looked for.
 _LOOKED_AT = 500
@@ -158,6 +154,5 @@ def warn_of_other_models(model: str, manifests: Iterable[Manifest]) -> None:
 
 
 def _log(level: int, reason: str) -> str:
-    REASONS.get([]).append(reason)
     logger.log(level, "a query returned nothing: %s", reason)
     return reason

@@ -8,10 +8,11 @@ from pydantic import Field
 
 from langchain_rse._messages import visible
 from langchain_rse._sync import arun
+from langchain_rse.errors import MissingRecordError
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.names import find_document, names_of
-from langchain_rse.stores.reading import read_manifests, read_text
-from langchain_rse.tools.passages import place_of
+from langchain_rse.stores.reading import read_manifests
+from langchain_rse.tools.passages import place_of, read_passage
 from langchain_rse.tools.search import create_rse_tool
 
 LONGEST = 20_000
@@ -93,10 +94,16 @@ async def _read(retriever: RSERetriever, document: str, start: int, end: int) ->
             f"{LONGEST} at once"
         )
     manifests = await arun(read_manifests(retriever.docstore))
-    names = names_of(one.doc_id for one in manifests)
-    for one in manifests:
-        ids = names.setdefault(str(one.metadata.get("source")), [])
-        ids += [one.doc_id] * (one.doc_id not in ids)
-    doc_id = find_document(document, names)
-    found = await arun(read_text(retriever.docstore, doc_id, start, end))
+    doc_id = find_document(document, names_of(manifests))
+    manifest = next(one for one in manifests if one.doc_id == doc_id)
+    current, characters = manifest.current, range(start, min(end, manifest.length))
+    if not characters:
+        raise ValueError(
+            f"there are no characters {start}-{end} in {doc_id!r}, which has {manifest.length}"
+        )
+    found = current and await arun(
+        read_passage(retriever.docstore, doc_id, current.name, range(current.chunks), characters)
+    )
+    if not found:
+        raise MissingRecordError(f"{doc_id!r} was replaced or deleted meanwhile: ask again")
     return f"{place_of(found.metadata)}\n{found.page_content}"
