@@ -105,5 +105,7 @@ async def _read(retriever: RSERetriever, document: str, start: int, end: int) ->
         read_passage(retriever.docstore, doc_id, current.name, range(current.chunks), characters)
     )
     if not found:
-        raise MissingRecordError(f"{doc_id!r} was replaced or deleted meanwhile: ask again")
+        raise MissingRecordError(
+            f"not all of this text of {doc_id!r} is stored, or it was replaced meanwhile: ask again"
+        )
     return f"{place_of(found.metadata)}\n{found.page_content}"

@@ -12,7 +12,6 @@ from langchain_core.stores import BaseStore
 from langchain_rse._messages import visible
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
-from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.rendering import render
 from langchain_rse.query.scoring import ScoredChunk
@@ -124,22 +123,18 @@ def read_passage(
 ) -> Steps[Document | None]:
     """Read the text of some chunks, or what of it lies in a range of the document's characters.
 
-    None if the version is no longer the document's; a MissingRecordError if chunks are missing.
+    None if they are not all stored, or the version is no longer the document's.
     """
     key, start, end = document_key(doc_id), characters.start, characters.stop
     layout = (yield from read_layouts(docstore, {(key, version): [chunks]}))[key]
-    if not isinstance(layout, Layout) or layout.version != version:
+    if not isinstance(layout, Layout):
         return None
     spans = {index: layout.span_of(index) for window in layout.windows for index in window}
     inside = [index for index, (first, last) in spans.items() if first < end and start < last]
     found = yield from read_chunks(docstore, {key: layout}, [(key, index) for index in inside])
-    if found is None:
+    records = [readable(found[key, index]) for index in inside] if found else []
+    if not records or None in records or len(inside) <= inside[-1] - inside[0]:
         return None
-    records = [readable(found[key, index]) for index in inside]
-    if None in records or not inside or len(inside) <= inside[-1] - inside[0]:
-        raise MissingRecordError(
-            f"the docstore lacks chunks of {doc_id!r}: check() says which, if it was not adopted"
-        )
     first, last = inside[0], inside[-1]
     segment = DocumentSegment(
         layout,

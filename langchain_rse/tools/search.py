@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
-from langchain_core.runnables.config import RunnableConfig, merge_configs
+from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import InjectedToolArg, StructuredTool
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, create_model
 
@@ -85,35 +85,26 @@ def create_rse_tool(
             f"max_context_length={limit!r}"
         )
     own = retriever.search_kwargs.get("filter")
-    if filter_fields and make_filter is None:
-        if not isinstance(own, (Mapping, type(None))):
-            raise ValueError(
-                f"filter_fields cannot be joined with the retriever's filter {own!r:.200}, which "
-                "is no dict: give make_filter, a function from a dict of fields and values to the "
-                "filter"
-            )
-        if retriever.hybrid and len(filter_fields) + bool(own) > 1:
-            raise ValueError(
-                "hybrid search takes no filters that are joined by $and: give make_filter, or one "
-                f"of filter_fields={list(filter_fields)}"
-            )
+    is_dict = isinstance(own, (Mapping, type(None)))
+    simple = is_dict and not (retriever.hybrid and len(filter_fields) + bool(own) > 1)
+    if filter_fields and make_filter is None and not simple:
+        raise ValueError(
+            "filter_fields cannot be joined by $and with each other and the retriever's filter "
+            f"{own!r:.200}, if that is no dict or with hybrid={retriever.hybrid}: give "
+            "make_filter, a function from a dict of fields and values to the filter"
+        )
     joined = make_filter or (lambda wanted: _joined(wanted, own))
     search = _Search(retriever, k, limit, length_function or retriever.length_function, joined)
+    return _tool(search, name, description, filter_fields)
+
+
+def _tool(
+    search: "_Search",
+    name: str,
+    description: str,
+    filter_fields: Sequence[str] | Mapping[str, str],
+) -> StructuredTool:
     allowed = f" The fields of filter are: {', '.join(filter_fields)}." if filter_fields else ""
-
-    def func(
-        runtime: Annotated[Any, InjectedToolArg()] = None,  # noqa: ANN401
-        callbacks: Callbacks = None,
-        **asked: Any,  # noqa: ANN401
-    ) -> tuple[str, list[Document]]:
-        return run(search.answer(runtime, callbacks, **asked))
-
-    async def coroutine(
-        runtime: Annotated[Any, InjectedToolArg()] = None,  # noqa: ANN401
-        callbacks: Callbacks = None,
-        **asked: Any,  # noqa: ANN401
-    ) -> tuple[str, list[Document]]:
-        return await arun(search.answer(runtime, callbacks, **asked))
 
     def explain(error: Any) -> str:  # noqa: ANN401 - LangChain's union of pydantic's
         wrong = problems_of(error) if isinstance(error, ValidationError) else str(error)
@@ -122,9 +113,9 @@ def create_rse_tool(
     return StructuredTool(
         name=name,
         description=description,
-        args_schema=_arguments(k, filter_fields),
-        func=func,
-        coroutine=coroutine,
+        args_schema=_arguments(search.k, filter_fields),
+        func=search.sync,
+        coroutine=search.asynchronous,
         response_format="content_and_artifact",
         handle_validation_error=explain,
     )
@@ -151,15 +142,15 @@ def _arguments(k: int, filter_fields: Sequence[str] | Mapping[str, str]) -> type
         "runtime": (Annotated[Any, InjectedToolArg(), marker, unread], None),
     }
     if filter_fields:
-        texts = filter_fields if isinstance(filter_fields, Mapping) else {}
-        values: dict[str, Any] = {
-            f"field_{number}": (
-                str | int | float | bool | None,
-                Field(None, alias=name, description=texts.get(name) or None),
-            )
-            for number, name in enumerate(filter_fields)
+        texts = (
+            filter_fields if isinstance(filter_fields, Mapping) else dict.fromkeys(filter_fields)
+        )
+        value = str | int | float | bool | None
+        conditions: dict[str, Any] = {
+            f"field_{number}": (value, Field(None, alias=name, description=text or None))
+            for number, (name, text) in enumerate(texts.items())
         }
-        condition = create_model("Filter", __config__=strict, **values)
+        condition = create_model("Filter", __config__=strict, **conditions)
         text = "Only passages of documents with these values."
         fields["filter"] = (condition | None, Field(None, description=text))
     made: type[BaseModel] = create_model("Search", __config__=strict, **fields)
@@ -176,7 +167,23 @@ class _Search:
     measure: Callable[[str], float]
     joined: Callable[[dict[str, Any]], Any]
 
-    def answer(
+    def sync(
+        self,
+        runtime: Annotated[Any, InjectedToolArg()] = None,  # noqa: ANN401
+        callbacks: Callbacks = None,
+        **asked: Any,  # noqa: ANN401
+    ) -> tuple[str, list[Document]]:
+        return run(self._answer(runtime, callbacks, **asked))
+
+    async def asynchronous(
+        self,
+        runtime: Annotated[Any, InjectedToolArg()] = None,  # noqa: ANN401
+        callbacks: Callbacks = None,
+        **asked: Any,  # noqa: ANN401
+    ) -> tuple[str, list[Document]]:
+        return await arun(self._answer(runtime, callbacks, **asked))
+
+    def _answer(
         self,
         runtime: Any,  # noqa: ANN401 - of LangGraph
         callbacks: Callbacks,
@@ -189,12 +196,12 @@ class _Search:
             return "The query is empty: say what to search for.", []
         k = self.k if k is None else k
         wanted = filter.model_dump(by_alias=True, exclude_none=True) if filter else {}
-        arguments = {"filter": self.joined(wanted)} if wanted else {}
+        given: dict[str, Any] = {"filter": self.joined(wanted)} if wanted else {}
         collector = TraceCollector()
-        config = merge_configs({"callbacks": callbacks}, {"callbacks": [collector]})
+        given["config"] = merge_configs({"callbacks": callbacks}, {"callbacks": [collector]})
         messages = messages_in(runtime)
         shown = shown_in(messages)
-        found, again = yield from self._search(query, k, arguments, shown, config)
+        found, again = yield from self._search(query, k, shown, given)
         names = ", ".join(f"[{number}]" for number in sorted(again))
         note = [f"Found again, and shown above: {names}."] if again else []
         before = _calls_before(runtime, messages) * max(k, _APART)
@@ -215,29 +222,22 @@ class _Search:
         return " ".join([text, *note, advice]), []
 
     def _search(
-        self,
-        query: str,
-        k: int,
-        arguments: Mapping[str, Any],
-        shown: Shown,
-        config: RunnableConfig,
+        self, query: str, k: int, shown: Shown, given: Mapping[str, Any]
     ) -> Steps[tuple[list[Document], set[int]]]:
         """Segments without what was shown, and the numbers of passages that were found again.
 
         If there are any, the search is made again with room for them, which is then for others.
         """
-        heading = self.measure(_HEADING)
-        limit = self.limit
+        heading, limit = self.measure(_HEADING), self.limit
         for _ in range(2):
             segments = yield from call(
                 self.retriever.invoke,
                 self.retriever.ainvoke,
                 query,
-                config,
                 k=k,
                 max_context_length=limit,
                 length_function=lambda text: heading + self.measure(text),
-                **arguments,
+                **given,
             )
             found: list[Document] = []
             again: set[int] = set()
