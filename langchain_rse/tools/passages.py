@@ -74,8 +74,9 @@ def shown_in(messages: Sequence[object]) -> Shown:
     """What tools have shown in a conversation, unless its text was taken out of their messages."""
     shown: dict[tuple[str, str, int], int] = {}
     for message in messages:
-        is_answer = isinstance(message, ToolMessage) and isinstance(message.artifact, list)
-        for one in message.artifact if is_answer else ():
+        if not isinstance(message, ToolMessage) or not isinstance(message.artifact, list):
+            continue
+        for one in message.artifact:
             # Some checkpoints bring Documents back as dicts.
             fields = one if isinstance(one, Mapping) else getattr(one, "__dict__", {})
             metadata = fields.get("metadata") or {}
