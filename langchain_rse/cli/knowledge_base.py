@@ -193,4 +193,4 @@ def manifests(docstore: BaseStore[str, Document]) -> list[Manifest]:
 
 def document_names(docstore: BaseStore[str, Document]) -> dict[str, list[str]]:
     """The ids of all documents, by their names."""
-    return names_of(manifest.doc_id for manifest in manifests(docstore))
+    return names_of(manifests(docstore))

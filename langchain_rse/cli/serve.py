@@ -1,7 +1,6 @@
 """``langchain-rse serve-mcp``: lets MCP clients search a knowledge base."""
 
 import contextlib
-import ipaddress
 import sys
 from collections.abc import AsyncIterator
 from enum import Enum
@@ -58,9 +57,8 @@ def serve_mcp(
         lifespan=_quiet if transport is Transport.STDIO else None,
     )
     if transport is Transport.HTTP:
-        print_error(f"Serving {kb} on http://{host}:{port}/mcp", "")
-        if not _is_loopback(host):
-            print_error("warning: whoever reaches this address can read all documents", "yellow")
+        address = f"http://{host}:{port}/mcp"
+        print_error(f"Serving {kb} on {address}: whoever reaches it can read all documents", "")
     server.run(transport.value)
 
 
@@ -68,10 +66,3 @@ def serve_mcp(
 async def _quiet(_: object) -> AsyncIterator[None]:
     with contextlib.redirect_stdout(sys.stderr):
         yield
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,6 +1,7 @@
 """Render: from segments to the Documents that are returned."""
 
 import itertools
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import ScoredChunk
 from langchain_rse.query.search_arguments import check_stored
-from langchain_rse.stores.metadata import metadata_changes, places_between, segment_metadata
+from langchain_rse.stores.metadata import metadata_changes, segment_metadata
 from langchain_rse.stores.records import (
     CHUNK_ID,
     DOC_ID,
@@ -88,7 +89,9 @@ def _changing_metadata(
         key = chunk_key(segment.document.manifest.key, segment.document.version, chunk.index)
         changes += [(start + place, here) for place, here in metadata_changes(record, key)]
         start += len(record.page_content)
-    return places_between(changes, first, last)
+    # What holds at the first character began at or before it.
+    number = max(bisect_right(changes, first, key=lambda change: change[0]) - 1, 0)
+    return [here for place, here in changes[number:] if place < last]
 
 
 def _describe(chunk: ScoredChunk, record: Document) -> dict[str, Any]:

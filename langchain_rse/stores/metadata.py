@@ -1,7 +1,6 @@
 """What a segment carries of metadata that changes along its document, such as page numbers."""
 
 import itertools
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -70,15 +69,6 @@ def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str,
             f"the docstore's chunk {key!r} has {PLACES}={places!r} in its metadata, which should "
             "be pairs of a number and a dict. Delete the document and add it again"
         ) from error
-
-
-def places_between(
-    changes: Sequence[tuple[int, Mapping[str, Any]]], first: int, last: int
-) -> Sequence[Mapping[str, Any]]:
-    """What holds from character ``first`` until ``last``, of the `metadata_changes` of a text."""
-    # What holds at the first character began at or before it.
-    number = max(bisect_right(changes, first, key=lambda change: change[0]) - 1, 0)
-    return [here for place, here in changes[number:] if place < last]
 
 
 def chunk_document(record: Document, key: str, manifest: Manifest, version: str) -> Document:

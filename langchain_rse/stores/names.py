@@ -1,15 +1,22 @@
 """Documents by the names that people give them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from langchain_rse.stores.records import Manifest
 
 
-def names_of(doc_ids: Iterable[str]) -> dict[str, list[str]]:
-    """The ids of documents, by ids and by names of files with and without suffix."""
+def names_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
+    """The ids of documents, by ids, sources and names of files with and without suffix."""
     names: dict[str, list[str]] = {}
-    for doc_id in doc_ids:
-        for name in {doc_id, Path(doc_id).name, Path(doc_id).stem}:
-            names.setdefault(name, []).append(doc_id)
+    for one in manifests:
+        path, source = Path(one.doc_id), str(one.metadata.get("source", one.doc_id))
+        for name in {one.doc_id, source, path.name, path.stem}:
+            names.setdefault(name, []).append(one.doc_id)
     return names
 
 

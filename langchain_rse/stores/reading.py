@@ -13,27 +13,18 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt, TypeAdapter
 
 from langchain_rse._sync import Steps, batches
-from langchain_rse.errors import CorruptRecordError, MissingRecordError
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.changing import DocStore, Record, list_keys, read_records
-from langchain_rse.stores.metadata import (
-    chunk_document,
-    metadata_changes,
-    places_between,
-    segment_metadata,
-)
+from langchain_rse.stores.metadata import chunk_document, metadata_changes
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
-    DOC_ID,
-    END_INDEX,
     NAMESPACES,
     PLACE,
     SPANS_PER_PAGE,
-    START_INDEX,
     Manifest,
     Part,
     Version,
     chunk_key,
-    document_key,
     manifest_key,
     spans_key,
 )
@@ -229,53 +220,6 @@ def read_chunks(
         if not manifest or manifest.current != layouts[key].manifest.current:
             return None
     return found
-
-
-def read_text(docstore: DocStore, doc_id: str, start: int, end: int) -> Steps[Document]:
-    """Read a document's text from character ``start`` until ``end``, or its end, with metadata.
-
-    Raises a MissingRecordError if there is no such document or part of its text is not stored, and
-    a ValueError if ``start`` is not in the text or not below ``end``.
-    """
-    key = document_key(doc_id)
-    found: dict[tuple[str, int], Record] | None = None
-    while found is None:  # again if the document was replaced meanwhile
-        layout = (yield from read_layouts(docstore, {(key, ""): []}))[key]
-        current = layout.manifest.current if isinstance(layout, Layout) else None
-        if current:
-            windows = {(key, current.name): [range(current.chunks)]}
-            layout = (yield from read_layouts(docstore, windows))[key]
-        if isinstance(layout, CorruptRecordError):
-            raise layout
-        if layout is None or current is None:
-            raise MissingRecordError(f"the docstore does not know the document {doc_id!r}")
-        manifest = layout.manifest
-        if manifest.current != current:
-            continue
-        if not 0 <= start < min(end, manifest.length):
-            raise ValueError(
-                f"there are no characters {start}-{end} in {doc_id!r}, which has "
-                f"{manifest.length}: start must be from 0, below that and below end"
-            )
-        spans = [(index, *layout.span_of(index)) for window in layout.windows for index in window]
-        spans = [one for one in spans if one[1] < end and start < one[2]]
-        found = yield from read_chunks(docstore, {key: layout}, [(key, one[0]) for one in spans])
-    end, place = min(end, manifest.length), start
-    parts: list[str] = []
-    changes: list[tuple[int, Mapping[str, Any]]] = []
-    for index, first, last in spans:
-        record = readable(found[key, index])
-        if record is None or first > place:
-            break
-        changes += [(first + at, here) for at, here in metadata_changes(record, str(index))]
-        parts.append(record.page_content[max(start - first, 0) : end - first])
-        place = min(last, end)
-    if place < end:
-        raise MissingRecordError(f"the docstore lacks the text of {doc_id!r} from {place}")
-    places = places_between(changes, start, end)
-    metadata = segment_metadata(manifest.metadata, manifest.rules, places)
-    metadata |= {DOC_ID: doc_id, START_INDEX: start, END_INDEX: end}
-    return Document("".join(parts), metadata=metadata)
 
 
 def _fitting(record: Record, place: str, layout: Layout, index: int) -> Record:

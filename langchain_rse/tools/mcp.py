@@ -2,6 +2,8 @@
 
 from typing import Annotated, Any
 
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
 from mcp.server.fastmcp import FastMCP
 from mcp.types import ToolAnnotations
 from pydantic import Field
@@ -10,12 +12,12 @@ from langchain_rse._messages import visible
 from langchain_rse._sync import arun
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.names import find_document, names_of
-from langchain_rse.stores.reading import read_manifests, read_text
-from langchain_rse.tools.passages import place_of
+from langchain_rse.stores.reading import read_manifests
+from langchain_rse.stores.records import Version
+from langchain_rse.tools.passages import place_of, read_passage
 from langchain_rse.tools.search import create_rse_tool
 
-LONGEST = 20_000
-"""The most characters of a document that are read at once."""
+_LONGEST = 20_000  # characters of a document that are read at once
 _INSTRUCTIONS = (
     "search finds passages of documents and says where they stand; read_around reads what stands "
     "around a passage; list_documents lists all documents. Cite source, pages and characters."
@@ -60,12 +62,12 @@ def create_mcp_server(
         return str(await tool.ainvoke({"query": query, "k": k}))
 
     async def read_around(document: str, start: _Index, end: _Index) -> str:
-        """Read the exact text of a document from character start until character end.
+        """Read the exact text of a document from character start until end, at most 20,000.
 
         The document is a source or file name as search or list_documents give it. To read around a
         passage, give a smaller start and a larger end than its own.
         """
-        return await _read(retriever, document, start, end)
+        return await _read(retriever.docstore, document, start, end)
 
     async def list_documents(
         offset: _Index = 0, limit: Annotated[int, Field(ge=1, le=200)] = 50
@@ -86,17 +88,17 @@ def create_mcp_server(
     return server
 
 
-async def _read(retriever: RSERetriever, document: str, start: int, end: int) -> str:
-    if end - start > LONGEST:
+async def _read(docstore: BaseStore[str, Document], document: str, start: int, end: int) -> str:
+    manifests = await arun(read_manifests(docstore))
+    doc_id = find_document(document, names_of(manifests))
+    manifest = next(one for one in manifests if one.doc_id == doc_id)
+    version = manifest.current or Version("", 0)
+    characters = range(start, min(end, start + _LONGEST, manifest.length))
+    steps = read_passage(docstore, doc_id, version.name, range(version.chunks), characters)
+    found = await arun(steps) if characters else None
+    if not found:
         raise ValueError(
-            f"start={start} and end={end} are {end - start} characters apart: read at most "
-            f"{LONGEST} at once"
+            f"there are no characters {start}-{end} in {doc_id!r}, which has {manifest.length}, or "
+            "not all of them are stored"
         )
-    manifests = await arun(read_manifests(retriever.docstore))
-    names = names_of(one.doc_id for one in manifests)
-    for one in manifests:
-        ids = names.setdefault(str(one.metadata.get("source")), [])
-        ids += [one.doc_id] * (one.doc_id not in ids)
-    doc_id = find_document(document, names)
-    found = await arun(read_text(retriever.docstore, doc_id, start, end))
     return f"{place_of(found.metadata)}\n{found.page_content}"

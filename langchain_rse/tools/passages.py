@@ -1,27 +1,35 @@
 """Passages as a model reads them: numbered, with their source, pages and characters."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
+from langchain_core.stores import BaseStore
 
 from langchain_rse._messages import visible
 from langchain_rse._sync import Steps
-from langchain_rse.errors import MissingRecordError
-from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.reading import read_text
+from langchain_rse.config import QuerySettings
+from langchain_rse.query.reading import DocumentSegment
+from langchain_rse.query.rendering import render
+from langchain_rse.query.scoring import ScoredChunk
+from langchain_rse.stores.reading import Layout, read_chunks, read_layouts, readable
 from langchain_rse.stores.records import (
-    CHUNK_ID,
     DOC_ID,
     END_INDEX,
     RELEVANCE_SCORE,
     SEGMENT,
     START_INDEX,
+    document_key,
 )
 
 NUMBER = "number"
 """In the ``rse`` metadata of a passage: the number by which it is cited."""
+
+Shown = Mapping[tuple[str, str, int], int]
+"""By document, version and chunk: the number of the passage that has shown it."""
 
 
 def pages_of(metadata: Mapping[str, Any]) -> str:
@@ -40,103 +48,103 @@ def place_of(metadata: Mapping[str, Any]) -> str:
 
 
 def numbered(segments: Sequence[Document], first: int) -> list[Document]:
-    """The segments as passages, numbered from ``first``."""
-    return [
-        one.model_copy(
-            update={
-                "metadata": {**one.metadata, SEGMENT: {**one.metadata[SEGMENT], NUMBER: number}}
-            }
-        )
-        for number, one in enumerate(segments, first)
-    ]
+    """Copies of the segments with numbers from ``first``."""
+    passages = [one.model_copy(deep=True) for one in segments]
+    for number, one in enumerate(passages, first):
+        one.metadata[SEGMENT][NUMBER] = number
+    return passages
 
 
-def text_of(passages: Sequence[Document]) -> str:
-    """The text of numbered passages, below a line with what to cite."""
+def text_of(segments: Sequence[Document], first: int) -> str:
+    """The text of segments, each below a line with its number and what to cite."""
     return "\n\n".join(
-        f"[{one.metadata[SEGMENT][NUMBER]}] {place_of(one.metadata)}\n"
-        + one.page_content.strip("\r\n")
-        for one in passages
+        f"[{number}] {place_of(one.metadata)}\n" + one.page_content.strip("\r\n")
+        for number, one in enumerate(segments, first)
     )
 
 
-def shown_in(state: object) -> list[Document]:
-    """The passages that tools have shown in a conversation, by the state of its graph.
-
-    They are the artifacts of the tools' messages, unless their text was taken out of a message.
-    """
-    return [passage for message in messages_in(state) for passage in _passages(message)]
-
-
-def messages_in(state: object) -> list[object]:
+def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, or None
     """What is in the lists of a graph's state, among it the messages under whatever key."""
-    fields = {"messages": state} if isinstance(state, list) else getattr(state, "__dict__", state)
-    values = fields.values() if isinstance(fields, Mapping) else ()
-    return [one for some in values if isinstance(some, list) for one in some]
+    state = getattr(runtime, "state", None)
+    fields = state if isinstance(state, Mapping) else getattr(state, "__dict__", {})
+    return [one for some in fields.values() if isinstance(some, list) for one in some]
 
 
-def _passages(message: object) -> Iterator[Document]:
-    if not isinstance(message, ToolMessage) or not isinstance(message.artifact, list):
-        return
-    for one in message.artifact:  # that come back from a checkpoint as dicts from some stores
-        fields = one if isinstance(one, Mapping) else getattr(one, "__dict__", {})
-        metadata = fields.get("metadata") or {}
-        number = (metadata.get(SEGMENT) or {}).get(NUMBER)
-        if number and f"[{number}] " in str(message.content):
-            yield Document(fields["page_content"], metadata=metadata)
+def shown_in(messages: Sequence[object]) -> Shown:
+    """What tools have shown in a conversation, unless its text was taken out of their messages."""
+    shown: dict[tuple[str, str, int], int] = {}
+    for message in messages:
+        if not isinstance(message, ToolMessage) or not isinstance(message.artifact, list):
+            continue
+        for one in message.artifact:
+            # Some checkpoints bring Documents back as dicts.
+            fields = one if isinstance(one, Mapping) else getattr(one, "__dict__", {})
+            metadata = fields.get("metadata") or {}
+            rse = metadata.get(SEGMENT) or {}
+            if NUMBER in rse and f"[{rse[NUMBER]}] " in str(message.content):
+                for index in range(rse["chunk_start"], rse["chunk_end"]):
+                    shown[metadata[DOC_ID], rse["version"], index] = rse[NUMBER]
+    return shown
 
 
 def new_parts(
-    retriever: RSERetriever, segment: Document, shown: Sequence[Document]
+    docstore: BaseStore[str, Document], segment: Document, shown: Shown
 ) -> Steps[tuple[list[Document], set[int]]]:
-    """What of a segment was not shown, and the numbers of the passages that showed the rest.
+    """What of a segment was not shown, and the numbers of the passages that have shown the rest.
 
     Parts that have nothing of what was found itself are left out.
     """
-    metadata, numbers = segment.metadata, set()
-    place, end = metadata[START_INDEX], metadata[END_INDEX]
-    gaps = []
-    for one in sorted(shown, key=lambda one: int(one.metadata[START_INDEX])):
-        first, last = one.metadata[START_INDEX], one.metadata[END_INDEX]
-        version = one.metadata[SEGMENT]["version"]
-        same = one.metadata[DOC_ID] == metadata[DOC_ID] and version == metadata[SEGMENT]["version"]
-        if same and first < metadata[END_INDEX] and metadata[START_INDEX] < last:
-            numbers.add(one.metadata[SEGMENT][NUMBER])
-            gaps.append((place, first))
-            place = max(place, last)
+    doc_id, rse = segment.metadata[DOC_ID], segment.metadata[SEGMENT]
+
+    def number_of(chunk: Mapping[str, Any]) -> int:
+        return shown.get((doc_id, rse["version"], chunk["index"]), 0)
+
+    numbers = set(map(number_of, rse["chunks"])) - {0}
     if not numbers:
         return [segment], numbers
     parts = []
-    for first, last in [*gaps, (place, end)]:
-        if first < last and (part := (yield from _part(retriever, segment, first, last))):
-            parts.append(part)
+    for is_new, run in itertools.groupby(rse["chunks"], lambda chunk: not number_of(chunk)):
+        chunks = list(run)
+        if is_new and not all(chunk.get("filled") for chunk in chunks):
+            inside = range(chunks[0]["index"], chunks[-1]["index"] + 1)
+            part = yield from read_passage(docstore, doc_id, rse["version"], inside)
+            if part is not None:
+                part.metadata[SEGMENT]["chunks"] = chunks
+                part.metadata[RELEVANCE_SCORE] = sum(chunk["value"] for chunk in chunks)
+                parts.append(part)
     return parts, numbers
 
 
-def _part(
-    retriever: RSERetriever, segment: Document, start: int, end: int
+def read_passage(
+    docstore: BaseStore[str, Document],
+    doc_id: str,
+    version: str,
+    chunks: range,
+    characters: range = range(sys.maxsize),
 ) -> Steps[Document | None]:
-    """A segment from one character to another; None without text or a chunk that was found."""
-    chunks, place = [], segment.metadata[START_INDEX]
-    for chunk in segment.metadata[SEGMENT]["chunks"]:
-        if place < end and start < place + chunk["length"]:
-            chunks.append(chunk)
-        place += chunk["length"]
-    if all(chunk.get("filled") for chunk in chunks):
+    """Read the text of some chunks, or what of it lies in a range of the document's characters.
+
+    None if they are not all stored, or the version is no longer the document's.
+    """
+    key, start, end = document_key(doc_id), characters.start, characters.stop
+    layout = (yield from read_layouts(docstore, {(key, version): [chunks]}))[key]
+    if not isinstance(layout, Layout):
         return None
-    try:
-        part = yield from read_text(retriever.docstore, segment.metadata[DOC_ID], start, end)
-    except (MissingRecordError, ValueError):  # the document was replaced or deleted meanwhile
+    spans = {index: layout.span_of(index) for window in layout.windows for index in window}
+    inside = [index for index, (first, last) in spans.items() if first < end and start < last]
+    found = yield from read_chunks(docstore, {key: layout}, [(key, index) for index in inside])
+    records = [readable(found[key, index]) for index in inside] if found else []
+    if not records or None in records or len(inside) <= inside[-1] - inside[0]:
         return None
-    if not part.page_content.strip() or part.page_content not in segment.page_content:
-        return None
-    identity = f"{segment.id}/{start}-{end}"
-    rse = {
-        **segment.metadata[SEGMENT],
-        "chunk_start": chunks[0]["index"],
-        "chunk_end": chunks[-1]["index"] + 1,
-        "chunks": chunks,
-    }
-    value = sum(chunk["value"] for chunk in chunks)
-    metadata = {**part.metadata, CHUNK_ID: identity, RELEVANCE_SCORE: value, SEGMENT: rse}
-    return Document(part.page_content, id=identity, metadata=metadata)
+    first, last = inside[0], inside[-1]
+    segment = DocumentSegment(
+        layout,
+        first,
+        last + 1,
+        value=0.0,
+        chunks=[ScoredChunk(index, None, 0.0, 0.0, 0.0) for index in inside],
+        records=records,
+        skipped=max(start - spans[first][0], 0),
+        dropped=max(spans[last][1] - end, 0),
+    )
+    return render([segment], QuerySettings())[0]

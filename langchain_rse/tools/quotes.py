@@ -1,12 +1,11 @@
 """Checks what an answer quotes against the passages that it was made of."""
 
-import difflib
-import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from typing import Any, Literal, NamedTuple
 
 from langchain_core.documents import Document
 
@@ -16,26 +15,35 @@ from langchain_rse.tools.passages import NUMBER
 
 # Opening marks, and those that close them.
 _PAIRS = {"“": "”", "”": "”", "„": "“”", "«": "»", "»": "«", "「": "」", "『": "』"}
-_MARKS = {**_PAIRS, '"': '"', "\u2018": "\u2019", "'": "'"}
-# These are apostrophes, inches and the like as well, so that they need a place beside a word.
-_APOSTROPHES = "\u2018'"
-_AMBIGUOUS = f'"{_APOSTROPHES}'
+# These are inches and apostrophes as well, so that they need a place beside a word; and inside.
+_AMBIGUOUS = [('"', '"', '[^"]'), ("\u2018", "\u2019", "[^\u2018]"), ("'", "'", r"[\s\S]")]
 _LETTER = r"[^\W\u2e80-\U0010ffff]"  # but of scripts without spaces
-_OPENING = re.compile(
-    rf"```(?s:.*?)(?:```|\Z)|`[^`\n]+`"
-    rf"|^[ \t]*(?P<block>>.*(?:\n[ \t]*>.*)*)"
-    rf"|(?P<mark>[{''.join(_PAIRS)}]|(?<!{_LETTER})[{_AMBIGUOUS}](?=\S))",
+_IN_PARAGRAPH = r"(?!\n\s*\n)"
+_UNCLOSED = (
+    rf'(?P<open>[{"".join(_PAIRS)}]|(?<!{_LETTER})"(?=\S))(?:{_IN_PARAGRAPH}(?!(?P=open))[\s\S])*'
+)
+_QUOTATION = re.compile(
+    "|".join(
+        [
+            r"(?P<code>```(?s:.*?)(?:```|\Z)|`[^`\n]+`)",
+            r"^[ \t]*(?P<block>>.*(?:\n[ \t]*>.*)*)",
+            *(f"{a}(?:{_IN_PARAGRAPH}[^{a}{b}])*[{b}]" for a, b in _PAIRS.items()),
+            *(
+                rf"(?<!{_LETTER}){a}(?=\S)(?:{_IN_PARAGRAPH}{inside})*?(?<=\S){b}(?!{_LETTER})"
+                for a, b, inside in _AMBIGUOUS
+            ),
+            _UNCLOSED,
+        ]
+    ),
     re.MULTILINE,
 )
-_PARAGRAPH = re.compile(r"\n\s*\n|\Z")
 _LEFT_OUT = re.compile(r"[\[(]\s*(?:…|\.{3})\s*[\])]|…|\.{3,}|\.(?: \.){2,}")
-_AROUND = " \t\r\n,.;:!?" + "".join(_MARKS) + "\u2019"
+_AROUND = " \t\r\n,.;:!?\"'\u2018\u2019" + "".join(_PAIRS)
 # Words; in scripts without spaces, characters.
 _WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
 _LEAST_WORDS = 3
-_GRAM = 4
-# Letters that are compared at once: the time that takes grows with their square.
-_LONGEST = 300
+# Letters in a row by which the ends of a similar quotation are known.
+_RUN = 4
 
 Verdict = Literal["exact", "similar", "missing", "too short", "unclosed"]
 
@@ -107,40 +115,18 @@ def verify_quotes(
 
 
 def _quotations(answer: str) -> Iterator[Quote]:
-    place = 0
-    while opening := _OPENING.search(answer, place):
-        start, place = opening.start(), opening.end()
-        if block := opening["block"]:
+    for found in _QUOTATION.finditer(answer):
+        start, end = found.start() + 1, found.end() - 1
+        text = answer[start:end]
+        if found["open"]:
+            yield Quote(answer[start : end + 1], start, end + 1, "unclosed")
+            continue
+        if block := found["block"]:
+            start, end = found.span("block")
             text = re.sub(r"(?m)^[ \t]*>[ \t>]*", "", block).strip(_AROUND)
-            yield from _quotation(text, opening.start("block"), place)
-        elif mark := opening["mark"]:
-            end, after = _end(answer, mark, place)
-            if after:
-                yield from _quotation(answer[place:end], start + 1, end)
-                place = after
-            elif mark not in _APOSTROPHES:
-                yield Quote(answer[place:end], start + 1, end, "unclosed")
-                place = end
-
-
-def _quotation(text: str, start: int, end: int) -> Iterator[Quote]:
-    count = len(_WORD.findall(text))
-    if count:
-        yield Quote(text, start, end, "missing" if count >= _LEAST_WORDS else "too short")
-
-
-def _end(answer: str, mark: str, start: int) -> tuple[int, int]:
-    """Where a quotation ends that is open, and the place after its closing mark or, without, 0."""
-    paragraph = _PARAGRAPH.search(answer, start)
-    stop = paragraph.start() if paragraph else len(answer)
-    closing = f"[{_MARKS[mark]}]"
-    if mark in _AMBIGUOUS:
-        closing = rf"(?<=\S){closing}(?!{_LETTER})"
-    found = re.compile(closing).search(answer, start, stop)
-    again = -1 if mark in _MARKS[mark] else answer.find(mark, start, found.end() if found else stop)
-    if again >= 0:  # another one opens before this one is closed
-        return again, 0
-    return (found.start(), found.end()) if found else (stop, 0)
+        count = 0 if found["code"] else len(_WORD.findall(text))
+        if count:
+            yield Quote(text, start, end, "missing" if count >= _LEAST_WORDS else "too short")
 
 
 # Where it is
@@ -148,7 +134,7 @@ def _end(answer: str, mark: str, start: int) -> tuple[int, int]:
 
 class _Source(NamedTuple):
     number: int
-    document: Document
+    metadata: Mapping[str, Any]
     text: str
     form: Form  # its letters and digits
 
@@ -159,7 +145,7 @@ class _Source(NamedTuple):
         length = metadata.get(END_INDEX, len(text)) - metadata.get(START_INDEX, 0)
         text = text[max(len(text) - length, 0) :]
         number = (metadata.get(SEGMENT) or {}).get(NUMBER, number)
-        return cls(number, document, text, folded(text, enumerate(text)))
+        return cls(number, metadata, text, folded(text, enumerate(text)))
 
 
 class _Place(NamedTuple):
@@ -169,90 +155,66 @@ class _Place(NamedTuple):
 
 
 def _check(quote: Quote, sources: Sequence[_Source], least: float) -> Quote:
-    whole = [quote.text.strip(_AROUND)]
-    parts = [
-        one for part in _LEFT_OUT.split(quote.text) if _WORD.search(one := part.strip(_AROUND))
-    ]
-    for wanted in (whole, parts):  # an ellipsis may be the source's own
-        for source in sources:
-            if place := _exact(wanted, source.text):
-                return _at(quote, "exact", place, source)
-    found = [(place, source) for source in sources if (place := _similar(parts, source))]
-    best = max(found, key=lambda one: one[0].similarity, default=None)
-    if best is None or best[0].similarity < least:
-        return quote
-    return _at(quote, "similar", *best)
+    parts = [part.strip(_AROUND) for part in _LEFT_OUT.split(quote.text) if _WORD.search(part)]
+    whole = [quote.text.strip(_AROUND)]  # an ellipsis may be the source's own
+    for wanted, find in ((whole, _exact), (parts, _exact), (parts, _similar)):
+        found = [(place, one) for one in sources if (place := _in_order(wanted, one, find))]
+        place, source = max(found, key=lambda pair: pair[0].similarity, default=(None, None))
+        if place and source and place.similarity >= least:
+            first = source.metadata.get(START_INDEX, 0)
+            return replace(
+                quote,
+                verdict="exact" if find is _exact else "similar",
+                number=source.number,
+                doc_id=source.metadata.get(DOC_ID),
+                start_index=first + place.start,
+                end_index=first + place.end,
+                found=source.text[place.start : place.end],
+                similarity=place.similarity,
+            )
+    return quote
 
 
-def _at(quote: Quote, verdict: Verdict, place: _Place, source: _Source) -> Quote:
-    metadata = source.document.metadata
-    first = metadata.get(START_INDEX, 0)
-    return Quote(
-        *(quote.text, quote.start, quote.end, verdict, source.number, metadata.get(DOC_ID)),
-        *(first + place.start, first + place.end, source.text[place.start : place.end]),
-        place.similarity,
-    )
-
-
-def _exact(parts: Sequence[str], text: str) -> _Place | None:
+def _in_order(
+    parts: Sequence[str], source: _Source, find: Callable[[str, _Source, int], _Place | None]
+) -> _Place | None:
     """Where all parts are, one after the other."""
-    places: list[tuple[int, int]] = []
-    for part in parts:
-        found = quotation_pattern(part).search(text, places[-1][1] if places else 0)
-        if not found:
-            return None
-        places.append(found.span())
-    return _Place(1.0, places[0][0], places[-1][1]) if places else None
-
-
-def _similar(parts: Sequence[str], source: _Source) -> _Place | None:
-    """Where what is most like all parts is, one after the other, with the same digits."""
-    form, reached = source.form, 0
     places: list[_Place] = []
     for part in parts:
-        letters, first = fold(part), len(places)
-        size = math.ceil(len(letters) / math.ceil(len(letters) / _LONGEST))
-        for at in range(0, len(letters), size):
-            place = _closest(letters[at : at + size], form.text, reached)
-            if place is None:
-                return None
-            places.append(place)
-            reached = place.end - size // 10  # which is known about
-        if _digits(letters) != _digits(form.text[places[first].start : places[-1].end]):
+        place = find(part, source, places[-1].end if places else 0)
+        if place is None:
             return None
-        reached = places[-1].end
-    if not places:
+        places.append(place)
+    similarity = min((place.similarity for place in places), default=0.0)
+    return _Place(similarity, places[0].start, places[-1].end) if places else None
+
+
+def _exact(part: str, source: _Source, least: int) -> _Place | None:
+    found = quotation_pattern(part).search(source.text, least)
+    return _Place(1.0, *found.span()) if found else None
+
+
+def _similar(part: str, source: _Source, least: int) -> _Place | None:
+    """Where the text around the longest run of the same letters is, if its digits are the same."""
+    letters, (_, text, places, *_) = fold(part), source.form
+    least = bisect_left(places, least)
+    if (start := text.find(letters, least)) >= 0:
+        return _Place(1.0, places[start], places[start + len(letters) - 1] + 1)
+    matcher = SequenceMatcher(None, letters, text, autojunk=False)
+    run = matcher.find_longest_match(0, len(letters), least, len(text))
+    slack = len(letters) // 8
+    first = max(run.b - run.a - slack, least)
+    matcher.set_seq2(text[first : run.b - run.a + len(letters) + slack])
+    runs = [one for one in matcher.get_matching_blocks() if one.size >= _RUN]
+    if not runs:
         return None
-    similarity = min(place.similarity for place in places)
-    start, end = form.places[places[0].start], form.places[places[-1].end - 1] + 1
-    return _Place(similarity, start, end)
+    start = max(first + runs[0].b - runs[0].a, least)
+    end = min(first + runs[-1].b - runs[-1].a + len(letters), len(text))
+    if _digits(letters) != _digits(text[start:end]):
+        return None
+    matcher.set_seq2(text[start:end])
+    return _Place(matcher.ratio(), places[start], places[end - 1] + 1)
 
 
 def _digits(letters: str) -> str:
     return "".join(filter(str.isdecimal, letters))
-
-
-def _closest(letters: str, text: str, least: int) -> _Place | None:
-    """The part of a text that is most like some letters, by the few that both have in a row."""
-    if (start := text.find(letters, least)) >= 0:
-        return _Place(1.0, start, start + len(letters))
-    grams = {letters[at : at + _GRAM]: at for at in range(len(letters) - _GRAM + 1)}
-    width = max(len(letters) // 8, 8)
-    votes = Counter(
-        (at - grams[gram]) // width
-        for at in range(least, len(text) - _GRAM + 1)
-        if (gram := text[at : at + _GRAM]) in grams
-    )
-    if not votes:
-        return None
-    best = max(votes, key=lambda number: votes[number] + votes[number + 1])
-    first = max((best - 1) * width, least)
-    window = text[first : (best + 3) * width + len(letters)]
-    blocks = difflib.SequenceMatcher(None, letters, window, autojunk=False).get_matching_blocks()
-    blocks = [block for block in blocks if block.size >= _GRAM]
-    if not blocks:
-        return None
-    start = max(first + blocks[0].b - blocks[0].a, least)
-    end = min(first + blocks[-1].b + len(letters) - blocks[-1].a, len(text))
-    ratio = difflib.SequenceMatcher(None, letters, text[start:end], autojunk=False).ratio()
-    return _Place(ratio, start, end)

@@ -1,29 +1,23 @@
 """A tool that lets an agent search, and cite what it finds."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
-from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
-from langchain_core.tools import InjectedToolArg, StructuredTool, ToolException
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    ValidationError,
-    create_model,
-)
+from langchain_core.tools import InjectedToolArg, StructuredTool
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, create_model
 
 from langchain_rse._messages import problems_of
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.query.tracing import TraceCollector
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.records import RELEVANCE_SCORE, SEGMENT
+from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.tools.passages import (
-    NUMBER,
+    Shown,
     messages_in,
     new_parts,
     numbered,
@@ -91,43 +85,25 @@ def create_rse_tool(
             f"max_context_length={limit!r}"
         )
     own = retriever.search_kwargs.get("filter")
-    if filter_fields and make_filter is None and not isinstance(own, (Mapping, type(None))):
+    is_dict = isinstance(own, (Mapping, type(None)))
+    simple = is_dict and not (retriever.hybrid and len(filter_fields) + bool(own) > 1)
+    if filter_fields and make_filter is None and not simple:
         raise ValueError(
-            f"filter_fields cannot be joined with the retriever's filter {own!r:.200}, which is no "
-            "dict: give make_filter, a function from a dict of fields and values to the filter"
+            "filter_fields cannot be joined by $and with each other and the retriever's filter "
+            f"{own!r:.200}, if that is no dict or with hybrid={retriever.hybrid}: give "
+            "make_filter, a function from a dict of fields and values to the filter"
         )
     joined = make_filter or (lambda wanted: _joined(wanted, own))
-    search = _Search(retriever, limit, length_function or retriever.length_function, joined)
-    return _tool(search, name, description, k, filter_fields)
+    search = _Search(retriever, k, limit, length_function or retriever.length_function, joined)
+    return _tool(search, name, description, filter_fields)
 
 
 def _tool(
     search: "_Search",
     name: str,
     description: str,
-    k: int,
     filter_fields: Sequence[str] | Mapping[str, str],
 ) -> StructuredTool:
-    marker = _marker()
-
-    def func(
-        query: str,
-        k: int = k,
-        filter: BaseModel | None = None,  # noqa: A002 - the model's word
-        runtime: Annotated[Any, InjectedToolArg(), marker] = None,  # noqa: ANN401
-        callbacks: Callbacks = None,
-    ) -> tuple[str, list[Document]]:
-        return run(search.answer(query, k, filter, runtime, callbacks))
-
-    async def coroutine(
-        query: str,
-        k: int = k,
-        filter: BaseModel | None = None,  # noqa: A002
-        runtime: Annotated[Any, InjectedToolArg(), marker] = None,  # noqa: ANN401
-        callbacks: Callbacks = None,
-    ) -> tuple[str, list[Document]]:
-        return await arun(search.answer(query, k, filter, runtime, callbacks))
-
     allowed = f" The fields of filter are: {', '.join(filter_fields)}." if filter_fields else ""
 
     def explain(error: Any) -> str:  # noqa: ANN401 - LangChain's union of pydantic's
@@ -137,49 +113,12 @@ def _tool(
     return StructuredTool(
         name=name,
         description=description,
-        args_schema=_arguments(k, filter_fields, marker),
-        func=func,
-        coroutine=coroutine,
+        args_schema=_arguments(search.k, filter_fields),
+        func=search.sync,
+        coroutine=search.asynchronous,
         response_format="content_and_artifact",
-        handle_tool_error=True,
         handle_validation_error=explain,
     )
-
-
-def _marker() -> object:
-    """What marks the argument by which LangGraph, if it is installed, hands over its state."""
-    try:
-        from langgraph.prebuilt import ToolRuntime  # noqa: PLC0415
-    except ImportError:
-        return None
-    return ToolRuntime
-
-
-def _arguments(
-    k: int,
-    filter_fields: Sequence[str] | Mapping[str, str],
-    marker: object,
-) -> type[BaseModel]:
-    """What the model may give. Names of metadata fields are aliases, since they may be any."""
-    strict = ConfigDict(extra="forbid")
-    texts = filter_fields if isinstance(filter_fields, Mapping) else dict.fromkeys(filter_fields)
-    value = str | int | float | bool | None
-    conditions: dict[str, Any] = {
-        f"field_{number}": (value, Field(None, alias=name, description=text or None))
-        for number, (name, text) in enumerate(texts.items())
-    }
-    unread = PlainSerializer(lambda _: None)  # LangChain dumps the arguments to know their names
-    fields: dict[str, Any] = {
-        "query": (str, Field(description="What to search for: a question, or a few words.")),
-        "k": (int, Field(k, ge=1, le=k, description="At most this many passages.")),
-        "runtime": (Annotated[Any, InjectedToolArg(), marker, unread], None),
-    }
-    if conditions:
-        condition = create_model("Filter", __config__=strict, **conditions)
-        text = "Only passages of documents with these values."
-        fields["filter"] = (condition | None, Field(None, description=text))
-    made: type[BaseModel] = create_model("Search", __config__=strict, **fields)
-    return made
 
 
 def _joined(wanted: Mapping[str, Any], own: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -188,118 +127,136 @@ def _joined(wanted: Mapping[str, Any], own: Mapping[str, Any] | None) -> dict[st
     return {"$and": parts} if len(parts) > 1 else parts[0]
 
 
+def _arguments(k: int, filter_fields: Sequence[str] | Mapping[str, str]) -> type[BaseModel]:
+    """What the model may give. Names of metadata fields are aliases, since they may be any."""
+    marker: object = None  # by which LangGraph, if it is installed, hands over its state
+    with contextlib.suppress(ImportError, AttributeError):
+        from langgraph import prebuilt  # noqa: PLC0415
+
+        marker = prebuilt.ToolRuntime
+    unread = PlainSerializer(lambda _: None)  # LangChain dumps the arguments to know their names
+    strict = ConfigDict(extra="forbid")
+    fields: dict[str, Any] = {
+        "query": (str, Field(description="What to search for: a question, or a few words.")),
+        "k": (int, Field(k, ge=1, le=k, description="At most this many passages.")),
+        "runtime": (Annotated[Any, InjectedToolArg(), marker, unread], None),
+    }
+    if filter_fields:
+        texts = (
+            filter_fields if isinstance(filter_fields, Mapping) else dict.fromkeys(filter_fields)
+        )
+        value = str | int | float | bool | None
+        conditions: dict[str, Any] = {
+            f"field_{number}": (value, Field(None, alias=name, description=text or None))
+            for number, (name, text) in enumerate(texts.items())
+        }
+        condition = create_model("Filter", __config__=strict, **conditions)
+        text = "Only passages of documents with these values."
+        fields["filter"] = (condition | None, Field(None, description=text))
+    made: type[BaseModel] = create_model("Search", __config__=strict, **fields)
+    return made
+
+
+@dataclass(frozen=True)
 class _Search:
     """The tool, but what LangChain asks of one."""
 
-    def __init__(
-        self,
-        retriever: RSERetriever,
-        limit: float | None,
-        measure: Callable[[str], float],
-        joined: Callable[[dict[str, Any]], Any],
-    ) -> None:
-        self._retriever = retriever
-        self._limit = limit
-        self._measure = measure
-        self._joined = joined
+    retriever: RSERetriever
+    k: int
+    limit: float | None
+    measure: Callable[[str], float]
+    joined: Callable[[dict[str, Any]], Any]
 
-    def answer(
+    def sync(
         self,
-        query: str,
-        k: int,
-        condition: BaseModel | None,
+        runtime: Annotated[Any, InjectedToolArg()] = None,  # noqa: ANN401
+        callbacks: Callbacks = None,
+        **asked: Any,  # noqa: ANN401
+    ) -> tuple[str, list[Document]]:
+        return run(self._answer(runtime, callbacks, **asked))
+
+    async def asynchronous(
+        self,
+        runtime: Annotated[Any, InjectedToolArg()] = None,  # noqa: ANN401
+        callbacks: Callbacks = None,
+        **asked: Any,  # noqa: ANN401
+    ) -> tuple[str, list[Document]]:
+        return await arun(self._answer(runtime, callbacks, **asked))
+
+    def _answer(
+        self,
         runtime: Any,  # noqa: ANN401 - of LangGraph
         callbacks: Callbacks,
+        query: str,
+        k: int | None = None,
+        filter: BaseModel | None = None,  # noqa: A002 - the model's word
     ) -> Steps[tuple[str, list[Document]]]:
         """Search; the text for the model, and the passages."""
         if not query.strip():
             return "The query is empty: say what to search for.", []
-        wanted = condition.model_dump(by_alias=True, exclude_none=True) if condition else {}
-        arguments: dict[str, Any] = {"filter": self._joined(wanted)} if wanted else {}
-        given = arguments.get("filter")
-        if self._retriever.hybrid and isinstance(given, Mapping) and "$and" in given:
-            raise ToolException("Give one field of filter only: more cannot be searched by.")
-        shown = shown_in(getattr(runtime, "state", None))
+        k = self.k if k is None else k
+        wanted = filter.model_dump(by_alias=True, exclude_none=True) if filter else {}
+        given: dict[str, Any] = {"filter": self.joined(wanted)} if wanted else {}
         collector = TraceCollector()
-        config = merge_configs({"callbacks": callbacks}, {"callbacks": [collector]})
-        found, numbers = yield from self._search(query, k, arguments, shown, config)
+        given["config"] = merge_configs({"callbacks": callbacks}, {"callbacks": [collector]})
+        messages = messages_in(runtime)
+        shown = shown_in(messages)
+        found, again = yield from self._search(query, k, shown, given)
+        names = ", ".join(f"[{number}]" for number in sorted(again))
+        note = [f"Found again, and shown above: {names}."] if again else []
+        before = _calls_before(runtime, messages) * max(k, _APART)
+        first, count = 1 + max(shown.values(), default=0) + before, len(found)
+        while found:  # those of the highest value that fit with their headings
+            text = "\n\n".join([text_of(found, first), *note])
+            if len(found) <= k and (self.limit is None or self.measure(text) <= self.limit):
+                return text, numbered(found, first)
+            found.remove(min(found, key=lambda one: float(one.metadata[RELEVANCE_SCORE])))
+        if count:
+            return f"{count} passages were found, but none is short enough to be shown.", []
         values = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
         within = f" with {values}" if wanted else ""
-        note = ""
-        if numbers:
-            names = ", ".join(f"[{number}]" for number in sorted(numbers))
-            note = f"Found again, and shown above: {names}."
-        first = 1 + max((one.metadata[SEGMENT][NUMBER] for one in shown), default=0)
-        first += _calls_before(runtime) * max(k, _APART)
-        text, passages = self._fitted(found, k, first, note)
-        if passages:
-            return text, passages
-        if found:
-            return f"{len(found)} passages were found, but none is short enough to be shown.", []
-        nothing = f"Nothing {'else ' * bool(numbers)}was found for {query!r:.200}{within}."
+        text = f"Nothing {'else ' * bool(again)}was found for {query!r:.200}{within}."
         reason = collector.traces[-1].reason
-        if reason and not (numbers or wanted):
-            nothing += f" The reason: {reason}."
+        note += [f"The reason: {reason}."] if reason and not wanted else []
         advice = f"Other words{', or no filter,' * bool(wanted)} may find more."
-        return " ".join(part for part in (nothing, note, advice) if part), []
+        return " ".join([text, *note, advice]), []
 
     def _search(
-        self,
-        query: str,
-        k: int,
-        arguments: Mapping[str, Any],
-        shown: Sequence[Document],
-        config: RunnableConfig,
+        self, query: str, k: int, shown: Shown, given: Mapping[str, Any]
     ) -> Steps[tuple[list[Document], set[int]]]:
         """Segments without what was shown, and the numbers of passages that were found again.
 
         If there are any, the search is made again with room for them, which is then for others.
         """
-        heading = self._measure(_HEADING)
-        limit, again = self._limit, False
-        while True:
+        heading, limit = self.measure(_HEADING), self.limit
+        for _ in range(2):
             segments = yield from call(
-                self._retriever.invoke,
-                self._retriever.ainvoke,
+                self.retriever.invoke,
+                self.retriever.ainvoke,
                 query,
-                config,
                 k=k,
                 max_context_length=limit,
-                length_function=lambda text: heading + self._measure(text),
-                **arguments,
+                length_function=lambda text: heading + self.measure(text),
+                **given,
             )
-            parts: list[Document] = []
-            numbers: set[int] = set()
+            found: list[Document] = []
+            again: set[int] = set()
             for segment in segments:
-                some, others = yield from new_parts(self._retriever, segment, shown)
-                parts += some
-                numbers |= others
-            if again or not numbers:
-                return parts, numbers
-            again, k = True, k + len(numbers)
-            if limit is not None:
-                old = [one for one in shown if one.metadata[SEGMENT][NUMBER] in numbers]
-                limit += sum(heading + self._measure(one.page_content) for one in old)
-
-    def _fitted(
-        self, segments: Sequence[Document], k: int, first: int, note: str
-    ) -> tuple[str, list[Document]]:
-        """The text of at most ``k`` passages that fits, those of the highest value; and these."""
-        kept = list(segments)
-        while kept:
-            passages = numbered(kept, first)
-            text = "\n\n".join(filter(None, [text_of(passages), note]))
-            if len(kept) <= k and (self._limit is None or self._measure(text) <= self._limit):
-                return text, passages
-            kept.remove(min(kept, key=lambda one: float(one.metadata[RELEVANCE_SCORE])))
-        return "", []
+                parts, numbers = yield from new_parts(self.retriever.docstore, segment, shown)
+                found += parts
+                again |= numbers
+                if numbers:
+                    k += 1
+                    limit = limit and limit + heading + self.measure(segment.page_content)
+            if not again:
+                break
+        return found, again
 
 
-def _calls_before(runtime: Any) -> int:  # noqa: ANN401
+def _calls_before(runtime: Any, messages: Sequence[object]) -> int:  # noqa: ANN401
     """How many calls stand before this one among those that are made at once."""
-    if runtime is not None:
-        for message in messages_in(runtime.state):
-            ids = [one["id"] for one in getattr(message, "tool_calls", ())]
-            if runtime.tool_call_id in ids:
-                return ids.index(runtime.tool_call_id)
+    for message in messages:
+        ids = [one["id"] for one in getattr(message, "tool_calls", ())]
+        if runtime.tool_call_id in ids:
+            return ids.index(runtime.tool_call_id)
     return 0

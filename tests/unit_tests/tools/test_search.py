@@ -140,11 +140,11 @@ def test_a_filter_of_the_retriever_holds_besides_those_of_the_model(way: Way) ->
     both, own = [asked["filter"] for asked in base.asked]
     assert both == {"$and": [{"tenant": 1}, {"year": 2024}]}
     assert own == {"tenant": 1}
-    with pytest.raises(ValueError, match="give make_filter"):
-        create_rse_tool(
-            retriever.model_copy(update={"search_kwargs": {"filter": "tenant = 1"}}),
-            filter_fields=["year"],
-        )
+    for fields in ({"search_kwargs": {"filter": "tenant = 1"}}, {"hybrid": 0.5}):
+        other = retriever.model_copy(update=fields)
+        with pytest.raises(ValueError, match="give make_filter"):
+            create_rse_tool(other, filter_fields=["year"])
+        create_rse_tool(other, filter_fields=["year"], make_filter=lambda wanted: wanted)
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,20 @@
-"""Reading a document's text by characters."""
+"""Reading a part of a document's text with what there is to cite."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryByteStore
 from typing_extensions import override
 
-from langchain_rse._sync import arun, run
-from langchain_rse.errors import MissingRecordError
+from langchain_rse._sync import Steps, arun, run
 from langchain_rse.stores.json import JSONDocStore, as_docstore
-from langchain_rse.stores.reading import read_text
+from langchain_rse.stores.reading import read_manifests
+from langchain_rse.tools.passages import place_of, read_passage
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
 
@@ -25,23 +24,34 @@ TEXT = lines(*range(30), name="Zeile ä")
 RETRIEVER = make_retriever({"a": TEXT, "b": lines(1)})
 
 
+def steps(docstore: Any, doc_id: str, start: int, end: int) -> Steps[Document | None]:
+    (manifest,) = (one for one in run(read_manifests(docstore)) if one.doc_id == doc_id)
+    assert manifest.current
+    name, count, _ = manifest.current
+    return read_passage(docstore, doc_id, name, range(count), range(start, end))
+
+
 def read(way: Way, docstore: Any, doc_id: str, start: int, end: int) -> Document:
-    def sync() -> Document:
-        return run(read_text(docstore, doc_id, start, end))
+    def sync() -> Document | None:
+        return run(steps(docstore, doc_id, start, end))
 
-    async def asynchronous() -> Document:
-        return await arun(read_text(docstore, doc_id, start, end))
+    async def asynchronous() -> Document | None:
+        return await arun(steps(docstore, doc_id, start, end))
 
-    return way.call(sync, asynchronous)
+    found: Document | None = way.call(sync, asynchronous)
+    assert found is not None
+    return found
 
 
 @given(start=st.integers(0, len(TEXT) - 1), length=st.integers(1, 2 * len(TEXT)))
 def test_any_range_is_the_slice_of_the_text(start: int, length: int) -> None:
     end = start + length
-    found = run(read_text(RETRIEVER.docstore, "a", start, end))
+    found = run(steps(RETRIEVER.docstore, "a", start, end))
+    assert found is not None
     assert found.page_content == TEXT[start:end]
-    metadata = {"source": "a", "doc_id": "a", "start_index": start}
-    assert found.metadata == {**metadata, "end_index": min(end, len(TEXT))}
+    assert found.metadata["start_index"] == start
+    assert found.metadata["end_index"] == min(end, len(TEXT))
+    assert place_of(found.metadata) == f"a, characters {start}-{min(end, len(TEXT))}"
 
 
 def test_pages_are_those_of_the_range(way: Way) -> None:
@@ -56,22 +66,13 @@ def test_pages_are_those_of_the_range(way: Way) -> None:
     assert (found.metadata["page_start"], found.metadata["page_end"]) == (1, 1)
 
 
-@pytest.mark.parametrize(("start", "end"), [(5, 5), (5, 2), (-1, 5), (len(TEXT), len(TEXT) + 1)])
-def test_ranges_that_are_not_there(way: Way, start: int, end: int) -> None:
-    with pytest.raises(ValueError, match=f"no characters {start}-{end} in 'a', which has"):
-        read(way, RETRIEVER.docstore, "a", start, end)
-
-
-def test_what_is_not_stored(way: Way) -> None:
-    with pytest.raises(MissingRecordError, match="does not know the document 'z'"):
-        read(way, RETRIEVER.docstore, "z", 0, 5)
+def test_a_chunk_that_is_missing(way: Way) -> None:
     store = InMemoryByteStore()
     retriever = make_retriever({"a": TEXT}, docstore=store)
     store.mdelete([key for key in store.yield_keys() if key.endswith("/3")])
     place = TEXT.index("Zeile ä3")
     assert read(way, retriever.docstore, "a", 0, place).page_content == TEXT[:place]
-    with pytest.raises(MissingRecordError, match=f"lacks the text of 'a' from {place}"):
-        read(way, retriever.docstore, "a", 0, len(TEXT))
+    assert run(steps(retriever.docstore, "a", 0, len(TEXT))) is None
 
 
 class Replacing(JSONDocStore):
@@ -87,12 +88,16 @@ class Replacing(JSONDocStore):
         return super().mget(keys)
 
 
-def test_a_document_that_is_replaced_meanwhile_is_read_as_it_is_now() -> None:
+def test_a_document_that_is_replaced_meanwhile_is_not_mixed() -> None:
     store = InMemoryByteStore()
     docstore = Replacing(store)
     retriever = make_retriever({"a": TEXT}, docstore=as_docstore(docstore))
     new = lines(*range(10), name="new")
     replacing = [Document(new, metadata={"source": "a"})]
+    before = steps(docstore, "a", 0, 20)
     docstore.replace = lambda: retriever.add_documents(replacing, ids=["a"])
-    assert run(read_text(docstore, "a", 0, 20)).page_content == new[:20]
+    assert run(before) is None
     assert docstore.replace is None
+    found = run(steps(docstore, "a", 0, 20))
+    assert found is not None
+    assert found.page_content == new[:20]
