@@ -23,6 +23,7 @@ import typer
 from chromadb.api.shared_system_client import SharedSystemClient
 from fpdf import FPDF
 from langchain_chroma import Chroma
+from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from typer.testing import CliRunner
 
@@ -205,7 +206,15 @@ def new_database(url: str) -> str:
 
 @pytest.fixture
 def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other libraries left: an index of LlamaIndex, a knowledge base of dsRAG."""
+    """What other code left: indexes of LangChain and LlamaIndex, a knowledge base of dsRAG."""
+    if "my-index" in block.text:
+        splitter = RecursiveCharacterTextSplitter(chunk_size=300, add_start_index=True)
+        pages = [
+            Document(text * 9, metadata={"source": "10k.pdf", "page": page})
+            for page, text in enumerate(REPORT)
+        ]
+        index = Chroma("pages", WordLlamaEmbeddings(), persist_directory="my-index")
+        index.add_documents(splitter.split_documents(pages))
     if "llama_db" in block.text:
         client = chromadb.PersistentClient(str(folder / "llama_db"))
         write_nodes(client, "reports", "10k.pdf", REPORT * 4, WordLlamaEmbeddings())
