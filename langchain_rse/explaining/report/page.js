@@ -345,7 +345,7 @@ document.addEventListener("keydown", (event) => {
 addDocuments();
 addSliders();
 update();
-const best = chunks.find((chunk) => chunk.outcome === "returned");
+const [best] = chunks.filter((chunk) => chunk.outcome === "returned").sort((a, b) => b.relevance - a.relevance);
 if (best && matchMedia("(min-width: 60rem)").matches) showChunk(best);
 if (data.enabled) {
   const [own, theirs] = [compute(), recorded].map((one) => placed(one.segments).sort().join(" "));
