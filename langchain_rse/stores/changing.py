@@ -1,13 +1,14 @@
 """Changing records of the docstore only if nobody else has: compare and set."""
 
 import threading
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse._sync import Steps, call, call_to_the_end, during
+from langchain_rse._sync import Steps, arun, call, call_to_the_end, during, run
 from langchain_rse.errors import CorruptRecordError
 
 DocStore = BaseStore[str, Document]
@@ -37,6 +38,62 @@ class ComparesAndSets(Protocol):
 
     async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
         """Like `compare_and_set`, async."""
+
+
+class StepStore(BaseStore[str, Document]):
+    """A docstore with each method written once, as steps, for sync and async."""
+
+    @abstractmethod
+    def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
+        """What the method of this name does."""
+
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        """Get the Documents of the keys, None for keys that are missing.
+
+        Raises:
+            CorruptRecordError: If a record cannot be read.
+        """
+        return run(self._steps("mget", keys))
+
+    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
+        """Like `mget`, async."""
+        return await arun(self._steps("mget", keys))
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        """Write Documents, in place of those with the same keys.
+
+        Raises:
+            TypeError: If metadata has a value that cannot be kept.
+        """
+        run(self._steps("mset", key_value_pairs))
+
+    async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        """Like `mset`, async."""
+        await arun(self._steps("mset", key_value_pairs))
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        """Delete the keys; missing ones are passed over."""
+        run(self._steps("mdelete", keys))
+
+    async def amdelete(self, keys: Sequence[str]) -> None:
+        """Like `mdelete`, async."""
+        await arun(self._steps("mdelete", keys))
+
+
+class ComparingStore(StepStore):
+    """A `StepStore` that compares and sets."""
+
+    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        """Make each change whose record is as expected; return which were made.
+
+        A change is a key, the Document that is expected there, and the new one; None stands for no
+        record. A record that cannot be read counts as none.
+        """
+        return run(self._steps("compare_and_set", changes))
+
+    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        """Like `compare_and_set`, async."""
+        return await arun(self._steps("compare_and_set", changes))
 
 
 # Keys that some call of this process is changing, in stores that cannot compare and set.

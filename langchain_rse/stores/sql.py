@@ -1,27 +1,28 @@
 """SQLDocStore: a docstore in a table of a SQL database."""
 
 import contextlib
-import functools
 import re
 import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
-from langchain_core.stores import BaseStore
 from langchain_core.utils.iter import batch_iterate
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.schema import CreateTable
+from typing_extensions import override
 
-from langchain_rse.stores.changing import Change
+from langchain_rse._sync import Steps, call
+from langchain_rse.stores.changing import Change, ComparingStore
 from langchain_rse.stores.databases import (
     AsyncEngines,
     explained,
@@ -42,7 +43,7 @@ _KEYS_PER_PAGE = 1000
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
 
-class SQLDocStore(BaseStore[str, Document]):
+class SQLDocStore(ComparingStore):
     """A docstore in a table of a SQL database, through SQLAlchemy Core.
 
     On SQLite it needs no server. The database is put into WAL mode: several threads and processes
@@ -146,51 +147,19 @@ class SQLDocStore(BaseStore[str, Document]):
             "engine_kwargs": self._engine_kwargs,
             **self._settings,
         }
-        return functools.partial(type(self), self._url, **arguments), ()
+        return partial(type(self), self._url, **arguments), ()
 
-    def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        """Get the Documents of the keys, None for keys that are missing.
-
-        Raises:
-            CorruptRecordError: If a record cannot be read.
-        """
-        return self._run(self._get, keys)
-
-    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
-        """Like `mget`, async."""
-        return await self._arun(self._get, keys)
-
-    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        """Write Documents in one transaction, in place of those with the same keys.
-
-        Raises:
-            TypeError: If metadata has a value that cannot be kept.
-        """
-        self._run(self._set, _rows(key_value_pairs))
-
-    async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        """Like `mset`, async."""
-        await self._arun(self._set, _rows(key_value_pairs))
-
-    def mdelete(self, keys: Sequence[str]) -> None:
-        """Delete the keys in one transaction; missing ones are passed over."""
-        self._run(self._delete, keys)
-
-    async def amdelete(self, keys: Sequence[str]) -> None:
-        """Like `mdelete`, async."""
-        await self._arun(self._delete, keys)
-
-    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        """Make each change whose record is as expected, in one transaction; return which were made.
-
-        A change is a key, the Document that is expected there, and the new one; None stands for no
-        record. A record that cannot be read counts as none.
-        """
-        return self._run(self._change, changes)
-
-    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        """Like `compare_and_set`, async."""
-        return await self._arun(self._change, changes)
+    @override
+    def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
+        """Do what the method does in one transaction."""
+        works: dict[str, Callable[..., Any]] = {
+            "mget": self._get,
+            "mset": self._set,
+            "mdelete": self._delete,
+            "compare_and_set": self._change,
+        }
+        given = _rows(items) if method == "mset" else items
+        return call(partial(self._run, works[method]), partial(self._arun, works[method]), given)
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """Yield the keys that begin with the prefix, in the order of their bytes, page by page."""
