@@ -1,7 +1,8 @@
 """Whether the docstore has a document whole: its records, compared with each other."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from langchain_core.documents import Document
@@ -9,7 +10,13 @@ from langchain_core.documents import Document
 from langchain_rse._sync import Steps, batches
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.changing import DocStore, Record, read_records
-from langchain_rse.stores.reading import read_adopted, read_changes, read_parts, read_spans
+from langchain_rse.stores.reading import (
+    read_adopted,
+    read_changes,
+    read_parts,
+    read_spans,
+    readable,
+)
 from langchain_rse.stores.records import (
     HEADER,
     PLACES,
@@ -42,109 +49,81 @@ def read_document(
     docstore: DocStore, manifest: Manifest, version: Version
 ) -> Steps[StoredDocument]:
     """Read all records of a document's current version, and compare them with each other."""
-    reader = _Reader(manifest, version)
+    records: dict[str, Record] = {}
     for keys in batches(version.docstore_keys(manifest.key), _BATCH):
-        reader.records |= yield from read_records(docstore, keys)
-    return reader.read()
+        records |= yield from read_records(docstore, keys)
+    return _compare(records, manifest, version)
 
 
-class _Reader:
-    """Reads the records of a version, and notes what is wrong."""
+def _compare(records: Mapping[str, Record], manifest: Manifest, version: Version) -> StoredDocument:
+    wrong: dict[str, list[str]] = {}
 
-    def __init__(self, manifest: Manifest, version: Version) -> None:
-        self.records: dict[str, Record] = {}
-        self._manifest = manifest
-        self._version = version
-        self._wrong: dict[str, list[str]] = {}
-
-    def read(self) -> StoredDocument:
-        manifest, version = self._manifest, self._version
-        spans, gaps = self._spans()
-        chunks = self._chunks(gaps)
-        parts: Sequence[Part] = []
-        place = parts_key(manifest.key, version.name)
+    @contextmanager
+    def noting(kind: str, place: str) -> Iterator[Record]:
         try:
-            parts = read_parts(self.records[place], place, manifest)
+            yield records[place]
         except CorruptRecordError:
-            self._note("unreadable", place)
-        document = DocumentVersion(
-            doc_id=manifest.doc_id,
-            version=version,
-            length=manifest.length,
-            metadata=manifest.metadata,
-            chunks=list(chunks.values()),
-            parts=parts,
-            rules=manifest.rules,
-            header=manifest.header,
-        )
-        vectors = [*version.vector_ids(manifest.key), *self._adopted()]
-        if not self._wrong.keys() - {"spans"} and document.text_digest != manifest.text_digest:
-            self._note("unreadable", f"{manifest.key}/{version.name}")
-        if spans and any(chunk[:2] != spans[index] for index, chunk in chunks.items()):
-            self._note("spans", spans_key(manifest.key, version.name, 0))
-        ends = [0, *(chunk.end for chunk in document.chunks)]
-        is_whole = all(one.start == end for one, end in zip(document.chunks, ends, strict=False))
-        is_lost = version.adopted or self._wrong.keys() - {"spans"} or not is_whole
-        return StoredDocument(None if is_lost else document, self._wrong, vectors)
+            wrong.setdefault(kind, []).append(place)
 
-    def _note(self, kind: str, place: str) -> None:
-        self._wrong.setdefault(kind, []).append(place)
-
-    def _spans(self) -> tuple[list[tuple[int, int]], set[int]]:
-        """The spans of all chunks, none if they do not cover the text; and the gaps."""
-        spans: list[tuple[int, int]] = []
-        gaps: set[int] = set()
-        end, page = 0, 0
-        for page in range(self._version.pages):
-            place = spans_key(self._manifest.key, self._version.name, page)
-            try:
-                cuts, some = read_spans(self.records[place], place, self._manifest, page)
-                if cuts[0] != end:
-                    raise CorruptRecordError(place)  # noqa: TRY301
-            except CorruptRecordError:
-                self._note("spans", place)
-                return [], gaps
+    spans: list[tuple[int, int]] = []
+    gaps: set[int] = set()
+    for page in range(version.pages):
+        place = spans_key(manifest.key, version.name, page)
+        with noting("spans", place) as record:
+            cuts, some = read_spans(record, place, manifest, page)
             spans += itertools.pairwise(cuts.tolist())
-            gaps |= set(some)
-            end = int(cuts[-1])
-        if spans and end != self._manifest.length:
-            self._note("spans", place)
-        return spans, gaps
-
-    def _chunks(self, gaps: set[int]) -> dict[int, Chunk]:
-        """The chunks that can be read, by their numbers."""
-        chunks: dict[int, Chunk] = {}
-        for index in range(self._version.chunks):
-            place = chunk_key(self._manifest.key, self._version.name, index)
-            record = self.records[place]
-            if isinstance(record, Document):
-                try:
-                    chunks[index] = self._chunk(record, place, index)
-                except CorruptRecordError:
-                    self._note("unreadable", place)
-            elif record is not None:
-                self._note("unreadable", place)
+            gaps.update(some)
+    chunks: dict[int, Chunk] = {}
+    for index in range(version.chunks):
+        place = chunk_key(manifest.key, version.name, index)
+        with noting("unreadable", place) as record:
+            if (found := readable(record)) is not None:
+                chunks[index] = _chunk(found, place, manifest, index)
             elif index not in gaps:
-                self._note("missing_chunks", place)
-        return chunks
+                wrong.setdefault("missing_chunks", []).append(place)
+    parts: Sequence[Part] = []
+    place = parts_key(manifest.key, version.name)
+    with noting("unreadable", place) as record:
+        parts = read_parts(record, place, manifest)
+    vectors = list(version.vector_ids(manifest.key))
+    for place in version.vectors_keys(manifest.key):
+        with noting("unreadable", place) as record:
+            vectors += read_adopted(record, place, manifest)
+    document = DocumentVersion(
+        doc_id=manifest.doc_id,
+        version=version,
+        length=manifest.length,
+        metadata=manifest.metadata,
+        chunks=list(chunks.values()),
+        parts=parts,
+        rules=manifest.rules,
+        header=manifest.header,
+    )
+    if not wrong.keys() - {"spans"} and document.text_digest != manifest.text_digest:
+        wrong["unreadable"] = [f"{manifest.key}/{version.name}"]
+    if "spans" not in wrong and not (
+        _tile(spans, manifest.length)
+        and all(chunk[:2] == spans[index] for index, chunk in chunks.items())
+    ):
+        wrong["spans"] = [spans_key(manifest.key, version.name, 0)]
+    is_whole = _tile([chunk[:2] for chunk in document.chunks], manifest.length)
+    is_lost = version.adopted or wrong.keys() - {"spans"} or not is_whole
+    return StoredDocument(None if is_lost else document, wrong, vectors)
 
-    def _chunk(self, record: Document, place: str, index: int) -> Chunk:
-        metadata, text = record.metadata, record.page_content
-        start = metadata[START_INDEX] if isinstance(metadata.get(START_INDEX), int) else 0
-        end = start + len(text)
-        changes = read_changes(record, place, (self._manifest.doc_id, index, start, end))
-        header = str(metadata.get(HEADER, ""))
-        return Chunk(start, end, text, text.strip(), changes if PLACES in metadata else (), header)
 
-    def _adopted(self) -> list[str]:
-        """The ids of the vectors that the document was adopted from."""
-        vectors: list[str] = []
-        for place in self._version.vectors_keys(self._manifest.key):
-            try:
-                vectors += read_adopted(self.records[place], place, self._manifest)
-            except CorruptRecordError:
-                self._note("unreadable", place)
-        return vectors
+def _tile(spans: Sequence[tuple[int, int]], length: int) -> bool:
+    """True if spans, if there are any, tile a text of this length."""
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    return not spans or [*starts, length] == [0, *ends]
+
+
+def _chunk(record: Document, place: str, manifest: Manifest, index: int) -> Chunk:
+    metadata, text = record.metadata, record.page_content
+    start = metadata[START_INDEX] if isinstance(metadata.get(START_INDEX), int) else 0
+    end = start + len(text)
+    changes = read_changes(record, place, (manifest.doc_id, index, start, end))
+    header = str(metadata.get(HEADER, ""))
+    return Chunk(start, end, text, text.strip(), changes if PLACES in metadata else (), header)
 
 
 class StoredText(NamedTuple):
