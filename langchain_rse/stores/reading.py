@@ -2,7 +2,7 @@
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -275,10 +275,13 @@ def read_manifests(docstore: DocStore, most: int | None = None) -> Steps[list[Ma
     return manifests
 
 
-def every_chunk(
-    docstore: DocStore,
-) -> tuple[Steps[list[Manifest]], Callable[[Iterable[Manifest]], Iterator[Steps[list[Document]]]]]:
-    """Read the chunks of current versions that are there a batch at a time, for `run_each`."""
+def every_chunk(docstore: DocStore) -> Iterator[Steps[list[Document]]]:
+    """Read the chunks of current versions, a batch with each item."""
+    manifests: list[Manifest] = []
+
+    def first() -> Steps[list[Document]]:
+        manifests.extend((yield from read_manifests(docstore)))
+        return []
 
     def read(chunks: Sequence[tuple[Manifest, str, str]]) -> Steps[list[Document]]:
         found = yield from read_records(docstore, [key for _, _, key in chunks])
@@ -288,13 +291,11 @@ def every_chunk(
             if (record := readable(found[key])) is not None
         ]
 
-    def then(manifests: Iterable[Manifest]) -> Iterator[Steps[list[Document]]]:
-        chunks = (
-            (manifest, manifest.current.name, chunk_key(manifest.key, manifest.current.name, index))
-            for manifest in manifests
-            if manifest.current
-            for index in range(manifest.current.chunks)
-        )
-        return (read(batch) for batch in batches(chunks, _BATCH))
-
-    return read_manifests(docstore), then
+    yield first()
+    chunks = (
+        (manifest, manifest.current.name, chunk_key(manifest.key, manifest.current.name, index))
+        for manifest in manifests
+        if manifest.current
+        for index in range(manifest.current.chunks)
+    )
+    yield from map(read, batches(chunks, _BATCH))
