@@ -24,13 +24,13 @@ from typing_extensions import override
 from langchain_rse._messages import warn
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import decode_document
-from langchain_rse.stores.metadata import chunk_document
 from langchain_rse.stores.records import (
     CHUNK_ID,
     DOC_ID,
     PLACE,
     UNENCODABLE,
     Manifest,
+    chunk_document,
     manifest_key,
     simple_metadata,
 )
@@ -143,7 +143,7 @@ class LexicalIndex:
                         manifests[document] = _manifest(document, manifest_record, equal)
                     manifest = manifests[document]
                     if manifest and manifest.current and manifest.current.name == version:
-                        chunk = chunk_document(decode_document(record, key), key, manifest, version)
+                        chunk = chunk_document(decode_document(record, key), key, manifest)
                         if _passes(chunk.metadata, equal):
                             found.append((chunk, score))
                 except CorruptRecordError as error:
