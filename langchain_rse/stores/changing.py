@@ -3,7 +3,7 @@
 import threading
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
@@ -22,22 +22,6 @@ Record = Document | CorruptRecordError | None
 
 REVISION = "revision"
 """Metadata that tells a record from its former self, whatever a store makes of other values."""
-
-
-@runtime_checkable
-class ComparesAndSets(Protocol):
-    """A docstore in which a record can be changed on the condition that it is as expected.
-
-    This holds between all processes that use the store; `is_as_expected` compares. A record that
-    cannot be read counts as none. What has been changed survives a power cut, and so does all that
-    was written before.
-    """
-
-    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        """Make each change whose record is as expected; return which were made."""
-
-    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        """Like `compare_and_set`, async."""
 
 
 class StepStore(BaseStore[str, Document]):
@@ -80,8 +64,13 @@ class StepStore(BaseStore[str, Document]):
         await arun(self._steps("mdelete", keys))
 
 
-class ComparingStore(StepStore):
-    """A `StepStore` that compares and sets."""
+class ComparesAndSets(StepStore):
+    """A docstore in which a record can be changed on the condition that it is as expected.
+
+    This holds between all processes that use the store; `is_as_expected` compares. What has been
+    changed survives a power cut, and so does all that was written before. Any store that has these
+    two methods will do.
+    """
 
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
         """Make each change whose record is as expected; return which were made.
@@ -104,9 +93,11 @@ _lock = threading.Lock()
 def change(docstore: DocStore, changes: Sequence[Change]) -> Steps[list[bool]]:
     """Make each change whose record is as expected, at least in this process; return which."""
     with during("writing to the docstore"):
-        if isinstance(docstore, ComparesAndSets):
-            swap, aswap = docstore.compare_and_set, docstore.acompare_and_set
-            return (yield from call_to_the_end(swap, aswap, changes))
+        if hasattr(docstore, "compare_and_set"):
+            store: Any = docstore
+            swap, aswap = store.compare_and_set, store.acompare_and_set
+            made: list[bool] = yield from call_to_the_end(swap, aswap, changes)
+            return made
         return (yield from _change_in_process(docstore, changes))
 
 

@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from langchain_rse._sync import Steps, call, compute
 from langchain_rse.errors import CorruptRecordError, MetadataError
-from langchain_rse.stores.changing import ComparingStore, DocStore, StepStore
+from langchain_rse.stores.changing import ComparesAndSets, DocStore, StepStore
 
 _TAG = "__rse__"
 _CHECKSUM = ',"checksum":"%s"}'  # the end of a record
@@ -209,7 +209,7 @@ class SwappingBytes(ByteStore):
         """Make each change whose bytes are as expected, durably; return which were made."""
 
 
-class SwappingDocStore(JSONDocStore, ComparingStore):
+class SwappingDocStore(JSONDocStore, ComparesAndSets):
     """A docstore on a byte store that compares and sets."""
 
     store: SwappingBytes

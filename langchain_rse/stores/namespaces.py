@@ -15,13 +15,7 @@ from typing_extensions import override
 
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.errors import StoreMismatchError
-from langchain_rse.stores.changing import (
-    ComparesAndSets,
-    ComparingStore,
-    DocStore,
-    StepStore,
-    list_keys,
-)
+from langchain_rse.stores.changing import ComparesAndSets, DocStore, StepStore, list_keys
 from langchain_rse.stores.records import NAMESPACE, NAMESPACES, UNENCODABLE, digest, manifest_key
 from langchain_rse.stores.vectorstores import kind_of
 
@@ -117,7 +111,7 @@ class NamespacedStore(StepStore):
         return inner if self._outer(inner) == key and inner.startswith(prefix or "") else ""
 
 
-class _ComparingStore(NamespacedStore, ComparingStore):
+class _Comparing(NamespacedStore, ComparesAndSets):
     pass
 
 
@@ -143,7 +137,7 @@ def in_namespace(
         return docstore
     if own:
         raise ValueError(f"docstore is that of namespace {own!r}; got {namespace=}")
-    kind = _ComparingStore if isinstance(docstore, ComparesAndSets) else NamespacedStore
+    kind = _Comparing if hasattr(docstore, "compare_and_set") else NamespacedStore
     return kind(docstore, namespace)
 
 

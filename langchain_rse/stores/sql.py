@@ -22,7 +22,7 @@ from sqlalchemy.schema import CreateTable
 from typing_extensions import override
 
 from langchain_rse._sync import Steps, call
-from langchain_rse.stores.changing import Change, ComparingStore
+from langchain_rse.stores.changing import Change, ComparesAndSets
 from langchain_rse.stores.databases import (
     AsyncEngines,
     explained,
@@ -31,7 +31,7 @@ from langchain_rse.stores.databases import (
     parse_url,
     prepare_engine,
 )
-from langchain_rse.stores.fulltext import LexicalIndex, lexical_index
+from langchain_rse.stores.fulltext import check_lexical, lexical_index
 from langchain_rse.stores.json import decode_document, encode_document, is_record
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ _KEYS_PER_PAGE = 1000
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
 
-class SQLDocStore(ComparingStore):
+class SQLDocStore(ComparesAndSets):
     """A docstore in a table of a SQL database, through SQLAlchemy Core.
 
     On SQLite it needs no server. The database is put into WAL mode: several threads and processes
@@ -113,7 +113,9 @@ class SQLDocStore(ComparingStore):
             self._engine_kwargs.setdefault("pool_pre_ping", True)
         self.lexical = lexical
         self._settings = {"tokenizer": tokenizer, "language": language}
-        self._index = lexical_index(backend, table_name, **self._settings) if lexical else None
+        self._index: Any = None
+        if lexical:
+            self._index = lexical_index(backend, table_name, **self._settings)
         self._table = _table(table_name)
         key = self._table.c.key
         is_wanted: sa.ColumnElement[bool] = key.in_(sa.bindparam("keys", expanding=True))
@@ -203,7 +205,8 @@ class SQLDocStore(ComparingStore):
             ValueError: If the store was made without ``lexical=True``, ``k`` is below 1, or
                 the filter is anything else.
         """
-        return self._run(self._lexical_index().search, query, k, filter, prefix)
+        check_lexical(self)
+        return self._run(self._index.search, query, k, filter, prefix)
 
     async def alexical_search(
         self,
@@ -214,18 +217,19 @@ class SQLDocStore(ComparingStore):
         prefix: str = "",
     ) -> list[tuple[Document, float]]:
         """Like `lexical_search`, async."""
-        return await self._arun(self._lexical_index().search, query, k, filter, prefix)
+        check_lexical(self)
+        return await self._arun(self._index.search, query, k, filter, prefix)
 
     def drop_lexical_index(self) -> None:
         """Remove the table's full-text index, made with whatever tokenizer or language.
 
         Needs ``lexical=True``; the store makes a new one when it is next used.
         """
-        index = self._lexical_index()
+        check_lexical(self)
         with explained(self), self._lock:
             self._make_table()
             with self._engine.begin() as connection:
-                index.drop(connection)
+                self._index.drop(connection)
             self._ready = False
 
     def close(self) -> None:
@@ -243,18 +247,13 @@ class SQLDocStore(ComparingStore):
 
     def _values(
         self, connection: Connection, keys: Iterable[str], *, lock: bool = False
-    ) -> dict[str, str | bytes]:
+    ) -> dict[str, str]:
         """The records of the keys that are there."""
         # In the same order by all, or they would wait for each other.
         query = self._select.order_by(self._table.c.key).with_for_update() if lock else self._select
-        values: dict[str, str | bytes] = {}
+        values: dict[str, str] = {}
         for some in batch_iterate(_KEYS_PER_STATEMENT, dict.fromkeys(keys)):
-            if self._sqlite:  # as bytes, since its driver would not read what is no UTF-8
-                select = f'SELECT key, CAST(value AS BLOB) FROM "{self._table.name}" WHERE key IN '  # noqa: S608
-                marks = ",".join("?" * len(some))
-                rows = connection.exec_driver_sql(f"{select}({marks})", tuple(some))
-            else:
-                rows = connection.execute(query, {"keys": some})
+            rows = connection.execute(query, {"keys": some})
             values.update((name, record) for name, record in rows)
         return values
 
@@ -304,13 +303,6 @@ class SQLDocStore(ComparingStore):
         query = sa.select(key).where(start).order_by(key).limit(_KEYS_PER_PAGE)
         # In the order of bytes, keys with the same prefix stand together.
         return [name for name in connection.execute(query).scalars() if name.startswith(prefix)]
-
-    def _lexical_index(self) -> LexicalIndex:
-        if self._index is None:
-            raise ValueError(
-                f"{self!r} keeps no full-text index; make it with SQLDocStore(..., lexical=True)"
-            )
-        return self._index
 
     def _run(self, work: Callable[..., T], *args: object) -> T:
         """Do work in a transaction."""
