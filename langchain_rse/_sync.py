@@ -29,7 +29,6 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
-S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -154,17 +153,14 @@ async def arun(steps: Steps[T]) -> T:
         return value
 
 
-def run_each(first: Steps[S], then: Callable[[S], Iterable[Steps[Iterable[T]]]]) -> Iterator[T]:
-    """Yield what generators of steps return that are made of what the first returns."""
-    for steps in then(run(first)):
-        yield from run(steps)
+def run_each(several: Iterable[Steps[Iterable[T]]]) -> Iterator[T]:
+    """Yield the items that generators of steps return, one generator after the other."""
+    return itertools.chain.from_iterable(map(run, several))
 
 
-async def arun_each(
-    first: Steps[S], then: Callable[[S], Iterable[Steps[Iterable[T]]]]
-) -> AsyncIterator[T]:
+async def arun_each(several: Iterable[Steps[Iterable[T]]]) -> AsyncIterator[T]:
     """Like `run_each`, awaiting each call."""
-    for steps in then(await arun(first)):
+    for steps in several:
         for item in await arun(steps):
             yield item
 

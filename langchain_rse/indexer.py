@@ -246,11 +246,11 @@ class RSEIndexer:
             >>> bm25 = BM25Retriever.from_documents(list(indexer.chunks()), k=200)
             >>> retriever = RSERetriever(base_retriever=bm25, docstore=indexer.docstore)
         """
-        return run_each(*every_chunk(self.docstore))
+        return run_each(every_chunk(self.docstore))
 
     def achunks(self) -> AsyncIterator[Document]:
         """Like `chunks`, async."""
-        return arun_each(*every_chunk(self.docstore))
+        return arun_each(every_chunk(self.docstore))
 
     def adopt(
         self,

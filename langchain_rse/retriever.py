@@ -283,11 +283,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     def chunks(self) -> Iterator[Document]:
         """All chunks as Documents, to build another retriever on; see `RSEIndexer.chunks`."""
-        return run_each(*every_chunk(self.docstore))
+        return run_each(every_chunk(self.docstore))
 
     def achunks(self) -> AsyncIterator[Document]:
         """Like `chunks`, async."""
-        return arun_each(*every_chunk(self.docstore))
+        return arun_each(every_chunk(self.docstore))
 
     # Writing
 

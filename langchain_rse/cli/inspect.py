@@ -90,8 +90,13 @@ def inspect_document(
 def _chunks(
     docstore: BaseStore[str, Document], vectorstore: VectorStore, manifest: Manifest
 ) -> Iterator[dict[str, Any]]:
-    from langchain_rse.stores.metadata import metadata_changes, segment_metadata
-    from langchain_rse.stores.records import END_INDEX, START_INDEX, chunk_key
+    from langchain_rse.stores.records import (
+        END_INDEX,
+        START_INDEX,
+        chunk_key,
+        metadata_changes,
+        segment_metadata,
+    )
 
     version = manifest.current
     if version is None:

@@ -14,8 +14,7 @@ from langchain_rse.evaluation.measuring import METRICS, Locator, measure
 from langchain_rse.evaluation.questions import Question, locate_evidence
 from langchain_rse.evaluation.reports import Report
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.checking import read_text
-from langchain_rse.stores.reading import Layout, read_layouts
+from langchain_rse.stores.reading import Layout, read_layouts, read_text
 from langchain_rse.stores.records import DOC_ID, START_INDEX, document_key
 
 

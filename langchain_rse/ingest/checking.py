@@ -15,8 +15,8 @@ from langchain_rse.errors import CorruptRecordError
 from langchain_rse.ingest.ownership import Claims
 from langchain_rse.ingest.writing import Writer, readable_manifest
 from langchain_rse.stores.changing import DocStore, Record, is_as_expected, read_records
-from langchain_rse.stores.checking import read_document
 from langchain_rse.stores.namespaces import namespace_of
+from langchain_rse.stores.reading import read_document
 from langchain_rse.stores.records import (
     DOC_ID,
     VERSION,

@@ -18,8 +18,8 @@ from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.splitting import Span, Splitter, find_spans
 from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.json import encode_json
-from langchain_rse.stores.metadata import DEFAULT_RULES
 from langchain_rse.stores.records import (
+    DEFAULT_RULES,
     WRITTEN,
     Chunk,
     DocumentVersion,

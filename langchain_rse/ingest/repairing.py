@@ -14,8 +14,8 @@ from langchain_rse.ingest.checking import CheckReport, Finding, Scan, Seen
 from langchain_rse.ingest.ownership import Claims
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.changing import change
-from langchain_rse.stores.checking import read_document
 from langchain_rse.stores.pairing import PAIR_KEY, check_pair
+from langchain_rse.stores.reading import read_document
 from langchain_rse.stores.records import DOC_ID, DocumentVersion, Manifest, manifest_key, vector_id
 
 # Mending uncovers more, such as the records of a manifest that could not be read.

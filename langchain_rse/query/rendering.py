@@ -12,7 +12,6 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import ScoredChunk
 from langchain_rse.query.search_arguments import check_stored
-from langchain_rse.stores.metadata import metadata_changes, segment_metadata
 from langchain_rse.stores.records import (
     CHUNK_ID,
     DOC_ID,
@@ -21,6 +20,8 @@ from langchain_rse.stores.records import (
     SEGMENT,
     START_INDEX,
     chunk_key,
+    metadata_changes,
+    segment_metadata,
     with_header,
 )
 

@@ -1,13 +1,14 @@
 """Changing records of the docstore only if nobody else has: compare and set."""
 
 import threading
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse._sync import Steps, call, call_to_the_end, during
+from langchain_rse._sync import Steps, arun, call, call_to_the_end, during, run
 from langchain_rse.errors import CorruptRecordError
 
 DocStore = BaseStore[str, Document]
@@ -23,20 +24,65 @@ REVISION = "revision"
 """Metadata that tells a record from its former self, whatever a store makes of other values."""
 
 
-@runtime_checkable
-class ComparesAndSets(Protocol):
+class StepStore(BaseStore[str, Document]):
+    """A docstore with each method written once, as steps, for sync and async."""
+
+    @abstractmethod
+    def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
+        """What the method of this name does."""
+
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        """Get the Documents of the keys, None for keys that are missing.
+
+        Raises:
+            CorruptRecordError: If a record cannot be read.
+        """
+        return run(self._steps("mget", keys))
+
+    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
+        """Like `mget`, async."""
+        return await arun(self._steps("mget", keys))
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        """Write Documents, in place of those with the same keys.
+
+        Raises:
+            TypeError: If metadata has a value that cannot be kept.
+        """
+        run(self._steps("mset", key_value_pairs))
+
+    async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        """Like `mset`, async."""
+        await arun(self._steps("mset", key_value_pairs))
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        """Delete the keys; missing ones are passed over."""
+        run(self._steps("mdelete", keys))
+
+    async def amdelete(self, keys: Sequence[str]) -> None:
+        """Like `mdelete`, async."""
+        await arun(self._steps("mdelete", keys))
+
+
+class ComparesAndSets(StepStore):
     """A docstore in which a record can be changed on the condition that it is as expected.
 
-    This holds between all processes that use the store; `is_as_expected` compares. A record that
-    cannot be read counts as none. What has been changed survives a power cut, and so does all that
-    was written before.
+    This holds between all processes that use the store; `is_as_expected` compares. What has been
+    changed survives a power cut, and so does all that was written before. Any store that has these
+    two methods will do.
     """
 
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        """Make each change whose record is as expected; return which were made."""
+        """Make each change whose record is as expected; return which were made.
+
+        A change is a key, the Document that is expected there, and the new one; None stands for no
+        record. A record that cannot be read counts as none.
+        """
+        return run(self._steps("compare_and_set", changes))
 
     async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
         """Like `compare_and_set`, async."""
+        return await arun(self._steps("compare_and_set", changes))
 
 
 # Keys that some call of this process is changing, in stores that cannot compare and set.
@@ -47,9 +93,11 @@ _lock = threading.Lock()
 def change(docstore: DocStore, changes: Sequence[Change]) -> Steps[list[bool]]:
     """Make each change whose record is as expected, at least in this process; return which."""
     with during("writing to the docstore"):
-        if isinstance(docstore, ComparesAndSets):
-            swap, aswap = docstore.compare_and_set, docstore.acompare_and_set
-            return (yield from call_to_the_end(swap, aswap, changes))
+        if hasattr(docstore, "compare_and_set"):
+            store: Any = docstore
+            swap, aswap = store.compare_and_set, store.acompare_and_set
+            made: list[bool] = yield from call_to_the_end(swap, aswap, changes)
+            return made
         return (yield from _change_in_process(docstore, changes))
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -121,6 +122,8 @@ class AsyncEngines:
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
+    # What is damaged and no UTF-8 is read, and does not fit its checksum.
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     cursor = connection.cursor()
     # Commits survive a power cut. This is SQLite's default, where it was not built otherwise.
     cursor.execute("PRAGMA synchronous=FULL")

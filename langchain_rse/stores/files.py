@@ -4,8 +4,7 @@ import contextlib
 import fcntl
 import os
 import re
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from langchain_rse.stores.json import Swap, SwappingBytes, SwappingDocStore
@@ -49,37 +48,26 @@ class _Files(SwappingBytes):
 
     def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
         values = {self._path(key): value for key, value in key_value_pairs}
-        with self._locked(fcntl.LOCK_SH):
-            for path, value in values.items():
-                self._replace(path, self._write(value))
+        with self._locked():
+            self._replace(values)
 
     def mdelete(self, keys: Sequence[str]) -> None:
         paths = list(map(self._path, keys))
-        with self._locked(fcntl.LOCK_EX):
-            for path in paths:
-                self._replace(path, None)
+        with self._locked():
+            self._replace(dict.fromkeys(paths))
 
     def swap(self, swaps: Sequence[Swap]) -> list[bool]:
         paths = [self._path(key) for key, _, _ in swaps]
-        with self._locked(fcntl.LOCK_EX):
-            for left in (self._root / _NEW).iterdir():  # by a process that was killed
-                left.unlink()
+        with self._locked():
             made: dict[Path, int] = {}  # of a key given twice, the first counts
             for number, (path, (_, expected, _)) in enumerate(zip(paths, swaps, strict=True)):
                 if path not in made and _read(path) == expected:
                     made[path] = number
-            new = [(path, self._write(swaps[number][2])) for path, number in made.items()]
-            os.sync()  # the contents, and all that was written before, come before the names
-            for path, written in new:
-                self._replace(path, written)
-            os.sync()
+            self._replace({path: swaps[one][2] for path, one in made.items()}, durable=True)
         return [made.get(path) == number for number, path in enumerate(paths)]
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        start = (prefix or "").rpartition("/")[0]
-        if start and not _KEY.fullmatch(start):
-            return
-        for folder, _, names in os.walk(self._root / start):
+        for folder, _, names in os.walk(self._root):
             for name in names:
                 key = (Path(folder) / name).relative_to(self._root).as_posix()
                 if key.endswith(_SUFFIX) and key.startswith(prefix or ""):
@@ -93,28 +81,34 @@ class _Files(SwappingBytes):
             )
         return self._root / f"{key}{_SUFFIX}"
 
-    def _write(self, value: bytes | None) -> Path | None:
-        if value is None:
-            return None
-        path = self._root / _NEW / uuid.uuid4().hex
-        path.write_bytes(value)
-        return path
-
-    def _replace(self, path: Path, new: Path | None) -> None:
-        if new:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            new.replace(path)
-            return
-        path.unlink(missing_ok=True)
-        for folder in path.relative_to(self._root).parents[:-1]:
-            with contextlib.suppress(OSError):  # it is not empty, or not there
-                (self._root / folder).rmdir()
+    def _replace(self, values: Mapping[Path, bytes | None], *, durable: bool = False) -> None:
+        """Write files, or remove them for None; those that are `_locked`."""
+        written: dict[Path, Path] = {}
+        for number, (path, value) in enumerate(values.items()):
+            if value is not None:
+                written[path] = self._root / _NEW / str(number)
+                written[path].write_bytes(value)
+        if durable:  # the contents, and all that was written before, come before the names
+            os.sync()
+        for path in values:
+            if new := written.get(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                new.replace(path)
+                continue
+            path.unlink(missing_ok=True)
+            for folder in path.relative_to(self._root).parents[:-1]:
+                with contextlib.suppress(OSError):  # it is not empty, or not there
+                    (self._root / folder).rmdir()
+        if durable:
+            os.sync()
 
     @contextlib.contextmanager
-    def _locked(self, how: int) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         (self._root / _NEW).mkdir(parents=True, exist_ok=True)
         with (self._root / _LOCK).open("w") as file:
-            fcntl.flock(file, how)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            for left in (self._root / _NEW).iterdir():  # by a process that was killed
+                left.unlink()
             yield
 
 

@@ -24,15 +24,13 @@ from typing_extensions import override
 from langchain_rse._messages import warn
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import decode_document
-from langchain_rse.stores.metadata import chunk_document
 from langchain_rse.stores.records import (
     CHUNK_ID,
-    DOC_ID,
     PLACE,
     UNENCODABLE,
     Manifest,
+    chunk_document,
     manifest_key,
-    simple_metadata,
 )
 
 # Chunks that are ranked for a query. If more have one of its words, the most common are left out.
@@ -143,7 +141,7 @@ class LexicalIndex:
                         manifests[document] = _manifest(document, manifest_record, equal)
                     manifest = manifests[document]
                     if manifest and manifest.current and manifest.current.name == version:
-                        chunk = chunk_document(decode_document(record, key), key, manifest, version)
+                        chunk = chunk_document(decode_document(record, key), key, manifest)
                         if _passes(chunk.metadata, equal):
                             found.append((chunk, score))
                 except CorruptRecordError as error:
@@ -188,18 +186,15 @@ class LexicalIndex:
         return statement.format(**names, words=_MOST_WORDS)
 
 
-def _manifest(
-    document: str, record: str | bytes | None, condition: Mapping[str, Any]
-) -> Manifest | None:
+def _manifest(document: str, record: str | None, condition: Mapping[str, Any]) -> Manifest | None:
     """The manifest of a document; None if it is missing or a filter excludes all its chunks."""
     if record is None:
         return None
     key = manifest_key(document)
     manifest = Manifest.from_document(decode_document(record, key), key)
-    if manifest.current and manifest.current.adopted and {*PLACE, CHUNK_ID} & condition.keys():
-        return None  # the vector store has other values of these names
-    shared = {**simple_metadata(manifest.metadata), DOC_ID: manifest.doc_id}
-    return manifest if _passes({**condition, **shared}, condition) else None
+    # The vector store has other values of these names for chunks that were adopted.
+    is_adopted = manifest.current and manifest.current.adopted
+    return None if is_adopted and {*PLACE, CHUNK_ID} & condition.keys() else manifest
 
 
 def _passes(metadata: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
@@ -272,8 +267,7 @@ class SQLiteIndex(LexicalIndex):
             SELECT 1 FROM "{table}_lexical" WHERE "{table}_lexical" MATCH value AND {within}
             LIMIT :most))
         FROM json_each(:query)"""
-    _search = """SELECT chunk.key, CAST(chunk.value AS BLOB), score,
-            CAST(manifest.value AS BLOB)
+    _search = """SELECT chunk.key, chunk.value, score, manifest.value
         FROM (SELECT rowid AS id, -rank AS score FROM "{table}_lexical"
             WHERE "{table}_lexical" MATCH :query AND {within} ORDER BY +rank LIMIT :limit)
         JOIN "{table}_lexical_keys" USING (id)

@@ -19,10 +19,11 @@ import numpy as np
 import orjson
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore, ByteStore
+from typing_extensions import override
 
-from langchain_rse._sync import Steps, arun, call, compute, run
+from langchain_rse._sync import Steps, call, compute
 from langchain_rse.errors import CorruptRecordError, MetadataError
-from langchain_rse.stores.changing import Change, DocStore
+from langchain_rse.stores.changing import ComparesAndSets, DocStore, StepStore
 
 _TAG = "__rse__"
 _CHECKSUM = ',"checksum":"%s"}'  # the end of a record
@@ -97,13 +98,12 @@ def decode_document(record: str | bytes, key: str) -> Document:
 
 def is_record(record: str | bytes | None, document: Document | None, key: str) -> bool:
     """True if the record of a key is that of a Document; for None, if there is none to read."""
-    if record is None:
-        return document is None
-    encoded = record.encode() if isinstance(record, str) else record
-    if document is not None and encode_document(document, key).encode() == encoded:
-        return True
+    if record is not None and document is not None:
+        text = encode_document(document, key)
+        if record in (text, text.encode()):  # decoded, NaN would not equal itself
+            return True
     try:
-        return decode_document(encoded, key) == document
+        return (None if record is None else decode_document(record, key)) == document
     except CorruptRecordError:
         return document is None
 
@@ -162,7 +162,7 @@ def _from_json(fields: dict[str, Any]) -> Any:  # noqa: ANN401
     return fields
 
 
-class JSONDocStore(BaseStore[str, Document]):
+class JSONDocStore(StepStore):
     """A docstore that keeps Documents in a byte store such as ``LocalFileStore`` or ``RedisStore``.
 
     `langchain_rse.RSERetriever` wraps byte stores by itself; this is for direct use.
@@ -174,29 +174,16 @@ class JSONDocStore(BaseStore[str, Document]):
     def __init__(self, store: BaseStore[str, bytes]) -> None:
         self.store = store
 
-    def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        """Get the Documents of the keys, None for keys that are missing."""
-        return _decoded(keys, self.store.mget(keys))
-
-    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
-        """Like `mget`, async."""
-        return _decoded(keys, await self.store.amget(keys))
-
-    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        """Write Documents, in place of those with the same keys."""
-        self.store.mset(_encoded(key_value_pairs))
-
-    async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        """Like `mset`, async."""
-        await self.store.amset(_encoded(key_value_pairs))
-
-    def mdelete(self, keys: Sequence[str]) -> None:
-        """Delete the keys; missing ones are passed over."""
-        self.store.mdelete(keys)
-
-    async def amdelete(self, keys: Sequence[str]) -> None:
-        """Like `mdelete`, async."""
-        await self.store.amdelete(keys)
+    @override
+    def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
+        if method == "mset":
+            items = [(key, encode_document(document, key).encode()) for key, document in items]
+        store = self.store
+        found = yield from call(getattr(store, method), getattr(store, f"a{method}"), items)
+        if method == "mget":
+            values = zip(items, found, strict=True)
+            return [one if one is None else decode_document(one, key) for key, one in values]
+        return found
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """Yield the keys that begin with the prefix."""
@@ -208,17 +195,6 @@ class JSONDocStore(BaseStore[str, Document]):
         async for key in self.store.ayield_keys():
             if key.startswith(prefix or ""):
                 yield key
-
-
-def _encoded(pairs: Sequence[tuple[str, Document]]) -> list[tuple[str, bytes]]:
-    return [(key, encode_document(document, key).encode()) for key, document in pairs]
-
-
-def _decoded(keys: Sequence[str], values: Sequence[bytes | None]) -> list[Document | None]:
-    return [
-        None if value is None else decode_document(value, key)
-        for key, value in zip(keys, values, strict=True)
-    ]
 
 
 Swap = tuple[str, bytes | None, bytes | None]
@@ -233,29 +209,24 @@ class SwappingBytes(ByteStore):
         """Make each change whose bytes are as expected, durably; return which were made."""
 
 
-class SwappingDocStore(JSONDocStore):
-    """A docstore on a byte store that compares and sets; see `ComparesAndSets`."""
+class SwappingDocStore(JSONDocStore, ComparesAndSets):
+    """A docstore on a byte store that compares and sets."""
 
     store: SwappingBytes
 
-    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        """Make each change whose record is as expected; return which were made."""
-        return run(self._change(changes))
-
-    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        """Like `compare_and_set`, async."""
-        return await arun(self._change(changes))
-
-    def _change(self, changes: Sequence[Change]) -> Steps[list[bool]]:
-        found = yield from call(self.store.mget, self.store.amget, [key for key, _, _ in changes])
+    @override
+    def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
+        if method != "compare_and_set":
+            return (yield from super()._steps(method, items))
+        found = yield from call(self.store.mget, self.store.amget, [key for key, _, _ in items])
         swaps = {
             number: (key, value, None if new is None else encode_document(new, key).encode())
-            for number, ((key, expected, new), value) in enumerate(zip(changes, found, strict=True))
+            for number, ((key, expected, new), value) in enumerate(zip(items, found, strict=True))
             if is_record(value, expected, key)
         }
         made = yield from compute(self.store.swap, list(swaps.values()))
         done = dict(zip(swaps, made, strict=True))
-        return [done.get(number, False) for number in range(len(changes))]
+        return [done.get(number, False) for number in range(len(items))]
 
 
 def as_docstore(store: DocStore | BaseStore[str, bytes]) -> DocStore:

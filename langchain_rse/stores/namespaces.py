@@ -11,12 +11,11 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 from typing_extensions import override
 
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.errors import StoreMismatchError
-from langchain_rse.stores.changing import ComparesAndSets, DocStore, list_keys
+from langchain_rse.stores.changing import ComparesAndSets, DocStore, StepStore, list_keys
 from langchain_rse.stores.records import NAMESPACE, NAMESPACES, UNENCODABLE, digest, manifest_key
 from langchain_rse.stores.vectorstores import kind_of
 
@@ -36,28 +35,7 @@ def namespace_digest(namespace: str) -> str:
     return digest("namespace", namespace)[:16]
 
 
-def _within(method: str, *, writes: bool = False) -> tuple[Any, Any]:
-    """A method that the docstore has, for the records of the namespace; and its async twin."""
-
-    def steps(self: NamespacedStore, items: Sequence[Any]) -> Steps[Any]:
-        yield from self._check(writes=writes)
-        own = [
-            self._outer(one) if isinstance(one, str) else (self._outer(one[0]), *one[1:])
-            for one in items
-        ]
-        store = self.docstore
-        return (yield from call(getattr(store, method), getattr(store, f"a{method}"), own))
-
-    def sync(self: NamespacedStore, items: Sequence[Any]) -> Any:  # noqa: ANN401
-        return run(steps(self, items))
-
-    async def asynchronous(self: NamespacedStore, items: Sequence[Any]) -> Any:  # noqa: ANN401
-        return await arun(steps(self, items))
-
-    return sync, asynchronous
-
-
-class NamespacedStore(BaseStore[str, Document]):
+class NamespacedStore(StepStore):
     """The part of a docstore that a namespace has; the same key is another record in each."""
 
     def __init__(self, docstore: DocStore, namespace: str) -> None:
@@ -67,9 +45,15 @@ class NamespacedStore(BaseStore[str, Document]):
         self.lexical = bool(getattr(docstore, "lexical", False))
         self._marked = False
 
-    mget, amget = _within("mget")
-    mset, amset = _within("mset", writes=True)
-    mdelete, amdelete = _within("mdelete")
+    @override
+    def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
+        yield from self._check(writes=method in {"mset", "compare_and_set"})
+        own = [
+            self._outer(one) if isinstance(one, str) else (self._outer(one[0]), *one[1:])
+            for one in items
+        ]
+        store = self.docstore
+        return (yield from call(getattr(store, method), getattr(store, f"a{method}"), own))
 
     @override
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
@@ -127,8 +111,8 @@ class NamespacedStore(BaseStore[str, Document]):
         return inner if self._outer(inner) == key and inner.startswith(prefix or "") else ""
 
 
-class _ComparingStore(NamespacedStore):
-    compare_and_set, acompare_and_set = _within("compare_and_set", writes=True)
+class _Comparing(NamespacedStore, ComparesAndSets):
+    pass
 
 
 def in_namespace(
@@ -153,7 +137,7 @@ def in_namespace(
         return docstore
     if own:
         raise ValueError(f"docstore is that of namespace {own!r}; got {namespace=}")
-    kind = _ComparingStore if isinstance(docstore, ComparesAndSets) else NamespacedStore
+    kind = _Comparing if hasattr(docstore, "compare_and_set") else NamespacedStore
     return kind(docstore, namespace)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from langchain_rse._sync import Steps, call, during, pause
 from langchain_rse.errors import StoreMismatchError
@@ -31,8 +30,7 @@ _DIGITS = 5
 _NEAR = 0.2
 
 
-@dataclass(frozen=True)
-class _Pair:
+class _Pair(BaseModel, frozen=True):
     """A vector store and its embedding model."""
 
     kind: str  # class of the vector store
@@ -49,8 +47,6 @@ class _Pair:
         return bool(np.linalg.norm(one - two) <= _NEAR * longest)
 
 
-_PAIRS = TypeAdapter(_Pair)
-
 # By the ids of docstore, vector store and embeddings: those objects, and the id of the model.
 _checked: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], str]] = {}
 
@@ -65,9 +61,8 @@ def check_pair(
     """
     objects = [one for one in (docstore, vectorstore, vectorstore.embeddings) if one is not None]
     place = tuple(map(id, objects))
-    refs, model = _checked.get(place, ([], ""))
-    if not force and refs and all(r() is one for r, one in zip(refs, objects, strict=True)):
-        return model
+    if not force and (known := _checked.get(place)):
+        return known[1]
     while True:
         records = yield from read_records(docstore, [PAIR_KEY, NAMESPACES])
         refuse_namespaces(records[NAMESPACES])
@@ -75,7 +70,7 @@ def check_pair(
         expected = found if isinstance(found, Document) else None
         stored = None  # also if it is damaged: then it is written again
         with suppress(ValidationError):
-            stored = _PAIRS.validate_python(expected.metadata) if expected else None
+            stored = _Pair.model_validate(expected.metadata) if expected else None
         if stored is None and not record:
             return ""
         pair = yield from _describe(vectorstore)
@@ -90,7 +85,7 @@ def check_pair(
         if stored and not differs and (stored.probe or not pair.probe or not record):
             pair = stored
             break
-        new = Document("", metadata=asdict(pair))
+        new = Document("", metadata=pair.model_dump())
         if (yield from change(docstore, [(PAIR_KEY, expected, new)]))[0]:
             break
         yield from pause(0.01)  # another call is writing it
@@ -103,14 +98,14 @@ def check_pair(
 
 
 def _describe(vectorstore: VectorStore) -> Steps[_Pair]:
-    pair, embeddings = _Pair(kind_of(vectorstore), name_of(vectorstore)), vectorstore.embeddings
-    if embeddings is None:
+    pair = _Pair(kind=kind_of(vectorstore), name=name_of(vectorstore))
+    if (embeddings := vectorstore.embeddings) is None:
         return pair
     with during("embedding a text by which the embedding model is known"):
         # As a query: it is none of the documents' texts, which some models count or keep.
         vector = yield from call(embeddings.embed_query, embeddings.aembed_query, PROBE)
     probe = tuple(round(float(value), _DIGITS) for value in vector)
-    return replace(pair, model=digest(*map(str, probe)), probe=probe)
+    return pair.model_copy(update={"model": digest(*map(str, probe)), "probe": probe})
 
 
 def _differences(stored: _Pair, pair: _Pair, vectorstore: VectorStore) -> Steps[list[str]]:

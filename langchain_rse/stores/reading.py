@@ -1,11 +1,11 @@
-"""Reading documents from the docstore: manifests with spans, then the chosen chunks."""
+"""Reading documents from the docstore, whole, or the spans and chunks that a query needs."""
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
@@ -15,22 +15,31 @@ from pydantic import NonNegativeInt, TypeAdapter
 from langchain_rse._sync import Steps, batches
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.changing import DocStore, Record, list_keys, read_records
-from langchain_rse.stores.metadata import chunk_document, metadata_changes
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
+    HEADER,
     NAMESPACES,
     PLACE,
+    PLACES,
     SPANS_PER_PAGE,
+    START_INDEX,
+    Chunk,
+    DocumentVersion,
     Manifest,
     Part,
     Version,
+    chunk_document,
     chunk_key,
     manifest_key,
+    metadata_changes,
+    parts_key,
     spans_key,
 )
 
 # Records that are read at once where all are read.
 _BATCH = 500
+# Longer texts of white space alone are not read.
+_MOST_SPACE = 1_000_000
 
 VersionKey = tuple[str, str]
 """A document's key and the name of a version."""
@@ -55,12 +64,8 @@ class Layout:
 
     def lengths(self) -> NDArray[np.int64]:
         """Lengths of the windows' chunks in characters, one window after the other."""
-        some = [np.empty(0, np.int64)]
-        for window in self.windows:
-            for page in _pages_of(window):
-                start, stop = (edge - page * SPANS_PER_PAGE for edge in (window.start, window.stop))
-                some.append(np.diff(self.pages[page][max(start, 0) : stop + 1]))
-        return np.concatenate(some)
+        spans = [self.span_of(index) for window in self.windows for index in window]
+        return np.diff(np.array(spans, np.int64).reshape(-1, 2))[:, 0]
 
     def span_of(self, index: int) -> tuple[int, int]:
         """The first character of a chunk, which lies in a window, and the one after its last."""
@@ -206,10 +211,15 @@ def read_chunks(
     wanted = list(dict.fromkeys(chunks))
     keys = [chunk_key(key, layouts[key].version, index) for key, index in wanted]
     records = yield from read_records(docstore, keys)
-    found = {
-        (key, index): _fitting(records[place], place, layouts[key], index)
-        for (key, index), place in zip(wanted, keys, strict=True)
-    }
+    found: dict[tuple[str, int], Record] = {}
+    for (key, index), place in zip(wanted, keys, strict=True):
+        layout, record = layouts[key], records[place]
+        found[key, index] = record
+        if isinstance(record, Document):
+            try:
+                read_changes(record, place, (layout.manifest.doc_id, index, *layout.span_of(index)))
+            except CorruptRecordError as error:
+                found[key, index] = error
     # A missing chunk is told from a document that was replaced by the manifest as it is now.
     missing = dict.fromkeys(key for (key, _), record in found.items() if record is None)
     if not missing:
@@ -220,16 +230,6 @@ def read_chunks(
         if not manifest or manifest.current != layouts[key].manifest.current:
             return None
     return found
-
-
-def _fitting(record: Record, place: str, layout: Layout, index: int) -> Record:
-    """The record of a chunk, or the error that says that it is not what belongs there."""
-    if isinstance(record, Document):
-        try:
-            read_changes(record, place, (layout.manifest.doc_id, index, *layout.span_of(index)))
-        except CorruptRecordError as error:
-            return error
-    return record
 
 
 def read_changes(
@@ -249,17 +249,15 @@ def stored_versions(docstore: DocStore, key: str) -> Steps[list[Version]]:
     """Versions of a document that the docstore has, as large as their records need them to be."""
     found: dict[str, Version] = {}
     for place in (yield from list_keys(docstore, f"{key}/")):
-        parts = place.split("/")
-        version = found.get(parts[1], Version(parts[1], 0))
-        number = int(parts[-1]) if parts[-1].isdecimal() and parts[-1].isascii() else -1
-        if len(parts) == 3:  # noqa: PLR2004 - a chunk, or the record on the parts
-            version = version._replace(chunks=max(version.chunks, number + 1))
-        elif parts[2] == "spans":
-            chunks = max(version.chunks, number * SPANS_PER_PAGE + 1)
-            version = version._replace(chunks=chunks)
-        else:
-            version = version._replace(adopted=max(version.adopted, (number + 1) * SPANS_PER_PAGE))
-        found[version.name] = version
+        _, name, *kind, last = place.split("/")
+        number = int(last) if last.isdecimal() and last.isascii() else -1
+        _, chunks, adopted = found.get(name, Version(name, 0))
+        if kind == ["vectors"]:
+            adopted = max(adopted, (number + 1) * SPANS_PER_PAGE)
+        else:  # a page of spans has those of one chunk at least
+            first = number * SPANS_PER_PAGE if kind == ["spans"] else number
+            chunks = max(chunks, first + 1)
+        found[name] = Version(name, chunks, adopted)
     return list(found.values())
 
 
@@ -275,26 +273,144 @@ def read_manifests(docstore: DocStore, most: int | None = None) -> Steps[list[Ma
     return manifests
 
 
-def every_chunk(
-    docstore: DocStore,
-) -> tuple[Steps[list[Manifest]], Callable[[Iterable[Manifest]], Iterator[Steps[list[Document]]]]]:
-    """Read the chunks of current versions that are there a batch at a time, for `run_each`."""
+def every_chunk(docstore: DocStore) -> Iterator[Steps[list[Document]]]:
+    """Read the chunks of current versions, a batch with each item."""
+    manifests: list[Manifest] = []
 
-    def read(chunks: Sequence[tuple[Manifest, str, str]]) -> Steps[list[Document]]:
-        found = yield from read_records(docstore, [key for _, _, key in chunks])
+    def first() -> Steps[list[Document]]:
+        manifests.extend((yield from read_manifests(docstore)))
+        return []
+
+    def read(chunks: Sequence[tuple[str, Manifest]]) -> Steps[list[Document]]:
+        found = yield from read_records(docstore, [key for key, _ in chunks])
         return [
-            chunk_document(record, key, manifest, version)
-            for manifest, version, key in chunks
+            chunk_document(record, key, manifest)
+            for key, manifest in chunks
             if (record := readable(found[key])) is not None
         ]
 
-    def then(manifests: Iterable[Manifest]) -> Iterator[Steps[list[Document]]]:
-        chunks = (
-            (manifest, manifest.current.name, chunk_key(manifest.key, manifest.current.name, index))
-            for manifest in manifests
-            if manifest.current
-            for index in range(manifest.current.chunks)
-        )
-        return (read(batch) for batch in batches(chunks, _BATCH))
+    yield first()
+    chunks = (
+        (chunk_key(one.key, one.current.name, index), one)
+        for one in manifests
+        if one.current
+        for index in range(one.current.chunks)
+    )
+    yield from map(read, batches(chunks, _BATCH))
 
-    return read_manifests(docstore), then
+
+# All records of a document
+
+
+class StoredDocument(NamedTuple):
+    """What the docstore has of a document's current version."""
+
+    # As it was written, but embedded without overlap; None if some is missing, or it was adopted.
+    document: DocumentVersion | None
+    wrong: dict[str, list[str]]  # keys of records, by what is wrong with them
+    vectors: list[str]  # ids, as far as they are known
+
+
+def read_document(
+    docstore: DocStore, manifest: Manifest, version: Version
+) -> Steps[StoredDocument]:
+    """Read all records of a document's current version, and compare them with each other."""
+    records: dict[str, Record] = {}
+    for keys in batches(version.docstore_keys(manifest.key), _BATCH):
+        records |= yield from read_records(docstore, keys)
+    return _compare(records, manifest, version)
+
+
+def _compare(records: Mapping[str, Record], manifest: Manifest, version: Version) -> StoredDocument:
+    wrong: dict[str, list[str]] = {}
+
+    @contextmanager
+    def noting(kind: str, place: str) -> Iterator[Record]:
+        try:
+            yield records[place]
+        except CorruptRecordError:
+            wrong.setdefault(kind, []).append(place)
+
+    spans: list[tuple[int, int]] = []
+    gaps: set[int] = set()
+    for page in range(version.pages):
+        place = spans_key(manifest.key, version.name, page)
+        with noting("spans", place) as record:
+            cuts, some = read_spans(record, place, manifest, page)
+            spans += itertools.pairwise(cuts.tolist())
+            gaps.update(some)
+    chunks: dict[int, Chunk] = {}
+    for index in range(version.chunks):
+        place = chunk_key(manifest.key, version.name, index)
+        with noting("unreadable", place) as record:
+            if (found := readable(record)) is not None:
+                chunks[index] = _chunk(found, place, manifest, index)
+            elif index not in gaps:
+                wrong.setdefault("missing_chunks", []).append(place)
+    parts: Sequence[Part] = []
+    place = parts_key(manifest.key, version.name)
+    with noting("unreadable", place) as record:
+        parts = read_parts(record, place, manifest)
+    vectors = list(version.vector_ids(manifest.key))
+    for place in version.vectors_keys(manifest.key):
+        with noting("unreadable", place) as record:
+            vectors += read_adopted(record, place, manifest)
+    document = DocumentVersion(
+        doc_id=manifest.doc_id,
+        version=version,
+        length=manifest.length,
+        metadata=manifest.metadata,
+        chunks=list(chunks.values()),
+        parts=parts,
+        rules=manifest.rules,
+        header=manifest.header,
+    )
+    if not wrong.keys() - {"spans"} and document.text_digest != manifest.text_digest:
+        wrong["unreadable"] = [f"{manifest.key}/{version.name}"]
+    if "spans" not in wrong and not (
+        _tile(spans, manifest.length)
+        and all(chunk[:2] == spans[index] for index, chunk in chunks.items())
+    ):
+        wrong["spans"] = [spans_key(manifest.key, version.name, 0)]
+    is_whole = _tile([chunk[:2] for chunk in document.chunks], manifest.length)
+    is_lost = version.adopted or wrong.keys() - {"spans"} or not is_whole
+    return StoredDocument(None if is_lost else document, wrong, vectors)
+
+
+def _tile(spans: Sequence[tuple[int, int]], length: int) -> bool:
+    """True if spans, if there are any, tile a text of this length."""
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    return not spans or [*starts, length] == [0, *ends]
+
+
+def _chunk(record: Document, place: str, manifest: Manifest, index: int) -> Chunk:
+    metadata, text = record.metadata, record.page_content
+    start = metadata[START_INDEX] if isinstance(metadata.get(START_INDEX), int) else 0
+    end = start + len(text)
+    changes = read_changes(record, place, (manifest.doc_id, index, start, end))
+    header = str(metadata.get(HEADER, ""))
+    return Chunk(start, end, text, text.strip(), changes if PLACES in metadata else (), header)
+
+
+class StoredText(NamedTuple):
+    """The text of a document's current version, and the parts that it was given in."""
+
+    text: str
+    parts: list[Document]
+
+
+def read_text(docstore: DocStore, manifest: Manifest) -> Steps[StoredText | None]:
+    """Read all text of a document that `RSEIndexer` added; None if some of it cannot be read."""
+    version = manifest.current or Version("", 0)
+    document = (yield from read_document(docstore, manifest, version)).document
+    if document is None:
+        return None
+    # What is white space alone has no chunks.
+    text = document.text or " " * min(manifest.length, _MOST_SPACE)
+    if len(text) != manifest.length:
+        return None
+    parts = [
+        Document(text[start : start + length], metadata={**manifest.metadata, **here})
+        for start, length, here in document.parts or [(0, len(text), {})]
+    ]
+    return StoredText(text, parts)

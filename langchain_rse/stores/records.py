@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import os
 import re
@@ -14,10 +15,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse._messages import problems_of
 from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.stores.json import encode_json
 
 # Metadata of chunks and segments.
 DOC_ID = "doc_id"  # the document
@@ -49,6 +51,9 @@ SPANS_PER_PAGE = 512
 Rule = Literal["range", "first", "last", "all", "same", "drop"]
 """What a segment carries of a field that changes along a document, see `RSEIndexer`."""
 
+DEFAULT_RULES: Mapping[str, Rule] = {"page": "range", "page_label": "range"}
+"""Fields with a rule that nobody has to give: also where a document has a single page."""
+
 UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 """Characters that some database or model cannot take: NUL and lone surrogates."""
 
@@ -66,6 +71,15 @@ _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
 
 
 # Keys
+
+# Of these, ``key`` is a `document_key`, and ``version`` a version's name.
+manifest_key = "manifest/{}".format  # key
+answers_key = "answers/{}".format  # key, for a language model's answers about the document
+text_key = "texts/{}".format  # digest of a text, for the document that has it
+chunk_key = "{}/{}/{}".format  # key, version, number of the chunk
+spans_key = "{}/{}/spans/{}".format  # key, version, page of spans
+parts_key = "{}/{}/parts".format  # key, version, for the parts that the document was given in
+_vectors_key = "{}/{}/vectors/{}".format  # key, version, page of ids of adopted vectors
 
 NAMESPACES = "namespaces"
 """The docstore key of a record that is there if the documents are in namespaces."""
@@ -87,39 +101,9 @@ def document_key(doc_id: str) -> str:
     return digest(doc_id)
 
 
-def manifest_key(key: str) -> str:
-    """The docstore key of a document's manifest; ``key`` is its `document_key`."""
-    return f"manifest/{key}"
-
-
-def chunk_key(key: str, version: str, index: int) -> str:
-    """The docstore key of a chunk."""
-    return f"{key}/{version}/{index}"
-
-
-def spans_key(key: str, version: str, page: int) -> str:
-    """The docstore key of a page of spans."""
-    return f"{key}/{version}/spans/{page}"
-
-
-def parts_key(key: str, version: str) -> str:
-    """The docstore key of the record on the parts that a document was given in."""
-    return f"{key}/{version}/parts"
-
-
 def adopted_key(vector: str) -> str:
     """The docstore key of the record on an adopted vector; ``vector`` is its id."""
     return f"adopted/{digest(vector)}"
-
-
-def text_key(text_digest: str) -> str:
-    """The docstore key of the record on the document that has a text."""
-    return f"texts/{text_digest}"
-
-
-def answers_key(key: str) -> str:
-    """The docstore key of a language model's answers about a document."""
-    return f"answers/{key}"
 
 
 def version_name(namespace: str, *parts: str) -> str:
@@ -221,7 +205,7 @@ class Version(NamedTuple):
 
     def vectors_keys(self, key: str) -> Iterator[str]:
         """The keys of the pages of ids of adopted vectors."""
-        return (f"{key}/{self.name}/vectors/{page}" for page in range(_pages(self.adopted)))
+        return (_vectors_key(key, self.name, page) for page in range(_pages(self.adopted)))
 
     def vector_ids(self, key: str) -> Iterator[str]:
         """The ids of this version in the vector store, but those of adopted vectors."""
@@ -408,3 +392,63 @@ def chunk_vectors(document: DocumentVersion) -> Iterator[Document]:
 
 def _place(doc_id: str, index: int, chunk: Chunk) -> dict[str, Any]:
     return {DOC_ID: doc_id, CHUNK_INDEX: index, START_INDEX: chunk.start, END_INDEX: chunk.end}
+
+
+# Metadata that changes along a document
+
+_PLACES = TypeAdapter(Annotated[list[tuple[NonNegativeInt, dict[str, Any]]], Field(min_length=1)])
+
+
+def segment_metadata(
+    shared: Mapping[str, Any], rules: Mapping[str, Rule], places: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The metadata of a segment, of what its document and its chunks have.
+
+    Fields with a rule follow it whether or not they change along this document; others follow
+    ``"range"`` where they change. ``places`` is what holds along the segment, in the order of its
+    text, besides what is ``shared`` by all.
+    """
+    all_rules = {**DEFAULT_RULES, **rules}
+    ruled = {name: value for name, value in shared.items() if name in all_rules}
+    found = {name: value for name, value in shared.items() if name not in all_rules}
+    everywhere = [{**ruled, **place} for place in places] or [ruled]
+    first, last = everywhere[0], everywhere[-1]
+    for name in dict.fromkeys(itertools.chain.from_iterable(everywhere)):
+        rule = all_rules.get(name, "range")
+        if rule == "all":
+            values = [place[name] for place in everywhere if name in place]
+            # By their JSON: arrays and the like cannot be compared.
+            found[name] = list({encode_json(value, name): value for value in values}.values())
+        elif rule == "range":
+            found |= {f"{name}_start": first[name]} if name in first else {}
+            found |= {f"{name}_end": last[name]} if name in last else {}
+        else:
+            place = last if rule == "last" else first
+            found |= {name: place[name]} if name in place else {}
+    return found
+
+
+def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str, Any]]]:
+    """Metadata that changes along a chunk: pairs of a character, from 0, and what holds there."""
+    if PLACES not in record.metadata:  # as in most; a query asks twice for each chunk it returns
+        return [(0, {})]
+    places = record.metadata[PLACES]
+    try:
+        return list(_PLACES.validate_python(places))
+    except ValidationError as error:
+        raise CorruptRecordError(
+            f"the docstore's chunk {key!r} has {PLACES}={places!r} in its metadata, which should "
+            "be pairs of a number and a dict. Delete the document and add it again"
+        ) from error
+
+
+def chunk_document(record: Document, key: str, manifest: Manifest) -> Document:
+    """A chunk of the current version as in the vector store, without overlap and outer space."""
+    own = metadata_changes(record, key)[0][1]
+    if record.metadata.get(DOC_ID, manifest.doc_id) != manifest.doc_id:
+        raise CorruptRecordError(f"the docstore's chunk {key!r} is not of {manifest.doc_id!r}")
+    place = {name: record.metadata[name] for name in PLACE if name in record.metadata}
+    version = manifest.current.name if manifest.current else ""
+    metadata = chunk_metadata({**manifest.metadata, **own}, place, version)
+    text = encodable(with_header(record.metadata.get(HEADER, ""), record.page_content.strip()))
+    return Document(text, id=metadata.get(CHUNK_ID), metadata=metadata)

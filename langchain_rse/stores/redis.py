@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -13,12 +12,11 @@ from langchain_rse._sync import batches
 from langchain_rse.stores.json import Swap, SwappingBytes, SwappingDocStore
 
 _KEYS_PER_COMMAND = 500
-# For each key: the digest of the value that is expected, and the new value; "" for none.
+# For each key: the value that is expected, and the new value; "" for none.
 _SWAP = """
 local made = {}
 for i, key in ipairs(KEYS) do
-    local value, new = redis.call('GET', key), ARGV[2 * i]
-    local expected = (value and redis.sha1hex(value) or '') == ARGV[2 * i - 1]
+    local new, expected = ARGV[2 * i], (redis.call('GET', key) or '') == ARGV[2 * i - 1]
     made[i] = expected and 1 or 0
     if expected and new == '' then redis.call('DEL', key)
     elseif expected then redis.call('SET', key, new) end
@@ -91,7 +89,7 @@ class _Redis(SwappingBytes):
         made: list[bool] = []
         for some in batches(swaps, _KEYS_PER_COMMAND):
             names = [self._name(key) for key, _, _ in some]
-            words = [word for _, old, new in some for word in (_digest(old), new or b"")]
+            words = [word for _, old, new in some for word in (old or b"", new or b"")]
             made += map(bool, self._checked.eval(_SWAP, len(names), *names, *words))
         return made
 
@@ -114,7 +112,3 @@ class _Redis(SwappingBytes):
                 "documents are lost then. Set maxmemory-policy noeviction"
             )
         return self.client
-
-
-def _digest(value: bytes | None) -> str:
-    return "" if value is None else hashlib.sha1(value, usedforsecurity=False).hexdigest()

@@ -1,27 +1,28 @@
 """SQLDocStore: a docstore in a table of a SQL database."""
 
 import contextlib
-import functools
 import re
 import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
-from langchain_core.stores import BaseStore
 from langchain_core.utils.iter import batch_iterate
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.schema import CreateTable
+from typing_extensions import override
 
-from langchain_rse.stores.changing import Change
+from langchain_rse._sync import Steps, call
+from langchain_rse.stores.changing import Change, ComparesAndSets
 from langchain_rse.stores.databases import (
     AsyncEngines,
     explained,
@@ -30,7 +31,7 @@ from langchain_rse.stores.databases import (
     parse_url,
     prepare_engine,
 )
-from langchain_rse.stores.fulltext import LexicalIndex, lexical_index
+from langchain_rse.stores.fulltext import check_lexical, lexical_index
 from langchain_rse.stores.json import decode_document, encode_document, is_record
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ _KEYS_PER_PAGE = 1000
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
 
-class SQLDocStore(BaseStore[str, Document]):
+class SQLDocStore(ComparesAndSets):
     """A docstore in a table of a SQL database, through SQLAlchemy Core.
 
     On SQLite it needs no server. The database is put into WAL mode: several threads and processes
@@ -112,7 +113,9 @@ class SQLDocStore(BaseStore[str, Document]):
             self._engine_kwargs.setdefault("pool_pre_ping", True)
         self.lexical = lexical
         self._settings = {"tokenizer": tokenizer, "language": language}
-        self._index = lexical_index(backend, table_name, **self._settings) if lexical else None
+        self._index: Any = None
+        if lexical:
+            self._index = lexical_index(backend, table_name, **self._settings)
         self._table = _table(table_name)
         key = self._table.c.key
         is_wanted: sa.ColumnElement[bool] = key.in_(sa.bindparam("keys", expanding=True))
@@ -146,51 +149,19 @@ class SQLDocStore(BaseStore[str, Document]):
             "engine_kwargs": self._engine_kwargs,
             **self._settings,
         }
-        return functools.partial(type(self), self._url, **arguments), ()
+        return partial(type(self), self._url, **arguments), ()
 
-    def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        """Get the Documents of the keys, None for keys that are missing.
-
-        Raises:
-            CorruptRecordError: If a record cannot be read.
-        """
-        return self._run(self._get, keys)
-
-    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
-        """Like `mget`, async."""
-        return await self._arun(self._get, keys)
-
-    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        """Write Documents in one transaction, in place of those with the same keys.
-
-        Raises:
-            TypeError: If metadata has a value that cannot be kept.
-        """
-        self._run(self._set, _rows(key_value_pairs))
-
-    async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        """Like `mset`, async."""
-        await self._arun(self._set, _rows(key_value_pairs))
-
-    def mdelete(self, keys: Sequence[str]) -> None:
-        """Delete the keys in one transaction; missing ones are passed over."""
-        self._run(self._delete, keys)
-
-    async def amdelete(self, keys: Sequence[str]) -> None:
-        """Like `mdelete`, async."""
-        await self._arun(self._delete, keys)
-
-    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        """Make each change whose record is as expected, in one transaction; return which were made.
-
-        A change is a key, the Document that is expected there, and the new one; None stands for no
-        record. A record that cannot be read counts as none.
-        """
-        return self._run(self._change, changes)
-
-    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        """Like `compare_and_set`, async."""
-        return await self._arun(self._change, changes)
+    @override
+    def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
+        """Do what the method does in one transaction."""
+        works: dict[str, Callable[..., Any]] = {
+            "mget": self._get,
+            "mset": self._set,
+            "mdelete": self._delete,
+            "compare_and_set": self._change,
+        }
+        given = _rows(items) if method == "mset" else items
+        return call(partial(self._run, works[method]), partial(self._arun, works[method]), given)
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """Yield the keys that begin with the prefix, in the order of their bytes, page by page."""
@@ -234,7 +205,8 @@ class SQLDocStore(BaseStore[str, Document]):
             ValueError: If the store was made without ``lexical=True``, ``k`` is below 1, or
                 the filter is anything else.
         """
-        return self._run(self._lexical_index().search, query, k, filter, prefix)
+        check_lexical(self)
+        return self._run(self._index.search, query, k, filter, prefix)
 
     async def alexical_search(
         self,
@@ -245,18 +217,19 @@ class SQLDocStore(BaseStore[str, Document]):
         prefix: str = "",
     ) -> list[tuple[Document, float]]:
         """Like `lexical_search`, async."""
-        return await self._arun(self._lexical_index().search, query, k, filter, prefix)
+        check_lexical(self)
+        return await self._arun(self._index.search, query, k, filter, prefix)
 
     def drop_lexical_index(self) -> None:
         """Remove the table's full-text index, made with whatever tokenizer or language.
 
         Needs ``lexical=True``; the store makes a new one when it is next used.
         """
-        index = self._lexical_index()
+        check_lexical(self)
         with explained(self), self._lock:
             self._make_table()
             with self._engine.begin() as connection:
-                index.drop(connection)
+                self._index.drop(connection)
             self._ready = False
 
     def close(self) -> None:
@@ -274,18 +247,13 @@ class SQLDocStore(BaseStore[str, Document]):
 
     def _values(
         self, connection: Connection, keys: Iterable[str], *, lock: bool = False
-    ) -> dict[str, str | bytes]:
+    ) -> dict[str, str]:
         """The records of the keys that are there."""
         # In the same order by all, or they would wait for each other.
         query = self._select.order_by(self._table.c.key).with_for_update() if lock else self._select
-        values: dict[str, str | bytes] = {}
+        values: dict[str, str] = {}
         for some in batch_iterate(_KEYS_PER_STATEMENT, dict.fromkeys(keys)):
-            if self._sqlite:  # as bytes, since its driver would not read what is no UTF-8
-                select = f'SELECT key, CAST(value AS BLOB) FROM "{self._table.name}" WHERE key IN '  # noqa: S608
-                marks = ",".join("?" * len(some))
-                rows = connection.exec_driver_sql(f"{select}({marks})", tuple(some))
-            else:
-                rows = connection.execute(query, {"keys": some})
+            rows = connection.execute(query, {"keys": some})
             values.update((name, record) for name, record in rows)
         return values
 
@@ -335,13 +303,6 @@ class SQLDocStore(BaseStore[str, Document]):
         query = sa.select(key).where(start).order_by(key).limit(_KEYS_PER_PAGE)
         # In the order of bytes, keys with the same prefix stand together.
         return [name for name in connection.execute(query).scalars() if name.startswith(prefix)]
-
-    def _lexical_index(self) -> LexicalIndex:
-        if self._index is None:
-            raise ValueError(
-                f"{self!r} keeps no full-text index; make it with SQLDocStore(..., lexical=True)"
-            )
-        return self._index
 
     def _run(self, work: Callable[..., T], *args: object) -> T:
         """Do work in a transaction."""

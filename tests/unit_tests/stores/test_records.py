@@ -16,7 +16,6 @@ from langchain_core.stores import InMemoryStore
 from langchain_rse import CorruptRecordError
 from langchain_rse._sync import run
 from langchain_rse.errors import FormatError
-from langchain_rse.stores.metadata import metadata_changes
 from langchain_rse.stores.reading import Layout, read_chunks, read_layouts
 from langchain_rse.stores.records import (
     SPANS_PER_PAGE,
@@ -31,6 +30,7 @@ from langchain_rse.stores.records import (
     document_key,
     document_records,
     manifest_key,
+    metadata_changes,
     simple_metadata,
     vector_id,
 )
