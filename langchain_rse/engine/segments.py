@@ -1,6 +1,6 @@
 """Segments, and the checks of the arguments that all solvers share."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 """An array of floats."""
+
+Bounds = tuple[int, int]
+"""The first chunk of a segment, and the one after its last."""
 
 
 class Segment(NamedTuple):
@@ -22,6 +25,22 @@ class Segment(NamedTuple):
     start: int
     end: int
     value: float
+
+
+def neighbors(segment: Bounds, chunks: Collection[int], starts: Collection[int]) -> int:
+    """How many of the two chunks beside a segment in its document are among others."""
+    start, end = segment
+    return (start not in starts and start - 1 in chunks) + (end not in starts and end in chunks)
+
+
+def extended(segment: Bounds, chunks: Collection[int], starts: Collection[int]) -> Bounds:
+    """The segment with those of some chunks that adjoin it in its document."""
+    start, end = segment
+    while start not in starts and start - 1 in chunks:
+        start -= 1
+    while end not in starts and end in chunks:
+        end += 1
+    return start, end
 
 
 def check_boundaries(boundaries: Sequence[int], size: int) -> NDArray[np.intp]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import Floats, Segment, best_segment, rank_chunks, solve_greedy
+from langchain_rse.engine.segments import Bounds, extended, neighbors
 from langchain_rse.query.scoring import ScoredChunks
 
 
@@ -21,11 +22,8 @@ class Selection(NamedTuple):
     values: Floats  # what each chunk adds to a segment
     # What a growing budget adds, the best first: ranges (start, end), with the exact solver chunk
     # by chunk, with the others segment by segment.
-    steps: Sequence[tuple[int, int]]
+    steps: Sequence[Bounds]
     segments: Callable[[int], list[Segment]]  # that a number of steps forms, best first
-    # Makes the candidates that are worth the penalty, the most relevant first, each a segment that
-    # costs nothing: one of them is returned if no step fits.
-    alone: Callable[[], list[Segment]] = list
     weights: Floats = np.ones(1)  # how much the relevance of each chunk after the penalty counts
     # By column, with the exact solver: the penalty below which a chunk is in the solution.
     thresholds: Mapping[int, float] = MappingProxyType({})
@@ -35,21 +33,23 @@ def select(scored: ScoredChunks, settings: QuerySettings, budget: float | None) 
     """Choose segments, somewhat beyond a budget in characters; None for all worth the penalty."""
     if not scored.lengths.size:
         return Selection(np.zeros(0), [], lambda _: [])
-    config = settings.config
-    if config.solver == "exact":
-        selection = _select_exactly(scored, settings, budget)
-    else:
-        selection = _select_as_published(scored, config)
-    return selection._replace(alone=partial(_worth_alone, scored, selection, config))
+    if settings.config.solver == "exact":
+        return _select_exactly(scored, settings, budget)
+    return _select_as_published(scored, settings.config)
 
 
-def _worth_alone(scored: ScoredChunks, selection: Selection, config: RSEConfig) -> list[Segment]:
-    """The candidates whose relevance is at least the penalty, the most relevant first."""
+def worth_alone(
+    scored: ScoredChunks, selection: Selection, config: RSEConfig, room: float | None
+) -> list[Segment]:
+    """The candidates that are worth the penalty and fit the room, the most relevant first.
+
+    One of them, a segment that costs nothing, is returned if no step fits.
+    """
     if config.solver != "exact" and not selection.steps:  # as published
         return []
-    least = config.irrelevant_chunk_penalty
-    worth = (scored.relevance >= least) & (scored.relevance > 0)
+    worth = (scored.relevance >= config.irrelevant_chunk_penalty) & (scored.relevance > 0)
     worth &= selection.values >= config.minimum_value
+    worth &= scored.lengths <= (math.inf if room is None else room)
     columns = [column for column in scored.candidates if worth[column]]
     columns.sort(key=lambda column: -scored.relevance[column])
     return [Segment(column, column + 1, float(selection.values[column])) for column in columns]
@@ -122,10 +122,10 @@ def _select_exactly(scored: ScoredChunks, settings: QuerySettings, room: float |
 
 def _best_of_each_query(
     scored: ScoredChunks, values: Floats, config: RSEConfig, budget: float | None
-) -> list[tuple[int, int]]:
+) -> list[Bounds]:
     """The best candidate of each query as a step, if it is worth the penalty and fits."""
     room = math.inf if budget is None else budget
-    steps: list[tuple[int, int]] = []
+    steps: list[Bounds] = []
     for by_column in scored.found:
         column, relevance = next(iter(by_column.items()), (0, 0.0))
         worth = 0 < relevance >= config.irrelevant_chunk_penalty
@@ -137,28 +137,24 @@ def _best_of_each_query(
 
 
 def _with_few_segments(
-    steps: Iterable[tuple[int, int]], scored: ScoredChunks, most: int
-) -> Iterator[tuple[int, int]]:
+    steps: Iterable[Bounds], scored: ScoredChunks, most: int
+) -> Iterator[Bounds]:
     """The steps, each held back until it makes no more segments of a document than a number."""
     edges = {*scored.starts.tolist(), scored.lengths.size}
     count: Counter[str] = Counter()
     taken: set[int] = set()
     held_back: set[int] = set()
-    for step in steps:
-        start, end = step
-        while start not in edges and start - 1 in held_back:
-            start -= 1
-        while end not in edges and end in held_back:
-            end += 1
-        joined = (start not in edges and start - 1 in taken) + (end not in edges and end in taken)
-        key = scored.locate(start)[0].manifest.key
-        if count[key] + 1 - joined > most:
-            held_back.update(range(start, end))
+    for one in steps:
+        step = extended(one, held_back, edges)
+        more = 1 - neighbors(step, taken, edges)
+        key = scored.locate(step[0])[0].manifest.key
+        if count[key] + more > most:
+            held_back.update(range(*step))
         else:
-            count[key] += 1 - joined
-            taken.update(range(start, end))
-            held_back.difference_update(range(start, end))
-            yield start, end
+            count[key] += more
+            taken.update(range(*step))
+            held_back.difference_update(range(*step))
+            yield step
 
 
 def _by_turns(several: Iterable[Iterable[Any]]) -> Iterator[Any]:
@@ -166,7 +162,7 @@ def _by_turns(several: Iterable[Iterable[Any]]) -> Iterator[Any]:
     return (one for turn in itertools.zip_longest(*several) for one in turn if one is not None)
 
 
-def _once(steps: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _once(steps: Iterable[Bounds]) -> list[Bounds]:
     """The steps without what steps before them have."""
     taken: set[int] = set()
     rest = []
