@@ -49,17 +49,6 @@ _BEST = 5
 _LONGEST_GAP = 16
 
 
-@dataclasses.dataclass(frozen=True)
-class ScoredChunk:
-    """A chunk of a segment, and how it was scored."""
-
-    index: int  # its number in the document
-    candidate: Candidate | None  # None for a chunk that the search did not find
-    relevance: float  # from score, rank and words, in [0, 1]; 0 if it is no candidate
-    credited: float  # relevance with the credit of its neighbors, which the solver saw
-    value: float  # what it adds to a segment: its weighted relevance after the penalty
-
-
 class ScoredChunks(NamedTuple):
     """The chunks around the candidates, one column each, one window after the other.
 

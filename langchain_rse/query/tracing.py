@@ -115,17 +115,16 @@ def _segments(
         too_many = most is not None and counts[doc_id] >= most
         reason = "beyond max_per_document" if too_many else "beyond k"
         counts[doc_id] += 1
-        text = "".join(record.page_content for record in one.records if record is not None)
         yield TracedSegment(
             doc_id=doc_id,
             chunk_start=one.start,
             chunk_end=one.end,
-            start_index=one.document.span_of(one.start)[0] + one.skipped,
-            end_index=one.document.span_of(one.end - 1)[1] - one.dropped,
+            start_index=one.span[0],
+            end_index=one.span[1],
             value=one.value,
             returned=number is not None,
             reason=None if number else reason,
-            text=text[one.skipped : len(text) - one.dropped],
+            text=one.text,
             number=number,
         )
 

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.query.budget import Budget
 from langchain_rse.query.scoring import ScoredChunks, _credited
-from langchain_rse.query.selecting import select
+from langchain_rse.query.selecting import select, worth_alone
 
 SOLVER = (files("langchain_rse.explaining") / "report" / "solver.js").read_text(encoding="utf-8")
 
@@ -123,7 +123,7 @@ def by_python(case: Case) -> list[tuple[int, int]]:
     budget = Budget(settings, ())
     selection = select(scored, settings, budget.characters)
     chosen = selection.segments(budget.steps_to_read(scored, selection))
-    chosen = chosen or budget.alone_to_read(scored, selection)
+    chosen = chosen or worth_alone(scored, selection, config, budget.characters)[:1]
     return sorted((start, end) for start, end, _ in chosen)
 
 
