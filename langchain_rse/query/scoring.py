@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -44,6 +45,9 @@ _SIMILARITIES = frozenset({"SimilarityBasedRelevanceFilter"})
 
 # Of a document, the best chunks that tell its relevance as a whole.
 _BEST = 5
+
+# Of each candidate, its rank in a search, None if that did not find it, and its score.
+_Ranks = Sequence[tuple[int | None, float | None]]
 
 # The exact solver closes no longer gaps between chunks of positive relevance.
 _LONGEST_GAP = 16
@@ -155,30 +159,53 @@ def _ranked(
     if config.name_weight:
         shortfall, query = named_documents(query, candidates)
         factors = np.exp(-config.name_weight * shortfall)
-    relevance = _relevance(query, candidates, factors, settings, reranked=reranked)
-    if reranked and (by_search := 1 - (config.rerank_weight or 0.0)) and relevance.any():
-        searched = relevance.max() * _searched(query, candidates, factors, settings)
-        mixed = (1 - by_search) * relevance + by_search * searched
-        relevance = np.where(relevance > 0, mixed, 0.0)
+    texts = [candidate.document.page_content for candidate in candidates]
+
+    def searched(ranks: _Ranks, config: RSEConfig) -> Floats:
+        relevance = _by_ranks(ranks, factors, config, query, texts)
+        if not settings.hybrid:
+            return relevance
+        ranks = [(c.lexical_rank, c.lexical_score) for c in candidates]
+        lexical = _by_ranks(ranks, factors, config.model_copy(update={"calibration": "minmax"}))
+        return (1 - settings.hybrid) * relevance + settings.hybrid * lexical
+
+    ranks = [(c.rank, c.score) for c in candidates]
+    if not reranked:
+        relevance = searched(ranks, config)
+    else:
+        relevance = _by_ranks(ranks, factors, config)
+        if (by_search := 1 - (config.rerank_weight or 0.0)) and relevance.any():
+            defaults = {**FOR_SIMILARITIES, "calibration": "minmax", "min_relevance": 0.0}
+            ranks = [(c.search_rank, c.search_score) for c in candidates]
+            before = relevance.max() * searched(ranks, config.model_copy(update=defaults))
+            mixed = (1 - by_search) * relevance + by_search * before
+            relevance = np.where(relevance > 0, mixed, 0.0)
     return [(candidates[number], float(relevance[number])) for number in _order(relevance)]
 
 
-def _searched(
-    query: str, candidates: Sequence[Candidate], factors: Floats, settings: QuerySettings
+def _by_ranks(
+    ranks: _Ranks, factors: Floats, config: RSEConfig, query: str = "", texts: Sequence[str] = ()
 ) -> Floats:
-    """The relevance that reranked candidates have by the search that found them."""
-    last = len(candidates)
-    order = np.argsort(
-        [last if c.search_rank is None else c.search_rank for c in candidates], kind="stable"
-    )
-    found = [
-        candidates[n]._replace(score=candidates[n].search_score, rank=candidates[n].search_rank)
-        for n in order
-    ]
-    defaults = {**FOR_SIMILARITIES, "calibration": "minmax", "min_relevance": 0.0}
-    settings = settings.model_copy(update={"config": settings.config.model_copy(update=defaults)})
-    relevance = np.empty(last)
-    relevance[order] = _relevance(query, found, factors[order], settings, reranked=False)
+    """The relevance of candidates by the ranks and scores of a search, and the words of texts.
+
+    The factors say how far the query means the candidates' documents.
+    """
+    relevance = np.zeros(len(ranks))
+    found = sorted((rank, number) for number, (rank, _) in enumerate(ranks) if rank is not None)
+    numbers = [number for _, number in found]
+    if not numbers:
+        return relevance
+    calibrated = calibrate([ranks[number][1] for number in numbers], config.calibration)
+    meant = factors[numbers]
+    order = _ranks(calibrated * meant) if (meant < 1).any() else np.arange(len(numbers))
+    fused = _fuse(calibrated * meant, order, config)
+    if config.lexical_credit and texts:
+        words = bm25_scores(query, [texts[number] for number in numbers]) * meant
+        if words.any():  # a query in another language says nothing here
+            # Scores and words are two witnesses: noisy or, as for neighbors.
+            by_words = config.lexical_credit * _fuse(minmax(words), _ranks(words), config)
+            fused = fused + by_words * (1 - fused)
+    relevance[numbers] = np.where(calibrated >= config.min_relevance, fused, 0.0)
     return relevance
 
 
@@ -223,51 +250,6 @@ def _joined(ranked: Sequence[Ranked], queries: Sequence[str]) -> Ranked:
     return sorted(best.values(), key=lambda pair: -pair[1])
 
 
-def _relevance(
-    query: str,
-    candidates: Sequence[Candidate],
-    factors: Floats,
-    settings: QuerySettings,
-    *,
-    reranked: bool,
-) -> Floats:
-    """The relevance of each candidate, from its scores, ranks and words, in [0, 1].
-
-    The factors say how far the query means the candidate's document.
-    """
-    config = settings.config
-    relevance = np.zeros(len(candidates))
-    found = [number for number, c in enumerate(candidates) if c.rank is not None]
-    if found:
-        calibrated = calibrate([candidates[n].score for n in found], config.calibration)
-        meant = factors[found]
-        ranks = _ranks(calibrated * meant) if (meant < 1).any() else np.arange(len(found))
-        fused = _fuse(calibrated * meant, ranks, config)
-        if config.lexical_credit and not reranked:
-            texts = [candidates[number].document.page_content for number in found]
-            words = bm25_scores(query, texts) * meant
-            if words.any():  # a query in another language says nothing here
-                # Scores and words are two witnesses: noisy or, as for neighbors.
-                by_words = config.lexical_credit * _fuse(minmax(words), _ranks(words), config)
-                fused = fused + by_words * (1 - fused)
-        relevance[found] = np.where(calibrated >= config.min_relevance, fused, 0.0)
-    if not settings.hybrid or reranked:
-        return relevance
-    ranked = sorted(
-        (c.lexical_rank, number)
-        for number, c in enumerate(candidates)
-        if c.lexical_rank is not None
-    )
-    lexical = np.zeros(len(candidates))
-    if ranked:
-        numbers = [number for _, number in ranked]
-        calibrated = minmax(np.array([candidates[n].lexical_score for n in numbers], dtype=float))
-        meant = calibrated * factors[numbers]
-        fused = _fuse(meant, _ranks(meant), config)
-        lexical[numbers] = np.where(calibrated >= config.min_relevance, fused, 0.0)
-    return (1 - settings.hybrid) * relevance + settings.hybrid * lexical
-
-
 def _order(relevance: Floats) -> NDArray[np.intp]:
     """The places of relevances, the highest first; equal ones in their order."""
     return np.argsort(-relevance, kind="stable")
@@ -291,12 +273,13 @@ def _fuse(relevance: Floats, ranks: NDArray[np.intp], config: RSEConfig) -> Floa
 
 def _renumbered(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Candidates with ranks from 0 again, after some were left out."""
-    by_rank = sorted(c.rank for c in candidates if c.rank is not None)
+    ranks = sorted(c.rank for c in candidates if c.rank is not None)
     by_words = sorted(c.lexical_rank for c in candidates if c.lexical_rank is not None)
-    ranks: dict[int | None, int] = {rank: number for number, rank in enumerate(by_rank)}
-    lexical: dict[int | None, int] = {rank: number for number, rank in enumerate(by_words)}
     return [
-        c._replace(rank=ranks.get(c.rank), lexical_rank=lexical.get(c.lexical_rank))
+        c._replace(
+            rank=None if c.rank is None else bisect_left(ranks, c.rank),
+            lexical_rank=None if c.lexical_rank is None else bisect_left(by_words, c.lexical_rank),
+        )
         for c in candidates
     ]
 

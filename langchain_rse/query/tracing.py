@@ -23,15 +23,13 @@ from langchain_rse.explaining.trace import (
     TracedSegment,
 )
 from langchain_rse.query.budget import Budget
+from langchain_rse.query.leaving_out import LeftOut
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import ScoredChunks
 from langchain_rse.query.searching import Candidate, Place
 from langchain_rse.query.selecting import Selection
 from langchain_rse.stores.reading import Layout
 from langchain_rse.stores.records import DOC_ID, SEGMENT
-
-# What is known of a candidate: its relevance, its outcome, and the document that it is a copy of.
-_Known = tuple[Candidate, float, str, str]
 
 
 class TraceCollector(BaseCallbackHandler):
@@ -115,12 +113,13 @@ def _segments(
         too_many = most is not None and counts[doc_id] >= most
         reason = "beyond max_per_document" if too_many else "beyond k"
         counts[doc_id] += 1
+        start_index, end_index = one.span
         yield TracedSegment(
             doc_id=doc_id,
             chunk_start=one.start,
             chunk_end=one.end,
-            start_index=one.span[0],
-            end_index=one.span[1],
+            start_index=start_index,
+            end_index=end_index,
             value=one.value,
             returned=number is not None,
             reason=None if number else reason,
@@ -134,10 +133,10 @@ def _penalty(seen: Mapping[str, Any], config: RSEConfig) -> float | None:
     if "segments" not in seen or config.solver != "exact":
         return None
     selection, included = seen["selection"], seen["included"]
-    taken = {column for step in selection.steps[:included] for column in range(*step)}
     least = config.irrelevant_chunk_penalty
     if included == len(selection.steps):
         return least
+    taken = {column for step in selection.steps[:included] for column in range(*step)}
     worth = (value for column, value in selection.thresholds.items() if column in taken)
     return max(least, min(worth, default=0.0))
 
@@ -147,20 +146,21 @@ def _documents(
 ) -> Iterator[TracedDocument]:
     """The documents that have candidates, the best first."""
     scored: ScoredChunks | None = seen.get("scored")
-    others = scored.others if scored else ()
-    left_out = scored.left_out if scored else {}
-    found: dict[Place, _Known] = {c.place: (c, value, "not considered", "") for c, value in others}
+    found: dict[Place, LeftOut] = {}
+    if scored:
+        found = {c.place: LeftOut(c, value, "not considered") for c, value in scored.others}
     for candidate in itertools.chain(*seen.get("searched", {}).values()):
-        outcome, of, relevance = left_out.get(candidate.place, ("filtered", "", 0.0))
-        found.setdefault(candidate.place, (candidate, relevance, outcome, of))
-    examples = {candidate.key: candidate for candidate, *_ in found.values()}
+        known = scored.left_out.get(candidate.place) if scored else None
+        known = known or LeftOut(candidate, 0.0, "filtered")
+        found.setdefault(candidate.place, known._replace(candidate=candidate))
+    examples = {one.candidate.key: one.candidate for one in found.values()}
     chunks: dict[str, list[TracedChunk]] = {}
     if scored:
         for key, chunk in _considered(seen, scored, found, segments, settings):
             chunks.setdefault(key, []).append(chunk)
     considered = set(chunks)
-    for known in found.values():
-        chunks.setdefault(known[0].key, []).append(_chunk(known[0].chunk_index, *known))
+    for one in found.values():
+        chunks.setdefault(one.candidate.key, []).append(_chunk(one.candidate.chunk_index, *one))
     for key, some in chunks.items():
         layout = scored.layouts.get(key, "") if scored else ""
         manifest = layout.manifest if isinstance(layout, Layout) else None
@@ -192,7 +192,7 @@ def _why_not(chunk: TracedChunk, layout: object, config: RSEConfig) -> str:
 def _considered(
     seen: Mapping[str, Any],
     scored: ScoredChunks,
-    found: dict[Place, _Known],
+    found: dict[Place, LeftOut],
     segments: Sequence[TracedSegment],
     settings: QuerySettings,
 ) -> Iterator[tuple[str, TracedChunk]]:
@@ -203,42 +203,44 @@ def _considered(
         for one in segments
         for index in range(one.chunk_start, one.chunk_end)
     }
-    arrays = (scored.lengths, scored.relevance, scored.credited, selection.values)
-    reasons = _reasons(scored, selection, seen["included"], settings)
-    numbers = zip(*(one.tolist() for one in (*arrays, selection.weights)), reasons, strict=True)
+    outcomes = _outcomes(scored, selection, seen["included"], settings)
+    lengths = scored.lengths.tolist()
     for (number, window), first in zip(scored.windows, scored.starts.tolist(), strict=True):
         layout = scored.documents[number]
         start, doc_id = layout.span_of(window.start)[0], layout.manifest.doc_id
         for column, index in enumerate(window, first):
-            length, relevance, *of_solver, outcome = next(numbers)
-            candidate, of = scored.candidates.get(column), ""
-            if (doc_id, index) in inside:
+            candidate, outcome = scored.candidates.get(column), outcomes[column]
+            chosen = (doc_id, index) in inside
+            if chosen:
                 outcome = inside[doc_id, index] or ("returned" if candidate else "filled")
             elif candidate is None:
                 outcome = "no candidate"
+            chunk = _chunk(index, candidate, float(scored.relevance[column]), outcome)
             left_out = found.pop((doc_id, layout.version, index), None)
             if left_out and candidate is None and outcome != "filled":
-                candidate, relevance, outcome, of = left_out
-            chunk = _chunk(index, candidate, relevance, outcome, of)
-            chunk.start_index, chunk.end_index, chunk.length = start, start + length, length
-            chunk.credited, chunk.value, chunk.weight = of_solver
+                chunk = _chunk(index, *left_out)
+            chunk.start_index, chunk.end_index = start, start + lengths[column]
+            chunk.length = lengths[column]
+            chunk.credited = float(scored.credited[column])
+            chunk.value = float(selection.values[column])
+            chunk.weight = float(selection.weights[column])
             yield layout.manifest.key, chunk
-            start += length
+            start += lengths[column]
 
 
 def _chunk(
-    index: int, candidate: Candidate | None, relevance: float, outcome: str, of: str
+    index: int, candidate: Candidate | None, relevance: float, outcome: str, of: str | None = None
 ) -> TracedChunk:
-    chunk = TracedChunk(index, relevance=relevance, outcome=outcome, duplicate_of=of or None)
+    chunk = TracedChunk(index, relevance=relevance, outcome=outcome, duplicate_of=of)
     if candidate:
-        chunk.text, chunk.query = candidate.document.page_content, candidate.query
-        chunk.rank, chunk.score = candidate.rank, candidate.score
-        chunk.search_rank, chunk.search_score = candidate.search_rank, candidate.search_score
+        chunk.text = candidate.document.page_content
+        for name in ("query", "rank", "score", "search_rank", "search_score"):
+            setattr(chunk, name, getattr(candidate, name))
         chunk.lexical_rank, chunk.lexical_score = candidate.lexical_rank, candidate.lexical_score
     return chunk
 
 
-def _reasons(
+def _outcomes(
     scored: ScoredChunks, selection: Selection, included: int, settings: QuerySettings
 ) -> list[str]:
     """Why each chunk that the solver saw is in no segment, if it is in none."""
