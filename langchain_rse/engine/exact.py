@@ -5,16 +5,16 @@ disjoint segments within documents
 
     sum over segments of ( sum over chunks i of w_i * (r_i - penalty)  -  cost * penalty )
 
-where cost = segment_cost * min(1, weight of the document). A segment's cost stands for tearing a
-passage out of its context, and a document shorter than an average chunk has less context to lose.
+where cost = segment_cost * min(1, weight of the document), since a document shorter than an average
+chunk has less context to lose.
 
 1. **One penalty** takes a dynamic program with two states per chunk, in a segment or not. It
    visits only chunks with r_i > penalty, since segments begin and end on those.
-2. **All penalties.** The objective is supermodular, because joining two segments saves the cost
-   of one. So the solutions for falling penalties are nested: each chunk has a threshold penalty,
-   below which it is in the solution. `langchain_rse.engine.thresholds` computes them all at once.
-3. **A budget** takes chunks by falling threshold. Chunks with the same threshold, such as those of
-   a gap and of what it connects, are taken in the order of what each adds for the room it costs.
+2. **All penalties.** Joining two segments saves the cost of one, so the solutions for falling
+   penalties are nested: each chunk has a threshold penalty, below which it is in the solution.
+   `langchain_rse.engine.thresholds` computes them all at once.
+3. **A budget** takes chunks by falling threshold; those with the same threshold, such as a gap and
+   what it connects, in the order of what each adds for the room it costs.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ def solve_exact(
 ) -> list[Segment]:
     """Choose the segments that are worth most together at one penalty.
 
-    Of equal solutions, the one with less text and fewer segments is taken: a penalty of 0 chooses
-    the chunks of positive relevance, and between them gaps that weigh less than ``segment_cost``.
+    Of equal solutions, the one with less text and fewer segments is taken.
 
     Args:
         relevance: Shape ``(chunks,)``, at least 0.
@@ -224,13 +223,13 @@ class Ranking:
         held_back: set[int] = set()
         for chunk in self.chunks:
             step = extended((chunk, chunk + 1), held_back, self._starts)
-            segment = extended(step, taken, self._starts)
             # A chunk worth its text makes a segment that it joins worth no less.
             is_gain = (
                 self._relevance[chunk] >= self.penalty
                 and step == (chunk, chunk + 1)
-                and segment != step
+                and neighbors(step, taken, self._starts) > 0
             )
+            segment = step if is_gain else extended(step, taken, self._starts)
             if is_gain or self._value_of(segment) >= minimum_value:
                 steps.append(step)
                 taken.update(range(*step))

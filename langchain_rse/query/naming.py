@@ -34,8 +34,7 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
 
     A name is the ``title`` in the metadata, else the name of the file in ``source``. A word of it
     that is in the query weighs ``-log(share)``, with the share of candidates of other documents
-    that have the word, and less if other names have it. So neither the words of everyday grammar
-    nor those that all names share say anything.
+    that have the word, and less if other names have it.
     """
     nothing = Named(np.zeros(len(candidates)), query)
     names = {c.key: c for c in reversed(candidates)}

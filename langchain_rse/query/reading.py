@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from langchain_core.documents import Document
@@ -20,7 +21,8 @@ from langchain_rse.stores.reading import Layout, read_chunks
 from langchain_rse.stores.records import chunk_key
 
 
-class ScoredChunk(NamedTuple):
+@dataclass(frozen=True)
+class ScoredChunk:
     """A chunk of a segment, and how it was scored."""
 
     index: int  # its number in the document

@@ -82,10 +82,9 @@ class ScoredChunks(NamedTuple):
 
 
 def config_for_reranker(config: RSEConfig, reranker: BaseDocumentCompressor | None) -> RSEConfig:
-    """The config with the calibration and the defaults that fit a reranker's or a store's scores.
+    """The config with values for ``"auto"`` and None, which depend on who scored.
 
-    It has neither ``"auto"`` nor None in the fields that depend on the scores. A reranker is known
-    by the name of its class or of a base class.
+    A reranker is known by the name of its class or of a base class.
     """
     calibration = config.calibration
     names = {cls.__name__ for cls in type(reranker).__mro__} if reranker else set()
@@ -101,9 +100,8 @@ def score(
 ) -> Steps[ScoredChunks]:
     """Score the candidates and the chunks around them in the documents that are considered.
 
-    Candidates are left out that are not of the current version of a document that is known and can
-    be read, or whose text a better candidate's document has. That is known only for documents in
-    ``layouts``, so while some are left out, further documents are read and added there.
+    What candidates are left out for is known only of documents in ``layouts``, so while some are
+    left out, further documents are read and added there.
     """
     reranked, every_left_out = sources.reranker is not None, dict[Place, LeftOut]()
     ranked = [_ranked(query, found[query], settings, reranked=reranked) for query in found]
@@ -124,9 +122,8 @@ def score(
             break
         if layouts:  # so that many documents that are gone take one more read, not many
             unread = {c.key for c, _ in joint} - layouts.keys()
-        layouts |= yield from _read_layouts(
-            sources.docstore, [c for c, _ in joint if c.key in unread], settings
-        )
+        wanted = [c for c, _ in joint if c.key in unread]
+        layouts |= yield from _read_layouts(sources.docstore, wanted, settings)
     considered_only = ([pair for pair in pairs if pair[0].key in considered] for pairs in ranked)
     ranked = [_weighted(pairs, layouts, settings.config) for pairs in considered_only]
     scored = _in_columns(ranked, _joined(ranked, list(found)), layouts, settings)
@@ -210,12 +207,10 @@ def _by_ranks(
 
 
 def _weighted(pairs: Ranked, layouts: Layouts, config: RSEConfig) -> Ranked:
-    """The candidates of a query, each counting less the less its whole document is relevant.
+    """The candidates of a query with `RSEConfig.document_weight`.
 
-    Relevance is multiplied by ``(d / best) ** document_weight``, at most 1, with the mean relevance
-    d of a document's five best chunks, those that are no candidates included. A document of fewer
-    chunks is compared with the best of the longer ones. The document of the best candidate counts
-    in full, so that there is an answer if that one is relevant enough.
+    A document of fewer than five chunks is compared with the best of the longer ones. The document
+    of the best candidate counts in full, so that there is an answer if that is relevant enough.
     """
     by_document: dict[str, list[float]] = {}
     for candidate, relevance in pairs:
@@ -291,10 +286,7 @@ def _read_layouts(
     chunks: dict[tuple[str, str], list[int]] = {}
     for candidate in candidates:
         chunks.setdefault((candidate.key, candidate.version), []).append(candidate.chunk_index)
-    windows = {
-        version: find_windows(sorted(indices), settings.config)
-        for version, indices in chunks.items()
-    }
+    windows = {key: _find_windows(sorted(some), settings.config) for key, some in chunks.items()}
     layouts = yield from read_layouts(docstore, windows)
     for key, layout in layouts.items():
         if isinstance(layout, Layout):
@@ -302,23 +294,23 @@ def _read_layouts(
     return layouts
 
 
-def find_windows(chunks: Sequence[int], config: RSEConfig) -> list[range]:
+def _find_windows(chunks: Sequence[int], config: RSEConfig) -> list[range]:
     """The windows of a document in which segments can lie.
 
-    With the exact solver, a window reaches as far as the credit of its candidates, and windows with
-    at most 16 chunks between them are one. With the others, chunks that are no candidates cost the
-    penalty, so a segment begins and ends on a candidate and closes no gap longer than itself; only
-    a penalty of 0 lets segments reach further. Windows are ascending and apart; they may reach
-    beyond the end of the document.
+    With the published solvers, chunks that are no candidates cost the penalty, so a segment begins
+    and ends on a candidate and closes no gap longer than itself; only a penalty of 0 lets it reach
+    further. Windows are ascending and apart, and may reach beyond the end of the document.
     """
-    radius = config.neighbor_radius
+    reach, longest = config.neighbor_radius, config.max_length or 1
     if config.solver == "exact":
-        reach = radius
-        apart = 2 * reach + 2 + _LONGEST_GAP
-    else:
-        longest = config.max_length or 1
-        reach = longest - 1 if config.irrelevant_chunk_penalty == 0 else radius
-        apart = longest + 2 * reach
+        return _windows(chunks, reach, 2 * reach + 2 + _LONGEST_GAP)
+    if config.irrelevant_chunk_penalty == 0:
+        reach = longest - 1
+    return _windows(chunks, reach, longest + 2 * reach)
+
+
+def _windows(chunks: Sequence[int], reach: int, apart: int) -> list[range]:
+    """The chunks within a reach of ascending ones; those less than a number apart have one."""
     windows: list[range] = []
     for chunk in chunks:
         start, stop = max(chunk - reach, 0), chunk + reach + 1
@@ -341,18 +333,13 @@ def _restricted(
             f"the vector store has chunk {last} of document {layout.manifest.doc_id!r}, which has "
             f"only {current.chunks} chunks according to the docstore"
         )
-    shared = set(layout.manifest.metadata)
-    if current and not current.adopted:  # an adopted store's field of this name may be another
-        shared.add(DOC_ID)
-    if current is None or not (
-        settings.candidates_only or may_split(settings.search_kwargs, shared)
-    ):
+    if current is None:
         return layout
-    windows: list[range] = []
-    for chunk in sorted(chunks):
-        start = windows.pop().start if windows and windows[-1].stop == chunk else chunk
-        windows.append(range(start, chunk + 1))
-    return dataclasses.replace(layout, windows=windows)
+    # An adopted store's field of this name may be another.
+    shared = {*layout.manifest.metadata, *(() if current.adopted else (DOC_ID,))}
+    if not (settings.candidates_only or may_split(settings.search_kwargs, shared)):
+        return layout
+    return dataclasses.replace(layout, windows=_windows(sorted(chunks), 0, 2))
 
 
 def _in_columns(
@@ -412,9 +399,8 @@ def _credited(
 ) -> Floats:
     """The relevance of windows of these sizes, shape ``(rows, chunks)``, with neighbor credit.
 
-    A document of one chunk is credited as if chunks like it stood around it: without that, the
-    chunks of long documents, which have neighbors, leave no room for it. ``alone`` are the columns
-    of such chunks.
+    The chunk of a document of one, which has its column in ``alone``, is credited as if chunks like
+    it stood around it, since the chunks of long documents would leave no room for it.
     """
     radius = config.neighbor_radius
     # In one array, so far apart that no window has credit from another.

@@ -158,9 +158,8 @@ def check_search(sources: Sources, settings: QuerySettings) -> None:
         return
     if sources.vectorstore is None:
         raise ValueError(
-            f"hybrid={settings.hybrid} needs vectorstore: filters of a base_retriever are not "
-            "known here and could not hold for lexical search. Use hybrid=0, with a "
-            "base_retriever that searches by words as well"
+            f"hybrid={settings.hybrid} needs vectorstore, since filters of a base_retriever are "
+            "not known here. Use hybrid=0, with a base_retriever that searches by words as well"
         )
     try:
         check_lexical(sources.docstore)
@@ -169,9 +168,9 @@ def check_search(sources: Sources, settings: QuerySettings) -> None:
         raise ValueError(f"hybrid={settings.hybrid}: {error}") from error
     if unknown := sorted(may_exclude(settings.search_kwargs).keys() - {"filter"}):
         raise ValueError(
-            f"hybrid={settings.hybrid}: search_kwargs has {', '.join(unknown)}, and lexical search "
-            "does not know what that excludes. Use filter, a dict of fields and the values they "
-            "equal, or hybrid=0"
+            f"hybrid={settings.hybrid}: lexical search does not know what {', '.join(unknown)} in "
+            "search_kwargs excludes. Use filter, a dict of fields and the values they equal, or "
+            "hybrid=0"
         )
 
 
@@ -184,8 +183,8 @@ def _own(found: list[_ScoredDocument], sources: Sources) -> list[_ScoredDocument
     if others:
         warn(
             f"{others} of {len(found)} Documents of {sources.name} are left out, as they are not "
-            f"in the namespace of this retriever. Let it find only those that have "
-            f"{NAMESPACE}={namespace!r} in their metadata, and keep that"
+            f"in this namespace. Let it find only those with {NAMESPACE}={namespace!r} in their "
+            "metadata, and keep that"
         )
     return own
 
@@ -280,7 +279,7 @@ def _identify_adopted(
 def check_documents(returned: object, name: str) -> list[Document]:
     """Return what a retriever or compressor returned, or raise a TypeError with its name."""
     # A single Document is an iterable as well, of its fields.
-    documents = list(returned) if isinstance(returned, Iterable) else [None]
+    documents: list[Any] = list(returned) if isinstance(returned, Iterable) else [None]
     if not all(isinstance(document, Document) for document in documents):
         raise TypeError(f"{name} must return Documents; got {returned!r:.200}")
     return documents
@@ -309,7 +308,7 @@ def without_rising_scores(scores: Sequence[float | None]) -> list[float | None]:
 
 def finite_score(score: object) -> float | None:
     """A score as a float; None if it is not a finite number."""
-    if not isinstance(score, numbers.Real) or isinstance(score, bool):
+    if isinstance(score, bool) or not isinstance(score, numbers.Real):
         return None
     with suppress(OverflowError):  # an integer larger than any float
         return float(score) if math.isfinite(score) else None
@@ -363,9 +362,9 @@ def _candidate(document: Document, number: int, **known: Any) -> Candidate:  # n
         return Candidate(document, doc_id, document_key(doc_id), version, index, **known)
     raise CandidateError(
         f"candidate {number} (id {document.id!r}) has {unknown}={document.metadata.get(unknown)!r} "
-        "in its metadata; RSE needs to know which chunk of which document it is. Bring an index "
-        "that other code wrote in with RSERetriever.from_existing_index, and again when it has "
-        "grown. A retriever or reranker in between must keep ids and metadata. "
+        "in its metadata; RSE needs to know which chunk of which document it is. Bring an index of "
+        "other code in with RSERetriever.from_existing_index, and again when it has grown; or "
+        "write with add_documents. A retriever or reranker in between must keep ids and metadata. "
         "on_missing='split' leaves such candidates out"
     )
 

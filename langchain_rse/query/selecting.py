@@ -31,8 +31,6 @@ class Selection(NamedTuple):
 
 def select(scored: ScoredChunks, settings: QuerySettings, budget: float | None) -> Selection:
     """Choose segments, somewhat beyond a budget in characters; None for all worth the penalty."""
-    if not scored.lengths.size:
-        return Selection(np.zeros(0), [], lambda _: [])
     if settings.config.solver == "exact":
         return _select_exactly(scored, settings, budget)
     return _select_as_published(scored, settings.config)
