@@ -51,7 +51,7 @@ class Texts:
     def length_of(self, text: str, column: int) -> float:
         """The length of a text that is returned as a segment of a column's document."""
         if self._budget.include_header:
-            text = with_header(self._scored.locate(column)[0].manifest.header, text)
+            text = with_header(self._scored.places[column][0].manifest.header, text)
         return self._budget.measure(text)
 
 

@@ -98,9 +98,9 @@ def read(
     chosen = [(segment, 0, 0) for segment in segments] + ([trimmed] if trimmed else [])
     whole: list[DocumentSegment] = []
     for segment, skipped, dropped in chosen:
-        document, first = scored.locate(segment.start)
-        inside = enumerate(range(segment.start, segment.end), first)
-        chunks = [_scored_chunk(index, n, scored, selection, texts) for index, n in inside]
+        document, _ = scored.places[segment.start]
+        columns = list(range(segment.start, segment.end))
+        chunks = [_scored_chunk(column, scored, selection, texts) for column in columns]
         one = DocumentSegment(document, chunks, segment.value, skipped, dropped)
         whole += _without_missing(one, settings.on_missing)
     # Parts of a split or trimmed segment have other values than the segment.
@@ -112,7 +112,7 @@ def _read_texts(
     docstore: BaseStore[str, Document], scored: ScoredChunks, columns: list[int], budget: Budget
 ) -> Steps[Texts | None]:
     """Read the chunks of columns; None if a document was replaced, deleted or cannot be read."""
-    places = [scored.locate(column) for column in columns]
+    places = [scored.places[column] for column in columns]
     layouts = {layout.manifest.key: layout for layout, _ in places}
     wanted = [(layout.manifest.key, index) for layout, index in places]
     found = (yield from read_chunks(docstore, layouts, wanted)) if wanted else {}
@@ -129,10 +129,10 @@ def _read_texts(
 
 
 def _scored_chunk(
-    index: int, column: int, scored: ScoredChunks, selection: Selection, texts: Texts
+    column: int, scored: ScoredChunks, selection: Selection, texts: Texts
 ) -> ScoredChunk:
     return ScoredChunk(
-        index=index,
+        index=scored.places[column][1],
         record=texts.records[column],
         candidate=scored.candidates.get(column),
         relevance=float(scored.relevance[column]),

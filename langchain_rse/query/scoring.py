@@ -61,8 +61,8 @@ class ScoredChunks(NamedTuple):
     """
 
     layouts: Layouts  # all that is known of the candidates' documents
-    documents: Sequence[Layout]  # those that are considered, best candidate first
-    windows: Sequence[tuple[int, range]]  # number of the document, and chunks
+    # The document of each chunk, and its number there; documents by their best candidates.
+    places: Sequence[tuple[Layout, int]]
     starts: NDArray[np.intp]  # the first column of each window
     candidates: Mapping[int, Candidate]  # by column, for the query that they fit best
     found: Sequence[Mapping[int, float]]  # of each of several queries, by column, best first
@@ -73,12 +73,6 @@ class ScoredChunks(NamedTuple):
     document_lengths: NDArray[np.int64]  # the same for the document of each chunk
     left_out: Mapping[Place, LeftOut]  # candidates that do not count
     others: Ranked  # candidates that do, of all documents, each with its own relevance
-
-    def locate(self, column: int) -> tuple[Layout, int]:
-        """The document of a column, and the chunk's number in it."""
-        number = int(np.searchsorted(self.starts, column, side="right")) - 1
-        document, window = self.windows[number]
-        return self.documents[document], window[column - int(self.starts[number])]
 
 
 def config_for_reranker(config: RSEConfig, reranker: BaseDocumentCompressor | None) -> RSEConfig:
@@ -133,8 +127,7 @@ def score(
 
 def _without_credit(scored: ScoredChunks, copies: Container[Place]) -> ScoredChunks:
     """Near copies are no better for their neighbors; between relevant chunks, they fill gaps."""
-    layouts = ((scored.documents[number], window) for number, window in scored.windows)
-    places = [(one.manifest.doc_id, one.version, n) for one, window in layouts for n in window]
+    places = ((one.manifest.doc_id, one.version, index) for one, index in scored.places)
     left = np.array([place not in copies for place in places], dtype=np.float64)
     return scored._replace(credited=scored.credited * left, turns=scored.turns * left)
 
@@ -347,20 +340,17 @@ def _in_columns(
 ) -> ScoredChunks:
     """Lay out the windows of all documents, and let neighbors of candidates have credit."""
     config = settings.config
-    by_document: dict[str, dict[int, tuple[Candidate, float]]] = {}
-    for pair in joint:
-        by_document.setdefault(pair[0].key, {})[pair[0].chunk_index] = pair
-    documents = [one for key in by_document if isinstance(one := layouts[key], Layout)]
-    windows = [(n, window) for n, layout in enumerate(documents) for window in layout.windows]
+    keys = dict.fromkeys(candidate.key for candidate, _ in joint)
+    documents = [one for key in keys if isinstance(one := layouts[key], Layout)]
+    windows = [(layout, window) for layout in documents for window in layout.windows]
+    places = [(layout, index) for layout, window in windows for index in window]
     sizes = [len(window) for _, window in windows]
-    starts = np.cumsum([0, *sizes], dtype=np.intp)
-    pairs, candidates = list(by_document.values()), dict[int, Candidate]()
-    relevance: Floats = np.zeros(starts[-1])
-    for (number, window), start in zip(windows, starts[:-1].tolist(), strict=True):
-        chunks = pairs[number]
-        for column, chunk in enumerate(window, start):
-            if chunk in chunks:
-                candidates[column], relevance[column] = chunks[chunk]
+    starts = np.cumsum([0, *sizes], dtype=np.intp)[:-1]
+    known = {(candidate.key, candidate.chunk_index): (candidate, r) for candidate, r in joint}
+    candidates, relevance = dict[int, Candidate](), np.zeros(len(places))
+    for column, (layout, index) in enumerate(places):
+        if pair := known.get((layout.manifest.key, index)):
+            candidates[column], relevance[column] = pair
     columns = {candidate.place: column for column, candidate in candidates.items()}
     found = []
     for pairs_of_query in ranked if len(ranked) > 1 else [()]:
@@ -371,24 +361,19 @@ def _in_columns(
         rows = np.zeros((len(found), relevance.size))
         for row, by_column in zip(rows, found, strict=True):
             row[list(by_column)] = list(by_column.values())
-    alone = [
-        one.manifest.current is not None and one.manifest.current.chunks == 1 for one in documents
-    ]
-    turns = _credited(rows, sizes, starts[:-1][[alone[number] for number, _ in windows]], config)
+    counts = [layout.manifest.current and layout.manifest.current.chunks for layout, _ in windows]
+    turns = _credited(rows, sizes, starts[np.array(counts, dtype=object) == 1], config)
     return ScoredChunks(
         layouts=layouts,
-        documents=documents,
-        windows=windows,
-        starts=starts[:-1],
+        places=places,
+        starts=starts,
         candidates=candidates,
         found=found,
         relevance=relevance,
         credited=turns.max(axis=0),
         turns=turns,
         lengths=np.concatenate([np.zeros(0, np.int64), *(one.lengths() for one in documents)]),
-        document_lengths=np.repeat(
-            np.array([documents[number].manifest.length for number, _ in windows], np.int64), sizes
-        ),
+        document_lengths=np.array([layout.manifest.length for layout, _ in places], np.int64),
         left_out={},
         others=(),
     )

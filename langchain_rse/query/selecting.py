@@ -145,7 +145,7 @@ def _with_few_segments(
     for one in steps:
         step = extended(one, held_back, edges)
         more = 1 - neighbors(step, taken, edges)
-        key = scored.locate(step[0])[0].manifest.key
+        key = scored.places[step[0]][0].manifest.key
         if count[key] + more > most:
             held_back.update(range(*step))
         else:
@@ -175,14 +175,16 @@ def _once(steps: Iterable[Bounds]) -> list[Bounds]:
 def _best_of_each_document(scored: ScoredChunks, turns: Floats, config: RSEConfig) -> list[Segment]:
     """The best segment of each document, the best first; of several queries by turns."""
     several: list[list[Segment]] = []
+    bounds = [*scored.starts.tolist(), len(scored.places)]
     for values in turns:
-        best: dict[int, Segment] = {}
-        for (document, window), start in zip(scored.windows, scored.starts.tolist(), strict=True):
-            found = best_segment(values[start : start + len(window)], max_length=config.max_length)
+        best: dict[str, Segment] = {}
+        for start, end in itertools.pairwise(bounds):
+            found = best_segment(values[start:end], max_length=config.max_length)
             if found is None or found.value < config.minimum_value:
                 continue
-            if document not in best or found.value > best[document].value:
-                best[document] = Segment(found.start + start, found.end + start, found.value)
+            key = scored.places[start][0].manifest.key
+            if key not in best or found.value > best[key].value:
+                best[key] = Segment(found.start + start, found.end + start, found.value)
         several.append(sorted(best.values(), key=lambda segment: -segment.value))
     taken: set[int] = set()
     chosen = []

@@ -218,27 +218,23 @@ def _considered(
         for index in range(one.chunk_start, one.chunk_end)
     }
     outcomes = _outcomes(scored, selection, seen["included"], settings)
-    lengths = scored.lengths.tolist()
-    for (number, window), first in zip(scored.windows, scored.starts.tolist(), strict=True):
-        layout = scored.documents[number]
-        start, doc_id = layout.span_of(window.start)[0], layout.manifest.doc_id
-        for column, index in enumerate(window, first):
-            candidate, outcome = scored.candidates.get(column), outcomes[column]
-            if (doc_id, index) in inside:
-                outcome = inside[doc_id, index] or ("returned" if candidate else "filled")
-            elif candidate is None:
-                outcome = "no candidate"
-            chunk = _chunk(index, candidate, float(scored.relevance[column]), outcome)
-            left_out = found.pop((doc_id, layout.version, index), None)
-            if left_out and candidate is None and outcome != "filled":
-                chunk = _chunk(index, *left_out)
-            end = start + lengths[column]
-            chunk.start_index, chunk.end_index, chunk.length = start, end, lengths[column]
-            chunk.credited = float(scored.credited[column])
-            chunk.value = float(selection.values[column])
-            chunk.weight = float(selection.weights[column])
-            yield layout.manifest.key, chunk
-            start = end
+    for column, (layout, index) in enumerate(scored.places):
+        doc_id = layout.manifest.doc_id
+        candidate, outcome = scored.candidates.get(column), outcomes[column]
+        if (doc_id, index) in inside:
+            outcome = inside[doc_id, index] or ("returned" if candidate else "filled")
+        elif candidate is None:
+            outcome = "no candidate"
+        chunk = _chunk(index, candidate, float(scored.relevance[column]), outcome)
+        left_out = found.pop((doc_id, layout.version, index), None)
+        if left_out and candidate is None and outcome != "filled":
+            chunk = _chunk(index, *left_out)
+        chunk.start_index, chunk.end_index = layout.span_of(index)
+        chunk.length = int(scored.lengths[column])
+        chunk.credited = float(scored.credited[column])
+        chunk.value = float(selection.values[column])
+        chunk.weight = float(selection.weights[column])
+        yield layout.manifest.key, chunk
 
 
 def _chunk(

@@ -104,11 +104,7 @@ def by_python(case: Case) -> list[tuple[int, int]]:
     ]
     scored = ScoredChunks(
         layouts=cast(Any, {}),
-        documents=cast(Any, documents),
-        windows=[
-            (columns["documents"][start], range(size))
-            for start, size in zip(starts, sizes, strict=True)
-        ],
+        places=cast(Any, [(documents[number], 0) for number in columns["documents"]]),
         starts=np.array(starts, np.intp),
         candidates=cast(Any, {n: None for n, found in enumerate(columns["found"]) if found}),
         found=[{}],
