@@ -35,6 +35,7 @@ from langchain_rse.engine.segments import (
     check_boundaries,
     check_number,
     extended,
+    held_back,
     neighbors,
 )
 from langchain_rse.engine.thresholds import threshold_penalties
@@ -218,25 +219,15 @@ class Ranking:
         A chunk is held back until later chunks beside it make its segment worth enough, and all
         of them are one step, ``(start, end)``. Chunks whose segment never is are left out.
         """
-        steps: list[Bounds] = []
-        taken: set[int] = set()
-        held_back: set[int] = set()
-        for chunk in self.chunks:
-            step = extended((chunk, chunk + 1), held_back, self._starts)
+
+        def is_worth(step: Bounds, taken: set[int]) -> bool:
             # A chunk worth its text makes a segment that it joins worth no less.
-            is_gain = (
-                self._relevance[chunk] >= self.penalty
-                and step == (chunk, chunk + 1)
-                and neighbors(step, taken, self._starts) > 0
-            )
-            segment = step if is_gain else extended(step, taken, self._starts)
-            if is_gain or self._value_of(segment) >= minimum_value:
-                steps.append(step)
-                taken.update(range(*step))
-                held_back.difference_update(range(*step))
-            else:
-                held_back.add(chunk)
-        return steps
+            joins = step[1] - step[0] == 1 and neighbors(step, taken, self._starts) > 0
+            if joins and self._relevance[step[0]] >= self.penalty:
+                return True
+            return self._value_of(extended(step, taken, self._starts)) >= minimum_value
+
+        return held_back(((chunk, chunk + 1) for chunk in self.chunks), self._starts, is_worth)
 
     def segments(self, chunks: Iterable[int]) -> list[Segment]:
         """The segments that some of the chunks form, best first; equal ones by position."""

@@ -1,6 +1,6 @@
 """Segments, and the checks of the arguments that all solvers share."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +41,26 @@ def extended(segment: Bounds, chunks: Collection[int], starts: Collection[int]) 
     while end not in starts and end in chunks:
         end += 1
     return start, end
+
+
+def held_back(
+    steps: Iterable[Bounds],
+    starts: Collection[int],
+    is_good: Callable[[Bounds, set[int]], bool],
+) -> list[Bounds]:
+    """The steps, each held back until it is good, with the chunks taken, and those beside it."""
+    good: list[Bounds] = []
+    taken: set[int] = set()
+    waiting: set[int] = set()
+    for one in steps:
+        step = extended(one, waiting, starts)
+        if is_good(step, taken):
+            good.append(step)
+            taken.update(range(*step))
+            waiting.difference_update(range(*step))
+        else:
+            waiting.update(range(*step))
+    return good
 
 
 def check_boundaries(boundaries: Sequence[int], size: int) -> NDArray[np.intp]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import Floats, Segment, best_segment, rank_chunks, solve_greedy
-from langchain_rse.engine.segments import Bounds, extended, neighbors
+from langchain_rse.engine.segments import Bounds, held_back, neighbors
 from langchain_rse.query.scoring import ScoredChunks
 
 
@@ -110,7 +110,7 @@ def _select_exactly(scored: ScoredChunks, settings: QuerySettings, room: float |
     elif len(scored.found) > 1:
         steps = _once([*_best_of_each_query(scored, values, config, room), *steps])
     if per_document:
-        steps = list(_with_few_segments(steps, scored, per_document))
+        steps = _with_few_segments(steps, scored, per_document)
 
     def segments(count: int) -> list[Segment]:
         return ranking.segments(column for step in steps[:count] for column in range(*step))
@@ -134,25 +134,19 @@ def _best_of_each_query(
     return steps
 
 
-def _with_few_segments(
-    steps: Iterable[Bounds], scored: ScoredChunks, most: int
-) -> Iterator[Bounds]:
+def _with_few_segments(steps: Sequence[Bounds], scored: ScoredChunks, most: int) -> list[Bounds]:
     """The steps, each held back until it makes no more segments of a document than a number."""
     edges = {*scored.starts.tolist(), scored.lengths.size}
     count: Counter[str] = Counter()
-    taken: set[int] = set()
-    held_back: set[int] = set()
-    for one in steps:
-        step = extended(one, held_back, edges)
-        more = 1 - neighbors(step, taken, edges)
+
+    def is_allowed(step: Bounds, taken: set[int]) -> bool:
         key = scored.places[step[0]][0].manifest.key
-        if count[key] + more > most:
-            held_back.update(range(*step))
-        else:
-            count[key] += more
-            taken.update(range(*step))
-            held_back.difference_update(range(*step))
-            yield step
+        more = 1 - neighbors(step, taken, edges)
+        allowed = count[key] + more <= most
+        count[key] += more * allowed
+        return allowed
+
+    return held_back(steps, edges, is_allowed)
 
 
 def _by_turns(several: Iterable[Iterable[Any]]) -> Iterator[Any]:
