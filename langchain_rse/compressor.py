@@ -27,15 +27,14 @@ class RSECompressor(QuerySettings, Compressor):
     """Turns the chunks that a retriever found, best first, into segments.
 
     For a ``ContextualCompressionRetriever`` around any retriever over chunks that `RSEIndexer` or
-    `RSERetriever` wrote, and for a ``DocumentCompressorPipeline``, behind filters and rerankers and
-    in front of what works on whole passages. The segments are those of an `RSERetriever` around
-    that retriever, which `RSERetriever` describes.
+    `RSERetriever` wrote, and for a ``DocumentCompressorPipeline``. The segments are those of an
+    `RSERetriever` around that retriever. Give it a large ``k``, such as 200.
 
     What the retriever filters by is not known here. Until ``candidates_only`` is set, segments
     contain found chunks only, with a warning: set it to False if the retriever leaves out nothing
     but what is less relevant, to True if it filters. ``search_kwargs={"filter": ...}``, the filter
     that it searches with, holds for whole segments. ``hybrid`` needs a vector store, and is an
-    error. Give the retriever a large ``k``, such as 200.
+    error.
 
     Raises:
         ValueError: At construction, if a field is unknown or out of its range.

@@ -82,9 +82,9 @@ class RSEConfig(BaseModel):
     ``"greedy"`` takes the most valuable segment again and again (dsRAG); ``"best"`` takes the one
     best segment of each document."""
     irrelevant_chunk_penalty: _Share = 0.4
-    """The relevance, from 0 to 1, from which text is worth its room: what a chunk without relevance
-    costs. Smaller returns more text; 0 fills the budget as long as anything is relevant.
-    If the best candidate that fits has at least this relevance, something comes back."""
+    """The relevance, from 0 to 1, from which text is worth its room. Smaller returns more text; 0
+    fills the budget as long as anything is relevant. If the best candidate that fits has at least
+    this relevance, something comes back."""
     calibration: _Calibration = "auto"
     """How scores become relevances in [0, 1]: ``"auto"`` (a reranker known by name gets its own
     calibration, other scores ``"minmax"``), or one of those of `langchain_rse.engine.calibrate`."""
@@ -102,10 +102,9 @@ class RSEConfig(BaseModel):
     among the candidates); combined with the relevance r from scores as ``1 - (1 - r)(1 - words)``.
     With a reranker, it is part of the search's relevance."""
     name_weight: _NotNegative = 0.2
-    """How much it counts that the query names other documents, by words of their ``title`` or the
-    name of the file in ``source``: relevance is multiplied by ``exp(-name_weight * s)``, where s is
-    how much less a document is named; see `langchain_rse.query.naming`. 0 does not look at names.
-    """
+    """How much it counts that the query names other documents, by their ``title`` or the file name
+    in ``source``: relevance is multiplied by ``exp(-name_weight * s)``, where s is how much less a
+    document is named; see `langchain_rse.query.naming`. 0 does not look at names."""
     document_weight: _NotNegative = 0.5
     """How much the whole document counts: relevance is multiplied by ``(d / best) **
     document_weight``, with the mean relevance d of the document's five best chunks. 0 rates each
@@ -125,8 +124,7 @@ class RSEConfig(BaseModel):
     """How many chunks away the credit ends."""
     segment_cost: _NotNegative | None = None
     """What a segment costs in addition to its text, in chunks of average length: larger makes fewer
-    and longer segments. A document shorter than an average chunk pays in proportion to its length.
-    Used by ``"exact"`` only. None: 0.15, or 0.4 with a reranker."""
+    and longer segments. Used by ``"exact"`` only. None: 0.15, or 0.4 with a reranker."""
     length_weighting: _LengthWeighting = "published"
     """For the solvers ``"greedy"`` and ``"best"``: ``"published"`` weighs candidates longer than
     ``reference_length`` by their length over it, as dsRAG does; ``"none"`` weighs all alike."""
@@ -149,9 +147,7 @@ class RSEConfig(BaseModel):
         if (self.max_length is None) != (self.solver == "exact"):
             wanted = "None" if self.solver == "exact" else "a number of chunks"
             raise ValueError(
-                f"max_length must be {wanted} with solver={self.solver!r}; got "
-                f"{self.max_length!r}. The solvers 'greedy' and 'best' need it, 'exact' does not "
-                "take it"
+                f"max_length must be {wanted} with solver={self.solver!r}; got {self.max_length!r}"
             )
         return self
 
@@ -202,7 +198,6 @@ _PUBLISHED = RSEConfig(
     solver="greedy",
     irrelevant_chunk_penalty=0.18,
     decay_rate=30.0,
-    contrast=1.0,
     lexical_credit=0.0,
     name_weight=0.0,
     document_weight=0.0,
@@ -268,15 +263,13 @@ class QuerySettings(BaseModel):
     config: Annotated[RSEConfig, BeforeValidator(RSEConfig.of)] = PRESETS["balanced"]
     """How segments are chosen: an `RSEConfig` or the name of a preset."""
     k: _Count | None = None
-    """Return at most this many segments, those of the highest value; None for no limit. A value is
-    worth text, so longer segments come before a short document; for those, set the budget."""
+    """Return at most this many segments, those of the highest value; None for no limit."""
     queries: Annotated[Sequence[str], Field(min_length=1)] | None = None
     """Queries to search for instead of the question, which is searched for only if it is one of
     them. They share one answer under one budget. Blank and repeated ones are left out."""
     query_generator: Runnable[Any, Any] | None = None
     """Makes ``queries`` of the question, if none are given: any Runnable from a string to a list of
-    strings, such as ``prompt | model | parser``. If it makes none, a warning says so, and the
-    question itself is searched for."""
+    strings, such as ``prompt | model | parser``. If it makes none, the question is searched for."""
     combine_queries: Literal["joint", "turns"] = "joint"
     """How several queries share the answer. ``"joint"``: a chunk is as relevant as it is for the
     query that it fits best, and the best chunk of each query comes first, if it is worth the
@@ -316,11 +309,9 @@ class QuerySettings(BaseModel):
     documents by their best segment; ``"relevance"``: the best segment first."""
     on_missing: Literal["raise", "split"] = "raise"
     """What to do if the docstore lacks a chunk: raise an error, or split the segment there. With
-    ``"split"``, candidates that say no document are left out, with a warning that counts them, as
-    are those of documents that the docstore does not know in either case."""
+    ``"split"``, candidates that say no document are left out, with a warning that counts them."""
     duplicates: Literal["drop", "drop_near", "keep"] = "drop"
-    """``"drop"``: of documents with the same text, only the one with the best candidate counts, so
-    that the budget is not spent on one text twice; segments have its metadata, such as ``source``.
+    """``"drop"``: of documents with the same text, only the one with the best candidate counts.
     ``"drop_near"`` also leaves out candidates of which better candidates of other documents have
     at least 80 % of the words, five in a row; not for texts that are nearly alike on purpose, such
     as contracts. ``"keep"`` keeps all of them."""
@@ -353,16 +344,14 @@ class QuerySettings(BaseModel):
         return self
 
 
-_CONFIG_FIELDS = tuple(RSEConfig.model_fields)
 # To `invoke`, `config` is LangChain's RunnableConfig.
 _CALL_ARGUMENTS = frozenset(QuerySettings.model_fields) - {"config"} | {"filter"}
 
 
 def _merged_config(settings: QuerySettings) -> RSEConfig:
     """The config with the fields that are given beside it."""
-    changes = {
-        name: value for name in _CONFIG_FIELDS if (value := getattr(settings, name)) is not None
-    }
+    given = {name: getattr(settings, name) for name in RSEConfig.model_fields}
+    changes = {name: value for name, value in given.items() if value is not None}
     return settings.config.replace(**changes) if changes else settings.config
 
 
@@ -372,12 +361,9 @@ def resolve_settings(settings: QuerySettings, overrides: Mapping[str, Any]) -> Q
     Those may be fields of `QuerySettings` except ``config``, and ``filter``, which becomes part of
     ``search_kwargs``. The ``config`` of the result has the fields that were given beside it.
     """
-    unknown = sorted(overrides.keys() - _CALL_ARGUMENTS)
-    if unknown:
-        raise TypeError(
-            f"unknown argument(s) {', '.join(unknown)}; a call can set "
-            f"{', '.join(sorted(_CALL_ARGUMENTS))}"
-        )
+    if unknown := sorted(overrides.keys() - _CALL_ARGUMENTS):
+        allowed = ", ".join(sorted(_CALL_ARGUMENTS))
+        raise TypeError(f"unknown argument(s) {', '.join(unknown)}; a call can set {allowed}")
     values = {name: getattr(settings, name) for name in QuerySettings.model_fields}
     values |= {name: value for name, value in overrides.items() if name != "filter"}
     if "filter" in overrides:

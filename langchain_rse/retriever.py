@@ -1,7 +1,5 @@
 """RSERetriever: a LangChain retriever that returns segments instead of chunks."""
 
-import copy
-import pickle
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -66,35 +64,31 @@ def as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
 class RSERetriever(QuerySettings, BaseRetriever):
     """A retriever that returns passages: the best runs of neighboring chunks.
 
-    It fetches candidate chunks from a vector store or another retriever, finds the segments of
-    their documents that have the highest value together (Relevant Segment Extraction), and returns
-    them as exact slices of the source text. Every field of `RSEConfig` can be given beside
-    ``config``; a call takes these, the fields of `QuerySettings` except ``config``, and ``filter``.
+    It fetches candidate chunks, finds the segments of their documents that have the highest value
+    together (Relevant Segment Extraction), and returns them as exact slices of the source text. A
+    call takes the fields of `QuerySettings` except ``config``, and ``filter``.
 
     Each returned Document has:
 
-    - ``page_content``: the slice of the source, below the document's header with
-      ``include_header``
+    - ``page_content``: the slice of the source
     - ``id``: the same for the same version of the document and the same range
-    - ``metadata``: what holds for the whole document; ``chunk_id`` (the id again, for an
-      ``EnsembleRetriever`` and the like); ``doc_id``, ``start_index`` and ``end_index``
-      (characters of the text, end exclusive); ``relevance_score`` (the segment's value, a sum over
-      its chunks); for metadata that changes along the document, such as ``page``, its first and
-      last value as ``page_start`` and ``page_end`` or what ``metadata_rules`` say; and ``rse``, a
-      dict with ``version``, ``chunk_start``, ``chunk_end`` (exclusive) and ``chunks``
+    - ``metadata``: what holds for the whole document; ``chunk_id`` (the id again); ``doc_id``,
+      ``start_index`` and ``end_index`` (characters of the text, end exclusive);
+      ``relevance_score`` (the segment's value, a sum over its chunks); for metadata that changes
+      along the document, such as ``page``, ``page_start`` and ``page_end`` or what
+      ``metadata_rules`` say; and ``rse``, a dict with ``version``, ``chunk_start``, ``chunk_end``
+      (exclusive) and ``chunks``
 
     Each entry of ``chunks`` has ``index``, ``length``, ``credited`` (the relevance with neighbor
     credit) and ``value`` (what it adds to the segment), and either ``rank`` (from 0), ``score``
-    (None if there is none) and ``relevance``, or ``filled``: True. Chunks that ``hybrid`` found by
-    words have ``lexical_rank`` and ``lexical_score``. With several queries, those that were found
-    have the ``query`` that they fit best. Chunks that a relevance filter judged have its
-    ``is_relevant`` and ``relevance_explanation``, and ``relevance_failure`` if it failed.
+    (None if there is none) and ``relevance``, or ``filled``: True. Where they apply, also
+    ``lexical_rank`` and ``lexical_score`` (``hybrid``), of several queries the ``query`` that it
+    fits best, and a filter's ``is_relevant``, ``relevance_explanation`` and ``relevance_failure``.
 
     Raises:
         ValueError: At construction, if a field is unknown or out of its range, if not exactly one
-            of ``vectorstore`` and ``base_retriever`` is given, if ``base_retriever`` does not take
-            a search argument, or if ``hybrid`` is above 0 and the docstore has no full-text index
-            or cannot apply the search arguments.
+            of ``vectorstore`` and ``base_retriever`` is given, or if ``base_retriever`` or, for
+            ``hybrid``, the docstore cannot apply ``search_kwargs``.
 
     Example:
         .. code-block:: python
@@ -123,8 +117,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         default_factory=dict
     )
     """For metadata fields that change along a document, what a segment carries, such as
-    ``{"slide": "range", "start_seconds": "first"}``; see `RSEIndexer`. Used by `add_documents` and
-    `from_existing_index`; stored documents keep the rules that they were stored with."""
+    ``{"slide": "range"}``; see `RSEIndexer`. Documents keep the rules they were stored with."""
     headers: HeaderMaker | None = None
     """Makes what `add_documents` embeds in front of each chunk, see `langchain_rse.headers`;
     None for nothing. Headers are not part of the returned text, unless ``include_header``."""
@@ -162,21 +155,17 @@ class RSERetriever(QuerySettings, BaseRetriever):
             The segments; none if the query is empty or nothing is relevant enough.
 
         Raises:
-            TypeError: If an argument is unknown, the query is not a string, ``base_retriever`` or
-                ``reranker`` returns something else than Documents, or ``query_generator`` something
-                else than a list of strings.
-            ValueError: If an argument is out of its range, ``base_retriever`` does not take a
-                search argument, or what came back is not what ``filter`` asks for.
-            CandidateError: If a candidate does not say which chunk of which document it is, or a
-                reranker returns a Document that it was not given.
+            TypeError: If an argument is unknown, the query is not a string, or a retriever,
+                reranker or ``query_generator`` returns something of a wrong type.
+            ValueError: If an argument is out of its range, or ``filter`` is not obeyed.
+            CandidateError: If it is not known which chunk of which document a candidate is.
             MissingRecordError: If the docstore lacks a chunk or has no documents, unless
                 ``on_missing`` is ``"split"``.
             StoreMismatchError: If the docstore belongs to another vector store or embedding model,
                 or the vector store is empty.
 
         Warns:
-            UserWarning: If documents are left out, as the docstore does not know them or has
-                records of them that cannot be read.
+            UserWarning: If documents that are unknown or cannot be read are left out.
         """
         return super().invoke(input, _check_run_config(config), **kwargs)
 
@@ -208,9 +197,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
     ) -> RSETrace:
         """Answer a query as `invoke` does, with the same arguments, and return what the steps saw.
 
-        The trace has all candidates, why each was returned or left out, the segments, the budget
-        and the time of each step; printed, it is an explanation. Nothing is computed twice. Pass a
-        `TraceCollector` in ``config={"callbacks": [...]}`` for the traces of a chain or agent.
+        Printed, the trace is an explanation. Pass a `TraceCollector` in
+        ``config={"callbacks": [...]}`` for the traces of a chain or agent.
         """
         collector = TraceCollector()
         self.invoke(query, _collecting(collector, config), **kwargs)
@@ -260,26 +248,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     @override
     def __getstate__(self) -> dict[Any, Any]:
-        self._try_fields(pickle.dumps, "pickled")
-        state = super().__getstate__()
-        return {**state, "__pydantic_private__": {"_indexer": None}}
-
-    @override
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        memo = {} if memo is None else memo  # copies of fields are kept there
-        self._try_fields(lambda value: copy.deepcopy(value, memo), "copied")
-        return super().__deepcopy__(memo)
-
-    def _try_fields(self, step: Callable[[Any], object], done: str) -> None:
-        for name, value in self:
-            try:
-                step(value)
-            except Exception as error:
-                raise TypeError(
-                    f"{name} of this RSERetriever, a {type(value).__name__}, cannot be {done}: "
-                    f"{error}. Make a retriever where it is used, with stores that are opened "
-                    "there; model_copy() makes one that shares these stores"
-                ) from error
+        return {**super().__getstate__(), "__pydantic_private__": {"_indexer": None}}
 
     def chunks(self) -> Iterator[Document]:
         """All chunks as Documents, to build another retriever on; see `RSEIndexer.chunks`."""
@@ -370,11 +339,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
         Reads the chunks from the vector store and writes to the docstore what segments are made of,
         see `RSEIndexer.adopt`. This is needed once, and again after other code has changed the
-        index. Later, a plain ``RSERetriever`` with the same two stores knows the index as well.
+        index.
 
         Args:
             vectorstore: The store. It is only read.
-            docstore: Where the texts of the chunks will stand. One docstore for each vector store.
+            docstore: Where the texts of the chunks will stand.
             index: Which metadata fields say where a chunk stands.
             documents: The store's chunks with their ids, for stores that cannot be read out.
             show_progress: Show progress bars; needs tqdm.
@@ -389,15 +358,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
         Warns:
             UserWarning: If text is missing between chunks, or documents were skipped.
-
-        Example:
-            .. code-block:: python
-
-                retriever = RSERetriever.from_existing_index(
-                    Chroma(persist_directory="kb", embedding_function=embeddings),
-                    SQLDocStore("sqlite:///kb/chunks.db"),
-                    ExistingIndex(doc_id_key="source", start_index_key="start_index"),
-                )
         """
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
         adopt = retriever._own_indexer().adopt

@@ -5,16 +5,16 @@ disjoint segments within documents
 
     sum over segments of ( sum over chunks i of w_i * (r_i - penalty)  -  cost * penalty )
 
-where cost = segment_cost * min(1, weight of the document). A segment's cost stands for tearing a
-passage out of its context, and a document shorter than an average chunk has less context to lose.
+where cost = segment_cost * min(1, weight of the document), since a document shorter than an average
+chunk has less context to lose.
 
 1. **One penalty** takes a dynamic program with two states per chunk, in a segment or not. It
    visits only chunks with r_i > penalty, since segments begin and end on those.
-2. **All penalties.** The objective is supermodular, because joining two segments saves the cost
-   of one. So the solutions for falling penalties are nested: each chunk has a threshold penalty,
-   below which it is in the solution. `langchain_rse.engine.thresholds` computes them all at once.
-3. **A budget** takes chunks by falling threshold. Chunks with the same threshold, such as those of
-   a gap and of what it connects, are taken in the order of what each adds for the room it costs.
+2. **All penalties.** Joining two segments saves the cost of one, so the solutions for falling
+   penalties are nested: each chunk has a threshold penalty, below which it is in the solution.
+   `langchain_rse.engine.thresholds` computes them all at once.
+3. **A budget** takes chunks by falling threshold; those with the same threshold, such as a gap and
+   what it connects, in the order of what each adds for the room it costs.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from __future__ import annotations
 import heapq
 import itertools
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from langchain_rse.engine.segments import (
+    Bounds,
     Floats,
     Segment,
     check_array,
     check_boundaries,
     check_number,
+    extended,
+    held_back,
+    neighbors,
 )
 from langchain_rse.engine.thresholds import threshold_penalties
-
-Bounds = tuple[int, int]
-"""The first chunk of a segment, and the one after its last."""
 
 # Stands for a penalty of 0: so small that it decides ties only.
 _LEAST_PENALTY = 1e-200
@@ -56,8 +57,7 @@ def solve_exact(
 ) -> list[Segment]:
     """Choose the segments that are worth most together at one penalty.
 
-    Of equal solutions, the one with less text and fewer segments is taken: a penalty of 0 chooses
-    the chunks of positive relevance, and between them gaps that weigh less than ``segment_cost``.
+    Of equal solutions, the one with less text and fewer segments is taken.
 
     Args:
         relevance: Shape ``(chunks,)``, at least 0.
@@ -81,9 +81,9 @@ def solve_exact(
     """
     if weights is None:
         weights = np.ones(np.shape(relevance))
-    problem = _Problem(relevance, ("weights", weights), segment_cost, boundaries, document_weights)
-    penalty = check_number("penalty", penalty)
-    return problem.best_first(problem.solve(penalty), penalty)
+    given = {"relevance": relevance, "weights": weights}
+    problem = Ranking(given, penalty, segment_cost, boundaries, document_weights)
+    return problem.best_first(problem.solve(problem.penalty))
 
 
 def solve_budget(
@@ -118,7 +118,15 @@ def solve_budget(
         >>> [s[:2] for s in solve_budget([0, 0.6, 0.5, 0, 0.9], [100] * 5, budget=250)]
         [(4, 5), (1, 2)]
     """
-    ranking = rank_chunks(**locals())  # all arguments, by their names
+    ranking = rank_chunks(
+        relevance,
+        lengths,
+        budget=budget,
+        penalty=penalty,
+        segment_cost=segment_cost,
+        boundaries=boundaries,
+        document_lengths=document_lengths,
+    )
     return ranking.segments(ranking.within(budget))
 
 
@@ -137,33 +145,71 @@ def rank_chunks(
     The order does not depend on the budget. It has the chunks that fit, and at least the one after
     them, if any is left that is worth the penalty.
     """
-    problem = _Problem(
-        relevance, ("lengths", lengths), segment_cost, boundaries, document_lengths, normalize=True
-    )
-    budget = check_number("budget", budget)
-    penalty = check_number("penalty", penalty)
-    return Ranking(problem.order(budget, penalty), problem, penalty)
+    given = {"relevance": relevance, "lengths": lengths}
+    ranking = Ranking(given, penalty, segment_cost, boundaries, document_lengths, normalize=True)
+    order = ranking.order(check_number("budget", budget))
+    ranking.chunks = [chunk for _, chunk in order]
+    ranking.thresholds = {chunk: threshold for threshold, chunk in order}
+    return ranking
 
 
 class Ranking:
-    """Chunks in the order in which a growing budget takes them."""
+    """Chunks in the order in which a growing budget takes them.
+
+    Attributes:
+        chunks: Their indices.
+        thresholds: The threshold penalty of each.
+    """
 
     def __init__(
-        self, order: Sequence[tuple[float, int]], problem: _Problem, penalty: float
+        self,
+        given: Mapping[str, ArrayLike],  # the relevance and the weights, by their names
+        penalty: float,
+        segment_cost: float,
+        boundaries: Sequence[int],
+        document_weights: ArrayLike | None,
+        *,
+        normalize: bool = False,
     ) -> None:
-        self.chunks = [chunk for _, chunk in order]  # their indices
-        self.thresholds = {chunk: threshold for threshold, chunk in order}  # penalties
-        self._problem = problem
-        self._penalty = penalty
+        self.chunks: list[int] = []
+        self.thresholds: dict[int, float] = {}
+        (_, relevance), (name, weights) = given.items()
+        self.penalty = check_number("penalty", penalty)
+        self._relevance = check_array("relevance", relevance)
+        self._amounts = self._positive(name, weights)  # in the units that are given
+        if self._relevance.min(initial=0) < 0:
+            raise ValueError(f"relevance must be at least 0; got {self._relevance.min()}")
+        starts = check_boundaries(boundaries, self._relevance.size)
+        self._starts = frozenset(starts.tolist())  # of documents, and the end
+        # Arrays with one number per relevant chunk.
+        self._places = np.flatnonzero(self._relevance > 0)
+        self._weights = self._amounts[self._places]
+        self._gains = self._weights * self._relevance[self._places]
+        # The amount that weighs 1.
+        self._unit = float(self._weights.mean()) if normalize and self._places.size else 1.0
+        segment_cost = check_number("segment_cost", segment_cost)
+        self._firsts = sorted({0, *self._starts} - {self._amounts.size})
+        documents = self._documents(f"document_{name}", document_weights)
+        with np.errstate(over="ignore"):
+            self._costs = segment_cost * np.minimum(documents, self._unit)
+        firsts = np.searchsorted(self._firsts, self._places, side="right") - 1
+        self._chunk_costs = self._costs[firsts]
+        # The weight between each chunk and the one before, infinite across documents.
+        bounds = np.stack([self._places[:-1] + 1, self._places[1:]], axis=1).ravel()
+        between: Floats = np.add.reduceat(self._amounts, bounds)[::2] if bounds.size else bounds
+        self._gaps = np.full(self._places.size, np.inf)
+        self._gaps[1:] = np.where(np.diff(self._places) > 1, between, 0.0)
+        firsts = np.searchsorted(self._places, starts)
+        self._gaps[firsts[firsts < self._places.size]] = np.inf
 
     @property
     def weights(self) -> Floats:
-        """The weight of each chunk, shape ``(chunks,)``; relevant ones weigh 1 on average."""
-        return self._problem.weights / self._problem.unit
+        """What each chunk weighs, shape ``(chunks,)``; relevant ones weigh 1 on average."""
+        return self._amounts / self._unit
 
     def within(self, budget: float) -> list[int]:
         """The first chunks, up to the first that does not fit the budget."""
-        totals = itertools.accumulate(map(self._problem.weights.item, self.chunks))
+        totals = itertools.accumulate(map(self._amounts.item, self.chunks))
         count = sum(1 for _ in itertools.takewhile(lambda total: total <= budget, totals))
         return self.chunks[:count]
 
@@ -173,101 +219,24 @@ class Ranking:
         A chunk is held back until later chunks beside it make its segment worth enough, and all
         of them are one step, ``(start, end)``. Chunks whose segment never is are left out.
         """
-        problem, penalty = self._problem, self._penalty
-        steps: list[Bounds] = []
-        taken: set[int] = set()
-        held_back: set[int] = set()
-        for chunk in self.chunks:
-            step = problem.extended(chunk, chunk + 1, held_back)
+
+        def is_worth(step: Bounds, taken: set[int]) -> bool:
             # A chunk worth its text makes a segment that it joins worth no less.
-            is_gain = (
-                problem.relevance[chunk] >= penalty
-                and step == (chunk, chunk + 1)
-                and problem.neighbors(chunk, taken) > 0
-            )
-            segment = step if is_gain else problem.extended(*step, taken)
-            if is_gain or problem.value_of(*segment, penalty) >= minimum_value:
-                steps.append(step)
-                taken.update(range(*step))
-                held_back.difference_update(range(*step))
-            else:
-                held_back.add(chunk)
-        return steps
+            joins = step[1] - step[0] == 1 and neighbors(step, taken, self._starts) > 0
+            if joins and self._relevance[step[0]] >= self.penalty:
+                return True
+            return self._value_of(extended(step, taken, self._starts)) >= minimum_value
+
+        return held_back(((chunk, chunk + 1) for chunk in self.chunks), self._starts, is_worth)
 
     def segments(self, chunks: Iterable[int]) -> list[Segment]:
         """The segments that some of the chunks form, best first; equal ones by position."""
-        bounds = self._problem.joined((chunk, chunk + 1) for chunk in sorted(chunks))
-        return self._problem.best_first(bounds, self._penalty)
+        return self.best_first(self._joined((chunk, chunk + 1) for chunk in sorted(chunks)))
 
-
-class _Problem:
-    """The checked input; ``starts`` includes the end, ``unit`` is the weight that counts as 1."""
-
-    def __init__(
-        self,
-        relevance: ArrayLike,
-        weights: tuple[str, ArrayLike],
-        segment_cost: float,
-        boundaries: Sequence[int],
-        document_weights: ArrayLike | None,
-        *,
-        normalize: bool = False,
-    ) -> None:
-        name, given = weights
-        self.relevance = check_array("relevance", relevance)
-        self.weights = self._positive(name, given)
-        if self.relevance.min(initial=0) < 0:
-            raise ValueError(f"relevance must be at least 0; got {self.relevance.min()}")
-        starts = check_boundaries(boundaries, self.relevance.size)
-        self.starts = frozenset(starts.tolist())
-        # From here on, arrays have one number per relevant chunk.
-        self._chunks = np.flatnonzero(self.relevance > 0)
-        self._weights = self.weights[self._chunks]
-        self._gains = self._weights * self.relevance[self._chunks]
-        self.unit = float(self._weights.mean()) if normalize and self._chunks.size else 1.0
-        segment_cost = check_number("segment_cost", segment_cost)
-        self._firsts = sorted({0, *self.starts} - {self.weights.size})
-        documents = self._documents(f"document_{name}", document_weights)
-        with np.errstate(over="ignore"):
-            self._costs = segment_cost * np.minimum(documents, self.unit)
-        places = np.searchsorted(self._firsts, self._chunks, side="right") - 1
-        self._chunk_costs = self._costs[places]
-        # The weight between each chunk and the one before, infinite across documents.
-        bounds = np.stack([self._chunks[:-1] + 1, self._chunks[1:]], axis=1).ravel()
-        between: Floats = np.add.reduceat(self.weights, bounds)[::2] if bounds.size else bounds
-        self._gaps = np.full(self._chunks.size, np.inf)
-        self._gaps[1:] = np.where(np.diff(self._chunks) > 1, between, 0.0)
-        firsts = np.searchsorted(self._chunks, starts)
-        self._gaps[firsts[firsts < self._chunks.size]] = np.inf
-
-    def _positive(self, name: str, values: ArrayLike) -> Floats:
-        """One number above 0 for each chunk, else a ValueError."""
-        array = check_array(name, values)
-        if array.shape != self.relevance.shape:
-            raise ValueError(
-                f"{name} must have one number for each of the {self.relevance.size} chunks; "
-                f"got {array.size}"
-            )
-        if array.min(initial=np.inf) <= 0:
-            raise ValueError(f"{name} must be above 0; got {array.min()}")
-        return array
-
-    def _documents(self, name: str, weights: ArrayLike | None) -> Floats:
-        """The weight of each document."""
-        if weights is None:
-            return np.add.reduceat(self.weights, self._firsts)
-        array = self._positive(name, weights)
-        for change in (np.flatnonzero(np.diff(array)) + 1).tolist():
-            if change not in self.starts:
-                raise ValueError(
-                    f"{name} must be the same for all chunks of a document; got "
-                    f"{array[change - 1]} and {array[change]} for chunks {change - 1} and {change}"
-                )
-        return array[self._firsts]
-
-    def cost(self, chunk: int) -> float:
-        """What a segment of a chunk's document costs, in the units of the weights."""
-        return self._costs.item(bisect_right(self._firsts, chunk) - 1)
+    def best_first(self, segments: Iterable[Bounds]) -> list[Segment]:
+        """Segments with their values."""
+        valued = [Segment(*bounds, self._value_of(bounds)) for bounds in segments]
+        return sorted(valued, key=lambda segment: (-segment.value, segment.start))
 
     def solve(self, penalty: float) -> list[Bounds]:
         """The segments of the best solution for one penalty, in the order of the text."""
@@ -280,28 +249,28 @@ class _Problem:
             gaps[1:] = np.add.reduceat(losses[: good[-1] + 1], good[:-1] + 1)
         costs = penalty * self._chunk_costs[good]
         pairs = _dynamic_program(values[good].tolist(), gaps.tolist(), costs.tolist())
-        chunks = self._chunks[good].tolist()
+        chunks = self._places[good].tolist()
         # Where a segment costs nothing, those that touch are not one yet.
-        return self.joined((chunks[first], chunks[last] + 1) for first, last in pairs)
+        return self._joined((chunks[first], chunks[last] + 1) for first, last in pairs)
 
-    def order(self, budget: float, penalty: float) -> list[tuple[float, int]]:
-        """The chunks, with their thresholds, above a penalty, as many as the budget needs."""
-        low = self._first_penalty(budget, penalty)
+    def order(self, budget: float) -> list[tuple[float, int]]:
+        """The chunks, with their thresholds, above the penalty, as many as the budget needs."""
+        low = self._first_penalty(budget)
         while True:
             segments = self.solve(low)
             ranked = threshold_penalties(
                 segments,
-                self.relevance,
-                self.weights,
-                costs=[self.cost(start) for start, _ in segments],
-                unit=self.unit,
+                self._relevance,
+                self._amounts,
+                costs=[self._cost(start) for start, _ in segments],
+                unit=self._unit,
             )
-            if low > penalty:
+            if low > self.penalty:
                 # Rounding may have left out others with a threshold of just this penalty.
                 ranked = [pair for pair in ranked if pair[0] > low * (1 + _ROUNDING)]
-            if low <= penalty or self._total(chunk for _, chunk in ranked) > budget:
+            if low <= self.penalty or self._total(chunk for _, chunk in ranked) > budget:
                 break
-            low = max(penalty, low / 2)
+            low = max(self.penalty, low / 2)
         ranked.sort(reverse=True)
         order: list[tuple[float, int]] = []
         taken: set[int] = set()
@@ -314,22 +283,23 @@ class _Problem:
             room -= self._total(added)
         return order
 
-    def _first_penalty(self, budget: float, penalty: float) -> float:
+    def _first_penalty(self, budget: float) -> float:
         """A penalty whose solution is likely to be longer than the budget, but not by much."""
         # It has at least the chunks that are worth their text and a segment of their own.
         alone = self._gains / (self._weights + self._chunk_costs)
         order = np.argsort(-alone)
         # One more, since chunks whose threshold is this very penalty are left out.
         beyond = np.searchsorted(np.cumsum(self._weights[order]), budget, side="right") + 1
-        return max(float(alone[order[beyond]]), penalty) if beyond < order.size else penalty
+        return max(float(alone[order[beyond]]) if beyond < order.size else 0.0, self.penalty)
 
     def _densest_first(self, chunks: set[int], taken: set[int]) -> list[int]:
         """Take chunks of equal threshold, the one that adds most for its cost first."""
 
         def density(chunk: int) -> float:
-            weight: float = self.weights.item(chunk)
-            gain: float = weight * self.relevance.item(chunk)
-            cost = weight + (1 - self.neighbors(chunk, taken)) * self.cost(chunk)
+            weight: float = self._amounts.item(chunk)
+            gain: float = weight * self._relevance.item(chunk)
+            joined = neighbors((chunk, chunk + 1), taken, self._starts)
+            cost = weight + (1 - joined) * self._cost(chunk)
             if cost > 0:
                 return gain / cost
             return np.inf if cost < 0 or gain > 0 else 0.0
@@ -348,41 +318,48 @@ class _Problem:
                 heapq.heappush(heap, (-density(neighbor), neighbor))
         return order
 
-    def joined(self, segments: Iterable[Bounds]) -> list[Bounds]:
+    def _joined(self, segments: Iterable[Bounds]) -> list[Bounds]:
         """Segments in the order of the text; those that touch within a document become one."""
         joined: list[Bounds] = []
         for start, end in segments:
-            touches = joined and joined[-1][1] == start and start not in self.starts
+            touches = joined and joined[-1][1] == start and start not in self._starts
             joined.append((joined.pop()[0] if touches else start, end))
         return joined
 
-    def neighbors(self, chunk: int, chunks: Collection[int]) -> int:
-        """How many of the two chunks beside a chunk in its document are among others."""
-        before = chunk - 1 in chunks and chunk not in self.starts
-        return before + (chunk + 1 in chunks and chunk + 1 not in self.starts)
-
-    def extended(self, start: int, end: int, chunks: Collection[int]) -> Bounds:
-        """``[start, end)`` with those of some chunks that adjoin it in the document."""
-        while start - 1 in chunks and start not in self.starts:
-            start -= 1
-        while end in chunks and end not in self.starts:
-            end += 1
-        return start, end
-
-    def value_of(self, start: int, end: int, penalty: float) -> float:
-        """What a segment is worth at a penalty."""
-        weight, relevance = self.weights.item, self.relevance.item
+    def _value_of(self, segment: Bounds) -> float:
+        """What a segment is worth."""
+        weight, relevance, penalty = self._amounts.item, self._relevance.item, self.penalty
         # Faster than numpy, since most segments are short.
-        value = sum(weight(chunk) * (relevance(chunk) - penalty) for chunk in range(start, end))
-        return (value - penalty * self.cost(start)) / self.unit
+        value = sum(weight(chunk) * (relevance(chunk) - penalty) for chunk in range(*segment))
+        return (value - penalty * self._cost(segment[0])) / self._unit
 
-    def best_first(self, segments: Iterable[Bounds], penalty: float) -> list[Segment]:
-        """Segments with their values at a penalty."""
-        valued = [Segment(*bounds, self.value_of(*bounds, penalty)) for bounds in segments]
-        return sorted(valued, key=lambda segment: (-segment.value, segment.start))
+    def _cost(self, chunk: int) -> float:
+        """What a segment of a chunk's document costs, in the units of the weights."""
+        return self._costs.item(bisect_right(self._firsts, chunk) - 1)
 
     def _total(self, chunks: Iterable[int]) -> float:
-        return sum(map(self.weights.item, chunks))
+        return sum(map(self._amounts.item, chunks))
+
+    def _positive(self, name: str, values: ArrayLike) -> Floats:
+        """One number above 0 for each chunk, else a ValueError."""
+        array = check_array(name, values)
+        if array.shape != self._relevance.shape:
+            raise ValueError(
+                f"{name} must have one number for each of the {self._relevance.size} chunks; "
+                f"got {array.size}"
+            )
+        if array.min(initial=np.inf) <= 0:
+            raise ValueError(f"{name} must be above 0; got {array.min()}")
+        return array
+
+    def _documents(self, name: str, weights: ArrayLike | None) -> Floats:
+        """The weight of each document."""
+        if weights is None:
+            return np.add.reduceat(self._amounts, self._firsts)
+        array = self._positive(name, weights)
+        if not self._starts.issuperset((np.flatnonzero(np.diff(array)) + 1).tolist()):
+            raise ValueError(f"{name} must be the same for all chunks of a document; got {array}")
+        return array[self._firsts]
 
 
 def _dynamic_program(

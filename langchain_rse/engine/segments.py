@@ -1,6 +1,6 @@
 """Segments, and the checks of the arguments that all solvers share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 """An array of floats."""
+
+Bounds = tuple[int, int]
+"""The first chunk of a segment, and the one after its last."""
 
 
 class Segment(NamedTuple):
@@ -22,6 +25,42 @@ class Segment(NamedTuple):
     start: int
     end: int
     value: float
+
+
+def neighbors(segment: Bounds, chunks: Collection[int], starts: Collection[int]) -> int:
+    """How many of the two chunks beside a segment in its document are among others."""
+    start, end = segment
+    return (start not in starts and start - 1 in chunks) + (end not in starts and end in chunks)
+
+
+def extended(segment: Bounds, chunks: Collection[int], starts: Collection[int]) -> Bounds:
+    """The segment with those of some chunks that adjoin it in its document."""
+    start, end = segment
+    while start not in starts and start - 1 in chunks:
+        start -= 1
+    while end not in starts and end in chunks:
+        end += 1
+    return start, end
+
+
+def held_back(
+    steps: Iterable[Bounds],
+    starts: Collection[int],
+    is_good: Callable[[Bounds, set[int]], bool],
+) -> list[Bounds]:
+    """The steps, each held back until it is good, with the chunks taken, and those beside it."""
+    good: list[Bounds] = []
+    taken: set[int] = set()
+    waiting: set[int] = set()
+    for one in steps:
+        step = extended(one, waiting, starts)
+        if is_good(step, taken):
+            good.append(step)
+            taken.update(range(*step))
+            waiting.difference_update(range(*step))
+        else:
+            waiting.update(range(*step))
+    return good
 
 
 def check_boundaries(boundaries: Sequence[int], size: int) -> NDArray[np.intp]:
@@ -43,9 +82,7 @@ def check_array(name: str, values: ArrayLike, dimensions: tuple[int, ...] = (1,)
     if array.ndim not in dimensions:
         allowed = " or ".join(map(str, dimensions))
         raise ValueError(f"{name} must have {allowed} dimension(s); got shape {array.shape}")
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = array.sum()  # in one pass; which one is not finite is looked for only then
-    if not np.isfinite(total) and not (finite := np.isfinite(array)).all():
+    if not (finite := np.isfinite(array)).all():
         index = tuple(np.argwhere(~finite)[0].tolist())
         raise ValueError(f"{name} must be finite; got {array[index]} at index {index}")
     return array

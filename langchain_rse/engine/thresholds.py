@@ -6,14 +6,12 @@ solution maximizes, with x = 1 for each chunk that is in it and x = 0 for the ot
     sum(w * r * x) / p - sum(w * x) - cost / 2 * (how often x changes along the text)
 
 The solutions for all p form a taut string (Davies and Kovac, "Local Extremes, Runs, Strings and
-Multiresolution", 2001). Draw the chunks as a path that moves right by ``w`` and up by ``w * r``
-with each. Of all paths within half of the ``cost`` of a segment to the left and to the right of it,
-take the shortest. Where this string moves right by s for each unit that it rises, the threshold is
-1 / s.
+Multiresolution", 2001): the chunks are a path that moves right by ``w`` and up by ``w * r`` with
+each, and the string is the shortest path within half of the ``cost`` of a segment to both sides of
+it. Where the string moves right by s for each unit that it rises, the threshold is 1 / s.
 
-Weights and weighted relevances are rounded once, to multiples of a power of two, and then added
-up as whole numbers. So the thresholds, and with them the order of chunks, do not depend on the
-penalty or budget of the solution that they are computed for.
+Weights and weighted relevances are rounded once and then added up as whole numbers, so that the
+order of chunks does not depend on the penalty or budget that it is computed for.
 """
 
 import math
@@ -35,9 +33,9 @@ def threshold_penalties(
     costs: Sequence[float],
     unit: float,
 ) -> list[tuple[float, int]]:
-    """The threshold penalty and the index of each chunk of a solution for some penalty.
+    """The threshold penalty and the index of each chunk of the segments, which have these costs.
 
-    ``costs`` are those of the segments, in the unit of the weights, and ``unit`` a usual weight.
+    ``unit`` is a usual weight.
     """
     chunks = [chunk for start, end in segments for chunk in range(start, end)]
     digits = _DIGITS - math.frexp(unit)[1]

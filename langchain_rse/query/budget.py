@@ -30,30 +30,29 @@ _WORD_ENDS = re.compile(r"\S(?=\s)")
 
 
 class Texts:
-    """The texts of the chunks that were read, by column; empty for those that are missing."""
+    """The chunks that were read, by column, and how much of a budget their texts take."""
 
     def __init__(
-        self, scored: ScoredChunks, records: Mapping[int, Document | None], *, include_header: bool
+        self, scored: ScoredChunks, records: Mapping[int, Document | None], budget: "Budget"
     ) -> None:
+        self.records = records  # None for those that are missing
         self._scored = scored
-        self._chunks = {
-            column: record.page_content if record else "" for column, record in records.items()
-        }
-        self._include_header = include_header
+        self._budget = budget
 
     def of(self, start: int, end: int) -> str:
         """The text of a range of columns."""
-        return "".join(self._chunks[column] for column in range(start, end))
+        found = (self.records[column] for column in range(start, end))
+        return "".join(record.page_content for record in found if record)
 
-    def returned(self, start: int, end: int) -> str:
-        """What is returned for a range of columns as a segment."""
-        return self.with_header(start, self.of(start, end))
+    def length(self, start: int, end: int) -> float:
+        """The length of a range of columns that is returned as a segment."""
+        return self.length_of(self.of(start, end), start)
 
-    def with_header(self, column: int, text: str) -> str:
-        """A text as it is returned for a segment of a column's document."""
-        if not self._include_header:
-            return text
-        return with_header(self._scored.locate(column)[0].manifest.header, text)
+    def length_of(self, text: str, column: int) -> float:
+        """The length of a text that is returned as a segment of a column's document."""
+        if self._budget.include_header:
+            text = with_header(self._scored.places[column][0].manifest.header, text)
+        return self._budget.measure(text)
 
 
 class Budget:
@@ -65,10 +64,12 @@ class Budget:
         self.characters = given  # generous if that is in other units
         self._length_function = settings.length_function
         self._known: dict[str, float] = {}
-        # The lengths of chunks in characters then tell what fits.
-        self._is_exact = settings.length_function is _CHARACTERS and not settings.include_header
-        self._spare = settings.allow_trim or settings.length_function is not _CHARACTERS
-        if given is not None and settings.length_function is not _CHARACTERS:
+        counts_characters = settings.length_function is _CHARACTERS
+        self.include_header = settings.include_header
+        # True if the lengths of chunks in characters tell what fits.
+        self.is_exact = counts_characters and not settings.include_header
+        self._spare = settings.allow_trim or not counts_characters
+        if given is not None and not counts_characters:
             texts = list(itertools.islice(sample, _SAMPLE))
             length = sum(map(self.measure, texts))
             self.characters = given * _MARGIN * sum(map(len, texts)) / length if length else None
@@ -100,15 +101,9 @@ class Budget:
         count = sum(1 for _ in itertools.takewhile(lambda size: size <= room, sizes))
         return min(count + self._spare, len(steps))
 
-    def alone_to_read(self, scored: ScoredChunks, selection: Selection) -> list[Segment]:
-        """The candidates that may be returned alone, of which the first that fits is."""
-        room = math.inf if self.characters is None else self.characters
-        some = [one for one in selection.alone() if scored.lengths[one.start] <= room]
-        return some[:1] if self._is_exact else some
-
     def fit(self, selection: Selection, count: int, texts: Texts) -> int:
         """The number of steps that fit, of those whose texts were read."""
-        if self._is_exact and not self._spare:
+        if self.is_exact and not self._spare:
             return count
         # More steps make more text, so the first that do not fit end the search.
         return bisect_left(
@@ -120,7 +115,7 @@ class Budget:
     def used(self, selection: Selection, count: int, texts: Texts) -> float:
         """The length of the segments that a number of steps forms."""
         segments = selection.segments(count)
-        return sum(self.measure(texts.returned(s.start, s.end)) for s in segments)
+        return sum(texts.length(segment.start, segment.end) for segment in segments)
 
 
 def trim(
@@ -147,11 +142,11 @@ def trim(
     neighbor = texts.of(*beside)
     room = budget.limit - budget.used(selection, count, texts)
     if extended is not None:
-        room += budget.measure(texts.returned(*beside))
+        room += texts.length(*beside)
 
     def fits(part: str) -> bool:
         joined = part + neighbor if keep_end else neighbor + part
-        return budget.measure(texts.with_header(start, joined)) <= room
+        return texts.length_of(joined, start) <= room
 
     part = _longest_part(text, fits, keep_end=keep_end)
     if not part:

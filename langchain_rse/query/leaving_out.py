@@ -18,9 +18,10 @@ Ranked = Sequence[tuple[Candidate, float]]
 class LeftOut(NamedTuple):
     """Why a candidate does not count."""
 
-    outcome: str  # "older version" or "duplicate"
-    of: str  # the document that has the same text, if it is a duplicate
+    candidate: Candidate
     relevance: float  # that it would have
+    outcome: str  # such as "older version" or "duplicate"
+    of: str | None = None  # the document that has the same text, if it is a duplicate
 
 
 def is_current(layout: object, version: str) -> TypeGuard[Layout]:
@@ -30,18 +31,18 @@ def is_current(layout: object, version: str) -> TypeGuard[Layout]:
 
 def left_out_of(ranked: Ranked, layouts: Layouts, settings: QuerySettings) -> dict[Place, LeftOut]:
     """The candidates that do not count, as far as is known: old ones, and copies of better ones."""
-    left_out: dict[tuple[str, str], tuple[str, str]] = {}
+    left_out: dict[tuple[str, str], tuple[str, str | None]] = {}
     first: dict[str, Layout] = {}
     for key, version in dict.fromkeys((c.key, c.version) for c, _ in ranked if c.key in layouts):
         layout = layouts[key]
         if not is_current(layout, version):
-            left_out[key, version] = "older version", ""
+            left_out[key, version] = "older version", None
             continue
         text = layout.manifest.text_digest if settings.duplicates != "keep" else ""
         if text and (known := first.setdefault(text, layout)) is not layout:
             left_out[key, version] = "duplicate", known.manifest.doc_id
     places = {
-        c.place: LeftOut(*left_out[c.key, c.version], relevance)
+        c.place: LeftOut(c, relevance, *left_out[c.key, c.version])
         for c, relevance in (ranked if left_out else ())
         if (c.key, c.version) in left_out
     }
@@ -63,7 +64,7 @@ def _near_copies(ranked: Ranked, layouts: Layouts) -> dict[Place, LeftOut]:
         rows = dict.fromkeys(tuple(words[n : n + _ROW]) for n in starts)
         known = [first[row] for row in rows if row in first and first[row].key != candidate.key]
         if len(known) >= _NEARLY_ALL * len(rows):
-            copies[candidate.place] = LeftOut("duplicate", known[0].doc_id, relevance)
+            copies[candidate.place] = LeftOut(candidate, relevance, "duplicate", known[0].doc_id)
         else:
             first.update(dict.fromkeys(rows.keys() - first.keys(), candidate))
     return copies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -34,16 +35,20 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
 
     A name is the ``title`` in the metadata, else the name of the file in ``source``. A word of it
     that is in the query weighs ``-log(share)``, with the share of candidates of other documents
-    that have the word, and less if other names have it. So neither the words of everyday grammar
-    nor those that all names share say anything.
+    that have the word, and less if other names have it.
     """
     nothing = Named(np.zeros(len(candidates)), query)
     names = {c.key: c for c in reversed(candidates)}
     if len(names) <= 1:
         return nothing
-    asked = _words(query)
-    asked |= {"".join(run) for size in range(2, _RUN + 1) for run in _runs(query, size)}
-    found = {key: asked & _words(_name_of(candidate)) for key, candidate in names.items()}
+    words, asked = _WORD.findall(query.lower()), _words(query)
+    for first, size in itertools.product(range(len(words)), range(2, _RUN + 1)):
+        asked.add("".join(words[first : first + size]))
+    metadata = {key: candidate.document.metadata for key, candidate in names.items()}
+    found = {
+        key: asked & _words(str(one.get("title") or title_of_source(one.get("source"))))
+        for key, one in metadata.items()
+    }
     if not any(found.values()):  # as for most queries: no text has to be looked at
         return nothing
     weights = _weights(found, candidates)
@@ -88,17 +93,7 @@ def _weights(
     return weights
 
 
-def _name_of(candidate: Candidate) -> str:
-    metadata = candidate.document.metadata
-    return str(metadata.get("title") or title_of_source(metadata.get("source")))
-
-
 def _words(text: str) -> set[str]:
     """Words in lower case, and the parts of those with letters and digits, as in FY2018."""
     words = set(_WORD.findall(text.lower()))
     return words.union(*map(_LETTERS_OR_DIGITS.findall, words))
-
-
-def _runs(text: str, size: int) -> list[tuple[str, ...]]:
-    words = _WORD.findall(text.lower())
-    return list(zip(*(words[place:] for place in range(size)), strict=False))

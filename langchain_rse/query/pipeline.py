@@ -8,19 +8,20 @@ from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.budget import Budget
-from langchain_rse.query.explaining import (
-    explain_left_out,
-    explain_nothing_chosen,
-    explain_nothing_found,
-    warn_of_other_models,
-)
 from langchain_rse.query.reading import read
 from langchain_rse.query.rendering import render
 from langchain_rse.query.reranking import rerank
 from langchain_rse.query.scoring import config_for_reranker, outdated, score
 from langchain_rse.query.searching import Candidate, Found, Sources, asked, search
 from langchain_rse.query.selecting import select
-from langchain_rse.query.tracing import SILENT, Recorder
+from langchain_rse.query.tracing import (
+    SILENT,
+    Recorder,
+    explain_left_out,
+    explain_nothing_chosen,
+    explain_nothing_found,
+    warn_of_other_models,
+)
 from langchain_rse.query.wrapped import with_filters_inside
 from langchain_rse.stores.pairing import check_pair
 from langchain_rse.stores.reading import Layouts, unreadable

@@ -9,8 +9,7 @@ from typing import Any
 from langchain_core.documents import Document
 
 from langchain_rse.config import QuerySettings
-from langchain_rse.query.reading import DocumentSegment
-from langchain_rse.query.scoring import ScoredChunk
+from langchain_rse.query.reading import DocumentSegment, ScoredChunk
 from langchain_rse.query.search_arguments import check_stored
 from langchain_rse.stores.records import (
     CHUNK_ID,
@@ -42,62 +41,53 @@ def render(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list
 
 def _to_document(segment: DocumentSegment, settings: QuerySettings) -> Document:
     manifest, version = segment.document.manifest, segment.document.version
-    records = [record for record in segment.records if record is not None]
-    start, _ = segment.document.span_of(segment.start)
-    _, end = segment.document.span_of(segment.end - 1)
-    text = "".join(record.page_content for record in records)
-    places = _changing_metadata(segment, records, text)
-    current = manifest.current
+    places, current = _changing_metadata(segment), manifest.current
     for metadata in (manifest.metadata, *places) if current and not current.adopted else ():
         check_stored(settings.search_kwargs, metadata)
-    skipped, dropped = segment.skipped, segment.dropped
-    cut = f"/{skipped}-{dropped}" if skipped or dropped else ""
+    cut = f"/{segment.skipped}-{segment.dropped}" if segment.skipped or segment.dropped else ""
     identity = f"{manifest.key}/{version}/{segment.start}-{segment.end}{cut}"
+    start_index, end_index = segment.span
+    header = manifest.header if settings.include_header else ""
     return Document(
         id=identity,
-        page_content=with_header(
-            manifest.header if settings.include_header else "", text[skipped : len(text) - dropped]
-        ),
+        page_content=with_header(header, segment.text),
         metadata={
             **segment_metadata(manifest.metadata, manifest.rules, places),
             DOC_ID: manifest.doc_id,
             CHUNK_ID: identity,
-            START_INDEX: start + skipped,
-            END_INDEX: end - dropped,
+            START_INDEX: start_index,
+            END_INDEX: end_index,
             RELEVANCE_SCORE: segment.value,
             SEGMENT: {
                 "version": version,
                 "chunk_start": segment.start,
                 "chunk_end": segment.end,
-                "chunks": list(map(_describe, segment.chunks, records)),
+                "chunks": list(map(_describe, segment.chunks)),
             },
         },
     )
 
 
-def _changing_metadata(
-    segment: DocumentSegment, records: Sequence[Document], text: str
-) -> Sequence[Mapping[str, Any]]:
+def _changing_metadata(segment: DocumentSegment) -> Sequence[Mapping[str, Any]]:
     """The changing metadata along a segment, but white space at the ends of a trimmed one."""
-    first, last = 0, len(text)
-    if segment.skipped or segment.dropped:
-        inside = text[segment.skipped : len(text) - segment.dropped]
-        first = segment.skipped + len(inside) - len(inside.lstrip() or inside)
-        last = segment.skipped + len(inside.rstrip() or inside)
+    text = segment.text
+    inside = text.strip() or text if segment.skipped or segment.dropped else text
+    first = segment.skipped + text.index(inside)
     changes: list[tuple[int, Mapping[str, Any]]] = []
     start = 0
-    for chunk, record in zip(segment.chunks, records, strict=True):
-        key = chunk_key(segment.document.manifest.key, segment.document.version, chunk.index)
+    for index, record in ((one.index, one.record) for one in segment.chunks if one.record):
+        key = chunk_key(segment.document.manifest.key, segment.document.version, index)
         changes += [(start + place, here) for place, here in metadata_changes(record, key)]
         start += len(record.page_content)
     # What holds at the first character began at or before it.
     number = max(bisect_right(changes, first, key=lambda change: change[0]) - 1, 0)
-    return [here for place, here in changes[number:] if place < last]
+    return [here for place, here in changes[number:] if place < first + len(inside)]
 
 
-def _describe(chunk: ScoredChunk, record: Document) -> dict[str, Any]:
+def _describe(chunk: ScoredChunk) -> dict[str, Any]:
     """A chunk in the metadata of its segment."""
-    described: dict[str, Any] = {"index": chunk.index, "length": len(record.page_content)}
+    length = len(chunk.record.page_content) if chunk.record else 0
+    described: dict[str, Any] = {"index": chunk.index, "length": length}
     candidate = chunk.candidate
     if candidate is None:
         described["filled"] = True

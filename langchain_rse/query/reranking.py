@@ -39,16 +39,8 @@ def rerank(
     """Return the candidates that the reranker keeps for each query, in its order, with scores."""
     if reranker is None:
         return found
-    asking = {query: candidates for query, candidates in found.items() if candidates}
-    answers = yield from concurrently(
-        [_ask(reranker, candidates, query, callbacks) for query, candidates in asking.items()],
-        AT_ONCE,
-    )
-    reranked = {
-        query: _reranked(reranker, candidates, answer)
-        for (query, candidates), answer in zip(asking.items(), answers, strict=True)
-    }
-    return {query: reranked.get(query, ()) for query in found}
+    tasks = [_ask(reranker, some, query, callbacks) for query, some in found.items()]
+    return dict(zip(found, (yield from concurrently(tasks, AT_ONCE)), strict=True))
 
 
 def _ask(
@@ -56,8 +48,11 @@ def _ask(
     candidates: Sequence[Candidate],
     query: str,
     callbacks: Callbacks,
-) -> Steps[list[Document]]:
+) -> Steps[list[Candidate]]:
+    """The candidates of a query as the reranker returned them."""
     name = type(reranker).__name__
+    if not candidates:
+        return []
     with during(f"reranking with {name}"):
         returned = yield from call(
             reranker.compress_documents,
@@ -66,16 +61,9 @@ def _ask(
             query,
             callbacks=callbacks,
         )
-        return check_documents(returned, name)
-
-
-def _reranked(
-    reranker: BaseDocumentCompressor, candidates: Sequence[Candidate], documents: list[Document]
-) -> list[Candidate]:
-    """The candidates of a query as the reranker returned them."""
-    name = type(reranker).__name__
+        documents = check_documents(returned, name)
     drops = len(documents) < len(candidates)
-    at_limit = (name for name in LIMITS if getattr(reranker, name, None) == len(documents))
+    at_limit = (field for field in LIMITS if getattr(reranker, field, None) == len(documents))
     limit = next(at_limit, None) if drops else None
     if limit:
         warn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -45,19 +46,11 @@ _SIMILARITIES = frozenset({"SimilarityBasedRelevanceFilter"})
 # Of a document, the best chunks that tell its relevance as a whole.
 _BEST = 5
 
+# Of each candidate, its rank in a search, None if that did not find it, and its score.
+_Ranks = Sequence[tuple[int | None, float | None]]
+
 # The exact solver closes no longer gaps between chunks of positive relevance.
 _LONGEST_GAP = 16
-
-
-@dataclasses.dataclass(frozen=True)
-class ScoredChunk:
-    """A chunk of a segment, and how it was scored."""
-
-    index: int  # its number in the document
-    candidate: Candidate | None  # None for a chunk that the search did not find
-    relevance: float  # from score, rank and words, in [0, 1]; 0 if it is no candidate
-    credited: float  # relevance with the credit of its neighbors, which the solver saw
-    value: float  # what it adds to a segment: its weighted relevance after the penalty
 
 
 class ScoredChunks(NamedTuple):
@@ -68,8 +61,8 @@ class ScoredChunks(NamedTuple):
     """
 
     layouts: Layouts  # all that is known of the candidates' documents
-    documents: Sequence[Layout]  # those that are considered, best candidate first
-    windows: Sequence[tuple[int, range]]  # number of the document, and chunks
+    # The document of each chunk, and its number there; documents by their best candidates.
+    places: Sequence[tuple[Layout, int]]
     starts: NDArray[np.intp]  # the first column of each window
     candidates: Mapping[int, Candidate]  # by column, for the query that they fit best
     found: Sequence[Mapping[int, float]]  # of each of several queries, by column, best first
@@ -81,18 +74,11 @@ class ScoredChunks(NamedTuple):
     left_out: Mapping[Place, LeftOut]  # candidates that do not count
     others: Ranked  # candidates that do, of all documents, each with its own relevance
 
-    def locate(self, column: int) -> tuple[Layout, int]:
-        """The document of a column, and the chunk's number in it."""
-        number = int(np.searchsorted(self.starts, column, side="right")) - 1
-        document, window = self.windows[number]
-        return self.documents[document], window[column - int(self.starts[number])]
-
 
 def config_for_reranker(config: RSEConfig, reranker: BaseDocumentCompressor | None) -> RSEConfig:
-    """The config with the calibration and the defaults that fit a reranker's or a store's scores.
+    """The config with values for ``"auto"`` and None, which depend on who scored.
 
-    It has neither ``"auto"`` nor None in the fields that depend on the scores. A reranker is known
-    by the name of its class or of a base class.
+    A reranker is known by the name of its class or of a base class.
     """
     calibration = config.calibration
     names = {cls.__name__ for cls in type(reranker).__mro__} if reranker else set()
@@ -108,9 +94,8 @@ def score(
 ) -> Steps[ScoredChunks]:
     """Score the candidates and the chunks around them in the documents that are considered.
 
-    Candidates are left out that are not of the current version of a document that is known and can
-    be read, or whose text a better candidate's document has. That is known only for documents in
-    ``layouts``, so while some are left out, further documents are read and added there.
+    What candidates are left out for is known only of documents in ``layouts``, so while some are
+    left out, further documents are read and added there.
     """
     reranked, every_left_out = sources.reranker is not None, dict[Place, LeftOut]()
     ranked = [_ranked(query, found[query], settings, reranked=reranked) for query in found]
@@ -131,9 +116,8 @@ def score(
             break
         if layouts:  # so that many documents that are gone take one more read, not many
             unread = {c.key for c, _ in joint} - layouts.keys()
-        layouts |= yield from _read_layouts(
-            sources.docstore, [c for c, _ in joint if c.key in unread], settings
-        )
+        wanted = [c for c, _ in joint if c.key in unread]
+        layouts |= yield from _read_layouts(sources.docstore, wanted, settings)
     considered_only = ([pair for pair in pairs if pair[0].key in considered] for pairs in ranked)
     ranked = [_weighted(pairs, layouts, settings.config) for pairs in considered_only]
     scored = _in_columns(ranked, _joined(ranked, list(found)), layouts, settings)
@@ -143,8 +127,7 @@ def score(
 
 def _without_credit(scored: ScoredChunks, copies: Container[Place]) -> ScoredChunks:
     """Near copies are no better for their neighbors; between relevant chunks, they fill gaps."""
-    layouts = ((scored.documents[number], window) for number, window in scored.windows)
-    places = [(one.manifest.doc_id, one.version, n) for one, window in layouts for n in window]
+    places = ((one.manifest.doc_id, one.version, index) for one, index in scored.places)
     left = np.array([place not in copies for place in places], dtype=np.float64)
     return scored._replace(credited=scored.credited * left, turns=scored.turns * left)
 
@@ -166,40 +149,61 @@ def _ranked(
     if config.name_weight:
         shortfall, query = named_documents(query, candidates)
         factors = np.exp(-config.name_weight * shortfall)
-    relevance = _relevance(query, candidates, factors, settings, reranked=reranked)
-    if reranked and (by_search := 1 - (config.rerank_weight or 0.0)) and relevance.any():
-        searched = relevance.max() * _searched(query, candidates, factors, settings)
-        mixed = (1 - by_search) * relevance + by_search * searched
-        relevance = np.where(relevance > 0, mixed, 0.0)
+    texts = [candidate.document.page_content for candidate in candidates]
+
+    def searched(ranks: _Ranks, config: RSEConfig) -> Floats:
+        relevance = _by_ranks(ranks, factors, config, query, texts)
+        if not settings.hybrid:
+            return relevance
+        ranks = [(c.lexical_rank, c.lexical_score) for c in candidates]
+        lexical = _by_ranks(ranks, factors, config.model_copy(update={"calibration": "minmax"}))
+        return (1 - settings.hybrid) * relevance + settings.hybrid * lexical
+
+    ranks = [(c.rank, c.score) for c in candidates]
+    if not reranked:
+        relevance = searched(ranks, config)
+    else:
+        relevance = _by_ranks(ranks, factors, config)
+        if (by_search := 1 - (config.rerank_weight or 0.0)) and relevance.any():
+            defaults = {**FOR_SIMILARITIES, "calibration": "minmax", "min_relevance": 0.0}
+            ranks = [(c.search_rank, c.search_score) for c in candidates]
+            before = relevance.max() * searched(ranks, config.model_copy(update=defaults))
+            mixed = (1 - by_search) * relevance + by_search * before
+            relevance = np.where(relevance > 0, mixed, 0.0)
     return [(candidates[number], float(relevance[number])) for number in _order(relevance)]
 
 
-def _searched(
-    query: str, candidates: Sequence[Candidate], factors: Floats, settings: QuerySettings
+def _by_ranks(
+    ranks: _Ranks, factors: Floats, config: RSEConfig, query: str = "", texts: Sequence[str] = ()
 ) -> Floats:
-    """The relevance that reranked candidates have by the search that found them."""
-    last = len(candidates)
-    order = np.argsort(
-        [last if c.search_rank is None else c.search_rank for c in candidates], kind="stable"
-    )
-    found = [
-        candidates[n]._replace(score=candidates[n].search_score, rank=candidates[n].search_rank)
-        for n in order
-    ]
-    defaults = {**FOR_SIMILARITIES, "calibration": "minmax", "min_relevance": 0.0}
-    settings = settings.model_copy(update={"config": settings.config.model_copy(update=defaults)})
-    relevance = np.empty(last)
-    relevance[order] = _relevance(query, found, factors[order], settings, reranked=False)
+    """The relevance of candidates by the ranks and scores of a search, and the words of texts.
+
+    The factors say how far the query means the candidates' documents.
+    """
+    relevance = np.zeros(len(ranks))
+    found = sorted((rank, number) for number, (rank, _) in enumerate(ranks) if rank is not None)
+    numbers = [number for _, number in found]
+    if not numbers:
+        return relevance
+    calibrated = calibrate([ranks[number][1] for number in numbers], config.calibration)
+    meant = factors[numbers]
+    order = _ranks(calibrated * meant) if (meant < 1).any() else np.arange(len(numbers))
+    fused = _fuse(calibrated * meant, order, config)
+    if config.lexical_credit and texts:
+        words = bm25_scores(query, [texts[number] for number in numbers]) * meant
+        if words.any():  # a query in another language says nothing here
+            # Scores and words are two witnesses: noisy or, as for neighbors.
+            by_words = config.lexical_credit * _fuse(minmax(words), _ranks(words), config)
+            fused = fused + by_words * (1 - fused)
+    relevance[numbers] = np.where(calibrated >= config.min_relevance, fused, 0.0)
     return relevance
 
 
 def _weighted(pairs: Ranked, layouts: Layouts, config: RSEConfig) -> Ranked:
-    """The candidates of a query, each counting less the less its whole document is relevant.
+    """The candidates of a query with `RSEConfig.document_weight`.
 
-    Relevance is multiplied by ``(d / best) ** document_weight``, at most 1, with the mean relevance
-    d of a document's five best chunks, those that are no candidates included. A document of fewer
-    chunks is compared with the best of the longer ones. The document of the best candidate counts
-    in full, so that there is an answer if that one is relevant enough.
+    A document of fewer than five chunks is compared with the best of the longer ones. The document
+    of the best candidate counts in full, so that there is an answer if that is relevant enough.
     """
     by_document: dict[str, list[float]] = {}
     for candidate, relevance in pairs:
@@ -234,51 +238,6 @@ def _joined(ranked: Sequence[Ranked], queries: Sequence[str]) -> Ranked:
     return sorted(best.values(), key=lambda pair: -pair[1])
 
 
-def _relevance(
-    query: str,
-    candidates: Sequence[Candidate],
-    factors: Floats,
-    settings: QuerySettings,
-    *,
-    reranked: bool,
-) -> Floats:
-    """The relevance of each candidate, from its scores, ranks and words, in [0, 1].
-
-    The factors say how far the query means the candidate's document.
-    """
-    config = settings.config
-    relevance = np.zeros(len(candidates))
-    found = [number for number, c in enumerate(candidates) if c.rank is not None]
-    if found:
-        calibrated = calibrate([candidates[n].score for n in found], config.calibration)
-        meant = factors[found]
-        ranks = _ranks(calibrated * meant) if (meant < 1).any() else np.arange(len(found))
-        fused = _fuse(calibrated * meant, ranks, config)
-        if config.lexical_credit and not reranked:
-            texts = [candidates[number].document.page_content for number in found]
-            words = bm25_scores(query, texts) * meant
-            if words.any():  # a query in another language says nothing here
-                # Scores and words are two witnesses: noisy or, as for neighbors.
-                by_words = config.lexical_credit * _fuse(minmax(words), _ranks(words), config)
-                fused = fused + by_words * (1 - fused)
-        relevance[found] = np.where(calibrated >= config.min_relevance, fused, 0.0)
-    if not settings.hybrid or reranked:
-        return relevance
-    ranked = sorted(
-        (c.lexical_rank, number)
-        for number, c in enumerate(candidates)
-        if c.lexical_rank is not None
-    )
-    lexical = np.zeros(len(candidates))
-    if ranked:
-        numbers = [number for _, number in ranked]
-        calibrated = minmax(np.array([candidates[n].lexical_score for n in numbers], dtype=float))
-        meant = calibrated * factors[numbers]
-        fused = _fuse(meant, _ranks(meant), config)
-        lexical[numbers] = np.where(calibrated >= config.min_relevance, fused, 0.0)
-    return (1 - settings.hybrid) * relevance + settings.hybrid * lexical
-
-
 def _order(relevance: Floats) -> NDArray[np.intp]:
     """The places of relevances, the highest first; equal ones in their order."""
     return np.argsort(-relevance, kind="stable")
@@ -302,12 +261,13 @@ def _fuse(relevance: Floats, ranks: NDArray[np.intp], config: RSEConfig) -> Floa
 
 def _renumbered(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Candidates with ranks from 0 again, after some were left out."""
-    by_rank = sorted(c.rank for c in candidates if c.rank is not None)
+    ranks = sorted(c.rank for c in candidates if c.rank is not None)
     by_words = sorted(c.lexical_rank for c in candidates if c.lexical_rank is not None)
-    ranks: dict[int | None, int] = {rank: number for number, rank in enumerate(by_rank)}
-    lexical: dict[int | None, int] = {rank: number for number, rank in enumerate(by_words)}
     return [
-        c._replace(rank=ranks.get(c.rank), lexical_rank=lexical.get(c.lexical_rank))
+        c._replace(
+            rank=None if c.rank is None else bisect_left(ranks, c.rank),
+            lexical_rank=None if c.lexical_rank is None else bisect_left(by_words, c.lexical_rank),
+        )
         for c in candidates
     ]
 
@@ -319,10 +279,7 @@ def _read_layouts(
     chunks: dict[tuple[str, str], list[int]] = {}
     for candidate in candidates:
         chunks.setdefault((candidate.key, candidate.version), []).append(candidate.chunk_index)
-    windows = {
-        version: find_windows(sorted(indices), settings.config)
-        for version, indices in chunks.items()
-    }
+    windows = {key: _find_windows(sorted(some), settings.config) for key, some in chunks.items()}
     layouts = yield from read_layouts(docstore, windows)
     for key, layout in layouts.items():
         if isinstance(layout, Layout):
@@ -330,23 +287,23 @@ def _read_layouts(
     return layouts
 
 
-def find_windows(chunks: Sequence[int], config: RSEConfig) -> list[range]:
+def _find_windows(chunks: Sequence[int], config: RSEConfig) -> list[range]:
     """The windows of a document in which segments can lie.
 
-    With the exact solver, a window reaches as far as the credit of its candidates, and windows with
-    at most 16 chunks between them are one. With the others, chunks that are no candidates cost the
-    penalty, so a segment begins and ends on a candidate and closes no gap longer than itself; only
-    a penalty of 0 lets segments reach further. Windows are ascending and apart; they may reach
-    beyond the end of the document.
+    With the published solvers, chunks that are no candidates cost the penalty, so a segment begins
+    and ends on a candidate and closes no gap longer than itself; only a penalty of 0 lets it reach
+    further. Windows are ascending and apart, and may reach beyond the end of the document.
     """
-    radius = config.neighbor_radius
+    reach, longest = config.neighbor_radius, config.max_length or 1
     if config.solver == "exact":
-        reach = radius
-        apart = 2 * reach + 2 + _LONGEST_GAP
-    else:
-        longest = config.max_length or 1
-        reach = longest - 1 if config.irrelevant_chunk_penalty == 0 else radius
-        apart = longest + 2 * reach
+        return _windows(chunks, reach, 2 * reach + 2 + _LONGEST_GAP)
+    if config.irrelevant_chunk_penalty == 0:
+        reach = longest - 1
+    return _windows(chunks, reach, longest + 2 * reach)
+
+
+def _windows(chunks: Sequence[int], reach: int, apart: int) -> list[range]:
+    """The chunks within a reach of ascending ones; those less than a number apart have one."""
     windows: list[range] = []
     for chunk in chunks:
         start, stop = max(chunk - reach, 0), chunk + reach + 1
@@ -369,18 +326,13 @@ def _restricted(
             f"the vector store has chunk {last} of document {layout.manifest.doc_id!r}, which has "
             f"only {current.chunks} chunks according to the docstore"
         )
-    shared = set(layout.manifest.metadata)
-    if current and not current.adopted:  # an adopted store's field of this name may be another
-        shared.add(DOC_ID)
-    if current is None or not (
-        settings.candidates_only or may_split(settings.search_kwargs, shared)
-    ):
+    if current is None:
         return layout
-    windows: list[range] = []
-    for chunk in sorted(chunks):
-        start = windows.pop().start if windows and windows[-1].stop == chunk else chunk
-        windows.append(range(start, chunk + 1))
-    return dataclasses.replace(layout, windows=windows)
+    # An adopted store's field of this name may be another.
+    shared = {*layout.manifest.metadata, *(() if current.adopted else (DOC_ID,))}
+    if not (settings.candidates_only or may_split(settings.search_kwargs, shared)):
+        return layout
+    return dataclasses.replace(layout, windows=_windows(sorted(chunks), 0, 2))
 
 
 def _in_columns(
@@ -388,20 +340,17 @@ def _in_columns(
 ) -> ScoredChunks:
     """Lay out the windows of all documents, and let neighbors of candidates have credit."""
     config = settings.config
-    by_document: dict[str, dict[int, tuple[Candidate, float]]] = {}
-    for pair in joint:
-        by_document.setdefault(pair[0].key, {})[pair[0].chunk_index] = pair
-    documents = [one for key in by_document if isinstance(one := layouts[key], Layout)]
-    windows = [(n, window) for n, layout in enumerate(documents) for window in layout.windows]
+    keys = dict.fromkeys(candidate.key for candidate, _ in joint)
+    documents = [one for key in keys if isinstance(one := layouts[key], Layout)]
+    windows = [(layout, window) for layout in documents for window in layout.windows]
+    places = [(layout, index) for layout, window in windows for index in window]
     sizes = [len(window) for _, window in windows]
-    starts = np.cumsum([0, *sizes], dtype=np.intp)
-    pairs, candidates = list(by_document.values()), dict[int, Candidate]()
-    relevance: Floats = np.zeros(starts[-1])
-    for (number, window), start in zip(windows, starts[:-1].tolist(), strict=True):
-        chunks = pairs[number]
-        for column, chunk in enumerate(window, start):
-            if chunk in chunks:
-                candidates[column], relevance[column] = chunks[chunk]
+    starts = np.cumsum([0, *sizes], dtype=np.intp)[:-1]
+    known = {(candidate.key, candidate.chunk_index): (candidate, r) for candidate, r in joint}
+    candidates, relevance = dict[int, Candidate](), np.zeros(len(places))
+    for column, (layout, index) in enumerate(places):
+        if pair := known.get((layout.manifest.key, index)):
+            candidates[column], relevance[column] = pair
     columns = {candidate.place: column for column, candidate in candidates.items()}
     found = []
     for pairs_of_query in ranked if len(ranked) > 1 else [()]:
@@ -412,24 +361,19 @@ def _in_columns(
         rows = np.zeros((len(found), relevance.size))
         for row, by_column in zip(rows, found, strict=True):
             row[list(by_column)] = list(by_column.values())
-    alone = [
-        one.manifest.current is not None and one.manifest.current.chunks == 1 for one in documents
-    ]
-    turns = _credited(rows, sizes, starts[:-1][[alone[number] for number, _ in windows]], config)
+    counts = [layout.manifest.current and layout.manifest.current.chunks for layout, _ in windows]
+    turns = _credited(rows, sizes, starts[np.array(counts, dtype=object) == 1], config)
     return ScoredChunks(
         layouts=layouts,
-        documents=documents,
-        windows=windows,
-        starts=starts[:-1],
+        places=places,
+        starts=starts,
         candidates=candidates,
         found=found,
         relevance=relevance,
         credited=turns.max(axis=0),
         turns=turns,
         lengths=np.concatenate([np.zeros(0, np.int64), *(one.lengths() for one in documents)]),
-        document_lengths=np.repeat(
-            np.array([documents[number].manifest.length for number, _ in windows], np.int64), sizes
-        ),
+        document_lengths=np.array([layout.manifest.length for layout, _ in places], np.int64),
         left_out={},
         others=(),
     )
@@ -440,9 +384,8 @@ def _credited(
 ) -> Floats:
     """The relevance of windows of these sizes, shape ``(rows, chunks)``, with neighbor credit.
 
-    A document of one chunk is credited as if chunks like it stood around it: without that, the
-    chunks of long documents, which have neighbors, leave no room for it. ``alone`` are the columns
-    of such chunks.
+    The chunk of a document of one, which has its column in ``alone``, is credited as if chunks like
+    it stood around it, since the chunks of long documents would leave no room for it.
     """
     radius = config.neighbor_radius
     # In one array, so far apart that no window has credit from another.

@@ -1,7 +1,6 @@
-"""Which search arguments may exclude chunks: filters, under any name; and whether a filter held.
+"""Which search arguments may exclude chunks, and whether a filter held.
 
-Stores take filters under many names: filter, where, expr, pre_filter, metadata_filter, predicates,
-and more. So any argument may be a filter, except those that are known not to be.
+Stores take filters under many names, so any argument may be one, except those known not to be.
 """
 
 import datetime as dt
@@ -65,9 +64,8 @@ def may_exclude(search_kwargs: Mapping[str, Any]) -> dict[str, Any]:
 def check_filtered(documents: Sequence[Document], condition: object, name: str) -> None:
     """Raise a ValueError if a store or retriever of this name returned what a filter excludes.
 
-    What is checked of a filter is which fields equal which strings, numbers or booleans, as in
-    ``{"year": 2024}``, ``{"year": {"$eq": 2024}}`` and ``"$and"`` of those; a list stands for any
-    of its values. The rest is for the store to understand: operators, functions, other languages.
+    Checked is which fields equal which strings, numbers or booleans, as in ``{"year": 2024}``,
+    ``{"year": {"$eq": 2024}}`` and ``"$and"`` of those; a list stands for any of its values.
     """
     for field, wanted in _equalities(condition):
         for document in documents:
@@ -88,15 +86,15 @@ def check_stored(search_kwargs: Mapping[str, Any], metadata: Mapping[str, Any]) 
     names = {name.rpartition(".")[2] for name in itertools.chain(*map(_names, given))} - {""}
     if found := sorted(names & _OURS):
         raise ValueError(
-            f"the filter names {', '.join(found)}, by which the vector store has where a chunk is "
-            "stored, not what a document's metadata says. Index that under another name"
+            f"the filter names {', '.join(found)}, which say where a chunk is stored, not what a "
+            "document's metadata says. Index that under another name"
         )
     for name in sorted(names & metadata.keys()):
         if metadata[name] is not None and not simple_metadata({name: metadata[name]}):
             raise ValueError(
                 f"the filter names {name}, but vector stores get only strings, numbers and "
-                f"booleans, not {metadata[name]!r:.200}: it does not hold. Index fields that they "
-                f"get, such as one boolean for each value of {name}"
+                f"booleans, not {metadata[name]!r:.200}: it does not hold. Index, for example, one "
+                f"boolean for each value of {name}"
             )
 
 

@@ -4,6 +4,7 @@ import itertools
 import math
 import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError
 from langchain_rse.query.search_arguments import check_filtered, may_exclude
 from langchain_rse.query.wrapped import check_taken, warn_of_few
-from langchain_rse.stores.changing import Record, read_records
+from langchain_rse.stores.changing import read_records
 from langchain_rse.stores.fulltext import check_filter, check_lexical
 from langchain_rse.stores.namespaces import namespace_of, own_arguments, refuse_namespaces
 from langchain_rse.stores.records import (
@@ -157,9 +158,8 @@ def check_search(sources: Sources, settings: QuerySettings) -> None:
         return
     if sources.vectorstore is None:
         raise ValueError(
-            f"hybrid={settings.hybrid} needs vectorstore: filters of a base_retriever are not "
-            "known here and could not hold for lexical search. Use hybrid=0, with a "
-            "base_retriever that searches by words as well"
+            f"hybrid={settings.hybrid} needs vectorstore, since filters of a base_retriever are "
+            "not known here. Use hybrid=0, with a base_retriever that searches by words as well"
         )
     try:
         check_lexical(sources.docstore)
@@ -168,9 +168,9 @@ def check_search(sources: Sources, settings: QuerySettings) -> None:
         raise ValueError(f"hybrid={settings.hybrid}: {error}") from error
     if unknown := sorted(may_exclude(settings.search_kwargs).keys() - {"filter"}):
         raise ValueError(
-            f"hybrid={settings.hybrid}: search_kwargs has {', '.join(unknown)}, and lexical search "
-            "does not know what that excludes. Use filter, a dict of fields and the values they "
-            "equal, or hybrid=0"
+            f"hybrid={settings.hybrid}: lexical search does not know what {', '.join(unknown)} in "
+            "search_kwargs excludes. Use filter, a dict of fields and the values they equal, or "
+            "hybrid=0"
         )
 
 
@@ -183,8 +183,8 @@ def _own(found: list[_ScoredDocument], sources: Sources) -> list[_ScoredDocument
     if others:
         warn(
             f"{others} of {len(found)} Documents of {sources.name} are left out, as they are not "
-            f"in the namespace of this retriever. Let it find only those that have "
-            f"{NAMESPACE}={namespace!r} in their metadata, and keep that"
+            f"in this namespace. Let it find only those with {NAMESPACE}={namespace!r} in their "
+            "metadata, and keep that"
         )
     return own
 
@@ -252,40 +252,36 @@ def _identify_adopted(
     docstore: BaseStore[str, Document], answers: Sequence[Sequence[_ScoredDocument]]
 ) -> Steps[list[list[_ScoredDocument]]]:
     """Add to vectors of an adopted index which chunk they stand for; leave out those of none."""
-    keys = {}
-    for document, _ in itertools.chain(*answers):
-        vector = None if VERSION in document.metadata else vector_of(document)
-        if vector is not None:
-            keys[id(document)] = adopted_key(vector)
+    keys = {
+        id(document): adopted_key(vector)
+        for document, _ in itertools.chain(*answers)
+        if VERSION not in document.metadata and (vector := vector_of(document)) is not None
+    }
     if not keys:
         return list(map(list, answers))
     with during("reading from the docstore which chunks the candidates are"):
         records = yield from read_records(docstore, list(dict.fromkeys(keys.values())))
-    return [
-        list(_identified((one, records.get(keys.get(id(one[0]), ""))) for one in found))
-        for found in answers
-    ]
 
+    def identified(found: Sequence[_ScoredDocument]) -> Iterator[_ScoredDocument]:
+        for document, score in found:
+            record = records.get(keys.get(id(document), ""))
+            if record is None:
+                yield document, score
+            elif isinstance(record, CorruptRecordError):
+                warn(f"a candidate is left out; adopt the index again: {record}")
+            elif record.metadata.get(DOC_ID) is not None:
+                metadata = {**document.metadata, **record.metadata}
+                yield document.model_copy(update={"metadata": metadata}), score
 
-def _identified(found: Iterable[tuple[_ScoredDocument, Record]]) -> Iterator[_ScoredDocument]:
-    for (document, score), record in found:
-        if record is None:
-            yield document, score
-        elif isinstance(record, CorruptRecordError):
-            warn(f"a candidate is left out; adopt the index again: {record}")
-        elif record.metadata.get(DOC_ID) is not None:
-            metadata = {**document.metadata, **record.metadata}
-            yield document.model_copy(update={"metadata": metadata}), score
+    return [list(identified(found)) for found in answers]
 
 
 def check_documents(returned: object, name: str) -> list[Document]:
     """Return what a retriever or compressor returned, or raise a TypeError with its name."""
-    documents = []
     # A single Document is an iterable as well, of its fields.
-    for document in returned if isinstance(returned, Iterable) else [None]:
-        if not isinstance(document, Document):
-            raise TypeError(f"{name} must return Documents; got {returned!r:.200}")
-        documents.append(document)
+    documents: list[Any] = list(returned) if isinstance(returned, Iterable) else [None]
+    if not all(isinstance(document, Document) for document in documents):
+        raise TypeError(f"{name} must return Documents; got {returned!r:.200}")
     return documents
 
 
@@ -312,13 +308,11 @@ def without_rising_scores(scores: Sequence[float | None]) -> list[float | None]:
 
 def finite_score(score: object) -> float | None:
     """A score as a float; None if it is not a finite number."""
-    if isinstance(score, bool) or not isinstance(score, (float, numbers.Real)):
+    if isinstance(score, bool) or not isinstance(score, numbers.Real):
         return None
-    try:
-        value = float(score)
-    except OverflowError:  # an integer larger than any float
-        return None
-    return value if math.isfinite(value) else None
+    with suppress(OverflowError):  # an integer larger than any float
+        return float(score) if math.isfinite(score) else None
+    return None
 
 
 def _candidates(
@@ -348,9 +342,7 @@ def _candidates(
         warn(
             f"{len(left_out)} of {len(found)} candidates are left out, as they do not say which "
             "chunk of which document they are (on_missing='split'). If others have added them to "
-            "an adopted index, adopt it again, with RSEIndexer.adopt or "
-            "RSERetriever.from_existing_index. The first one: "
-            f"{left_out[0]}"
+            f"an adopted index, adopt it again. The first one: {left_out[0]}"
         )
     return candidates
 
@@ -370,11 +362,10 @@ def _candidate(document: Document, number: int, **known: Any) -> Candidate:  # n
         return Candidate(document, doc_id, document_key(doc_id), version, index, **known)
     raise CandidateError(
         f"candidate {number} (id {document.id!r}) has {unknown}={document.metadata.get(unknown)!r} "
-        "in its metadata; RSE needs to know which chunk of which document it is. Was it written by "
-        "other means? Bring such an index in with RSERetriever.from_existing_index, and again when "
-        "it has grown; or write it with RSERetriever.add_documents or RSEIndexer. A retriever or "
-        "reranker in between must keep ids and metadata. on_missing='split' leaves such candidates "
-        "out"
+        "in its metadata; RSE needs to know which chunk of which document it is. Bring an index of "
+        "other code in with RSERetriever.from_existing_index, and again when it has grown; or "
+        "write with add_documents. A retriever or reranker in between must keep ids and metadata. "
+        "on_missing='split' leaves such candidates out"
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import Floats, Segment, best_segment, rank_chunks, solve_greedy
+from langchain_rse.engine.segments import Bounds, held_back, neighbors
 from langchain_rse.query.scoring import ScoredChunks
 
 
@@ -21,11 +22,8 @@ class Selection(NamedTuple):
     values: Floats  # what each chunk adds to a segment
     # What a growing budget adds, the best first: ranges (start, end), with the exact solver chunk
     # by chunk, with the others segment by segment.
-    steps: Sequence[tuple[int, int]]
+    steps: Sequence[Bounds]
     segments: Callable[[int], list[Segment]]  # that a number of steps forms, best first
-    # Makes the candidates that are worth the penalty, the most relevant first, each a segment that
-    # costs nothing: one of them is returned if no step fits.
-    alone: Callable[[], list[Segment]] = list
     weights: Floats = np.ones(1)  # how much the relevance of each chunk after the penalty counts
     # By column, with the exact solver: the penalty below which a chunk is in the solution.
     thresholds: Mapping[int, float] = MappingProxyType({})
@@ -33,23 +31,23 @@ class Selection(NamedTuple):
 
 def select(scored: ScoredChunks, settings: QuerySettings, budget: float | None) -> Selection:
     """Choose segments, somewhat beyond a budget in characters; None for all worth the penalty."""
-    if not scored.lengths.size:
-        return Selection(np.zeros(0), [], lambda _: [])
-    config = settings.config
-    if config.solver == "exact":
-        selection = _select_exactly(scored, settings, budget)
-    else:
-        selection = _select_as_published(scored, config)
-    return selection._replace(alone=partial(_worth_alone, scored, selection, config))
+    if settings.config.solver == "exact":
+        return _select_exactly(scored, settings, budget)
+    return _select_as_published(scored, settings.config)
 
 
-def _worth_alone(scored: ScoredChunks, selection: Selection, config: RSEConfig) -> list[Segment]:
-    """The candidates whose relevance is at least the penalty, the most relevant first."""
+def worth_alone(
+    scored: ScoredChunks, selection: Selection, config: RSEConfig, room: float | None
+) -> list[Segment]:
+    """The candidates that are worth the penalty and fit the room, the most relevant first.
+
+    One of them, a segment that costs nothing, is returned if no step fits.
+    """
     if config.solver != "exact" and not selection.steps:  # as published
         return []
-    least = config.irrelevant_chunk_penalty
-    worth = (scored.relevance >= least) & (scored.relevance > 0)
+    worth = (scored.relevance >= config.irrelevant_chunk_penalty) & (scored.relevance > 0)
     worth &= selection.values >= config.minimum_value
+    worth &= scored.lengths <= (math.inf if room is None else room)
     columns = [column for column in scored.candidates if worth[column]]
     columns.sort(key=lambda column: -scored.relevance[column])
     return [Segment(column, column + 1, float(selection.values[column])) for column in columns]
@@ -112,7 +110,7 @@ def _select_exactly(scored: ScoredChunks, settings: QuerySettings, room: float |
     elif len(scored.found) > 1:
         steps = _once([*_best_of_each_query(scored, values, config, room), *steps])
     if per_document:
-        steps = list(_with_few_segments(steps, scored, per_document))
+        steps = _with_few_segments(steps, scored, per_document)
 
     def segments(count: int) -> list[Segment]:
         return ranking.segments(column for step in steps[:count] for column in range(*step))
@@ -122,10 +120,10 @@ def _select_exactly(scored: ScoredChunks, settings: QuerySettings, room: float |
 
 def _best_of_each_query(
     scored: ScoredChunks, values: Floats, config: RSEConfig, budget: float | None
-) -> list[tuple[int, int]]:
+) -> list[Bounds]:
     """The best candidate of each query as a step, if it is worth the penalty and fits."""
     room = math.inf if budget is None else budget
-    steps: list[tuple[int, int]] = []
+    steps: list[Bounds] = []
     for by_column in scored.found:
         column, relevance = next(iter(by_column.items()), (0, 0.0))
         worth = 0 < relevance >= config.irrelevant_chunk_penalty
@@ -136,29 +134,19 @@ def _best_of_each_query(
     return steps
 
 
-def _with_few_segments(
-    steps: Iterable[tuple[int, int]], scored: ScoredChunks, most: int
-) -> Iterator[tuple[int, int]]:
+def _with_few_segments(steps: Sequence[Bounds], scored: ScoredChunks, most: int) -> list[Bounds]:
     """The steps, each held back until it makes no more segments of a document than a number."""
     edges = {*scored.starts.tolist(), scored.lengths.size}
     count: Counter[str] = Counter()
-    taken: set[int] = set()
-    held_back: set[int] = set()
-    for step in steps:
-        start, end = step
-        while start not in edges and start - 1 in held_back:
-            start -= 1
-        while end not in edges and end in held_back:
-            end += 1
-        joined = (start not in edges and start - 1 in taken) + (end not in edges and end in taken)
-        key = scored.locate(start)[0].manifest.key
-        if count[key] + 1 - joined > most:
-            held_back.update(range(start, end))
-        else:
-            count[key] += 1 - joined
-            taken.update(range(start, end))
-            held_back.difference_update(range(start, end))
-            yield start, end
+
+    def is_allowed(step: Bounds, taken: set[int]) -> bool:
+        key = scored.places[step[0]][0].manifest.key
+        more = 1 - neighbors(step, taken, edges)
+        allowed = count[key] + more <= most
+        count[key] += more * allowed
+        return allowed
+
+    return held_back(steps, edges, is_allowed)
 
 
 def _by_turns(several: Iterable[Iterable[Any]]) -> Iterator[Any]:
@@ -166,7 +154,7 @@ def _by_turns(several: Iterable[Iterable[Any]]) -> Iterator[Any]:
     return (one for turn in itertools.zip_longest(*several) for one in turn if one is not None)
 
 
-def _once(steps: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _once(steps: Iterable[Bounds]) -> list[Bounds]:
     """The steps without what steps before them have."""
     taken: set[int] = set()
     rest = []
@@ -181,14 +169,16 @@ def _once(steps: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def _best_of_each_document(scored: ScoredChunks, turns: Floats, config: RSEConfig) -> list[Segment]:
     """The best segment of each document, the best first; of several queries by turns."""
     several: list[list[Segment]] = []
+    bounds = [*scored.starts.tolist(), len(scored.places)]
     for values in turns:
-        best: dict[int, Segment] = {}
-        for (document, window), start in zip(scored.windows, scored.starts.tolist(), strict=True):
-            found = best_segment(values[start : start + len(window)], max_length=config.max_length)
+        best: dict[str, Segment] = {}
+        for start, end in itertools.pairwise(bounds):
+            found = best_segment(values[start:end], max_length=config.max_length)
             if found is None or found.value < config.minimum_value:
                 continue
-            if document not in best or found.value > best[document].value:
-                best[document] = Segment(found.start + start, found.end + start, found.value)
+            key = scored.places[start][0].manifest.key
+            if key not in best or found.value > best[key].value:
+                best[key] = Segment(found.start + start, found.end + start, found.value)
         several.append(sorted(best.values(), key=lambda segment: -segment.value))
     taken: set[int] = set()
     chosen = []

@@ -1,20 +1,26 @@
-"""What the steps of a query saw, recorded, and the trace that is made of it.
+"""Why: the trace of what the steps of a query saw, and messages if it returned nothing.
 
 Nothing is computed a second time: a trace has the numbers that chose the segments.
 """
 
 import itertools
+import logging
+import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
 
+from langchain_rse._messages import first_few, warn
+from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings, RSEConfig
-from langchain_rse.errors import CorruptRecordError
+from langchain_rse.engine import calibrate
+from langchain_rse.errors import CorruptRecordError, MissingRecordError, StoreMismatchError
 from langchain_rse.explaining.trace import (
     OUTCOMES,
     RSETrace,
@@ -23,15 +29,21 @@ from langchain_rse.explaining.trace import (
     TracedSegment,
 )
 from langchain_rse.query.budget import Budget
+from langchain_rse.query.leaving_out import LeftOut
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import ScoredChunks
-from langchain_rse.query.searching import Candidate, Place
+from langchain_rse.query.search_arguments import may_exclude
+from langchain_rse.query.searching import Candidate, Place, Sources
 from langchain_rse.query.selecting import Selection
-from langchain_rse.stores.reading import Layout
-from langchain_rse.stores.records import DOC_ID, SEGMENT
+from langchain_rse.stores.reading import Layout, Layouts, read_manifests, unreadable
+from langchain_rse.stores.records import DOC_ID, SEGMENT, Manifest
 
-# What is known of a candidate: its relevance, its outcome, and the document that it is a copy of.
-_Known = tuple[Candidate, float, str, str]
+logger = logging.getLogger(__name__)
+
+# What a traced chunk has of its candidate.
+_OF_CANDIDATES = TracedChunk.__dataclass_fields__.keys() & set(Candidate._fields)
+# Documents among which one with text is looked for.
+_LOOKED_AT = 500
 
 
 class TraceCollector(BaseCallbackHandler):
@@ -115,17 +127,17 @@ def _segments(
         too_many = most is not None and counts[doc_id] >= most
         reason = "beyond max_per_document" if too_many else "beyond k"
         counts[doc_id] += 1
-        text = "".join(record.page_content for record in one.records if record is not None)
+        start_index, end_index = one.span
         yield TracedSegment(
             doc_id=doc_id,
             chunk_start=one.start,
             chunk_end=one.end,
-            start_index=one.document.span_of(one.start)[0] + one.skipped,
-            end_index=one.document.span_of(one.end - 1)[1] - one.dropped,
+            start_index=start_index,
+            end_index=end_index,
             value=one.value,
             returned=number is not None,
             reason=None if number else reason,
-            text=text[one.skipped : len(text) - one.dropped],
+            text=one.text,
             number=number,
         )
 
@@ -135,10 +147,10 @@ def _penalty(seen: Mapping[str, Any], config: RSEConfig) -> float | None:
     if "segments" not in seen or config.solver != "exact":
         return None
     selection, included = seen["selection"], seen["included"]
-    taken = {column for step in selection.steps[:included] for column in range(*step)}
     least = config.irrelevant_chunk_penalty
     if included == len(selection.steps):
         return least
+    taken = {column for step in selection.steps[:included] for column in range(*step)}
     worth = (value for column, value in selection.thresholds.items() if column in taken)
     return max(least, min(worth, default=0.0))
 
@@ -148,20 +160,21 @@ def _documents(
 ) -> Iterator[TracedDocument]:
     """The documents that have candidates, the best first."""
     scored: ScoredChunks | None = seen.get("scored")
-    others = scored.others if scored else ()
-    left_out = scored.left_out if scored else {}
-    found: dict[Place, _Known] = {c.place: (c, value, "not considered", "") for c, value in others}
+    found: dict[Place, LeftOut] = {}
+    if scored:
+        found = {c.place: LeftOut(c, value, "not considered") for c, value in scored.others}
     for candidate in itertools.chain(*seen.get("searched", {}).values()):
-        outcome, of, relevance = left_out.get(candidate.place, ("filtered", "", 0.0))
-        found.setdefault(candidate.place, (candidate, relevance, outcome, of))
-    examples = {candidate.key: candidate for candidate, *_ in found.values()}
+        known = scored.left_out.get(candidate.place) if scored else None
+        known = known or LeftOut(candidate, 0.0, "filtered")
+        found.setdefault(candidate.place, known._replace(candidate=candidate))
+    examples = {one.candidate.key: one.candidate for one in found.values()}
     chunks: dict[str, list[TracedChunk]] = {}
     if scored:
         for key, chunk in _considered(seen, scored, found, segments, settings):
             chunks.setdefault(key, []).append(chunk)
     considered = set(chunks)
-    for known in found.values():
-        chunks.setdefault(known[0].key, []).append(_chunk(known[0].chunk_index, *known))
+    for one in found.values():
+        chunks.setdefault(one.candidate.key, []).append(_chunk(one.candidate.chunk_index, *one))
     for key, some in chunks.items():
         layout = scored.layouts.get(key, "") if scored else ""
         manifest = layout.manifest if isinstance(layout, Layout) else None
@@ -193,7 +206,7 @@ def _why_not(chunk: TracedChunk, layout: object, config: RSEConfig) -> str:
 def _considered(
     seen: Mapping[str, Any],
     scored: ScoredChunks,
-    found: dict[Place, _Known],
+    found: dict[Place, LeftOut],
     segments: Sequence[TracedSegment],
     settings: QuerySettings,
 ) -> Iterator[tuple[str, TracedChunk]]:
@@ -204,42 +217,38 @@ def _considered(
         for one in segments
         for index in range(one.chunk_start, one.chunk_end)
     }
-    arrays = (scored.lengths, scored.relevance, scored.credited, selection.values)
-    reasons = _reasons(scored, selection, seen["included"], settings)
-    numbers = zip(*(one.tolist() for one in (*arrays, selection.weights)), reasons, strict=True)
-    for (number, window), first in zip(scored.windows, scored.starts.tolist(), strict=True):
-        layout = scored.documents[number]
-        start, doc_id = layout.span_of(window.start)[0], layout.manifest.doc_id
-        for column, index in enumerate(window, first):
-            length, relevance, *of_solver, outcome = next(numbers)
-            candidate, of = scored.candidates.get(column), ""
-            if (doc_id, index) in inside:
-                outcome = inside[doc_id, index] or ("returned" if candidate else "filled")
-            elif candidate is None:
-                outcome = "no candidate"
-            left_out = found.pop((doc_id, layout.version, index), None)
-            if left_out and candidate is None and outcome != "filled":
-                candidate, relevance, outcome, of = left_out
-            chunk = _chunk(index, candidate, relevance, outcome, of)
-            chunk.start_index, chunk.end_index, chunk.length = start, start + length, length
-            chunk.credited, chunk.value, chunk.weight = of_solver
-            yield layout.manifest.key, chunk
-            start += length
+    outcomes = _outcomes(scored, selection, seen["included"], settings)
+    for column, (layout, index) in enumerate(scored.places):
+        doc_id = layout.manifest.doc_id
+        candidate, outcome = scored.candidates.get(column), outcomes[column]
+        if (doc_id, index) in inside:
+            outcome = inside[doc_id, index] or ("returned" if candidate else "filled")
+        elif candidate is None:
+            outcome = "no candidate"
+        chunk = _chunk(index, candidate, float(scored.relevance[column]), outcome)
+        left_out = found.pop((doc_id, layout.version, index), None)
+        if left_out and candidate is None and outcome != "filled":
+            chunk = _chunk(index, *left_out)
+        chunk.start_index, chunk.end_index = layout.span_of(index)
+        chunk.length = int(scored.lengths[column])
+        chunk.credited = float(scored.credited[column])
+        chunk.value = float(selection.values[column])
+        chunk.weight = float(selection.weights[column])
+        yield layout.manifest.key, chunk
 
 
 def _chunk(
-    index: int, candidate: Candidate | None, relevance: float, outcome: str, of: str
+    index: int, candidate: Candidate | None, relevance: float, outcome: str, of: str | None = None
 ) -> TracedChunk:
-    chunk = TracedChunk(index, relevance=relevance, outcome=outcome, duplicate_of=of or None)
+    chunk = TracedChunk(index, relevance=relevance, outcome=outcome, duplicate_of=of)
     if candidate:
-        chunk.text, chunk.query = candidate.document.page_content, candidate.query
-        chunk.rank, chunk.score = candidate.rank, candidate.score
-        chunk.search_rank, chunk.search_score = candidate.search_rank, candidate.search_score
-        chunk.lexical_rank, chunk.lexical_score = candidate.lexical_rank, candidate.lexical_score
+        chunk.text = candidate.document.page_content
+        for name in _OF_CANDIDATES:
+            setattr(chunk, name, getattr(candidate, name))
     return chunk
 
 
-def _reasons(
+def _outcomes(
     scored: ScoredChunks, selection: Selection, included: int, settings: QuerySettings
 ) -> list[str]:
     """Why each chunk that the solver saw is in no segment, if it is in none."""
@@ -271,3 +280,133 @@ def _reasons(
         "minimum value": runs - cost * shares < config.minimum_value,
     }
     return list(np.select(list(reasons.values()), list(reasons), rest).tolist())
+
+
+# Why nothing was returned
+
+
+def explain_nothing_found(
+    sources: Sources, settings: QuerySettings, returned: int, candidates: int
+) -> Steps[str]:
+    """Say why no candidates are left, of those that stand for the Documents that were returned."""
+    arguments = settings.search_kwargs
+    thresholds = {name: arguments[name] for name in arguments if name.endswith("threshold")}
+    limits = may_exclude(arguments) | thresholds
+    if candidates:
+        reranker = type(sources.reranker).__name__
+        return _log(logging.INFO, f"{reranker} kept none of {candidates} candidates")
+    if returned:
+        known = f"none of {returned} Documents of {sources.name} is a chunk that the docstore knows"
+        return _log(logging.WARNING, f"{known}. If the index was adopted, adopt it again")
+    if sources.vectorstore is not None and not limits and (yield from _has_text(sources.docstore)):
+        raise StoreMismatchError(
+            f"{sources.name} found nothing, but the docstore has documents: the vector store "
+            "is empty, or another one than they were added to. If its vectors are lost, "
+            "check(repair=True) or langchain-rse check --repair writes them again"
+        )
+    under = "".join(f" with {name}={value!r:.200}" for name, value in limits.items())
+    return _log(logging.INFO, f"{sources.name} found nothing{under}")
+
+
+def _has_text(docstore: BaseStore[str, Document]) -> Steps[bool]:
+    """True if the docstore has a document with text, or one that cannot be read."""
+    try:
+        stored = yield from read_manifests(docstore, _LOOKED_AT)
+    except CorruptRecordError:
+        return True
+    return any(manifest.current and manifest.current.chunks for manifest in stored)
+
+
+def explain_left_out(
+    docstore: BaseStore[str, Document],
+    candidates: Sequence[Candidate],
+    layouts: Layouts,
+    replaced: Collection[object],
+    settings: QuerySettings,
+) -> Steps[None]:
+    """Say which documents are left out that were replaced, are unknown or cannot be read."""
+    if replaced:
+        warn(f"{len(replaced)} document(s) were replaced while they were read: ask again")
+    unknown = [c.doc_id for c in candidates if layouts.get(c.key, c) is None]
+    names = first_few(map(repr, dict.fromkeys(unknown)))
+    all_unknown = len(unknown) == len(candidates) and settings.on_missing == "raise"
+    if all_unknown and not (yield from _has_text(docstore)):
+        raise MissingRecordError(
+            f"the docstore has no documents, but the vector store has chunks of {names}. Are the "
+            "two stores a pair? If the docstore lost them, add the documents again"
+        )
+    if unknown:
+        warn(
+            f"{len(unknown)} of {len(candidates)} candidates are left out, as the docstore does "
+            f"not know their document(s) {names}. check(repair=True), or langchain-rse check "
+            "--repair, removes their vectors. If the docstore lost them, add them again; if others "
+            "added them to an adopted index, adopt it again"
+        )
+    if errors := unreadable(layouts):
+        named = dict.fromkeys(repr(c.doc_id) for c in candidates if c.key in errors)
+        warn(
+            f"{len(errors)} document(s) are left out, as the docstore's records of them cannot be "
+            f"read: {first_few(named)}. Add them again with force=True. The first error: "
+            f"{next(iter(errors.values()))}"
+        )
+
+
+def explain_nothing_chosen(
+    candidates: Sequence[Candidate],
+    scored: ScoredChunks,
+    selection: Selection,
+    budget: Budget,
+    settings: QuerySettings,
+) -> str:
+    """Say why there are candidates, but no segment."""
+    config, count, level = settings.config, len(candidates), logging.INFO
+    minimum, penalty = config.minimum_value, config.irrelevant_chunk_penalty
+    best = max((float(scored.relevance[column]) for column in scored.candidates), default=0.0)
+    room = math.inf if budget.characters is None else budget.characters
+    worth = [column for column in scored.candidates if scored.relevance[column] >= penalty]
+    fitting = [column for column in worth if scored.lengths[column] <= room]
+    value = max((float(selection.values[column]) for column in fitting), default=0.0)
+    if not scored.candidates:
+        level = logging.WARNING
+        reason = (
+            f"all {count} candidates are of versions of documents that are no longer current, or "
+            "of documents that the docstore does not know or cannot read. Delete their vectors, or "
+            "add these documents again"
+        )
+    elif config.min_relevance and not best:
+        scores = [candidate.score for candidate in candidates if candidate.rank is not None]
+        best = max(calibrate(scores, config.calibration), default=0.0)
+        limit = f"min_relevance={config.min_relevance:g}"
+        reason = f"all {count} candidates are below {limit}: the best has {best:.3g}"
+    elif not best or best < penalty:
+        limit = f"irrelevant_chunk_penalty={penalty:g}"
+        reason = f"the best relevance of {count} candidates is {best:.3g}, not worth {limit}"
+    elif fitting and value < minimum:
+        reason = f"all segments are below minimum_value={minimum:g}: the best chunk has {value:.3g}"
+    elif fitting and settings.on_missing == "split":
+        level = logging.WARNING
+        reason = "the docstore lacks the chunks. Add their documents again"
+    else:
+        level = logging.WARNING if budget.limit else logging.INFO
+        shortest = min(scored.lengths[column] for column in worth)
+        reason = (
+            "none of the candidates that are worth the penalty fits max_context_length="
+            f"{budget.limit:g}: the shortest has {shortest} characters. allow_trim=True returns "
+            "part of it; or make chunks smaller, or give more room"
+        )
+    return _log(level, reason)
+
+
+def warn_of_other_models(model: str, manifests: Iterable[Manifest]) -> None:
+    """Warn if the vectors of documents are of another embedding model."""
+    if others := {one.doc_id for one in manifests if model and one.model not in {"", model}}:
+        warn(
+            f"{len(others)} document(s) have vectors of another embedding model, so that they are "
+            f"found by chance: {first_few(map(repr, sorted(others)))}. check(repair=True) embeds "
+            "them again, as does adding them"
+        )
+
+
+def _log(level: int, reason: str) -> str:
+    logger.log(level, "a query returned nothing: %s", reason)
+    return reason

@@ -12,9 +12,8 @@ from langchain_core.stores import BaseStore
 from langchain_rse._messages import visible
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
-from langchain_rse.query.reading import DocumentSegment
+from langchain_rse.query.reading import DocumentSegment, ScoredChunk
 from langchain_rse.query.rendering import render
-from langchain_rse.query.scoring import ScoredChunk
 from langchain_rse.stores.reading import Layout, read_chunks, read_layouts, readable
 from langchain_rse.stores.records import (
     DOC_ID,
@@ -136,15 +135,11 @@ def read_passage(
     records = [readable(found[key, index]) for index in inside] if found else []
     if not records or None in records or len(inside) <= inside[-1] - inside[0]:
         return None
-    first, last = inside[0], inside[-1]
     segment = DocumentSegment(
         layout,
-        first,
-        last + 1,
+        list(map(ScoredChunk, inside, records)),
         value=0.0,
-        chunks=[ScoredChunk(index, None, 0.0, 0.0, 0.0) for index in inside],
-        records=records,
-        skipped=max(start - spans[first][0], 0),
-        dropped=max(spans[last][1] - end, 0),
+        skipped=max(start - spans[inside[0]][0], 0),
+        dropped=max(spans[inside[-1]][1] - end, 0),
     )
     return render([segment], QuerySettings())[0]

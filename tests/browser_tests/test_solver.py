@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.query.budget import Budget
 from langchain_rse.query.scoring import ScoredChunks, _credited
-from langchain_rse.query.selecting import select
+from langchain_rse.query.selecting import select, worth_alone
 
 SOLVER = (files("langchain_rse.explaining") / "report" / "solver.js").read_text(encoding="utf-8")
 
@@ -104,11 +104,7 @@ def by_python(case: Case) -> list[tuple[int, int]]:
     ]
     scored = ScoredChunks(
         layouts=cast(Any, {}),
-        documents=cast(Any, documents),
-        windows=[
-            (columns["documents"][start], range(size))
-            for start, size in zip(starts, sizes, strict=True)
-        ],
+        places=cast(Any, [(documents[number], 0) for number in columns["documents"]]),
         starts=np.array(starts, np.intp),
         candidates=cast(Any, {n: None for n, found in enumerate(columns["found"]) if found}),
         found=[{}],
@@ -123,7 +119,7 @@ def by_python(case: Case) -> list[tuple[int, int]]:
     budget = Budget(settings, ())
     selection = select(scored, settings, budget.characters)
     chosen = selection.segments(budget.steps_to_read(scored, selection))
-    chosen = chosen or budget.alone_to_read(scored, selection)
+    chosen = chosen or worth_alone(scored, selection, config, budget.characters)[:1]
     return sorted((start, end) for start, end, _ in chosen)
 
 
