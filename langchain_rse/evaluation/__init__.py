@@ -9,8 +9,14 @@ what a retriever returns, and grades the answers.
 from langchain_rse.evaluation.answers import aevaluate_answers, evaluate_answers
 from langchain_rse.evaluation.evaluating import aevaluate, evaluate
 from langchain_rse.evaluation.questions import Evidence, Question, load_questions
-from langchain_rse.evaluation.reliability import Reliability, measure_reliability
-from langchain_rse.evaluation.reports import AnswerReport, Comparison, GradedAnswer, Report
+from langchain_rse.evaluation.reports import (
+    AnswerReport,
+    Comparison,
+    GradedAnswer,
+    Reliability,
+    Report,
+    measure_reliability,
+)
 from langchain_rse.evaluation.tuning import Trial, Tuning, atune, tune
 
 __all__ = [
