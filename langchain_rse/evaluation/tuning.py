@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,20 +21,18 @@ from langchain_rse.query.pipeline import Sources, find_candidates, retrieve
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.changing import DocStore
 
-SPACE: Mapping[str, Sequence[Any]] = MappingProxyType(
-    {
-        "irrelevant_chunk_penalty": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
-        "neighbor_credit": (0.0, 0.25, 0.4, 0.5, 0.65),
-        "neighbor_radius": (1, 2, 3, 4),
-        "segment_cost": (0.0, 0.05, 0.1, 0.25, 0.5, 0.7),
-        "decay_rate": (10.0, 15.0, 20.0, 30.0, 60.0),
-        "contrast": (1.0, 1.5, 2.0, 3.0, 4.0),
-        "lexical_credit": (0.0, 0.3, 0.5, 0.7, 0.9),
-        "document_weight": (0.0, 0.5, 1.0),
-        "name_weight": (0.0, 0.2, 0.5),
-        "calibration": ("auto", "identity", "rank"),
-    }
-)
+SPACE: Mapping[str, Sequence[Any]] = {
+    "irrelevant_chunk_penalty": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
+    "neighbor_credit": (0.0, 0.25, 0.4, 0.5, 0.65),
+    "neighbor_radius": (1, 2, 3, 4),
+    "segment_cost": (0.0, 0.05, 0.1, 0.25, 0.5, 0.7),
+    "decay_rate": (10.0, 15.0, 20.0, 30.0, 60.0),
+    "contrast": (1.0, 1.5, 2.0, 3.0, 4.0),
+    "lexical_credit": (0.0, 0.3, 0.5, 0.7, 0.9),
+    "document_weight": (0.0, 0.5, 1.0),
+    "name_weight": (0.0, 0.2, 0.5),
+    "calibration": ("auto", "identity", "rank"),
+}
 """What `tune` searches by default: values of fields of `RSEConfig`."""
 
 _MOST_CHANGES = 4  # in a trial, so that the effect of each stays visible
