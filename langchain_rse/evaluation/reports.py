@@ -98,13 +98,10 @@ class Report(Table):
         Raises:
             ValueError: If ``other`` is not about the same questions, budgets and metrics.
         """
-        for name in ("metrics", "budgets"):
-            mine, others = getattr(self, name), getattr(other, name)
-            if mine != others:
-                raise ValueError(f"the {name} differ: {mine} and {others}")
         both = f"{self.name} and {other.name}"
-        if self.questions != other.questions:
-            raise ValueError(f"{both} were not asked the same questions in the same order")
+        for name in ("metrics", "budgets", "questions"):
+            if getattr(self, name) != getattr(other, name):
+                raise ValueError(f"{both} have other {name}, or the same in another order")
         metric = metric or self.metrics[0]
         differences = _known(self.figures[metric] - other.figures[metric])
         if not len(differences):
