@@ -10,16 +10,12 @@ def check_template(
     """Raise ValueError if a template has no names, or others than known ones and ``metadata``."""
     names = names_in(template)
     if not names:
-        raise ValueError(
-            f"{field} must contain names, such as {{{known[0]}}}; got {template!r}, which is the "
-            "same for every document"
-        )
+        example = f"must contain names, such as {{{known[0]}}}"
+        raise ValueError(f"{field} {example}; got {template!r}, the same for every document")
     allowed = [*known, *(names if metadata is None else metadata)]
     if unknown := [name for name in names if name not in allowed]:
-        raise ValueError(
-            f"{field} may name {', '.join(map(repr, allowed))}; got {template!r}. Add metadata "
-            f"fields to metadata, as in metadata={unknown!r}"
-        )
+        may = f"{field} may name {', '.join(map(repr, allowed))}; got {template!r}"
+        raise ValueError(f"{may}. Add fields of metadata, as in metadata={unknown!r}")
 
 
 def names_in(template: str) -> list[str]:

@@ -1,16 +1,21 @@
 """Measuring and tuning retrieval on questions of which the evidence or the answer is known.
 
-`evaluate` measures how much of the evidence any retriever returns within a budget of
-characters, so that segments and chunks are compared at the same cost. `tune` searches the
-parameters of an `RSERetriever` that return more of it. `evaluate_answers` has a model answer from
-what a retriever returns, and grades the answers.
+`evaluate` measures how much of the evidence a retriever returns within budgets of characters,
+`tune` searches parameters that return more of it, and `evaluate_answers` grades the answers that a
+model gives from what is returned.
 """
 
 from langchain_rse.evaluation.answers import aevaluate_answers, evaluate_answers
 from langchain_rse.evaluation.evaluating import aevaluate, evaluate
 from langchain_rse.evaluation.questions import Evidence, Question, load_questions
-from langchain_rse.evaluation.reliability import Reliability, measure_reliability
-from langchain_rse.evaluation.reports import AnswerReport, Comparison, GradedAnswer, Report
+from langchain_rse.evaluation.reports import (
+    AnswerReport,
+    Comparison,
+    GradedAnswer,
+    Reliability,
+    Report,
+    measure_reliability,
+)
 from langchain_rse.evaluation.tuning import Trial, Tuning, atune, tune
 
 __all__ = [

@@ -1,5 +1,6 @@
 """`evaluate`: asks a retriever many questions and measures what it returns."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -10,12 +11,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, InstanceOf, P
 
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Steps, arun, call, compute, concurrently, during, run
-from langchain_rse.evaluation.measuring import METRICS, Locator, measure
 from langchain_rse.evaluation.questions import Question, locate_evidence
 from langchain_rse.evaluation.reports import Report
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.reading import Layout, read_layouts, read_text
-from langchain_rse.stores.records import DOC_ID, START_INDEX, document_key
+from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX, document_key
+
+METRICS = ("recall", "precision", "iou", "segments", "characters")
+
+Slice = tuple[str, int, int]
+"""Characters of a document: its id, the first one and the one after the last."""
 
 
 def name_of(retriever: object, given: str | None) -> str:
@@ -24,7 +29,7 @@ def name_of(retriever: object, given: str | None) -> str:
 
 
 class Task(BaseModel):
-    """What `evaluate` and `tune` are both given."""
+    """What `evaluate` and `tune` are both given, and do with it."""
 
     model_config = ConfigDict(extra="forbid", title="arguments")
 
@@ -35,110 +40,150 @@ class Task(BaseModel):
         Field(min_length=1),
         AfterValidator(lambda budgets: tuple(sorted(set(budgets)))),
     ]
+    sources: Mapping[str, str] | None = None
+    doc_id_key: str = DOC_ID
+    start_index_key: str = START_INDEX
     show_progress: bool
     arguments: dict[str, Any]
 
-    def find_evidence(self, sources: Mapping[str, str] | None) -> Steps[None]:
+    def find_evidence(self) -> Steps[None]:
         """Find quotations, and check that all evidence is in ``sources`` or the index."""
-        evidence = [part for question in self.questions for part in question.evidence]
-        quoted = {part.doc_id for part in evidence if part.is_quoted}
         if without := [n for n, one in enumerate(self.questions, 1) if not one.evidence]:
             raise ValueError(f"question {without[0]} has no evidence to measure by")
-        if sources is not None:
-            place, texts = "sources", sources
-            lengths = {doc_id: len(text) for doc_id, text in sources.items()}
-        elif isinstance(self.retriever, RSERetriever):
-            place, texts = "the index", {}
-            docstore = self.retriever.docstore
+        evidence = [part for question in self.questions for part in question.evidence]
+        quoted = {part.doc_id for part in evidence if part.is_quoted}
+        place, texts = "sources", dict(self.sources or {})
+        lengths = {doc_id: len(text) for doc_id, text in texts.items()}
+        if self.sources is None and isinstance(self.retriever, RSERetriever):
+            place, docstore = "the index", self.retriever.docstore
             keys = {(document_key(part.doc_id), ""): () for part in evidence}
-            layouts = (yield from read_layouts(docstore, keys)).values()
-            manifests = [layout.manifest for layout in layouts if isinstance(layout, Layout)]
-            current = {manifest.doc_id: manifest for manifest in manifests if manifest.current}
-            lengths = {doc_id: manifest.length for doc_id, manifest in current.items()}
-            for doc_id in quoted & current.keys():
-                stored = yield from read_text(docstore, current[doc_id])
-                if stored is None:  # adopted, or damaged
-                    raise ValueError(
-                        f"{doc_id!r} is quoted, but its text is not kept: give sources"
-                    )
-                texts[doc_id] = stored.text
-        elif quoted:
-            raise ValueError(
-                "evidence is quoted: give sources, the documents' texts by id, to look it up, or "
-                "the questions of an RSERetriever's report, report.questions"
-            )
-        else:
+            for layout in (yield from read_layouts(docstore, keys)).values():
+                if not isinstance(layout, Layout) or not layout.version:
+                    continue
+                manifest = layout.manifest
+                lengths[manifest.doc_id] = manifest.length
+                if manifest.doc_id in quoted:
+                    stored = yield from read_text(docstore, manifest)
+                    if stored is None:  # adopted, or damaged
+                        raise ValueError(
+                            f"{manifest.doc_id!r} is quoted, but its text is not kept: give sources"
+                        )
+                    texts[manifest.doc_id] = stored.text
+        elif self.sources is None:
+            if quoted:
+                raise ValueError(
+                    "evidence is quoted: give sources, the documents' texts by id, to look it up, "
+                    "or the questions of an RSERetriever's report, report.questions"
+                )
             return
-        self.questions = yield from compute(locate_evidence, self.questions, texts, place)
-        for number, question in enumerate(self.questions, 1):
-            for part in question.evidence:
-                length = lengths.get(part.doc_id)
-                if length is None or length < part.end:
-                    found = "nothing" if length is None else f"only {length} characters"
-                    raise ValueError(
-                        f"question {number} has evidence from {part.start} to {part.end} of "
-                        f"document {part.doc_id!r}; found in {place}: {found}"
-                    )
+        self.questions = yield from compute(locate_evidence, self.questions, texts, lengths, place)
 
-    def figures(
-        self, question: Question, answers: Sequence[Sequence[Document]], locator: Locator
+    def measure(
+        self, question: Question, answers: Sequence[Sequence[Document]]
     ) -> list[list[float]]:
-        """The figures of what was returned for each budget."""
-        return [
-            measure(question.evidence, documents, budget, locator)
-            for documents, budget in zip(answers, self.budgets, strict=True)
-        ]
+        """The `METRICS` of what was returned for each budget."""
+        return [self._measure(question, *one) for one in zip(answers, self.budgets, strict=True)]
+
+    def _measure(
+        self, question: Question, documents: Iterable[Document], budget: int
+    ) -> list[float]:
+        spent, returned = 0, []
+        for document in documents:
+            if spent == budget:
+                break
+            if not isinstance(document, Document):
+                raise TypeError(f"a retriever must return Documents; got {document!r:.80}")
+            if length := min(len(document.page_content), budget - spent):
+                returned.append(self._locate(document, length))
+                spent += length
+        wanted = [(part.doc_id, part.start, part.end) for part in question.evidence]
+        union, size = _size([*wanted, *returned]), _size(wanted)
+        common = size + _size(returned) - union
+        precision = common / spent if spent else 0.0
+        return [common / size, precision, common / union, float(len(returned)), float(spent)]
+
+    def _locate(self, document: Document, length: int) -> Slice:
+        """Where the first characters of a Document are in its source, by metadata or by text."""
+        text, sources = document.page_content, self.sources or {}
+        doc_id = document.metadata.get(self.doc_id_key)
+        start = _position(document.metadata.get(self.start_index_key))
+        if isinstance(doc_id, str) and start is not None:
+            end = _position(document.metadata.get(END_INDEX))
+            above = max(len(text) - (end - start), 0) if end else 0  # characters of a header
+            source = sources.get(doc_id)
+            # Loaders of pages count characters from the start of the page: then the text decides.
+            if source is None or source.startswith(text[above:], start):
+                return doc_id, start, start + max(length - above, 0)
+        parts = (text, text[:length])
+        as_it_is = [re.escape(part) for part in parts]
+        by_words = [r"\s+".join(map(re.escape, part.split())) for part in parts]
+        named = [doc_id] if isinstance(doc_id, str) else list(sources)
+        for whole, cut in (as_it_is, by_words):
+            for name in named:
+                source = sources.get(name, "")
+                if whole and (match := re.search(whole, source)):
+                    part = re.compile(cut).match(source, match.start())
+                    return name, match.start(), part.end() if part else match.end()
+        raise ValueError(
+            f"a Document cannot be located in its source: {text[:80]!r} has "
+            f"{self.doc_id_key}={doc_id!r}, {self.start_index_key}="
+            f"{document.metadata.get(self.start_index_key)!r} in its metadata and is not in the "
+            f"{len(sources)} given sources. Keep both in the metadata (add_start_index=True), "
+            "name them with doc_id_key and start_index_key, or give sources, texts by document id"
+        )
+
+
+def _position(value: object) -> int | None:
+    """A position from metadata, in which some stores keep only floats."""
+    return int(value) if isinstance(value, int | float | np.integer) and value >= 0 else None
+
+
+def _size(slices: Iterable[Slice]) -> int:
+    """Characters in the union of slices."""
+    size, document, counted = 0, "", 0
+    for doc_id, start, end in sorted(slices):
+        if doc_id != document:
+            document, counted = doc_id, 0
+        size += max(end - max(start, counted), 0)
+        counted = max(end, counted)
+    return size
 
 
 class _Evaluation(Task):
     """The arguments of `evaluate`, and what it does with them."""
 
-    sources: Mapping[str, str] | None
     name: str | None
-    doc_id_key: str
-    start_index_key: str
     max_concurrency: PositiveInt = 1
 
     def steps(self) -> Steps[Report]:
         """Check the evidence, ask all questions, and report."""
-        yield from self.find_evidence(self.sources)
+        if isinstance(self.retriever, RSERetriever):  # whatever the keys of others are
+            self.doc_id_key, self.start_index_key = DOC_ID, START_INDEX
+        yield from self.find_evidence()
+        count = len(self.questions)
         with progress_bar(
-            len(self.questions), unit="questions", title="Evaluating", show=self.show_progress
+            count, unit="questions", title="Evaluating", show=self.show_progress
         ) as advance:
-            figures = yield from concurrently(
-                [self._answer(number, advance) for number in range(len(self.questions))],
-                self.max_concurrency,
-            )
-        return Report(
-            name=name_of(self.retriever, self.name),
-            budgets=self.budgets,
-            questions=self.questions,
-            figures=dict(zip(METRICS, np.moveaxis(np.array(figures), -1, 0), strict=True)),
-        )
+            tasks = [self._answer(number, advance) for number in range(count)]
+            figures = yield from concurrently(tasks, self.max_concurrency)
+        by_metric = dict(zip(METRICS, np.moveaxis(np.array(figures), -1, 0), strict=True))
+        name = name_of(self.retriever, self.name)
+        return Report(name, self.budgets, self.questions, by_metric)
 
     def _answer(self, number: int, advance: Advance) -> Steps[list[list[float]]]:
-        """The figures of a question for each budget."""
-        question = self.questions[number]
-        rse = isinstance(self.retriever, RSERetriever)
-        keys = (DOC_ID, START_INDEX) if rse else (self.doc_id_key, self.start_index_key)
+        """The figures of a question for each budget; only an RSERetriever is told of these."""
+        question, limits = self.questions[number], [dict[str, Any]()]
+        if isinstance(self.retriever, RSERetriever):
+            limits = [{"max_context_length": most, "length_function": len} for most in self.budgets]
+        invoke, ainvoke, answers = self.retriever.invoke, self.retriever.ainvoke, []
         with during(f"evaluating question {number + 1}"):
-            answers = yield from self._ask(question.question)
-            locator = Locator(self.sources or {}, *keys)
-            figures = yield from compute(self.figures, question, answers, locator)
+            for limit in limits:
+                found = call(invoke, ainvoke, question.question, **self.arguments, **limit)
+                answers.append((yield from found))
+            answers *= len(self.budgets) // len(limits)
+            figures = yield from compute(self.measure, question, answers)
         advance(1)
         return figures
-
-    def _ask(self, query: str) -> Steps[list[list[Document]]]:
-        """What the retriever returns for each budget; only an RSERetriever is told of it."""
-        invoke, ainvoke = self.retriever.invoke, self.retriever.ainvoke
-        if not isinstance(self.retriever, RSERetriever):
-            documents = yield from call(invoke, ainvoke, query, **self.arguments)
-            return [documents] * len(self.budgets)
-        answers = []
-        for budget in self.budgets:
-            limits = {"max_context_length": budget, "length_function": len}
-            answers.append((yield from call(invoke, ainvoke, query, **self.arguments, **limits)))
-        return answers
 
 
 def evaluate(
@@ -153,23 +198,21 @@ def evaluate(
     show_progress: bool = False,
     **arguments: Any,  # noqa: ANN401 - the retriever's own
 ) -> Report:
-    r"""Measure how much of the evidence a retriever returns within budgets of text.
+    """Measure how much of the evidence a retriever returns within budgets of text.
 
     An `RSERetriever` is invoked once per question and budget, with ``max_context_length`` set to
     the budget. Any other retriever, a chain around one included, is invoked once per question: its
     Documents count in their order until the budget is spent, and the last one is cut.
 
-    A Document is located in its source by its metadata. If these lack the document's id or the
-    text's position, or ``sources`` has other text there, the text is searched in ``sources``: as it
-    is, then with any white space between its words.
+    A Document is located in its source by its metadata, else by its text in ``sources``: as it is,
+    then with any white space between its words.
 
     Args:
         retriever: Any retriever that returns Documents, best first.
         questions: The questions with their evidence, at least one.
         budgets: Characters that may be returned, each at least 1.
-        sources: Texts of documents by id. If given, all evidence must lie in them; if
-            not, an RSERetriever's evidence must lie in the documents of its index. Quotations
-            are looked up there, and have their place in the report's ``questions``.
+        sources: Texts of documents by id, which must have all evidence and where quotations are
+            looked up; by default, for an RSERetriever, its index.
         name: The name of the retriever in tables; by default its own or its class.
         doc_id_key: The metadata key of a document's id; an RSERetriever has its own.
         start_index_key: The metadata key of a text's first character in the document; likewise.
@@ -181,14 +224,6 @@ def evaluate(
             not in its document, a quotation is there twice, or a Document cannot be located.
         TypeError: If the retriever returns something else than Documents.
         Exception: Whatever the retriever raises, with the question's number as a note.
-
-    Example:
-        .. code-block:: python
-
-            questions = load_questions("questions.jsonl")
-            segments = evaluate(rse_retriever, questions)
-            chunks = evaluate(vectorstore.as_retriever(search_kwargs={"k": 50}), questions)
-            print(segments, segments.compare(chunks), sep="\n\n")
     """
     return run(_Evaluation(**locals()).steps())  # all arguments, by their names
 

@@ -128,7 +128,7 @@ def _read_csv(name: str, content: bytes) -> Iterable[tuple[str, dict[str, Any]]]
             fields = found.setdefault(question, (place, new))[1]
             if answer not in {"", fields["answer"]}:
                 raise ValueError(f"the question has another answer above: {fields['answer']!r}")  # noqa: TRY301
-            if part := {name: cells[name] for name in _OF_EVIDENCE if name in cells}:
+            if part := {column: cells[column] for column in _OF_EVIDENCE if column in cells}:
                 fields["evidence"].append(part)
     except (csv.Error, ValueError) as error:
         raise ValueError(f"{place}: {error}") from error
@@ -136,35 +136,39 @@ def _read_csv(name: str, content: bytes) -> Iterable[tuple[str, dict[str, Any]]]
 
 
 def locate_evidence(
-    questions: Iterable[Question], texts: Mapping[str, str], place: str
+    questions: Iterable[Question], texts: Mapping[str, str], lengths: Mapping[str, int], place: str
 ) -> tuple[Question, ...]:
     """Return the questions with ``start`` and ``end`` of quotations in texts by document id.
 
-    A ValueError says which are not there once; ``place`` is what it calls the texts.
+    A ValueError says what is not there once, or beyond the lengths of the documents; ``place`` is
+    what it calls these.
     """
     problems: list[str] = []
 
     def locate(number: int, part: Evidence) -> Evidence:
-        pattern = quotation_pattern(part.text)
-        text = texts.get(part.doc_id, "")
-        first = pattern.search(text)
-        second = first and pattern.search(text, first.start() + 1)
-        if first and not second:
-            return replace(part, start=first.start(), end=first.end())
-        there = f"at {first.start()} and at {second.start()}" if first and second else "nowhere"
-        quotation = f"question {number}: {part.text!r:.80}"
-        problems.append(f"{quotation} is {there} in document {part.doc_id!r}")
+        if part.is_quoted:
+            pattern, text = quotation_pattern(part.text), texts.get(part.doc_id, "")
+            first = pattern.search(text)
+            second = first and pattern.search(text, first.start() + 1)
+            if first and not second:
+                return replace(part, start=first.start(), end=first.end())
+            there = f"at {first.start()} and at {second.start()}" if first and second else "nowhere"
+            problem = f"{part.text!r:.80} is {there} in document {part.doc_id!r}"
+        elif lengths.get(part.doc_id, 0) >= part.end:
+            return part
+        else:
+            has = f"which has {lengths.get(part.doc_id, 'no')} characters"
+            problem = f"{part.start} to {part.end} is not in document {part.doc_id!r}, {has}"
+        problems.append(f"question {number}: {problem}")
         return part
 
     located = tuple(
-        replace(
-            one, evidence=[locate(n, part) if part.is_quoted else part for part in one.evidence]
-        )
-        for n, one in enumerate(questions, 1)
+        replace(question, evidence=[locate(number, part) for part in question.evidence])
+        for number, question in enumerate(questions, 1)
     )
     if problems:
         raise ValueError(
-            "a quotation must be once in the text of its document, white space aside; in "
+            "evidence must be in its document, and a quotation once, white space aside; in "
             f"{place}, {first_few(problems)}. Copy it from there, quote more, or give start and end"
         )
     return located

@@ -1,9 +1,9 @@
-"""Tables of figures: a retriever's report, and the comparison of two."""
+"""Tables of figures: the report of a retriever, the comparison of two, a reliability curve."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from langchain_rse._messages import first_few
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.explaining.trace import load_plots
+from langchain_rse.explaining.trace import RSETrace, load_plots
 
 _FORMATS = {"points": ".2f", "segments": ".1f", "characters": ",.0f"}  # of others .3f
 _RESAMPLES = 2_000
@@ -24,15 +24,14 @@ class Table:
     """A result that prints as a title and columns."""
 
     def __str__(self) -> str:
-        lines = ["  ".join(cells) for cells in self._lines()]
-        return "\n".join([self._title(), *lines])
+        return "\n".join([self._title(), *map("  ".join, self._rows())])
 
     def to_markdown(self) -> str:
         """The table in Markdown."""
-        head, *lines = self._lines()
-        rule = tuple("-" * (len(cell) - 1) + ":" for cell in head)
-        rows = (f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
-        return "\n".join([self._title(), "", *rows])
+        head, *rows = self._rows()
+        rule = ["-" * (len(cell) - 1) + ":" for cell in head]
+        lines = [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
+        return "\n".join([self._title(), "", *lines])
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as values that JSON has."""
@@ -41,12 +40,11 @@ class Table:
             for name, value in vars(self).items()
         }
 
-    def _lines(self) -> Iterator[tuple[str, ...]]:
+    def _rows(self) -> Iterator[tuple[str, ...]]:
         """The header row and the rows; all cells of a column have one width."""
-        padded = []
-        for head, cells in self._columns().items():
-            width = max(map(len, [head, *cells]))
-            padded.append([cell.rjust(width) for cell in (head, *cells)])
+        columns = [[head, *cells] for head, cells in self._columns().items()]
+        widths = [max(map(len, cells)) for cells in columns]
+        padded = ([c.rjust(n) for c in cells] for cells, n in zip(columns, widths, strict=True))
         return zip(*padded, strict=True)
 
     def _title(self) -> str:
@@ -72,7 +70,7 @@ class Report(Table):
     Attributes:
         name: The retriever's name.
         budgets: The budgets in characters, ascending.
-        questions: The questions.
+        questions: The questions, with the places of quotations.
         figures: For each metric an array of shape ``(questions, budgets)``.
     """
 
@@ -100,18 +98,14 @@ class Report(Table):
         Raises:
             ValueError: If ``other`` is not about the same questions, budgets and metrics.
         """
-        if self.metrics != other.metrics:
-            raise ValueError(f"the metrics differ: {self.metrics} and {other.metrics}")
-        if self.budgets != other.budgets:
-            raise ValueError(f"the budgets differ: {self.budgets} and {other.budgets}")
-        if self.questions != other.questions:
-            raise ValueError(
-                f"{self.name} and {other.name} were not asked the same questions in the same order"
-            )
+        both = f"{self.name} and {other.name}"
+        for name in ("metrics", "budgets", "questions"):
+            if getattr(self, name) != getattr(other, name):
+                raise ValueError(f"{both} have other {name}, or the same in another order")
         metric = metric or self.metrics[0]
         differences = _known(self.figures[metric] - other.figures[metric])
         if not len(differences):
-            raise ValueError(f"{self.name} and {other.name} have no question that both have graded")
+            raise ValueError(f"{both} have no question that both have graded")
         return Comparison(
             name=self.name,
             other=other.name,
@@ -139,19 +133,13 @@ class Report(Table):
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas need not be there
         """Return a DataFrame with a row for each question and budget; needs pandas."""
-        return importlib.import_module("pandas").DataFrame(
-            [
-                {
-                    "name": self.name,
-                    "number": number,
-                    "question": question.question,
-                    "budget": budget,
-                    **{metric: self.figures[metric][number - 1, place] for metric in self.metrics},
-                }
-                for number, question in enumerate(self.questions, 1)
-                for place, budget in enumerate(self.budgets or (None,))
-            ]
-        )
+        rows = []
+        for number, question in enumerate(self.questions):
+            for place, budget in enumerate(self.budgets or (None,)):
+                about = {"number": number + 1, "question": question.question, "budget": budget}
+                figures = {name: found[number, place] for name, found in self.figures.items()}
+                rows.append({"name": self.name, **about, **figures})
+        return importlib.import_module("pandas").DataFrame(rows)
 
     def plot(self, *others: Report, metric: str | None = None, dark: bool = False) -> Any:  # noqa: ANN401
         """Plot a metric against the budget, with 95 % intervals; needs matplotlib, extra ``plot``.
@@ -161,22 +149,16 @@ class Report(Table):
             metric: One of the ``metrics``, by default the first.
             dark: True for a dark background.
 
-        Returns:
-            The `matplotlib.figure.Figure`.
-
         Raises:
-            ImportError: If matplotlib is missing.
             ValueError: If a report has no budgets, or not this metric.
         """
         metric = metric or self.metrics[0]
+        curves = []
         for one in (self, *others):
             if not one.budgets or metric not in one.metrics:
                 has = f"budgets {one.budgets} and the metrics {', '.join(one.metrics)}"
                 raise ValueError(f"{metric} by budget cannot be plotted: {one.name} has {has}")
-        curves = [
-            (one.name, one.budgets, one.mean(metric), one.interval(metric))
-            for one in (self, *others)
-        ]
+            curves.append((one.name, one.budgets, one.mean(metric), one.interval(metric)))
         return load_plots().plot_curves(curves, metric, dark=dark)
 
     def _title(self) -> str:
@@ -239,9 +221,6 @@ class Comparison(Table):
     """The difference between two retrievers on the same questions; printed, a table.
 
     Attributes:
-        name: The retriever's name.
-        other: The name of the other retriever.
-        metric: The metric that is compared.
         budgets: The budgets in characters, ascending; none of answers, whose shapes are as for one.
         questions: The number of questions that both have the figure of.
         difference: The mean of the retriever's figures minus the other's; shape ``(budgets,)``.
@@ -252,7 +231,7 @@ class Comparison(Table):
     """
 
     name: str
-    other: str
+    other: str  # the name of the other retriever
     metric: str
     budgets: tuple[int, ...]
     questions: int
@@ -276,6 +255,64 @@ class Comparison(Table):
         }
 
 
+@dataclass(frozen=True, eq=False)
+class Reliability(Table):
+    """Shares of candidates that hold evidence, by relevance; printed, a table."""
+
+    edges: Floats  # of the ranges of relevance, one more than there are ranges
+    candidates: NDArray[np.int64]  # in each range
+    relevant: NDArray[np.int64]  # those of them that overlap evidence
+
+    @property
+    def share(self) -> Floats:
+        """The share of relevant candidates, NaN in a range without any; shape ``(ranges,)``."""
+        return np.asarray(self.relevant / np.where(self.candidates, self.candidates, np.nan))
+
+    def plot(self, *, dark: bool = False) -> Any:  # noqa: ANN401 - matplotlib need not be there
+        """Plot the shares against relevance; needs matplotlib, the extra ``plot``."""
+        return load_plots().plot_shares(self.edges, self.share, self.candidates, dark=dark)
+
+    def _title(self) -> str:
+        return f"candidates that hold evidence, of {self.candidates.sum():,}"
+
+    def _columns(self) -> dict[str, list[str]]:
+        ranges = zip(self.edges[:-1], self.edges[1:], strict=True)
+        return {
+            "relevance": [f"{low:.2f} to {high:.2f}" for low, high in ranges],
+            "candidates": _cells(",", self.candidates),
+            "relevant": _cells(",", self.relevant),
+            "share": _cells(".3f", self.share),
+        }
+
+
+def measure_reliability(
+    questions: Iterable[Question], traces: Iterable[RSETrace], *, ranges: int = 10
+) -> Reliability:
+    """Count how many candidates of each range of relevance overlap the evidence of their question.
+
+    Args:
+        questions: The questions with the places of their evidence, as in ``report.questions``.
+        traces: The trace of each. Candidates of documents that were not considered are left out, as
+            their places are unknown: explain with ``top_k_for_document_selection=None``.
+        ranges: The number of ranges from 0 to 1, at least 1.
+
+    Raises:
+        ValueError: If there are not as many traces as questions, or ``ranges`` is below 1.
+    """
+    relevances, relevant = list[float](), list[float]()
+    for question, trace in zip(questions, traces, strict=True):
+        for document, chunk in trace.candidates:
+            start, end = chunk.start_index, chunk.end_index
+            if start is None or end is None:
+                continue
+            relevances.append(chunk.relevance)
+            parts = (one for one in question.evidence if one.doc_id == document.doc_id)
+            if any(part.start < end and start < part.end for part in parts):
+                relevant.append(chunk.relevance)
+    candidates, edges = np.histogram(relevances, ranges, (0, 1))
+    return Reliability(edges, candidates, np.histogram(relevant, edges)[0])
+
+
 def bootstrap(values: Floats) -> Floats:
     """95 % percentile bootstrap intervals of the means over the rows; shape ``(columns, 2)``."""
     count = len(values)
@@ -293,10 +330,10 @@ def _budgets(budgets: Sequence[int]) -> dict[str, list[str]]:
     return {"budget": [f"{budget:,}" for budget in budgets]} if budgets else {}
 
 
-def _cells(form: str, means: Floats, intervals: Floats | None) -> list[str]:
+def _cells(form: str, values: NDArray[Any], intervals: Floats | None = None) -> list[str]:
     if intervals is None:
-        return [format(mean, form) for mean in means]
+        return [format(value, form) for value in values]
     return [
-        f"{mean:{form}} [{low:{form}}, {high:{form}}]"
-        for mean, (low, high) in zip(means, intervals, strict=True)
+        f"{value:{form}} [{low:{form}}, {high:{form}}]"
+        for value, (low, high) in zip(values, intervals, strict=True)
     ]

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,29 +14,25 @@ from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, arun, call, compute, during, run
 from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
 from langchain_rse.engine import Floats
-from langchain_rse.evaluation.evaluating import Task
-from langchain_rse.evaluation.measuring import METRICS, Locator
+from langchain_rse.evaluation.evaluating import METRICS, Task
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import Table, bootstrap
 from langchain_rse.query.pipeline import Sources, find_candidates, retrieve
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.changing import DocStore
-from langchain_rse.stores.records import DOC_ID, START_INDEX
 
-SPACE: Mapping[str, Sequence[Any]] = MappingProxyType(
-    {
-        "irrelevant_chunk_penalty": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
-        "neighbor_credit": (0.0, 0.25, 0.4, 0.5, 0.65),
-        "neighbor_radius": (1, 2, 3, 4),
-        "segment_cost": (0.0, 0.05, 0.1, 0.25, 0.5, 0.7),
-        "decay_rate": (10.0, 15.0, 20.0, 30.0, 60.0),
-        "contrast": (1.0, 1.5, 2.0, 3.0, 4.0),
-        "lexical_credit": (0.0, 0.3, 0.5, 0.7, 0.9),
-        "document_weight": (0.0, 0.5, 1.0),
-        "name_weight": (0.0, 0.2, 0.5),
-        "calibration": ("auto", "identity", "rank"),
-    }
-)
+SPACE: Mapping[str, Sequence[Any]] = {
+    "irrelevant_chunk_penalty": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
+    "neighbor_credit": (0.0, 0.25, 0.4, 0.5, 0.65),
+    "neighbor_radius": (1, 2, 3, 4),
+    "segment_cost": (0.0, 0.05, 0.1, 0.25, 0.5, 0.7),
+    "decay_rate": (10.0, 15.0, 20.0, 30.0, 60.0),
+    "contrast": (1.0, 1.5, 2.0, 3.0, 4.0),
+    "lexical_credit": (0.0, 0.3, 0.5, 0.7, 0.9),
+    "document_weight": (0.0, 0.5, 1.0),
+    "name_weight": (0.0, 0.2, 0.5),
+    "calibration": ("auto", "identity", "rank"),
+}
 """What `tune` searches by default: values of fields of `RSEConfig`."""
 
 _MOST_CHANGES = 4  # in a trial, so that the effect of each stays visible
@@ -46,14 +41,9 @@ _FOLDS = 5
 
 
 class Trial(NamedTuple):
-    """Parameters that were tried.
+    """Parameters that were tried, and the mean of the metric over questions and budgets."""
 
-    Attributes:
-        changes: The parameters that differ from the retriever's own, with their values.
-        score: The mean of the metric over questions and budgets.
-    """
-
-    changes: Mapping[str, Any]
+    changes: Mapping[str, Any]  # what differs from the retriever's own parameters
     score: float
 
 
@@ -66,7 +56,7 @@ class Tuning(Table):
             ``retriever.model_copy(update=tuning.changes)``; empty if the search gained nothing on
             held-out questions.
         metric: The metric that was maximized.
-        start: The score of the retriever's own parameters: its mean over questions and budgets.
+        start: The score of the retriever's own parameters.
         held_out: The score on held-out questions, by cross-validation: what to expect of others.
         gain: ``held_out`` minus ``start``.
         interval: Ends of the gain's 95 % bootstrap interval.
@@ -112,13 +102,12 @@ class Tuning(Table):
         return {"score": [f"{trial.score:.3f}" for trial in best], "changes": changes}
 
 
-class _Cache(InMemoryBaseStore[Document]):
+class _Cache(InMemoryBaseStore[Any]):
     """A docstore's records, each read once: all trials read the same few documents."""
 
     def __init__(self, docstore: DocStore) -> None:
         super().__init__()
         self._docstore = docstore
-        self._read_keys: set[str] = set()
 
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
         return run(self._read(keys))
@@ -127,12 +116,10 @@ class _Cache(InMemoryBaseStore[Document]):
         return await arun(self._read(keys))
 
     def _read(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
-        if missing := list(dict.fromkeys(key for key in keys if key not in self._read_keys)):
-            self._read_keys.update(missing)
+        if missing := [key for key in dict.fromkeys(keys) if key not in self.store]:
             records = yield from call(self._docstore.mget, self._docstore.amget, missing)
-            found = zip(missing, records, strict=True)
-            self.mset([(key, record) for key, record in found if record is not None])
-        return super().mget(keys)
+            self.store.update(zip(missing, records, strict=True))
+        return [self.store[key] for key in keys]
 
 
 class _Search(Task):
@@ -153,43 +140,43 @@ class _Search(Task):
         own = self.retriever
         sources = Sources(own.vectorstore, own.base_retriever, own.docstore, own.reranker)
         scores = np.empty((len(trials), len(self.questions)))
-        locator = Locator({}, DOC_ID, START_INDEX)
         with progress_bar(
             len(trials), unit="trials", title="Tuning", show=self.show_progress
         ) as advance:
-            yield from self.find_evidence(None)
-            candidates = []
+            yield from self.find_evidence()
+            asked = []
             for number, question in enumerate(self.questions, 1):
                 with during(f"asking question {number}"):
                     found = yield from find_candidates(sources, question.question, settings[0][0])
-                candidates.append(found)
+                asked.append((question, found))
             sources = sources._replace(docstore=_Cache(own.docstore))
             for row, limits in enumerate(settings):
-                for column, question in enumerate(self.questions):
-                    query, found, answers = question.question, candidates[column], []
+                for column, (question, found) in enumerate(asked):
+                    answers = []
                     for each in limits:
-                        answers += [(yield from retrieve(sources, query, each, None, found))]
+                        answer = retrieve(sources, question.question, each, None, found)
+                        answers.append((yield from answer))
                     # Async code gives way to the event loop here, though all is in memory.
-                    figures = yield from compute(self.figures, question, answers, locator)
+                    figures = yield from compute(self.measure, question, answers)
                     scores[row, column] = np.mean(figures, axis=0)[METRICS.index(self.metric)]
                 advance(1)
         return self._judge(trials, scores)
 
     def _settings(self, changes: Mapping[str, Any], budget: int) -> QuerySettings:
         """The retriever's settings with the changes of a trial."""
-        overrides = {**self.arguments, **changes}
         limits = {"max_context_length": budget, "length_function": len}
-        return resolve_settings(self.retriever, dict(**overrides, **limits))
+        return resolve_settings(self.retriever, dict(**{**self.arguments, **changes}, **limits))
 
     def _draw(self) -> list[dict[str, Any]]:
         """The changes of each trial, at random; the first trial changes nothing."""
         own = dict(self._settings({}, self.budgets[0]).config)
-        space = {}
-        for name, values in self.space.items():
-            if name not in own:
-                raise ValueError(f"space has {name!r}, which is not a field of RSEConfig")
-            if others := [value for value in values if value != own[name]]:
-                space[name] = others
+        if unknown := [name for name in self.space if name not in own]:
+            raise ValueError(f"space has {unknown[0]!r}, which is not a field of RSEConfig")
+        others = {
+            name: [value for value in self.space[name] if value != own[name]]
+            for name in sorted(self.space)
+        }
+        space = {name: values for name, values in others.items() if values}
         if not space:
             raise ValueError("space has no value that differs from the retriever's own")
         rng = np.random.default_rng(self.seed)
@@ -198,7 +185,7 @@ class _Search(Task):
             if len(trials) == self.trials:
                 break
             count = rng.integers(1, min(_MOST_CHANGES, len(space)) + 1)
-            names = sorted(rng.choice(sorted(space), count, replace=False).tolist())
+            names = sorted(rng.choice([*space], count, replace=False).tolist())
             changes = {name: space[name][rng.integers(len(space[name]))] for name in names}
             if changes not in trials:
                 trials.append(changes)
@@ -268,14 +255,6 @@ def tune(
     Raises:
         ValueError: If an argument is out of its range or evidence is not in its document.
         MissingRecordError: If the docstore lacks a document, unless ``on_missing="split"``.
-
-    Example:
-        .. code-block:: python
-
-            tuning = tune(retriever, load_questions("questions.jsonl"))
-            print(tuning)
-            tuned = retriever.model_copy(update=tuning.changes)
-            tuning.to_file("tuned.json")  # elsewhere, RSEConfig.from_file("tuned.json")
     """
     return run(_Search(**locals()).steps())  # all arguments, by their names
 

@@ -41,10 +41,6 @@ class SimilarityBasedRelevanceFilter(Compressor):
     Raises:
         ValueError: At construction, if ``threshold`` is not from 0 to 1; at use, if the
             embeddings do not return one finite vector for each text.
-
-    Example:
-        >>> similar = SimilarityBasedRelevanceFilter(embeddings=embeddings)
-        >>> ContextualCompressionRetriever(base_compressor=similar, base_retriever=bm25)
     """
 
     embeddings: Embeddings
@@ -65,13 +61,10 @@ class SimilarityBasedRelevanceFilter(Compressor):
         documents = [document for document in documents if self.is_text(document)]
         if not documents:
             return []
-        embeddings = self.embeddings
-        texts = [document.page_content for document in documents]
+        model, texts = self.embeddings, [document.page_content for document in documents]
         with during(f"embedding the query and {len(texts)} documents"):
-            wanted = yield from call(embeddings.embed_query, embeddings.aembed_query, query)
-            vectors = yield from call(
-                embeddings.embed_documents, embeddings.aembed_documents, texts
-            )
+            wanted = yield from call(model.embed_query, model.aembed_query, query)
+            vectors = yield from call(model.embed_documents, model.aembed_documents, texts)
         kept = [
             document.model_copy(update={"metadata": {**document.metadata, RELEVANCE_SCORE: score}})
             for document, score in zip(documents, _similarities(wanted, vectors), strict=True)

@@ -1,5 +1,6 @@
 """DocumentHeaders: headers from metadata, file names and headings, without a model."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -15,22 +16,17 @@ from langchain_rse.stores.changing import DocStore
 
 
 class DocumentHeaders(BaseModel):
-    r"""Headers from what is known of a document, without a model.
+    """Headers from what is known of a document, without a model.
 
     The title is the metadata field ``title``, else the name of the file in ``source``, without
     folder and suffix, else the first heading of the text. The section is the path of headings
     in the metadata at the chunk's first character.
 
-    A header is embedded and reranked in front of its chunk, with an empty line between, and is no
-    part of what queries return; ``include_header=True`` of the retriever puts the document's,
-    which has no section, above each segment.
+    A header is embedded and reranked in front of its chunk and is no part of what queries return;
+    ``include_header=True`` of the retriever puts the document's, without section, above segments.
 
     Raises:
         ValueError: At construction, if the template names an unknown field.
-
-    Example:
-        >>> headers = DocumentHeaders(template="{title} ({year})\n{section}", metadata=["year"])
-        >>> RSERetriever(vectorstore=store, docstore=docstore, headers=headers)
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", frozen=True)
@@ -59,22 +55,27 @@ class DocumentHeaders(BaseModel):
     ) -> Steps[list[Headers]]:
         """Make the headers of documents; ``docstore`` and ``advance`` are for those of a model."""
         del docstore, advance
-        return compute(lambda: [self._headers_of(document) for document in documents])
+        return compute(list, map(self._headers_of, documents))
 
     def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
         """The title of a document, by its text and metadata; empty if it has none."""
-        source = metadata.get("source")
-        return self._title_in(metadata) or title_of_source(source) or first_heading(text)
+        known = self._title_in(metadata)
+        return known or title_of_source(metadata.get("source")) or first_heading(text)
 
     def _title_in(self, metadata: Mapping[str, Any]) -> str:
-        values = (one_line(metadata.get(name)) for name in self.title_fields)
-        return next(filter(None, values), "")
+        return next(filter(None, (one_line(metadata.get(name)) for name in self.title_fields)), "")
 
-    def _headers_of(self, document: SplitDocument) -> Headers:
-        title = self.title_of(document.text, document.metadata)
-        places = map(document.metadata_at, range(len(document.spans)))
-        chunks = [self._render(here, title=title, section=self._path(here)) for here in places]
-        return Headers(self._render(document.metadata, title=title), chunks)
+    def _headers_of(
+        self, document: SplitDocument, sections: Sequence[str | None] = (), **told: str
+    ) -> Headers:
+        """The headers, with what a model told of the document and of its chunks, if not None."""
+        values = {"title": self.title_of(document.text, document.metadata), **told}
+        chunks = []
+        for index, (_, section) in enumerate(itertools.zip_longest(document.spans, sections)):
+            here = document.metadata_at(index)
+            path = self._path(here) if section is None else section
+            chunks.append(self._render(here, **values, section=path))
+        return Headers(self._render(document.metadata, **values), chunks)
 
     def _path(self, metadata: Mapping[str, Any]) -> str:
         """The headings in metadata, as one line."""
@@ -87,11 +88,9 @@ class DocumentHeaders(BaseModel):
     def _render(self, metadata: Mapping[str, Any], **values: str) -> str:
         """The template's lines, without those in which no name has a value."""
         values = {**{name: one_line(metadata.get(name)) for name in self.metadata}, **values}
-        if not any(values.get(name) for name in names_in(self.template)):
+        known = {name for name, value in values.items() if value}
+        if known.isdisjoint(names_in(self.template)):
             return ""
-        lines = [
-            fill(line, values).strip()
-            for line in self.template.split("\n")
-            if not (names := names_in(line)) or any(values.get(name) for name in names)
-        ]
-        return "\n".join(lines).strip()
+        lines = ((line, names_in(line)) for line in self.template.split("\n"))
+        kept = [line for line, names in lines if not names or not known.isdisjoint(names)]
+        return "\n".join(fill(line, values).strip() for line in kept).strip()

@@ -24,12 +24,7 @@ def one_line(value: object) -> str:
 
 
 def title_of_source(source: object) -> str:
-    """The name of a file or web page, without folders and suffix; empty if it tells nothing.
-
-    Example:
-        >>> title_of_source("reports/3M_2018_10K.pdf")
-        '3M 2018 10K'
-    """
+    """The name of a file or web page, without folders and suffix; empty if it tells nothing."""
     if not isinstance(source, (str, os.PathLike)):
         return ""
     path = str(source)

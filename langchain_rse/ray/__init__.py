@@ -54,8 +54,8 @@ def index(
 ) -> list[str]:
     """Add the documents of a dataset; load, split and embed them in many processes.
 
-    Each process writes through an `RSEIndexer` of its own, into stores that all of them share, with
-    the result of ``add_documents``. A call that was cut off anywhere is completed by calling again.
+    All processes write into the same stores, with the result of ``add_documents``. A call that was
+    cut off anywhere is completed by calling again.
 
     Args:
         dataset: Has a document in each row, whole.
@@ -75,8 +75,6 @@ def index(
     """
     if not isinstance(dataset, Dataset):
         raise TypeError(f"dataset must be a ray.data.Dataset; got {type(dataset).__name__}")
-    if not callable(make_indexer):
-        raise TypeError(f"make_indexer must be a function; got {type(make_indexer).__name__}")
     added = dataset.map_batches(
         _Worker,
         fn_constructor_args=(make_indexer, to_documents, retries),
@@ -85,7 +83,7 @@ def index(
         batch_format="pyarrow",
         **resources,
     )
-    ids: dict[str, None] = {}
+    ids = set()
     for row in added.iter_rows():
         if row.get("error"):
             raise RuntimeError(row["error"])
@@ -94,7 +92,7 @@ def index(
                 f"document {row['doc_id']!r} is in several rows, so that parts of it may be lost: "
                 "bring them into one row, as with groupby() and map_groups(), and call again"
             )
-        ids[row["doc_id"]] = None
+        ids.add(row["doc_id"])
     return list(ids)
 
 
@@ -112,27 +110,27 @@ class _Worker:
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Add the documents; return their ids, and where these are from; or an error."""
-        documents: list[list[Document]] = []
-        ids: list[dict[str, str]] = []
+        rows: list[tuple[list[Document], Mapping[str, str]]] = []  # documents, and their ids
         place = ""
         try:
             for row in batch.to_pylist():
                 place = f"no document can be made of the row {row!r:.200}"
                 made = self._to_documents(row)
-                documents.append([made] if isinstance(made, Document) else list(made))
-                ids.append({one.doc_id: one.id_origin for one in map(identified, documents[-1])})
+                documents = [made] if isinstance(made, Document) else list(made)
+                ids = {one.doc_id: one.id_origin for one in map(identified, documents)}
+                rows.append((documents, ids))
             try:
-                self._add([each for some in documents for each in some])
+                self._add([one for documents, _ in rows for one in documents])
             except Exception:  # noqa: BLE001 - one of them fails: which?
-                for names, some in zip(ids, documents, strict=True):
+                for documents, names in rows:
                     place = f"document {', '.join(map(repr, names))} cannot be added"
-                    self._add(some)
+                    self._add(documents)
         except Exception as error:  # noqa: BLE001 - it could not always be sent to the caller
             notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
             failure = f"{place}: {type(error).__name__}: {error}{notes}"
             return pa.Table.from_pylist([{"error": failure}])
-        pairs = [pair for names in ids for pair in names.items()]
-        return pa.Table.from_pylist([{"doc_id": one, "origin": origin} for one, origin in pairs])
+        origins = [pair for _, names in rows for pair in names.items()]
+        return pa.Table.from_pylist([{"doc_id": one, "origin": origin} for one, origin in origins])
 
     def _add(self, documents: Sequence[Document]) -> None:
         for attempt in range(self._retries + 1):

@@ -29,10 +29,6 @@ class CohereReranker(Compressor):
         ValueError: At construction, if there is no key; at use, if an answer does not score
             each document once.
         cohere.core.ApiError: If the service refuses, or fails after all retries.
-
-    Example:
-        >>> reranker = CohereReranker(model="rerank-v3.5")
-        >>> RSERetriever(vectorstore=store, docstore=docstore, reranker=reranker)
     """
 
     model: str
@@ -55,14 +51,9 @@ class CohereReranker(Compressor):
         options = {"max_retries": self.max_retries, "timeout_in_seconds": self.timeout}
         scores: list[float] = []
         for batch in batches(documents, _MOST_DOCUMENTS):
-            answer = yield from call(
-                self._ask,
-                self._aask,
-                model=self.model,
-                query=query,
-                documents=[document.page_content for document in batch],
-                request_options=options,
-            )
+            texts = [document.page_content for document in batch]
+            request = {"query": query, "documents": texts, "request_options": options}
+            answer = yield from call(self._ask, self._aask, model=self.model, **request)
             by_index = {result.index: result.relevance_score for result in answer.results}
             if len(by_index) != len(batch):
                 raise ValueError(

@@ -21,11 +21,6 @@ class CrossEncoderReranker(Compressor):
 
     Raises:
         ValueError: At use, if the model does not return one finite number for each text.
-
-    Example:
-        >>> model = HuggingFaceCrossEncoder(model_name="cross-encoder/ms-marco-MiniLM-L6-v2")
-        >>> reranker = CrossEncoderReranker(model=model)
-        >>> RSERetriever(vectorstore=store, reranker=reranker)
     """
 
     model: Any

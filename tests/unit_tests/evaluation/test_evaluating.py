@@ -72,11 +72,11 @@ def test_arguments_out_of_range_are_named(arguments: dict[str, Any]) -> None:
     [
         (
             Evidence("c", 0, 9),
-            "question 2 has .* 0 to 9 of document 'c'; found in sources: nothing",
+            "in sources, question 2: 0 to 9 is not in document 'c', which has no characters",
         ),
         (
             Evidence("a", 3, 31),
-            "question 2 has .* 3 to 31 of document 'a'; found in sources: only 30 char",
+            "in sources, question 2: 3 to 31 is not in document 'a', which has 30 char",
         ),
     ],
 )
@@ -291,8 +291,8 @@ def test_an_rse_retriever_is_measured_by_what_it_returns(way: Way) -> None:
 @pytest.mark.parametrize(
     ("evidence", "message"),
     [
-        (Evidence("c", 0, 9), "question 1 has .* document 'c'; found in the index: nothing"),
-        (Evidence("a", 0, 9_999), rf"question 1 has .* found in the index: only {len(TEXT)} char"),
+        (Evidence("c", 0, 9), "in the index, question 1: 0 to 9 is not in document 'c'"),
+        (Evidence("a", 0, 9_999), rf"in the index, .* document 'a', which has {len(TEXT)} char"),
     ],
 )
 def test_evidence_must_be_in_the_index(way: Way, evidence: Evidence, message: str) -> None:

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langsmith.schemas import Example
 
-from langchain_rse.evaluation import Evidence, Question, load_questions
-from langchain_rse.evaluation.questions import locate_evidence
+from langchain_rse.evaluation import Evidence, Question, load_questions, questions
 
 
 @pytest.mark.parametrize(
@@ -213,6 +212,11 @@ def quoting(text: str, doc_id: str = "a") -> Question:
     return Question("Why?", [Evidence(doc_id, text=text)])
 
 
+def locate_evidence(asked: list[Question], texts: dict[str, str]) -> tuple[Question, ...]:
+    lengths = {doc_id: len(text) for doc_id, text in texts.items()}
+    return questions.locate_evidence(asked, texts, lengths, "sources")
+
+
 @pytest.mark.parametrize(
     ("quotation", "doc_id", "found"),
     [
@@ -225,13 +229,13 @@ def quoting(text: str, doc_id: str = "a") -> Question:
 def test_white_space_of_a_quotation_may_differ(quotation: str, doc_id: str, found: str) -> None:
     placed = Evidence("a", 3, 4)
     question = Question("Why?", [placed, Evidence(doc_id, text=quotation)], "So.")
-    (located,) = locate_evidence([question], TEXTS, "sources")
+    (located,) = locate_evidence([question], TEXTS)
     part = located.evidence[1]
     assert TEXTS[doc_id][part.start : part.end] == found
     assert part.text == quotation
     assert located.evidence[0] == placed
     assert (located.question, located.answer) == ("Why?", "So.")
-    assert locate_evidence([located], {}, "sources") == (located,)
+    assert locate_evidence([located], TEXTS) == (located,)
 
 
 @pytest.mark.parametrize(
@@ -244,19 +248,19 @@ def test_white_space_of_a_quotation_may_differ(quotation: str, doc_id: str, foun
 )
 def test_a_quotation_must_be_there_once(quotation: str, doc_id: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"question 2: {message}")) as caught:
-        locate_evidence([quoting("One"), quoting(quotation, doc_id)], TEXTS, "sources")
+        locate_evidence([quoting("One"), quoting(quotation, doc_id)], TEXTS)
     assert "in sources" in str(caught.value)
     assert "Copy it from there, quote more, or give start and end" in str(caught.value)
 
 
 def test_a_quotation_that_overlaps_itself_is_there_twice() -> None:
     with pytest.raises(ValueError, match="at 0 and at 2 in"):
-        locate_evidence([quoting("aba")], {"a": "ababa"}, "sources")
+        locate_evidence([quoting("aba")], {"a": "ababa"})
 
 
 def test_all_problems_are_said_at_once_up_to_a_few() -> None:
     with pytest.raises(ValueError, match=r"question 1: .* question 5: .* and 3 more") as caught:
-        locate_evidence([quoting("zzz")] * 8, TEXTS, "sources")
+        locate_evidence([quoting("zzz")] * 8, TEXTS)
     assert "question 6" not in str(caught.value)
 
 
@@ -274,7 +278,7 @@ def test_a_quotation_is_found_where_its_characters_are(
     spaced = "".join(character + data.draw(spaces) for character in quotation)
     once = bare.find(quotation) == bare.rfind(quotation)
     try:
-        (located,) = locate_evidence([quoting(spaced)], {"a": text}, "sources")
+        (located,) = locate_evidence([quoting(spaced)], {"a": text})
     except ValueError:
         assert not once
     else:

@@ -429,7 +429,7 @@ def test_progress_is_shown(way: Way, capsys: pytest.CaptureFixture[str]) -> None
         ({"space": {"solver": ("exact",)}}, "space has no value that differs"),
         (
             {"questions": [Question("Why?", [Evidence("d9", 0, 1)])] * 2},
-            "question 1 has .* document 'd9'; found in the index: nothing",
+            "in the index, question 1: 0 to 1 is not in document 'd9'",
         ),
     ],
 )

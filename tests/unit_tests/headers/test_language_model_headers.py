@@ -17,7 +17,7 @@ from langchain_core.stores import InMemoryByteStore
 
 from langchain_rse import RSEIndexer
 from langchain_rse.headers import LMBasedHeaders
-from langchain_rse.headers.sections import windows
+from langchain_rse.headers.language_model import windows
 from tests.unit_tests import fakes
 from tests.unit_tests.headers.test_headers import (
     ALL,
@@ -217,7 +217,7 @@ def test_a_retry_helps_and_says_what_was_wrong(way: Way) -> None:
     index.add(LMBasedHeaders(llm=model, summary=False), herons())
     assert index.headers() == [TITLE] * 4
     assert "could not be used" not in model.shown[0]
-    assert "could not be used: ValueError: the answer has 0 lines" in model.shown[1]
+    assert "could not be used: ValueError: the answer is empty" in model.shown[1]
 
 
 def test_a_model_that_always_fails_is_given_up(way: Way) -> None:
