@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from langchain_core.documents import Document
 
-from langchain_rse.cli.knowledge_base import Folder, only_writer, open_or_create
-from langchain_rse.cli.output import command_line, print_panel, print_segment, print_text, shorten
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
+from langchain_rse.cli.output import command_line, print_parts, print_segment, print_text, shorten
 
 # Their answers are longer than one chunk of 800 characters.
 _QUESTIONS = (
@@ -29,6 +29,8 @@ def demo(
     # The language reference that every CPython contains for help(): half a megabyte.
     from pydoc_data.topics import topics
 
+    from langchain_rse.tools.passages import place_of
+
     # Some topics have one text, such as "else" and "if".
     names = {topics[name]: name for name in sorted(topics, reverse=True)}
     documents = [Document(text, metadata={"source": name}) for text, name in names.items()]
@@ -36,7 +38,7 @@ def demo(
     size = f"{len(documents)} documents, {characters:,} characters"
     print_text(f"The Python language reference: {size}")
     with only_writer(kb):
-        opened = open_or_create(kb)
+        opened = KnowledgeBase.create(kb)
         started = time.perf_counter()
         opened.add(documents)
         seconds = time.perf_counter() - started
@@ -49,10 +51,9 @@ def demo(
         print_text(f"Plain retrieval: the {_CHUNKS} best chunks", "bold yellow")
         found = opened.vectorstore.similarity_search_with_score(question, k=_CHUNKS)
         for chunk, distance in found:
-            fields = chunk.metadata
-            place = f"characters {fields['start_index']}-{fields['end_index']}"
-            title = f"{fields['source']} · score {1 - distance:.2f}"
-            print_panel(title, (place, shorten(chunk.page_content)))
+            title = f"{place_of(chunk.metadata)} · score {1 - distance:.2f}"
+            name = f"chunk {chunk.metadata['chunk_index']}"
+            print_parts(title, (name, shorten(chunk.page_content)))
         segments = opened.retriever.invoke(question, k=_SEGMENTS)
         print_text(f"\nRSE: the {len(segments)} best segments", "bold green", lines=True)
         for segment in segments:

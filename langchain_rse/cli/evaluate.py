@@ -1,23 +1,16 @@
 """``langchain-rse evaluate``: measures segments and chunks on questions with evidence."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from langchain_rse.cli.knowledge_base import Folder, document_names, open_existing
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.output import AsJson, print_json, print_text
 from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, settings
-from langchain_rse.stores.names import find_document
-
-if TYPE_CHECKING:
-    from langchain_rse.evaluation import Evidence, Question
 
 
 def evaluate(
@@ -57,9 +50,12 @@ def evaluate(
 
     if save_config and not trials:
         raise ValueError("--save-config writes what --tune finds: give --tune N as well")
-    opened = open_existing(kb, **settings(config, preset, penalty, hybrid))
+    opened = KnowledgeBase.existing(kb, **settings(config, preset, penalty, hybrid))
     retriever = opened.retriever
-    asked = _load(questions, document_names(retriever.docstore))
+    asked = [
+        replace(one, evidence=[replace(e, doc_id=opened.find(e.doc_id)) for e in one.evidence])
+        for one in evaluation.load_questions(questions)
+    ]
     given = {"budgets": budget} if budget else {}
     options: dict[str, Any] = {**given, "show_progress": sys.stderr.isatty()}
     tuning = evaluation.tune(retriever, asked, trials=trials, **options) if trials else None
@@ -80,13 +76,3 @@ def evaluate(
         return
     for table in filter(None, (*reports, comparison, tuning)):
         print_text(f"\n{table}", lines=True)
-
-
-def _load(path: Path, names: Mapping[str, Sequence[str]]) -> list[Question]:
-    """Read questions; names of files in their evidence become ids of documents."""
-    from langchain_rse.evaluation import load_questions
-
-    def with_id(part: Evidence) -> Evidence:
-        return replace(part, doc_id=find_document(part.doc_id, names))
-
-    return [replace(one, evidence=[*map(with_id, one.evidence)]) for one in load_questions(path)]

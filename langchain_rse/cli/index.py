@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from langchain_rse.cli.files import Files
-from langchain_rse.cli.knowledge_base import Folder, only_writer, open_or_create
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.models import load_embeddings
 from langchain_rse.cli.output import print_error, print_text
+
+_READ_AHEAD = 10_000  # files
 
 
 def index(
@@ -57,8 +59,10 @@ def index(
         if embeddings:
             load_embeddings(embeddings)  # a name that is wrong makes no folder
         with only_writer(kb):
-            opened = open_or_create(kb, headers=headers, embeddings=embeddings)
-            ids = opened.add(files.read(bar))
+            opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
+            documents = files.read(bar)
+            # Of a list, the progress bar knows how much is left.
+            ids = opened.add(list(documents) if len(found) <= _READ_AHEAD else documents)
         embedded = opened.embeddings.texts_embedded
         print_text(f"Read {len(ids)} documents, embedded {embedded} new chunks into {kb}")
     for path, guess in files.guessed.items():

@@ -67,7 +67,7 @@ def test_demo_indexes_once_and_shows_both(run: Run) -> None:
     assert first.stdout.count("Plain retrieval") == 3
     assert first.stdout.count("\nRSE: the") == 3
     # Places, scores and the borders of chunks, and a line of the text itself.
-    assert "formatstrings · characters" in first.stdout
+    assert "formatstrings, characters" in first.stdout
     assert "rank 1 " in first.stdout
     assert "width           ::= digit+" in first.stdout or "width:" in first.stdout
 
@@ -99,7 +99,7 @@ def test_index_and_query_files(run: Run, tmp_path: Path) -> None:
     assert "Birds build nests in spring." in segment["page_content"]
 
     shown = run("query", "do cats sleep", "--kb", "kb", "--k", 1)
-    assert "cats.txt · characters 0-41" in shown.stdout
+    assert "cats.txt, characters 0-41" in shown.stdout
     assert "A cat purrs." in shown.stdout
 
     (docs / "cats.txt").write_text("Lions sleep too.", encoding="utf-8")

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from langchain_rse.cli.app import app
-from langchain_rse.cli.knowledge_base import open_existing
+from langchain_rse.cli.knowledge_base import KnowledgeBase
 
 Run = Callable[..., Result]
 
@@ -108,7 +108,7 @@ def test_stats(run: Run) -> None:
 
 
 def test_an_unfinished_document_is_shown(run: Run, tmp_path: Path) -> None:
-    opened = open_existing(Path("kb"))
+    opened = KnowledgeBase.existing(Path("kb"))
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("the power went out")
@@ -152,7 +152,7 @@ def test_check(run: Run, tmp_path: Path) -> None:
     result = run("check", "--kb", "kb")
     assert (result.exit_code, result.stdout) == (0, "4 documents, 4 chunks: nothing wrong\n")
 
-    opened = open_existing(tmp_path / "kb")
+    opened = KnowledgeBase.existing(tmp_path / "kb")
     vectors = opened.vectorstore.get()["ids"]
     opened.vectorstore.delete(vectors[:1])
     result = run("check", "--kb", "kb", "--json")
@@ -286,7 +286,7 @@ def test_a_knowledge_base_without_settings(run: Run, content: str | None) -> Non
 @pytest.fixture
 def levels() -> Iterator[None]:
     """Fails if a command changes the loggers of the process, or its warnings."""
-    loggers = [logging.getLogger(name) for name in ("langchain_rse", "pypdf", "")]
+    loggers = [logging.getLogger(name) for name in ("langchain_rse", "")]
     before = [(logger.level, list(logger.handlers)) for logger in loggers], warnings.showwarning
     yield
     assert ([(logger.level, logger.handlers) for logger in loggers], warnings.showwarning) == before
