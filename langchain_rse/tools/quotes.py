@@ -25,7 +25,6 @@ _UNCLOSED = (
 _QUOTATION = re.compile(
     "|".join(
         [
-            r"(?P<code>```(?s:.*?)(?:```|\Z)|`[^`\n]+`)",
             r"^[ \t]*(?P<block>>.*(?:\n[ \t]*>.*)*)",
             *(f"{a}(?:{_IN_PARAGRAPH}[^{a}{b}])*[{b}]" for a, b in _PAIRS.items()),
             *(
@@ -37,13 +36,15 @@ _QUOTATION = re.compile(
     ),
     re.MULTILINE,
 )
+_CODE = re.compile(r"```(?s:.*?)(?:```|\Z)|`[^`\n]+`")
 _LEFT_OUT = re.compile(r"[\[(]\s*(?:…|\.{3})\s*[\])]|…|\.{3,}|\.(?: \.){2,}")
 _AROUND = " \t\r\n,.;:!?\"'\u2018\u2019" + "".join(_PAIRS)
 # Words; in scripts without spaces, characters.
 _WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
 _LEAST_WORDS = 3
-# Letters in a row by which the ends of a similar quotation are known.
+# Letters in a row by which similar texts are compared, so that common letters cost no time.
 _RUN = 4
+_LONG = 1_000
 
 Verdict = Literal["exact", "similar", "missing", "too short", "unclosed"]
 
@@ -111,25 +112,19 @@ def verify_quotes(
     ]
 
 
-# What is quoted
-
-
 def _quotations(answer: str) -> Iterator[Quote]:
-    for found in _QUOTATION.finditer(answer):
+    without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
+    for found in _QUOTATION.finditer(without_code):
         start, end = found.start() + 1, found.end() - 1
         text = answer[start:end]
         if found["open"]:
             yield Quote(answer[start : end + 1], start, end + 1, "unclosed")
             continue
-        if block := found["block"]:
+        if found["block"]:
             start, end = found.span("block")
-            text = re.sub(r"(?m)^[ \t]*>[ \t>]*", "", block).strip(_AROUND)
-        count = 0 if found["code"] else len(_WORD.findall(text))
-        if count:
+            text = re.sub(r"(?m)^[ \t]*>[ \t>]*", "", answer[start:end]).strip(_AROUND)
+        if count := len(_WORD.findall(text)):
             yield Quote(text, start, end, "missing" if count >= _LEAST_WORDS else "too short")
-
-
-# Where it is
 
 
 class _Source(NamedTuple):
@@ -200,20 +195,29 @@ def _similar(part: str, source: _Source, least: int) -> _Place | None:
     least = bisect_left(places, least)
     if (start := text.find(letters, least)) >= 0:
         return _Place(1.0, places[start], places[start + len(letters) - 1] + 1)
-    matcher = SequenceMatcher(None, letters, text, autojunk=False)
-    run = matcher.find_longest_match(0, len(letters), least, len(text))
-    slack = len(letters) // 8
-    first = max(run.b - run.a - slack, least)
-    matcher.set_seq2(text[first : run.b - run.a + len(letters) + slack])
-    runs = [one for one in matcher.get_matching_blocks() if one.size >= _RUN]
+    matcher = SequenceMatcher(None, _runs(letters), _runs(text[least:]), autojunk=False)
+    run = matcher.find_longest_match()
+    slack, near = len(letters) // 8, least + run.b - run.a
+    first = max(near - slack, least)
+    matcher.set_seq2(_runs(text[first : near + len(letters) + slack]))
+    *runs, _ = matcher.get_matching_blocks()
     if not runs:
         return None
     start = max(first + runs[0].b - runs[0].a, least)
     end = min(first + runs[-1].b - runs[-1].a + len(letters), len(text))
-    if _digits(letters) != _digits(text[start:end]):
+    found = text[start:end]
+    if _digits(letters) != _digits(found):
         return None
-    matcher.set_seq2(text[start:end])
-    return _Place(matcher.ratio(), places[start], places[end - 1] + 1)
+    if len(letters) < _LONG:
+        similarity = SequenceMatcher(None, letters, found, autojunk=False).ratio()
+    else:
+        same = sum(one.size + _RUN - 1 for one in runs)
+        similarity = min(2 * same / (len(letters) + len(found)), 1.0)
+    return _Place(similarity, places[start], places[end - 1] + 1)
+
+
+def _runs(letters: str) -> list[str]:
+    return [letters[start : start + _RUN] for start in range(len(letters) - _RUN + 1)]
 
 
 def _digits(letters: str) -> str:
