@@ -42,7 +42,10 @@ def query(
 ) -> None:
     """Ask a knowledge base."""
     from langchain_rse import TraceCollector
+    from langchain_rse.explaining.trace import load_extra
 
+    if report:
+        load_extra("report")  # before the query, if it cannot be written
     condition = filter_of(conditions or ())
     fields = settings(config, preset, penalty, hybrid)
     if fields.get("hybrid") and len(conditions or ()) > 1:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import Table
-from langchain_rse.explaining.trace import RSETrace, load_plots
+from langchain_rse.explaining.trace import RSETrace, load_extra
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Reliability(Table):
 
     def plot(self, *, dark: bool = False) -> Any:  # noqa: ANN401 - matplotlib need not be there
         """Plot the shares against relevance; needs matplotlib, the extra ``plot``."""
-        return load_plots().plot_shares(self.edges, self.share, self.candidates, dark=dark)
+        return load_extra("plots").plot_shares(self.edges, self.share, self.candidates, dark=dark)
 
     def _title(self) -> str:
         return f"candidates that hold evidence, of {self.candidates.sum():,}"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from langchain_rse._messages import first_few
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.explaining.trace import load_plots
+from langchain_rse.explaining.trace import load_extra
 
 _FORMATS = {"points": ".2f", "segments": ".1f", "characters": ",.0f"}  # of others .3f
 _RESAMPLES = 2_000
@@ -177,7 +177,7 @@ class Report(Table):
             (one.name, one.budgets, one.mean(metric), one.interval(metric))
             for one in (self, *others)
         ]
-        return load_plots().plot_curves(curves, metric, dark=dark)
+        return load_extra("plots").plot_curves(curves, metric, dark=dark)
 
     def _title(self) -> str:
         known = len(_known(self.figures[self.metrics[0]]))

@@ -231,6 +231,16 @@ def test_query_writes_a_report(run: Run, tmp_path: Path) -> None:
     assert "A cat purrs." in page
 
 
+def test_a_report_that_cannot_be_written_is_said_before_the_query(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.delitem(sys.modules, "langchain_rse.explaining.report", raising=False)
+    result = run("query", "do cats sleep", "--kb", "none", "--report", "out.html")
+    assert result.exit_code == 2
+    assert 'pip install "langchain-rse[report]"' in result.stderr
+
+
 def test_help_lists_the_commands(run: Run) -> None:
     result = run("--help")
     assert result.exit_code == 0
