@@ -1,6 +1,7 @@
 """Adopting an index: its vector store is listed, its documents are written to the docstore."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
@@ -8,9 +9,8 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse._messages import first_few
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, batches, call, compute, during
-from langchain_rse.adopting.documents import locate_chunks, make_version
-from langchain_rse.adopting.index import Adoption, ExistingIndex
-from langchain_rse.adopting.joining import JoinedChunks, doc_id_of
+from langchain_rse.adopting.index import Adoption, ExistingIndex, Gap
+from langchain_rse.adopting.joining import doc_id_of, make_version
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.namespaces import namespace_of
@@ -125,18 +125,21 @@ class _Adopter:
         if (store := self._index.texts) is not None:
             with during("reading whole texts"):
                 texts = yield from call(store.mget, store.amget, list(documents))
-        made: list[tuple[DocumentVersion, JoinedChunks]] = []
+        made: list[tuple[DocumentVersion, list[Gap]]] = []
+        make = partial(
+            make_version, index=self._index, rules=self._rules, namespace=self._namespace
+        )
         for (doc_id, chunks), text in zip(documents.items(), texts, strict=True):
             try:
-                made.append((yield from compute(self._make, doc_id, chunks, text)))
-            except AdoptionError as error:
-                self._skip(str(error), chunks)
+                made.append((yield from compute(make, doc_id, chunks, text)))
+            except (AdoptionError, TypeError, ValueError) as error:
+                self._skip(f"document {doc_id!r}: {error}", chunks)
         manifests = yield from self._writer.manifests([version.key for version, _ in made])
         records = yield from self._records(
             vector for version, _ in made for vector, _ in version.adopted
         )
         ready = []
-        for (version, joined), manifest in zip(made, manifests, strict=True):
+        for (version, gaps), manifest in zip(made, manifests, strict=True):
             vectors = [vector for vector, _ in version.adopted]
             known = [records[vector] for vector in vectors if vector in records]
             if problem := _problem(version.doc_id, manifest, known):
@@ -146,7 +149,7 @@ class _Adopter:
             self.report.documents += 1
             self.report.chunks += len(version.chunks) - len(version.gaps)
             self.report.vectors += len(vectors)
-            self.report.gaps += joined.gaps
+            self.report.gaps += gaps
         yield from self._writer.write(ready, self._check)
 
     def _check(self, documents: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
@@ -169,17 +172,6 @@ class _Adopter:
         yield from self._writer.set_records(
             adopted_record(vector) for vector in self._skipped if vector not in known
         )
-
-    def _make(
-        self, doc_id: str, chunks: Mapping[str, Document], text: Document | None
-    ) -> tuple[DocumentVersion, JoinedChunks]:
-        try:
-            joined = locate_chunks(doc_id, chunks, self._index, text)
-            return make_version(doc_id, joined, self._rules, self._namespace), joined
-        except AdoptionError as error:
-            raise AdoptionError(f"document {doc_id!r}: {error}") from error
-        except (TypeError, ValueError) as error:
-            raise AdoptionError(str(error)) from error
 
     def _skip(self, problem: str, vectors: Iterable[str]) -> None:
         if self._index.on_error == "raise":

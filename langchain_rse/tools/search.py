@@ -157,6 +157,9 @@ def _arguments(k: int, filter_fields: Sequence[str] | Mapping[str, str]) -> type
     return made
 
 
+_Answer = tuple[str, list[Document]]  # the text for the model, and the passages
+
+
 @dataclass(frozen=True)
 class _Search:
     """The tool, but what LangChain asks of one."""
@@ -167,34 +170,23 @@ class _Search:
     measure: Callable[[str], float]
     joined: Callable[[dict[str, Any]], Any]
 
-    def sync(
-        self,
-        runtime: Annotated[Any, InjectedToolArg()] = None,  # noqa: ANN401
-        callbacks: Callbacks = None,
-        **asked: Any,  # noqa: ANN401
-    ) -> tuple[str, list[Document]]:
-        return run(self._answer(runtime, callbacks, **asked))
+    # LangChain hands over callbacks to functions that name them.
+    def sync(self, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
+        return run(self._answer(callbacks, **asked))
 
-    async def asynchronous(
-        self,
-        runtime: Annotated[Any, InjectedToolArg()] = None,  # noqa: ANN401
-        callbacks: Callbacks = None,
-        **asked: Any,  # noqa: ANN401
-    ) -> tuple[str, list[Document]]:
-        return await arun(self._answer(runtime, callbacks, **asked))
+    async def asynchronous(self, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
+        return await arun(self._answer(callbacks, **asked))
 
     def _answer(
         self,
-        runtime: Any,  # noqa: ANN401 - of LangGraph
         callbacks: Callbacks,
         query: str,
-        k: int | None = None,
+        k: int,
         filter: BaseModel | None = None,  # noqa: A002 - the model's word
-    ) -> Steps[tuple[str, list[Document]]]:
-        """Search; the text for the model, and the passages."""
+        runtime: Any = None,  # noqa: ANN401 - of LangGraph
+    ) -> Steps[_Answer]:
         if not query.strip():
             return "The query is empty: say what to search for.", []
-        k = self.k if k is None else k
         wanted = filter.model_dump(by_alias=True, exclude_none=True) if filter else {}
         given: dict[str, Any] = {"filter": self.joined(wanted)} if wanted else {}
         collector = TraceCollector()
