@@ -40,28 +40,22 @@ def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
 def stats(kb: Folder, *, as_json: AsJson = False) -> None:
     """Show how much is in a knowledge base, and how it was made."""
     opened = KnowledgeBase.existing(kb)
-    made, found = opened.made, opened.manifests
-    figures = {
+    found = opened.manifests
+    figures: dict[str, Any] = {
         "documents": len(found),
         "chunks": sum(manifest.current.chunks for manifest in found if manifest.current),
         "characters": sum(manifest.length for manifest in found),
         "bytes": sum(file.stat().st_size for file in kb.rglob("*") if file.is_file()),
-        **made.model_dump(),
+        **opened.made.model_dump(),
         "unfinished": [manifest.doc_id for manifest in found if manifest.unfinished],
     }
     if as_json:
         print_json(figures)
         return
-    shown = [
-        *((name, f"{figures[name]:,}") for name in ("documents", "chunks", "characters")),
-        ("size on disk", f"{figures['bytes'] / 1e6:,.1f} MB"),
-        ("embedding model", made.embeddings),
-        ("headers", "yes" if made.headers else "no"),
-        ("full-text index", "yes" if made.lexical else "no, made by the first query --hybrid"),
-        *(("unfinished", f"{name}: index or remove it again") for name in figures["unfinished"]),
-    ]
-    for name, value in shown:
-        print_text(f"{name + ':':16} {value}")
+    # Documents that are unfinished are indexed or removed again.
+    for name, value in figures.items():
+        shown = f"{value:,}" if type(value) is int else value
+        print_text(f"{name + ':':12} {', '.join(shown) if name == 'unfinished' else shown}")
 
 
 def remove(

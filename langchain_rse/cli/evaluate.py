@@ -33,11 +33,7 @@ def evaluate(
     ] = 0,
     save_config: Annotated[
         Path | None,
-        typer.Option(
-            help="Write the settings that --tune recommends to this file, for --config.",
-            dir_okay=False,
-            writable=True,
-        ),
+        typer.Option(dir_okay=False, writable=True, help="Write what --tune finds, for --config."),
     ] = None,
     preset: Preset = None,
     penalty: Penalty = None,
@@ -51,13 +47,13 @@ def evaluate(
     if save_config and not trials:
         raise ValueError("--save-config writes what --tune finds: give --tune N as well")
     opened = KnowledgeBase.existing(kb, **settings(config, preset, penalty, hybrid))
-    retriever = opened.retriever
     asked = [
         replace(one, evidence=[replace(e, doc_id=opened.find(e.doc_id)) for e in one.evidence])
         for one in evaluation.load_questions(questions)
     ]
-    given = {"budgets": budget} if budget else {}
-    options: dict[str, Any] = {**given, "show_progress": sys.stderr.isatty()}
+    retriever = opened.retriever
+    options: dict[str, Any] = {"show_progress": sys.stderr.isatty()}
+    options |= {"budgets": budget} if budget else {}
     tuning = evaluation.tune(retriever, asked, trials=trials, **options) if trials else None
     if save_config and tuning:
         tuning.to_file(save_config)
@@ -70,9 +66,9 @@ def evaluate(
     chunks = measure(retriever=plain, name="chunks")
     reports, comparison = [segments, filled, chunks], filled.compare(chunks)
     if as_json:
-        found = {"reports": [report.to_dict() for report in reports]}
         tuned = tuning and tuning.to_dict()
-        print_json({**found, "comparison": comparison.to_dict(), "tuning": tuned})
+        found = {"comparison": comparison.to_dict(), "tuning": tuned}
+        print_json({"reports": [report.to_dict() for report in reports], **found})
         return
     for table in filter(None, (*reports, comparison, tuning)):
         print_text(f"\n{table}", lines=True)
