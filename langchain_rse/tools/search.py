@@ -63,8 +63,7 @@ def create_rse_tool(
         max_context_length: The most text of an answer, headings included, in the units of
             ``length_function``. None for the retriever's.
         length_function: Measures text, for example in tokens. None for the retriever's.
-        filter_fields: Metadata fields whose values the model may require, or a mapping from fields
-            to what they mean.
+        filter_fields: Metadata fields that the model may filter by, or a mapping to their meaning.
         make_filter: Makes the vector store's filter of fields and values such as ``{"year":
             2024}``, in place of the retriever's own. By default fields equal values, joined by
             ``"$and"`` with each other and with the filter of the retriever, which has to be a dict.
