@@ -183,9 +183,8 @@ def _search(text: str, chunks: Iterable[StoredChunk]) -> None:
     """Find each chunk after the beginning of the one before, or else anywhere in the text."""
     start = -1
     for chunk in chunks:
-        start = text.find(chunk.text, start + 1)
-        if start < 0:
-            start = text.find(chunk.text)
+        after = text.find(chunk.text, start + 1)
+        start = text.find(chunk.text) if after < 0 else after
         if start < 0:
             raise AdoptionError(
                 f"chunk {chunk.vectors[0]!r}, which begins {chunk.text[:40]!r}, is not in the text "
@@ -212,11 +211,9 @@ def _lay_over(text: str, chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
 
 
 def _between(text: str, start: int, end: int, neighbor: StoredChunk) -> list[StoredChunk]:
-    """What lies between two chunks, as a chunk without a vector; [] if it is white space."""
-    if _WORD.search(text, start, end) is None:
-        return []
     content = text[start:end].lstrip()
-    return [StoredChunk(content, neighbor.metadata, [], start=end - len(content))]
+    one = StoredChunk(content, neighbor.metadata, [], start=end - len(content))
+    return [one] if _WORD.search(content) else []
 
 
 # The document

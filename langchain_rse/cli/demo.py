@@ -1,6 +1,5 @@
 """``langchain-rse demo``: chunks beside segments, on the Python reference."""
 
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -39,12 +38,9 @@ def demo(
     print_text(f"The Python language reference: {size}")
     with only_writer(kb):
         opened = KnowledgeBase.create(kb)
-        started = time.perf_counter()
         opened.add(documents)
-        seconds = time.perf_counter() - started
     chunks = opened.embeddings.texts_embedded
-    done = f"Indexed {chunks} chunks in {seconds:.1f} s into" if chunks else "Already indexed in"
-    print_text(f"{done} {kb}")
+    print_text(f"Indexed {chunks} chunks into {kb}" if chunks else f"Already indexed in {kb}")
 
     for number, question in enumerate(_QUESTIONS, 1):
         print_text(f"Question {number}: {question}\n", "bold", lines=True)

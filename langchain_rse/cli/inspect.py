@@ -103,9 +103,9 @@ def inspect_document(
         chunks.append(
             {
                 "index": index,
-                "start": chunk.metadata.get(START_INDEX) if chunk else None,
-                "end": chunk.metadata.get(END_INDEX) if chunk else None,
-                "text": chunk.page_content if chunk else None,
+                "start": chunk and chunk.metadata.get(START_INDEX),
+                "end": chunk and chunk.metadata.get(END_INDEX),
+                "text": chunk and chunk.page_content,
                 "embedded": embedded,
                 "metadata": {n: v for n, v in metadata.items() if n not in manifest.metadata},
                 "problem": ", ".join(problems),

@@ -48,8 +48,6 @@ def query(
         load_extra("report")  # before the query, if it cannot be written
     condition = filter_of(conditions or ())
     fields = settings(config, preset, penalty, hybrid)
-    if fields.get("hybrid") and len(conditions or ()) > 1:
-        raise ValueError("with --hybrid give --filter once: the full-text index takes no more")
     retriever, collector = KnowledgeBase.existing(kb, **fields).retriever, TraceCollector()
     arguments: dict[str, Any] = {"filter": condition} if condition else {}
     arguments |= {"k": k, "max_context_length": max_context_length, "order": order}

@@ -191,7 +191,7 @@ def test_filters(run: Run, tmp_path: Path) -> None:
     assert ours.exit_code == 2
     assert "the filter names chunk_index" in ours.stderr
     both = ("--filter", "a=1", "--filter", "b=2", "--hybrid", 0.5)
-    assert "give --filter once" in run("query", "fish", "--kb", "kb", *both).stderr
+    assert "Use hybrid=0 with other filters" in run("query", "fish", "--kb", "kb", *both).stderr
     wrong = run("query", "fish", "--kb", "kb", "--filter", "source")
     assert wrong.exit_code == 2
     assert "'source' is not NAME=VALUE" in wrong.stderr
