@@ -38,7 +38,7 @@ def demo(
     print_text(f"The Python language reference: {size}")
     with only_writer(kb):
         opened = KnowledgeBase.create(kb)
-        opened.add(documents)
+        opened.add(documents, at_once=True)
     chunks = opened.embeddings.texts_embedded
     print_text(f"Indexed {chunks} chunks into {kb}" if chunks else f"Already indexed in {kb}")
 

@@ -1,6 +1,7 @@
 """``langchain-rse index``: adds files to a knowledge base."""
 
 import codecs
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.models import load_embeddings
 from langchain_rse.cli.output import print_error, print_text
 
-_READ_AHEAD = 10_000  # files
+_READ_AHEAD = 100_000_000  # bytes of all files together
 
 
 def index(
@@ -60,9 +61,8 @@ def index(
             load_embeddings(embeddings)  # a name that is wrong makes no folder
         with only_writer(kb):
             opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
-            documents = files.read(bar)
-            # Of a list, the progress bar knows how much is left.
-            ids = opened.add(list(documents) if len(found) <= _READ_AHEAD else documents)
+            size = sum(path.stat().st_size for path in found if os.access(path, os.R_OK))
+            ids = opened.add(files.read(bar), at_once=size <= _READ_AHEAD)
         embedded = opened.embeddings.texts_embedded
         print_text(f"Read {len(ids)} documents, embedded {embedded} new chunks into {kb}")
     for path, guess in files.guessed.items():

@@ -163,10 +163,14 @@ class KnowledgeBase:
         """The id of the document of that id, path or name of a file; a ValueError without one."""
         return find_document(name, self._names)
 
-    def add(self, documents: Iterable[Document]) -> list[str]:
-        """Add documents, with a progress bar in a terminal; return their ids."""
+    def add(self, documents: Iterable[Document], *, at_once: bool) -> list[str]:
+        """Add documents, with a progress bar in a terminal; return their ids.
+
+        The bar knows how much is left if all are read ``at_once``.
+        """
         try:
-            return self.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
+            given = list(documents) if at_once else documents
+            return self.retriever.add_documents(given, show_progress=sys.stderr.isatty())
         except KeyboardInterrupt:
             raise KeyboardInterrupt("The same command goes on where it stopped") from None
 
