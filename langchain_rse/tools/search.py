@@ -169,12 +169,13 @@ class _Search:
         self,
         callbacks: Callbacks,
         query: str,
-        k: int,
+        k: int | None = None,  # not all versions of LangChain give what has a default
         filter: BaseModel | None = None,  # noqa: A002 - the model's word
         runtime: Any = None,  # noqa: ANN401 - of LangGraph
     ) -> Steps[_Answer]:
         if not query.strip():
             return "The query is empty: say what to search for.", []
+        k = k or self.k
         wanted = filter.model_dump(by_alias=True, exclude_none=True) if filter else {}
         given: dict[str, Any] = {"filter": self.joined(wanted)} if wanted else {}
         collector = TraceCollector()
