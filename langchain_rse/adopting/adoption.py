@@ -1,6 +1,8 @@
 """Adopting an index: its vector store is listed, its documents are written to the docstore."""
 
+import itertools
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
@@ -8,9 +10,8 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse._messages import first_few
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, batches, call, compute, during
-from langchain_rse.adopting.documents import locate_chunks, make_version
 from langchain_rse.adopting.index import Adoption, ExistingIndex
-from langchain_rse.adopting.joining import JoinedChunks, doc_id_of
+from langchain_rse.adopting.joining import doc_id_of, make_version
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.namespaces import namespace_of
@@ -24,6 +25,7 @@ from langchain_rse.stores.records import (
     Rule,
     adopted_key,
     adopted_record,
+    document_key,
     namespace_in,
     vector_of,
 )
@@ -86,9 +88,9 @@ class _Adopter:
         self.report = Adoption()
         self._writer = writer
         self._index = index
-        self._rules = rules
         self._skipped: list[str] = []
-        self._namespace = namespace_of(writer.docstore)
+        self._namespace = namespace = namespace_of(writer.docstore)
+        self._make = partial(make_version, index=index, rules=rules, namespace=namespace)
 
     def group(self, chunks: Iterable[Document]) -> dict[str, dict[str, Document]]:
         """The chunks by the ids of their documents and vectors, in the order of the store."""
@@ -125,28 +127,24 @@ class _Adopter:
         if (store := self._index.texts) is not None:
             with during("reading whole texts"):
                 texts = yield from call(store.mget, store.amget, list(documents))
-        made: list[tuple[DocumentVersion, JoinedChunks]] = []
-        for (doc_id, chunks), text in zip(documents.items(), texts, strict=True):
+        manifests = yield from self._writer.manifests(map(document_key, documents))
+        records = yield from self._records(itertools.chain(*documents.values()))
+        ready: list[DocumentVersion] = []
+        for given, text, manifest in zip(documents.items(), texts, manifests, strict=True):
+            doc_id, chunks = given
+            problem = _problem(doc_id, manifest, (records[one] for one in chunks if one in records))
             try:
-                made.append((yield from compute(self._make, doc_id, chunks, text)))
-            except AdoptionError as error:
-                self._skip(str(error), chunks)
-        manifests = yield from self._writer.manifests([version.key for version, _ in made])
-        records = yield from self._records(
-            vector for version, _ in made for vector, _ in version.adopted
-        )
-        ready = []
-        for (version, joined), manifest in zip(made, manifests, strict=True):
-            vectors = [vector for vector, _ in version.adopted]
-            known = [records[vector] for vector in vectors if vector in records]
-            if problem := _problem(version.doc_id, manifest, known):
-                self._skip(problem, vectors)
+                version, gaps = yield from compute(self._make, doc_id, chunks, text)
+            except (AdoptionError, TypeError, ValueError) as error:
+                problem = problem or str(error)
+            if problem:
+                self._skip(f"document {doc_id!r}: {problem}", chunks)
                 continue
             ready.append(version)
             self.report.documents += 1
             self.report.chunks += len(version.chunks) - len(version.gaps)
-            self.report.vectors += len(vectors)
-            self.report.gaps += joined.gaps
+            self.report.vectors += len(chunks)
+            self.report.gaps += gaps
         yield from self._writer.write(ready, self._check)
 
     def _check(self, documents: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
@@ -154,7 +152,7 @@ class _Adopter:
         vectors: dict[str, str] = {}
         for document, manifest in documents:
             if problem := _problem(document.doc_id, manifest, ()):
-                raise AdoptionError(problem)
+                raise AdoptionError(f"document {document.doc_id!r}: {problem}")
             vectors.update((vector, document.doc_id) for vector, _ in document.adopted[:1])
         existing = yield from self._writer.vectors.existing(list(vectors))
         if existing is not None and len(existing) < len(vectors):
@@ -169,17 +167,6 @@ class _Adopter:
         yield from self._writer.set_records(
             adopted_record(vector) for vector in self._skipped if vector not in known
         )
-
-    def _make(
-        self, doc_id: str, chunks: Mapping[str, Document], text: Document | None
-    ) -> tuple[DocumentVersion, JoinedChunks]:
-        try:
-            joined = locate_chunks(doc_id, chunks, self._index, text)
-            return make_version(doc_id, joined, self._rules, self._namespace), joined
-        except AdoptionError as error:
-            raise AdoptionError(f"document {doc_id!r}: {error}") from error
-        except (TypeError, ValueError) as error:
-            raise AdoptionError(str(error)) from error
 
     def _skip(self, problem: str, vectors: Iterable[str]) -> None:
         if self._index.on_error == "raise":
@@ -198,15 +185,14 @@ def _problem(doc_id: str, manifest: Manifest | None, records: Iterable[Document]
     """Why a document cannot be written, by the docstore's records of it and its vectors."""
     if manifest and manifest.current and not manifest.current.adopted:
         return (
-            f"document {doc_id!r} was added with add_documents as well; its other chunks would be "
-            "a second version. Delete one of the two"
+            "it was added with add_documents as well; its other chunks would be a second version. "
+            "Delete one of the two"
         )
     # By repr: a damaged record may hold what is not hashable.
     others = {repr(record.metadata.get(DOC_ID)) for record in records} - {"None", repr(doc_id)}
     if others:
         return (
-            f"vectors of document {doc_id!r} are known as chunks of "
-            f"{first_few(others)}: this docstore was made with another doc_id_key, or "
-            "for another vector store. Use an empty docstore"
+            f"its vectors are known as chunks of {first_few(others)}: this docstore was made with "
+            "another doc_id_key, or for another vector store. Use an empty docstore"
         )
     return None

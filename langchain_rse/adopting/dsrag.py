@@ -12,8 +12,7 @@ def dsrag_chunks(knowledge_base: Any) -> Iterator[Document]:  # noqa: ANN401 - d
 
     Give them to a LangChain vector store, with the vectors that dsRAG made or new ones, then to
     `RSERetriever.from_existing_index`; ``docs/migrating.md`` shows it. Only methods of the
-    knowledge base's ``chunk_db`` are called. No file of dsRAG is opened here; opening a knowledge
-    base unpickles its files if it has a ``BasicChunkDB`` or ``BasicVectorDB``.
+    knowledge base's ``chunk_db`` are called; to open one, dsRAG may unpickle its files.
 
     Args:
         knowledge_base: A ``dsrag.knowledge_base.KnowledgeBase``, or anything with such a

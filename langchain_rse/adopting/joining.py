@@ -1,7 +1,11 @@
-"""The chunks of a vector store, joined into one text: overlap out, white space in, gaps marked."""
+"""A document of an existing index: its chunks joined into one text, and ready to be written.
+
+Overlap is taken out, white space is put in, and gaps are marked.
+"""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
@@ -9,8 +13,28 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse.adopting.index import ExistingIndex, Gap
 from langchain_rse.errors import AdoptionError
+from langchain_rse.ingest.documents import sort_metadata
 from langchain_rse.ingest.overlap import WHITE_SPACE, agrees, is_stripped, overlap, white_space
+from langchain_rse.stores.json import encode_json
+from langchain_rse.stores.records import (
+    CHUNK_INDEX,
+    END_INDEX,
+    NAMESPACE,
+    START_INDEX,
+    Chunk,
+    DocumentVersion,
+    Rule,
+    Version,
+    version_name,
+)
 
+# Part of every adopted version's name: raised when the same chunks would be joined differently.
+_FORMAT = "adopted 3"
+
+# Segments have these fields of their own.
+_OWN = frozenset({CHUNK_INDEX, START_INDEX, END_INDEX, NAMESPACE})
+
+_WORD = re.compile(r"[^\W_]")
 _PAGE_BREAK = "\n\n"
 # Some stores keep whole numbers as floats or strings: both are read.
 _NUMBER: TypeAdapter[int] = TypeAdapter(NonNegativeInt)
@@ -45,13 +69,6 @@ def doc_id_of(document: Document, key: str) -> str:
     return str(value)
 
 
-def read_chunk(vector: str, document: Document, index: ExistingIndex, number: int) -> StoredChunk:
-    """Read a chunk's position; `number` is its position if no metadata field gives one."""
-    page = _number(document, index.page_key, 0)
-    position = _number(document, index.start_index_key or index.chunk_index_key, number)
-    return StoredChunk(document.page_content, document.metadata, [vector], page, position)
-
-
 def _number(document: Document, key: str | None, default: int) -> int:
     if key is None:
         return default
@@ -72,7 +89,7 @@ def _fields(document: Document, kind: type | tuple[type, ...]) -> str:
     return f"Its fields of this kind: {', '.join(sorted(some)) or 'none'}"
 
 
-def distinct(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
+def _distinct(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
     """The chunks in order, those with equal text at one position once, with all their vectors."""
     found: dict[tuple[int, int, int, str], StoredChunk] = {}
     for chunk in chunks:
@@ -85,42 +102,35 @@ def distinct(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
     return [found[place] for place in sorted(found)]
 
 
-@dataclasses.dataclass
-class JoinedChunks:
-    """A document's chunks in the order of its text, each up to the next one's start."""
-
-    chunks: list[StoredChunk] = dataclasses.field(default_factory=list)
-    left_out: list[str] = dataclasses.field(default_factory=list)  # vectors that add no text
-    gaps: list[Gap] = dataclasses.field(default_factory=list)
-
-
-def join_chunks(doc_id: str, chunks: Iterable[StoredChunk], index: ExistingIndex) -> JoinedChunks:
-    """Join chunks in the order of their pages and positions."""
-    joined = JoinedChunks()
+def _join(
+    doc_id: str, chunks: Iterable[StoredChunk], index: ExistingIndex
+) -> tuple[list[StoredChunk], list[Gap]]:
+    """Join chunks in the order of their pages and positions; some add no text, and are left out."""
+    joined: list[StoredChunk] = []
+    gaps: list[Gap] = []
     position = 0
     for chunk in chunks:
         number, position = position, chunk.position  # of the chunk before, even if left out
-        last = joined.chunks[-1] if joined.chunks else None
         if not chunk.text:
-            joined.left_out += chunk.vectors
-        elif last is None:
+            continue
+        if not joined:
             chunk.start = chunk.position if index.start_index_key else 0
             if chunk.start > WHITE_SPACE:
-                joined.gaps.append(Gap(doc_id, None, chunk.vectors[0], chunk.start))
-            joined.chunks.append(chunk)
+                gaps.append(Gap(doc_id, None, chunk.vectors[0], chunk.start))
+            joined.append(chunk)
+            continue
+        last = joined[-1]
+        distance, between = _step(last, chunk, number, index)
+        chunk.start = last.end + (1 if distance is None else distance)
+        if chunk.end <= last.end:
+            continue
+        if between is None:
+            gaps.append(Gap(doc_id, last.vectors[0], chunk.vectors[0], distance))
+            joined.append(StoredChunk("", last.metadata, [], start=last.end))
         else:
-            distance, between = _step(last, chunk, number, index)
-            chunk.start = last.end + (1 if distance is None else distance)
-            if chunk.end <= last.end:
-                joined.left_out += chunk.vectors
-                continue
-            if between is None:
-                joined.gaps.append(Gap(doc_id, last.vectors[0], chunk.vectors[0], distance))
-                joined.chunks.append(StoredChunk("", last.metadata, [], start=last.end))
-            else:
-                last.text = (last.text + between)[: chunk.start - last.start]
-            joined.chunks.append(chunk)
-    return joined
+            last.text = (last.text + between)[: chunk.start - last.start]
+        joined.append(chunk)
+    return joined, gaps
 
 
 # Where a chunk stands after the last one: the characters between the two, negative for overlap and
@@ -163,4 +173,125 @@ def _conflict(*chunks: StoredChunk) -> AdoptionError:
         "older version of the document, delete it. If positions count from the top of each page, "
         f"set page_key{hint}. If the store lists the chunks of a page in order, set "
         "in_store_order=True"
+    )
+
+
+# In the whole text
+
+
+def _search(text: str, chunks: Iterable[StoredChunk]) -> None:
+    """Find each chunk after the beginning of the one before, or else anywhere in the text."""
+    start = -1
+    for chunk in chunks:
+        after = text.find(chunk.text, start + 1)
+        start = text.find(chunk.text) if after < 0 else after
+        if start < 0:
+            raise AdoptionError(
+                f"chunk {chunk.vectors[0]!r}, which begins {chunk.text[:40]!r}, is not in the text "
+                "that texts has of it: it is of another version, or its splitter changes text"
+            )
+        chunk.page, chunk.position, chunk.start = 0, start, start
+
+
+def _lay_over(text: str, chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
+    """Lay chunks over the whole text: letters or digits between two become one without a vector."""
+    kept: list[StoredChunk] = []
+    end = 0
+    for chunk in chunks:
+        if chunk.text and chunk.end > end:  # else it is inside those before
+            kept += _between(text, end, chunk.start, kept[-1] if kept else chunk)
+            kept.append(chunk)
+            end = chunk.end
+    if kept:
+        kept += _between(text, end, len(text), kept[-1])
+        kept[0].start = 0
+    for chunk, end in zip(kept, [*(one.start for one in kept[1:]), len(text)], strict=True):
+        chunk.text = text[chunk.start : end]
+    return kept
+
+
+def _between(text: str, start: int, end: int, neighbor: StoredChunk) -> list[StoredChunk]:
+    content = text[start:end].lstrip()
+    one = StoredChunk(content, neighbor.metadata, [], start=end - len(content))
+    return [one] if _WORD.search(content) else []
+
+
+# The document
+
+
+def make_version(
+    doc_id: str,
+    documents: Mapping[str, Document],
+    whole: Document | None,
+    *,
+    index: ExistingIndex,
+    rules: Mapping[str, Rule],
+    namespace: str,
+) -> tuple[DocumentVersion, list[Gap]]:
+    """Make a document that can be written from its chunks by the ids of their vectors.
+
+    ``whole`` is its text, if the index has ``texts``. Places where text is missing come with it.
+    """
+    if index.texts is not None and not isinstance(whole, Document):
+        if whole is None:
+            raise AdoptionError("texts has no text of it")
+        raise AdoptionError(
+            f"texts has {type(whole).__name__} instead of a Document. A byte store that a "
+            "ParentDocumentRetriever wrote: texts=langchain_classic.storage.create_kv_docstore(...)"
+        )
+    key, ordered = index.start_index_key or index.chunk_index_key, index.in_store_order or whole
+    stored = []
+    for number, (vector, one) in enumerate(documents.items()):
+        page = _number(one, index.page_key, 0)
+        position = _number(one, key, number if ordered else 0)
+        stored.append(StoredChunk(one.page_content, one.metadata, [vector], page, position))
+    if whole is None:
+        stored = _distinct(stored)
+        joined, gaps = _join(doc_id, stored, index)
+    else:
+        for chunk in stored:  # which may have been given some fields only
+            chunk.metadata = {**whole.metadata, **chunk.metadata}
+        _search(whole.page_content, sorted(stored, key=lambda one: (one.page, one.position)))
+        stored = _distinct(stored)
+        joined, gaps = _lay_over(whole.page_content, stored), []
+    return _version(doc_id, stored, joined, rules, namespace), gaps
+
+
+def _version(
+    doc_id: str,
+    stored: Iterable[StoredChunk],
+    joined: Sequence[StoredChunk],
+    rules: Mapping[str, Rule],
+    namespace: str,
+) -> DocumentVersion:
+    metadata = [
+        {name: value for name, value in chunk.metadata.items() if name not in _OWN}
+        for chunk in joined
+    ]
+    shared, changing, stored_rules = sort_metadata(metadata, rules, doc_id)
+    used = {vector for chunk in joined for vector in chunk.vectors}
+    adopted: list[tuple[str, int | None]] = [
+        (vector, None) for chunk in stored for vector in chunk.vectors if vector not in used
+    ]
+    chunks = []
+    length = joined[-1].end if joined else 0
+    ends = [*(chunk.start for chunk in joined[1:]), length]
+    for number, chunk in enumerate(joined):
+        adopted += [(vector, number) for vector in chunk.vectors]
+        places = [(0, changing[number])] if changing else ()
+        chunks.append(Chunk(chunk.start, ends[number], chunk.text, chunk.text, places))
+    gaps = frozenset(number for number, chunk in enumerate(chunks) if not chunk.text)
+    spans = [chunk[:2] for chunk in chunks]
+    description = [spans, adopted, shared, changing, stored_rules]
+    described = encode_json(description, f"metadata of document {doc_id!r}")
+    name = version_name(namespace, _FORMAT, *(chunk.text for chunk in chunks), described)
+    return DocumentVersion(
+        doc_id=doc_id,
+        version=Version(name, len(chunks), len(adopted)),
+        length=length,
+        metadata=shared,
+        chunks=chunks,
+        gaps=gaps,
+        rules=stored_rules,
+        adopted=adopted,
     )

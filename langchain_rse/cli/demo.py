@@ -1,14 +1,13 @@
 """``langchain-rse demo``: chunks beside segments, on the Python reference."""
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from langchain_core.documents import Document
 
-from langchain_rse.cli.knowledge_base import Folder, only_writer, open_or_create
-from langchain_rse.cli.output import command_line, print_panel, print_segment, print_text, shorten
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
+from langchain_rse.cli.output import command_line, print_parts, print_segment, print_text, shorten
 
 # Their answers are longer than one chunk of 800 characters.
 _QUESTIONS = (
@@ -29,6 +28,8 @@ def demo(
     # The language reference that every CPython contains for help(): half a megabyte.
     from pydoc_data.topics import topics
 
+    from langchain_rse.tools.passages import place_of
+
     # Some topics have one text, such as "else" and "if".
     names = {topics[name]: name for name in sorted(topics, reverse=True)}
     documents = [Document(text, metadata={"source": name}) for text, name in names.items()]
@@ -36,23 +37,19 @@ def demo(
     size = f"{len(documents)} documents, {characters:,} characters"
     print_text(f"The Python language reference: {size}")
     with only_writer(kb):
-        opened = open_or_create(kb)
-        started = time.perf_counter()
-        opened.add(documents)
-        seconds = time.perf_counter() - started
+        opened = KnowledgeBase.create(kb)
+        opened.add(documents, at_once=True)
     chunks = opened.embeddings.texts_embedded
-    done = f"Indexed {chunks} chunks in {seconds:.1f} s into" if chunks else "Already indexed in"
-    print_text(f"{done} {kb}")
+    print_text(f"Indexed {chunks} chunks into {kb}" if chunks else f"Already indexed in {kb}")
 
     for number, question in enumerate(_QUESTIONS, 1):
         print_text(f"Question {number}: {question}\n", "bold", lines=True)
         print_text(f"Plain retrieval: the {_CHUNKS} best chunks", "bold yellow")
         found = opened.vectorstore.similarity_search_with_score(question, k=_CHUNKS)
         for chunk, distance in found:
-            fields = chunk.metadata
-            place = f"characters {fields['start_index']}-{fields['end_index']}"
-            title = f"{fields['source']} · score {1 - distance:.2f}"
-            print_panel(title, (place, shorten(chunk.page_content)))
+            title = f"{place_of(chunk.metadata)} · score {1 - distance:.2f}"
+            name = f"chunk {chunk.metadata['chunk_index']}"
+            print_parts(title, (name, shorten(chunk.page_content)))
         segments = opened.retriever.invoke(question, k=_SEGMENTS)
         print_text(f"\nRSE: the {len(segments)} best segments", "bold green", lines=True)
         for segment in segments:

@@ -1,7 +1,6 @@
 """``langchain-rse list``, ``stats``, ``remove``, ``check``: what is in a knowledge base."""
 
 import contextlib
-import dataclasses
 import sys
 from collections import Counter
 from pathlib import Path
@@ -9,22 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from langchain_rse.cli.knowledge_base import (
-    Folder,
-    Made,
-    document_names,
-    manifests,
-    only_writer,
-    open_docstore,
-    open_existing,
-)
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.output import AsJson, print_json, print_text
-from langchain_rse.stores.names import find_document
 
 
 def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
     """List the documents of a knowledge base."""
-    found = manifests(open_docstore(kb, Made.of(kb)))
+    found = KnowledgeBase.existing(kb).manifests
     files = Counter(Path(manifest.doc_id).name for manifest in found)
     documents: list[dict[str, Any]] = [
         {
@@ -49,29 +39,23 @@ def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
 
 def stats(kb: Folder, *, as_json: AsJson = False) -> None:
     """Show how much is in a knowledge base, and how it was made."""
-    made = Made.of(kb)
-    found = manifests(open_docstore(kb, made))
-    figures = {
+    opened = KnowledgeBase.existing(kb)
+    found = opened.manifests
+    figures: dict[str, Any] = {
         "documents": len(found),
         "chunks": sum(manifest.current.chunks for manifest in found if manifest.current),
         "characters": sum(manifest.length for manifest in found),
         "bytes": sum(file.stat().st_size for file in kb.rglob("*") if file.is_file()),
-        **dataclasses.asdict(made),
+        **opened.made.model_dump(),
         "unfinished": [manifest.doc_id for manifest in found if manifest.unfinished],
     }
     if as_json:
         print_json(figures)
         return
-    shown = [
-        *((name, f"{figures[name]:,}") for name in ("documents", "chunks", "characters")),
-        ("size on disk", f"{figures['bytes'] / 1e6:,.1f} MB"),
-        ("embedding model", made.embeddings),
-        ("headers", "yes" if made.headers else "no"),
-        ("full-text index", "yes" if made.lexical else "no, made by the first query --hybrid"),
-        *(("unfinished", f"{name}: index or remove it again") for name in figures["unfinished"]),
-    ]
-    for name, value in shown:
-        print_text(f"{name + ':':16} {value}")
+    # Documents that are unfinished are indexed or removed again.
+    for name, value in figures.items():
+        shown = f"{value:,}" if type(value) is int else value
+        print_text(f"{name + ':':12} {', '.join(shown) if name == 'unfinished' else shown}")
 
 
 def remove(
@@ -81,10 +65,10 @@ def remove(
     kb: Folder,
 ) -> None:
     """Remove documents from a knowledge base; the files stay where they are."""
-    names = document_names(open_docstore(kb, Made.of(kb)))
-    ids = dict.fromkeys(find_document(document, names) for document in documents)
+    opened = KnowledgeBase.existing(kb)
+    ids = dict.fromkeys(map(opened.find, documents))
     with only_writer(kb):
-        for doc_id in open_existing(kb).retriever.delete(list(ids)):
+        for doc_id in opened.retriever.delete(list(ids)):
             print_text(f"removed {doc_id}")
 
 
@@ -96,7 +80,7 @@ def check(
 ) -> None:
     """Compare all that the two stores have; the exit status is 1 if anything is wrong."""
     with only_writer(kb) if repair else contextlib.nullcontext():
-        retriever = open_existing(kb).retriever
+        retriever = KnowledgeBase.existing(kb).retriever
         report = retriever.check(repair=repair, show_progress=sys.stderr.isatty())
     if as_json:
         print_json(report.to_dict())

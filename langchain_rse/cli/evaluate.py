@@ -1,23 +1,16 @@
 """``langchain-rse evaluate``: measures segments and chunks on questions with evidence."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from langchain_rse.cli.knowledge_base import Folder, document_names, open_existing
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.output import AsJson, print_json, print_text
 from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, settings
-from langchain_rse.stores.names import find_document
-
-if TYPE_CHECKING:
-    from langchain_rse.evaluation import Evidence, Question
 
 
 def evaluate(
@@ -40,11 +33,7 @@ def evaluate(
     ] = 0,
     save_config: Annotated[
         Path | None,
-        typer.Option(
-            help="Write the settings that --tune recommends to this file, for --config.",
-            dir_okay=False,
-            writable=True,
-        ),
+        typer.Option(dir_okay=False, writable=True, help="Write what --tune finds, for --config."),
     ] = None,
     preset: Preset = None,
     penalty: Penalty = None,
@@ -57,11 +46,14 @@ def evaluate(
 
     if save_config and not trials:
         raise ValueError("--save-config writes what --tune finds: give --tune N as well")
-    opened = open_existing(kb, **settings(config, preset, penalty, hybrid))
+    opened = KnowledgeBase.existing(kb, **settings(config, preset, penalty, hybrid))
+    asked = [
+        replace(one, evidence=[replace(e, doc_id=opened.find(e.doc_id)) for e in one.evidence])
+        for one in evaluation.load_questions(questions)
+    ]
     retriever = opened.retriever
-    asked = _load(questions, document_names(retriever.docstore))
-    given = {"budgets": budget} if budget else {}
-    options: dict[str, Any] = {**given, "show_progress": sys.stderr.isatty()}
+    options: dict[str, Any] = {"show_progress": sys.stderr.isatty()}
+    options |= {"budgets": budget} if budget else {}
     tuning = evaluation.tune(retriever, asked, trials=trials, **options) if trials else None
     if save_config and tuning:
         tuning.to_file(save_config)
@@ -74,19 +66,9 @@ def evaluate(
     chunks = measure(retriever=plain, name="chunks")
     reports, comparison = [segments, filled, chunks], filled.compare(chunks)
     if as_json:
-        found = {"reports": [report.to_dict() for report in reports]}
         tuned = tuning and tuning.to_dict()
-        print_json({**found, "comparison": comparison.to_dict(), "tuning": tuned})
+        found = {"comparison": comparison.to_dict(), "tuning": tuned}
+        print_json({"reports": [report.to_dict() for report in reports], **found})
         return
     for table in filter(None, (*reports, comparison, tuning)):
         print_text(f"\n{table}", lines=True)
-
-
-def _load(path: Path, names: Mapping[str, Sequence[str]]) -> list[Question]:
-    """Read questions; names of files in their evidence become ids of documents."""
-    from langchain_rse.evaluation import load_questions
-
-    def with_id(part: Evidence) -> Evidence:
-        return replace(part, doc_id=find_document(part.doc_id, names))
-
-    return [replace(one, evidence=[*map(with_id, one.evidence)]) for one in load_questions(path)]

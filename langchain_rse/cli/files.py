@@ -6,6 +6,7 @@ langchain-community would bring 50 MB and half a second of imports.
 
 import contextlib
 import io
+import logging
 import os
 import re
 import stat
@@ -86,20 +87,23 @@ class Files:
         if suffix == ".pdf":
             import pypdf
 
+            logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # each flaw that it gets over
             reader = pypdf.PdfReader(io.BytesIO(content))
             if reader.is_encrypted and not reader.decrypt(""):
                 raise ValueError("it is encrypted and needs a password: save it without one")
             for number, page in enumerate(reader.pages):
                 fields = {**metadata, "page": number, "total_pages": len(reader.pages)}
                 yield Document(page.extract_text(), metadata=fields)
-        elif suffix == ".docx":
+            return
+        if suffix == ".docx":
             import docx2txt
 
-            yield Document(docx2txt.process(io.BytesIO(content)), metadata=metadata)
+            text = docx2txt.process(io.BytesIO(content))
         elif suffix in _HTML:
-            yield Document(self._html(content, path, metadata), metadata=metadata)
+            text = self._html(content, path, metadata)
         else:
-            yield Document(self._decode(content, path), metadata=metadata)
+            text = self._decode(content, path)
+        yield Document(text, metadata=metadata)
 
     def _html(self, content: bytes, path: Path, metadata: dict[str, Any]) -> str:
         """The text of HTML; its title goes into the metadata."""

@@ -1,15 +1,18 @@
 """``langchain-rse index``: adds files to a knowledge base."""
 
 import codecs
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from langchain_rse.cli.files import Files
-from langchain_rse.cli.knowledge_base import Folder, only_writer, open_or_create
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.models import load_embeddings
 from langchain_rse.cli.output import print_error, print_text
+
+_READ_AHEAD = 100_000_000  # bytes of all files together
 
 
 def index(
@@ -57,8 +60,9 @@ def index(
         if embeddings:
             load_embeddings(embeddings)  # a name that is wrong makes no folder
         with only_writer(kb):
-            opened = open_or_create(kb, headers=headers, embeddings=embeddings)
-            ids = opened.add(files.read(bar))
+            opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
+            size = sum(path.stat().st_size for path in found if os.access(path, os.R_OK))
+            ids = opened.add(files.read(bar), at_once=size <= _READ_AHEAD)
         embedded = opened.embeddings.texts_embedded
         print_text(f"Read {len(ids)} documents, embedded {embedded} new chunks into {kb}")
     for path, guess in files.guessed.items():

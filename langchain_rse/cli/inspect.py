@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,15 +10,12 @@ from langchain_core.stores import BaseStore
 from rich.text import Text
 
 from langchain_rse._messages import visible
-from langchain_rse.cli.knowledge_base import Folder, document_names, open_existing
-from langchain_rse.cli.output import AsJson, console, print_json, print_panel, print_text, shorten
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
+from langchain_rse.cli.output import AsJson, console, print_json, print_parts, print_text, shorten
 from langchain_rse.errors import MissingRecordError
-from langchain_rse.stores.names import find_document
 
 if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStore
-
-    from langchain_rse.stores.records import Manifest
 
 
 def inspect(
@@ -34,14 +30,14 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Show a document's chunks: their places, what was embedded, what would be returned."""
-    opened = open_existing(kb)
-    docstore = opened.retriever.docstore
-    doc_id = find_document(document, document_names(docstore))
-    found = inspect_document(docstore, opened.vectorstore, doc_id)
+    opened = KnowledgeBase.existing(kb)
+    found = inspect_document(opened.docstore, opened.vectorstore, opened.find(document))
     count = len(found["chunks"])
     if chunk is not None:
         if chunk >= count:
-            raise ValueError(f"{doc_id} has no chunk {chunk}: it has {count}, counted from 0")
+            raise ValueError(
+                f"{found['doc_id']} has no chunk {chunk}: it has {count}, counted from 0"
+            )
         found["chunks"] = [found["chunks"][chunk]]
     if as_json:
         print_json(found)
@@ -54,8 +50,19 @@ def inspect(
     header = {"header": found["header"]} if found["header"] else {}
     for name, value in {**header, **found["metadata"]}.items():
         print_text(f"{name}: {value}")
-    for each in found["chunks"]:
-        _print_chunk(each, full=chunk is not None)
+    for one in found["chunks"]:
+        place = "" if one["text"] is None else f"{one['start']}-{one['end']}"
+        metadata = ", ".join(f"{name} {value}" for name, value in one["metadata"].items())
+        title = " · ".join(filter(None, [f"chunk {one['index']}", place, metadata, one["problem"]]))
+        if chunk is not None:
+            texts = {"embedded": one["embedded"], "returned": one["text"]}
+            print_parts(title, *((n, shorten(t, full=True)) for n, t in texts.items() if t))
+            continue
+        text = visible(" ".join((one["text"] or "").split()))
+        line = Text(visible(title), "bold").append(f"  {text}", "not bold")
+        if console.is_terminal:
+            line.truncate(console.width, overflow="ellipsis")
+        print_text(line)
 
 
 def inspect_document(
@@ -67,74 +74,51 @@ def inspect_document(
     ``embedded`` text, the ``metadata`` that do not hold for the whole document, and the
     ``problem`` if something is missing. The vectors of adopted documents are not looked up.
     """
-    from langchain_rse.stores.records import Manifest, document_key, manifest_key
+    from langchain_rse.stores.records import (
+        END_INDEX,
+        START_INDEX,
+        Manifest,
+        Version,
+        chunk_key,
+        document_key,
+        manifest_key,
+        metadata_changes,
+        segment_metadata,
+    )
 
     key = manifest_key(document_key(doc_id))
     record = docstore.mget([key])[0]
     if record is None:
         raise MissingRecordError(f"the docstore does not know the document {doc_id!r}")
     manifest = Manifest.from_document(record, key)
-    current = manifest.current
+    version = manifest.current or Version("", 0)
+    ids = list(version.vector_ids(manifest.key))
+    vectors = {one.id: one.page_content for one in (vectorstore.get_by_ids(ids) if ids else ())}
+    keys = [chunk_key(manifest.key, version.name, index) for index in range(version.chunks)]
+    chunks: list[dict[str, Any]] = []
+    for index, (place, chunk) in enumerate(zip(keys, docstore.mget(keys), strict=True)):
+        changes = [metadata for _, metadata in metadata_changes(chunk, place)] if chunk else []
+        metadata = segment_metadata(manifest.metadata, manifest.rules, changes)
+        embedded = vectors.get(ids[index]) if ids else None
+        problems = ["no text"] * (chunk is None) + ["no vector"] * (bool(ids) and embedded is None)
+        chunks.append(
+            {
+                "index": index,
+                "start": chunk and chunk.metadata.get(START_INDEX),
+                "end": chunk and chunk.metadata.get(END_INDEX),
+                "text": chunk and chunk.page_content,
+                "embedded": embedded,
+                "metadata": {n: v for n, v in metadata.items() if n not in manifest.metadata},
+                "problem": ", ".join(problems),
+            }
+        )
     return {
         "doc_id": doc_id,
-        "version": current.name if current else None,
-        "adopted": current is not None and current.adopted > 0,
+        "version": version.name or None,
+        "adopted": version.adopted > 0,
         "incomplete_versions": [version.name for version in manifest.unfinished],
         "length": manifest.length,
         "header": manifest.header,
         "metadata": dict(manifest.metadata),
-        "chunks": list(_chunks(docstore, vectorstore, manifest)),
+        "chunks": chunks,
     }
-
-
-def _chunks(
-    docstore: BaseStore[str, Document], vectorstore: VectorStore, manifest: Manifest
-) -> Iterator[dict[str, Any]]:
-    from langchain_rse.stores.records import (
-        END_INDEX,
-        START_INDEX,
-        chunk_key,
-        metadata_changes,
-        segment_metadata,
-    )
-
-    version = manifest.current
-    if version is None:
-        return
-    keys = [chunk_key(manifest.key, version.name, index) for index in range(version.chunks)]
-    ids = list(version.vector_ids(manifest.key))
-    vectors = vectorstore.get_by_ids(ids) if ids else []
-    embedded = {vector.id: vector.page_content for vector in vectors}
-    for index, (key, record) in enumerate(zip(keys, docstore.mget(keys), strict=True)):
-        vector_text = embedded.get(ids[index]) if ids else None
-        places = [metadata for _, metadata in metadata_changes(record, key)] if record else []
-        metadata = segment_metadata(manifest.metadata, manifest.rules, places)
-        problems = ["no text"] * (record is None)
-        problems += ["no vector"] * (bool(ids) and vector_text is None)
-        yield {
-            "index": index,
-            "start": record.metadata.get(START_INDEX) if record else None,
-            "end": record.metadata.get(END_INDEX) if record else None,
-            "text": record.page_content if record else None,
-            "embedded": vector_text,
-            "metadata": {n: v for n, v in metadata.items() if n not in manifest.metadata},
-            "problem": ", ".join(problems),
-        }
-
-
-def _print_chunk(chunk: Mapping[str, Any], *, full: bool) -> None:
-    """Print a chunk on one line, or ``full`` with all that was embedded and is returned."""
-    place = "" if chunk["text"] is None else f"{chunk['start']}-{chunk['end']}"
-    metadata = ", ".join(f"{name} {value}" for name, value in chunk["metadata"].items())
-    parts = [f"chunk {chunk['index']}", place, metadata, chunk["problem"]]
-    title = " · ".join(filter(None, parts))
-    if full:
-        texts = {"embedded": chunk["embedded"], "returned": chunk["text"]}
-        shown = {name: shorten(t, full=True) for name, t in texts.items() if t is not None}
-        print_panel(title, *shown.items())
-        return
-    text = visible(" ".join((chunk["text"] or "").split()))
-    line = Text(visible(title), "bold").append(f"  {text}", "not bold")
-    if console.is_terminal:
-        line.truncate(console.width, overflow="ellipsis")
-    print_text(line)

@@ -61,13 +61,14 @@ def _of_provider(name: str) -> Any:  # noqa: ANN401 - Embeddings, as far as is k
         f"--embeddings {name}: it is no module:Class that is installed or, if the option is given, "
         "in this directory (PYTHONPATH=. stands for the option, where all that is here is trusted)"
     )
-    package = next(filter(find_spec, ("langchain", "langchain_classic")), None)
-    if package is None:
+    try:
+        from langchain.embeddings import init_embeddings
+    except ModuleNotFoundError as error:
         raise ImportError(
             f"{unknown}. For provider:model, pip install langchain and the provider's package, "
             "such as langchain-openai"
-        )
+        ) from error
     try:
-        return importlib.import_module(f"{package}.embeddings").init_embeddings(name)
+        return init_embeddings(name)
     except ValueError as error:
         raise ValueError(f"{unknown}, nor a model that LangChain knows. {error}") from error

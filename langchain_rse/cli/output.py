@@ -1,4 +1,4 @@
-"""Printing: segments, tables and messages; frames and colors in a terminal only."""
+"""Printing: segments, tables and messages; colors in a terminal only."""
 
 import functools
 import json
@@ -13,9 +13,7 @@ from typing import Annotated, Any
 
 import typer
 from langchain_core.documents import Document
-from rich.console import Console, Group
-from rich.panel import Panel
-from rich.rule import Rule
+from rich.console import Console
 from rich.text import Text
 
 from langchain_rse._messages import visible
@@ -64,23 +62,20 @@ def exit_on_error(
 @contextmanager
 def _messages_as_lines() -> Iterator[None]:
     """Print warnings and log lines on stderr in the end: they would break up progress bars."""
-    log = BufferingHandler(sys.maxsize)
-    # `index` lists files without text itself; pypdf logs each flaw that it gets over.
-    log.addFilter(lambda record: not record.name.startswith(("langchain_rse.ingest.", "pypdf")))
-    loggers = [logging.getLogger(name) for name in ("langchain_rse", "pypdf")]
-    level = loggers[0].level
-    loggers[0].setLevel(logging.INFO)
-    for logger in loggers:
-        logger.addHandler(log)
-        logger.propagate = False  # other packages may print what reaches the root
+    logger, log = logging.getLogger("langchain_rse"), BufferingHandler(sys.maxsize)
+    # `index` lists files without text itself.
+    log.addFilter(lambda record: not record.name.startswith("langchain_rse.ingest."))
+    level = logger.level
+    logger.addHandler(log)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False  # other packages may print what reaches the root
     try:
         with warnings.catch_warnings(record=True) as caught:
             yield
     finally:
-        loggers[0].setLevel(level)
-        for logger in loggers:
-            logger.removeHandler(log)
-            logger.propagate = True
+        logger.removeHandler(log)
+        logger.setLevel(level)
+        logger.propagate = True
         lines = dict.fromkeys(
             [f"warning: {one.message}" for one in caught]
             + [f"{_KINDS[one.levelno > logging.INFO]}: {one.getMessage()}" for one in log.buffer]
@@ -118,19 +113,12 @@ def print_text(text: str | Text, style: str = "", *, lines: bool = False) -> Non
 
 def print_segment(segment: Document, *, full: bool, question: str) -> None:
     """Print a segment's place and its text, with a line above each chunk."""
-    from langchain_rse.tools.passages import pages_of
-
-    metadata = segment.metadata
-    source = " · ".join(filter(None, [str(metadata.get("source")), pages_of(metadata)]))
-    title = (
-        f"{source} · characters {metadata['start_index']}-"
-        f"{metadata['end_index']} · score {metadata['relevance_score']:.2f}"
-    )
-    from langchain_rse.explaining.report import query_words
+    from langchain_rse.explaining.trace import query_words
+    from langchain_rse.tools.passages import place_of
 
     words = query_words([question])
     parts, place = [], 0
-    for chunk in metadata["rse"]["chunks"]:
+    for chunk in segment.metadata["rse"]["chunks"]:
         rank = "filled in"
         if not chunk.get("filled"):
             rank = f"rank {chunk['rank'] + 1} · relevance {chunk['relevance']:.2f}"
@@ -139,19 +127,17 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
             text.highlight_regex(words, "bold cyan")
         parts.append((f"chunk {chunk['index']} · {rank}", text))
         place += chunk["length"]
-    print_panel(title, *parts)
+    score = segment.metadata["relevance_score"]
+    print_parts(f"{place_of(segment.metadata)} · score {score:.2f}", *parts)
 
 
-def print_panel(title: str, *parts: tuple[str, Text]) -> None:
-    """Print a title, and texts with a line above each; in a terminal in a frame."""
+def print_parts(title: str, *parts: tuple[str, Text]) -> None:
+    """Print a title, and texts with a line above each."""
     print_text(title, "bold")
-    if console.is_terminal:
-        shown = [
-            one for name, text in parts for one in (Rule(Text(visible(name)), style="dim"), text)
-        ]
-        console.print(Panel(Group(*shown)))
-    else:
-        print_text(Text("\n".join(f"--- {visible(n)}\n{text}" for n, text in parts) + "\n"))
+    for name, text in parts:
+        print_text(f"--- {name}", "dim")
+        print_text(text)
+    print_text("")
 
 
 def shorten(text: str, *, full: bool = False) -> Text:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from langchain_rse.cli.knowledge_base import Folder, open_existing
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.output import AsJson, print_json, print_segment, print_text
 from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, filter_of, settings
 
@@ -42,12 +42,13 @@ def query(
 ) -> None:
     """Ask a knowledge base."""
     from langchain_rse import TraceCollector
+    from langchain_rse.explaining.trace import load_extra
 
+    if report:
+        load_extra("report")  # before the query, if it cannot be written
     condition = filter_of(conditions or ())
     fields = settings(config, preset, penalty, hybrid)
-    if fields.get("hybrid") and len(conditions or ()) > 1:
-        raise ValueError("with --hybrid give --filter once: the full-text index takes no more")
-    retriever, collector = open_existing(kb, **fields).retriever, TraceCollector()
+    retriever, collector = KnowledgeBase.existing(kb, **fields).retriever, TraceCollector()
     arguments: dict[str, Any] = {"filter": condition} if condition else {}
     arguments |= {"k": k, "max_context_length": max_context_length, "order": order}
     segments = retriever.invoke(question, {"callbacks": [collector] if report else []}, **arguments)

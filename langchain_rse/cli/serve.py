@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from langchain_rse.cli.knowledge_base import Folder, open_existing
+from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.output import print_error
 from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, settings
 
@@ -46,7 +46,8 @@ def serve_mcp(
     with contextlib.redirect_stdout(sys.stderr):
         from langchain_rse.tools.mcp import create_mcp_server
 
-        retriever = open_existing(kb, **settings(config, preset, penalty, hybrid)).retriever
+        fields = settings(config, preset, penalty, hybrid)
+        retriever = KnowledgeBase.existing(kb, **fields).retriever
     server = create_mcp_server(
         retriever,
         k=k,

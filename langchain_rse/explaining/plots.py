@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
-from langchain_rse._messages import visible
+from langchain_rse._messages import first_few, visible
 from langchain_rse.engine import Floats
 from langchain_rse.explaining.trace import RSETrace, TracedDocument
 
@@ -64,15 +64,14 @@ def plot_trace(
     dark: bool,
 ) -> Figure:
     """See `RSETrace.plot`."""
+    by_id = {one.doc_id: one for one in trace.documents}
     if isinstance(documents, int):
-        shown = trace.documents[:documents]
-    else:
-        by_id = {one.doc_id: one for one in trace.documents}
-        names = [documents] if isinstance(documents, str) else documents
-        if unknown := [name for name in names if name not in by_id]:
-            some = ", ".join(map(repr, list(by_id)[:5]))
-            raise ValueError(f"documents has {unknown[0]!r}, without candidates; some with: {some}")
-        shown = [by_id[name] for name in names]
+        documents = list(by_id)[:documents]
+    names = [documents] if isinstance(documents, str) else documents
+    if unknown := [name for name in names if name not in by_id]:
+        some = first_few(map(repr, by_id))
+        raise ValueError(f"documents has {unknown[0]!r}, without candidates; some with: {some}")
+    shown = [by_id[name] for name in names]
     with style(dark=dark):
         if ax is not None:
             for document in shown[:1]:

@@ -1,36 +1,25 @@
-"""The report: a trace as an HTML page in which settings can be tried."""
+"""The report: a trace as an HTML page in which settings can be tried. Needs jinja2."""
 
 import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any
 
-from langchain_rse.config import FOR_SIMILARITIES, QuerySettings, RSEConfig
-from langchain_rse.explaining.trace import RSETrace, TracedChunk
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
-_SHORT = 3  # letters of words such as "the"
-# Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
-_SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff]")
+from langchain_rse.config import FOR_SIMILARITIES, QuerySettings, RSEConfig
+from langchain_rse.explaining.trace import RSETrace, TracedChunk, query_words
+
 # What would end a script tag, or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 _WITH_SLIDER = ("irrelevant_chunk_penalty", "neighbor_credit", "segment_cost", "max_context_length")
 
 
 def render_report(trace: RSETrace) -> str:
-    """Make an HTML page of a trace: one file that loads nothing else.
-
-    Raises:
-        ImportError: If jinja2 is not installed: ``pip install 'langchain-rse[report]'``.
-    """
-    try:
-        from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - an extra
-        from markupsafe import Markup  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        message = "a report needs jinja2: pip install 'langchain-rse[report]'"
-        raise ImportError(message, name=error.name) from error
+    """Make an HTML page of a trace: one file that loads nothing else."""
     folder = files(__package__) / "report"
     names = ("report.html.jinja", "report.css", "solver.js", "page.js")
     template, style, *scripts = ((folder / name).read_text(encoding="utf-8") for name in names)
@@ -48,25 +37,12 @@ def render_report(trace: RSETrace) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
-    """Finds the words of queries in texts; short ones only if they are names or numbers."""
-    parts: dict[str, None] = {}
-    for word in re.findall(r"\w+", " ".join(queries)):
-        if _SPACELESS.search(word):  # any two characters of it
-            parts |= dict.fromkeys(word[n : n + 2] for n in range(max(len(word) - 1, 1)))
-        elif len(word) > _SHORT:
-            parts[rf"\b{word.removesuffix('s')}\w*"] = None
-        elif word.isdigit() or (len(word) > 1 and not word.islower()):
-            parts[rf"\b{word}\b"] = None
-    return re.compile(f"({'|'.join(parts)})", re.IGNORECASE) if parts else None
-
-
 def _data(trace: RSETrace) -> dict[str, Any]:
     """What the page's script needs."""
     settings, unit = trace.settings, trace.settings["length_function"]
     pattern, exact = query_words([trace.query, *trace.queries]), settings["solver"] == "exact"
     places = {one.doc_id: place for place, one in enumerate(trace.documents)}
-    returned = [segment for _, segment in trace.answer]
+    returned = [one for one in trace.segments if one.returned]
     defaults = {**FOR_SIMILARITIES, "calibration": "minmax", "length_function": "len"}
     for model in (RSEConfig, QuerySettings):
         defaults = {name: one.default for name, one in model.model_fields.items()} | defaults
@@ -84,14 +60,11 @@ def _data(trace: RSETrace) -> dict[str, Any]:
             if value != defaults.get(name, value) and not (exact and name in _WITH_SLIDER)
         ],
         "returned": [
-            [places[one.doc_id], one.chunk_start, one.chunk_end, one.value]
-            for one in sorted(returned, key=lambda one: -one.value)
+            [places[one.doc_id], one.chunk_start, one.chunk_end, one.value] for one in returned
         ],
         "documents": [
             {
-                "name": one.name,
-                "reason": one.reason,
-                "length": one.length,
+                **{name: getattr(one, name) for name in ("name", "reason", "length")},
                 "chunk_count": one.chunk_count,
                 "chunks": [_chunk(trace, one.doc_id, chunk, pattern) for chunk in one.chunks],
             }

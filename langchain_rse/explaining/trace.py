@@ -8,7 +8,8 @@ import importlib
 import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ OUTCOMES = {
 }
 """What can become of a chunk, and what `RSETrace.why` says of it."""
 
+_SHORT = 3  # letters of words such as "the"
+# Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
+_SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff]")
 # Of segments and of what was left out, how much is printed.
 _MOST_PRINTED, _MOST_OF_A_KIND = 8, 3
 _MOST_CHARACTERS = 100
@@ -194,7 +198,7 @@ class RSETrace:
         The page is one file that loads nothing else. It contains the question, the texts of the
         candidates and of the answer, and the settings. Needs the extra ``report``.
         """
-        text: str = importlib.import_module("langchain_rse.explaining.report").render_report(self)
+        text: str = load_extra("report").render_report(self)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -234,7 +238,7 @@ class RSETrace:
             ax: Axes of matplotlib to draw the first of these documents into.
             dark: True for a dark background.
         """
-        return load_plots().plot_trace(self, documents, (start, end), ax=ax, dark=dark)
+        return load_extra("plots").plot_trace(self, documents, (start, end), ax=ax, dark=dark)
 
     def __str__(self) -> str:
         return "\n".join(visible(line) for line in self._lines())
@@ -273,12 +277,30 @@ class RSETrace:
         yield f"Time: {1e3 * sum(self.steps.values()):.1f} ms ({', '.join(times)})"
 
 
-def load_plots() -> Any:  # noqa: ANN401 - a module that needs matplotlib
-    """The module that draws; an ImportError says what to install."""
+_EXTRAS = {"plots": ("matplotlib", "plot"), "report": ("jinja2", "report")}
+
+
+def load_extra(module: str) -> Any:  # noqa: ANN401 - a module
+    """Load ``"plots"`` or ``"report"``; an ImportError says what to install for it."""
     try:
-        return importlib.import_module("langchain_rse.explaining.plots")
+        return importlib.import_module(f"langchain_rse.explaining.{module}")
     except ImportError as error:
-        raise ImportError('plots need matplotlib: pip install "langchain-rse[plot]"') from error
+        package, extra = _EXTRAS[module]
+        message = f'{module}: {package} is missing: pip install "langchain-rse[{extra}]"'
+        raise ImportError(message) from error
+
+
+def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
+    """Finds the words of queries in texts; short ones only if they are names or numbers."""
+    parts: dict[str, None] = {}
+    for word in re.findall(r"\w+", " ".join(queries)):
+        if _SPACELESS.search(word):  # any two characters of it
+            parts |= dict.fromkeys(word[n : n + 2] for n in range(max(len(word) - 1, 1)))
+        elif len(word) > _SHORT:
+            parts[rf"\b{word.removesuffix('s')}\w*"] = None
+        elif word.isdigit() or (len(word) > 1 and not word.islower()):
+            parts[rf"\b{word}\b"] = None
+    return re.compile(f"({'|'.join(parts)})", re.IGNORECASE) if parts else None
 
 
 def _short(text: str) -> str:

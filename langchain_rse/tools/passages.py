@@ -31,19 +31,13 @@ Shown = Mapping[tuple[str, str, int], int]
 """By document, version and chunk: the number of the passage that has shown it."""
 
 
-def pages_of(metadata: Mapping[str, Any]) -> str:
-    """The pages of a segment counted from 1, such as "pages 3-4"; empty if it has none."""
-    first, last = metadata.get("page_start"), metadata.get("page_end")
-    if type(first) is not int or type(last) is not int:
-        return ""
-    return f"page {first + 1}" if first == last else f"pages {first + 1}-{last + 1}"
-
-
 def place_of(metadata: Mapping[str, Any]) -> str:
-    """The source, pages and characters to cite."""
-    source = visible(str(metadata.get("source") or metadata[DOC_ID]))
-    characters = f"characters {metadata[START_INDEX]}-{metadata[END_INDEX]}"
-    return ", ".join(filter(None, [source, pages_of(metadata), characters]))
+    """The source, pages (counted from 1) and characters to cite."""
+    place = visible(str(metadata.get("source") or metadata[DOC_ID]))
+    first, last = metadata.get("page_start"), metadata.get("page_end")
+    if type(first) is int and type(last) is int:
+        place += f", page {first + 1}" if first == last else f", pages {first + 1}-{last + 1}"
+    return f"{place}, characters {metadata[START_INDEX]}-{metadata[END_INDEX]}"
 
 
 def numbered(segments: Sequence[Document], first: int) -> list[Document]:

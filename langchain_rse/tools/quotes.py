@@ -25,7 +25,6 @@ _UNCLOSED = (
 _QUOTATION = re.compile(
     "|".join(
         [
-            r"(?P<code>```(?s:.*?)(?:```|\Z)|`[^`\n]+`)",
             r"^[ \t]*(?P<block>>.*(?:\n[ \t]*>.*)*)",
             *(f"{a}(?:{_IN_PARAGRAPH}[^{a}{b}])*[{b}]" for a, b in _PAIRS.items()),
             *(
@@ -37,13 +36,15 @@ _QUOTATION = re.compile(
     ),
     re.MULTILINE,
 )
+_CODE = re.compile(r"```(?s:.*?)(?:```|\Z)|`[^`\n]+`")
 _LEFT_OUT = re.compile(r"[\[(]\s*(?:…|\.{3})\s*[\])]|…|\.{3,}|\.(?: \.){2,}")
 _AROUND = " \t\r\n,.;:!?\"'\u2018\u2019" + "".join(_PAIRS)
 # Words; in scripts without spaces, characters.
 _WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
 _LEAST_WORDS = 3
-# Letters in a row by which the ends of a similar quotation are known.
+# Letters in a row by which similar texts are compared, so that common letters cost no time.
 _RUN = 4
+_LONG = 1_000
 
 Verdict = Literal["exact", "similar", "missing", "too short", "unclosed"]
 
@@ -104,32 +105,26 @@ def verify_quotes(
     """
     if not 0 <= min_similarity <= 1:
         raise ValueError(f"min_similarity must be from 0 to 1; got {min_similarity!r}")
-    sources = [_Source.of(number, one) for number, one in enumerate(segments, 1)]
+    sources = [_source(number, one) for number, one in enumerate(segments, 1)]
     return [
-        _check(quote, sources, min_similarity) if quote.verdict == "missing" else quote
+        _check(quote, sources, min_similarity) if sources and quote.verdict == "missing" else quote
         for quote in _quotations(answer)
     ]
 
 
-# What is quoted
-
-
 def _quotations(answer: str) -> Iterator[Quote]:
-    for found in _QUOTATION.finditer(answer):
+    without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
+    for found in _QUOTATION.finditer(without_code):
         start, end = found.start() + 1, found.end() - 1
         text = answer[start:end]
         if found["open"]:
             yield Quote(answer[start : end + 1], start, end + 1, "unclosed")
             continue
-        if block := found["block"]:
+        if found["block"]:
             start, end = found.span("block")
-            text = re.sub(r"(?m)^[ \t]*>[ \t>]*", "", block).strip(_AROUND)
-        count = 0 if found["code"] else len(_WORD.findall(text))
-        if count:
+            text = re.sub(r"(?m)^[ \t]*>[ \t>]*", "", answer[start:end]).strip(_AROUND)
+        if count := len(_WORD.findall(text)):
             yield Quote(text, start, end, "missing" if count >= _LEAST_WORDS else "too short")
-
-
-# Where it is
 
 
 class _Source(NamedTuple):
@@ -138,82 +133,87 @@ class _Source(NamedTuple):
     text: str
     form: Form  # its letters and digits
 
-    @classmethod
-    def of(cls, number: int, document: Document) -> "_Source":
-        """The text of a segment without the header that may stand above it."""
-        metadata, text = document.metadata, document.page_content
-        length = metadata.get(END_INDEX, len(text)) - metadata.get(START_INDEX, 0)
-        text = text[max(len(text) - length, 0) :]
-        number = (metadata.get(SEGMENT) or {}).get(NUMBER, number)
-        return cls(number, metadata, text, folded(text, enumerate(text)))
+
+def _source(number: int, document: Document) -> _Source:
+    """The text of a segment without the header that may stand above it."""
+    metadata, text = document.metadata, document.page_content
+    length = metadata.get(END_INDEX, len(text)) - metadata.get(START_INDEX, 0)
+    text = text[max(len(text) - length, 0) :]
+    number = (metadata.get(SEGMENT) or {}).get(NUMBER, number)
+    return _Source(number, metadata, text, folded(text, enumerate(text)))
 
 
-class _Place(NamedTuple):
-    similarity: float
-    start: int
-    end: int
+_Place = tuple[float, int, int]  # similarity, start and end
+_NOWHERE = (0.0, 0, 0)
 
 
 def _check(quote: Quote, sources: Sequence[_Source], least: float) -> Quote:
     parts = [part.strip(_AROUND) for part in _LEFT_OUT.split(quote.text) if _WORD.search(part)]
     whole = [quote.text.strip(_AROUND)]  # an ellipsis may be the source's own
     for wanted, find in ((whole, _exact), (parts, _exact), (parts, _similar)):
-        found = [(place, one) for one in sources if (place := _in_order(wanted, one, find))]
-        place, source = max(found, key=lambda pair: pair[0].similarity, default=(None, None))
-        if place and source and place.similarity >= least:
+        found = [(_in_order(wanted, one, find), one) for one in sources]
+        (similarity, start, end), source = max(found, key=lambda pair: pair[0][0])
+        if similarity >= least and similarity:
             first = source.metadata.get(START_INDEX, 0)
             return replace(
                 quote,
                 verdict="exact" if find is _exact else "similar",
                 number=source.number,
                 doc_id=source.metadata.get(DOC_ID),
-                start_index=first + place.start,
-                end_index=first + place.end,
-                found=source.text[place.start : place.end],
-                similarity=place.similarity,
+                start_index=first + start,
+                end_index=first + end,
+                found=source.text[start:end],
+                similarity=similarity,
             )
     return quote
 
 
 def _in_order(
-    parts: Sequence[str], source: _Source, find: Callable[[str, _Source, int], _Place | None]
-) -> _Place | None:
-    """Where all parts are, one after the other."""
+    parts: Sequence[str], source: _Source, find: Callable[[str, _Source, int], _Place]
+) -> _Place:
+    """Where all parts are, one after the other; of no similarity if one is not."""
     places: list[_Place] = []
     for part in parts:
-        place = find(part, source, places[-1].end if places else 0)
-        if place is None:
-            return None
-        places.append(place)
-    similarity = min((place.similarity for place in places), default=0.0)
-    return _Place(similarity, places[0].start, places[-1].end) if places else None
+        places.append(find(part, source, places[-1][2] if places else 0))
+        if not places[-1][0]:
+            break
+    return min(places)[0], places[0][1], places[-1][2]
 
 
-def _exact(part: str, source: _Source, least: int) -> _Place | None:
+def _exact(part: str, source: _Source, least: int) -> _Place:
     found = quotation_pattern(part).search(source.text, least)
-    return _Place(1.0, *found.span()) if found else None
+    return (1.0, *found.span()) if found else _NOWHERE
 
 
-def _similar(part: str, source: _Source, least: int) -> _Place | None:
+def _similar(part: str, source: _Source, least: int) -> _Place:
     """Where the text around the longest run of the same letters is, if its digits are the same."""
     letters, (_, text, places, *_) = fold(part), source.form
     least = bisect_left(places, least)
     if (start := text.find(letters, least)) >= 0:
-        return _Place(1.0, places[start], places[start + len(letters) - 1] + 1)
-    matcher = SequenceMatcher(None, letters, text, autojunk=False)
-    run = matcher.find_longest_match(0, len(letters), least, len(text))
-    slack = len(letters) // 8
-    first = max(run.b - run.a - slack, least)
-    matcher.set_seq2(text[first : run.b - run.a + len(letters) + slack])
-    runs = [one for one in matcher.get_matching_blocks() if one.size >= _RUN]
+        return 1.0, places[start], places[start + len(letters) - 1] + 1
+    matcher = SequenceMatcher(None, _runs(letters), _runs(text[least:]), autojunk=False)
+    run = matcher.find_longest_match()
+    slack, near = len(letters) // 8, least + run.b - run.a
+    first = max(near - slack, least)
+    matcher.set_seq2(_runs(text[first : near + len(letters) + slack]))
+    *runs, _ = matcher.get_matching_blocks()
     if not runs:
-        return None
+        return _NOWHERE
     start = max(first + runs[0].b - runs[0].a, least)
     end = min(first + runs[-1].b - runs[-1].a + len(letters), len(text))
-    if _digits(letters) != _digits(text[start:end]):
-        return None
-    matcher.set_seq2(text[start:end])
-    return _Place(matcher.ratio(), places[start], places[end - 1] + 1)
+    found = text[start:end]
+    if _digits(letters) != _digits(found):
+        return _NOWHERE
+    if len(letters) < _LONG:
+        similarity = SequenceMatcher(None, letters, found, autojunk=False).ratio()
+    else:
+        same = sum(one.size + _RUN - 1 for one in runs)
+        similarity = min(2 * same / (len(letters) + len(found)), 1.0)
+    return similarity, places[start], places[end - 1] + 1
+
+
+def _runs(letters: str) -> list[str]:
+    return [letters[start : start + _RUN] for start in range(len(letters) - _RUN + 1)]
 
 
 def _digits(letters: str) -> str:

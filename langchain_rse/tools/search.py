@@ -51,27 +51,22 @@ def create_rse_tool(
 
     The model gives ``query`` and, if it wants, ``k`` and ``filter``. It reads each passage below a
     line such as ``[1] report.pdf, pages 3-4, characters 1200-3400``; the artifact of the message is
-    the list of these segments, with the number in ``metadata["rse"]["number"]``. What is wrong with
-    its arguments is said to the model in a message of status "error". In a graph of LangGraph, such
-    as an agent of ``create_agent``, what earlier calls have shown is not shown again, and numbers
-    go on, so that each stands for one passage of the conversation.
+    the list of these segments, with the number in ``metadata["rse"]["number"]``. Wrong arguments
+    are answered by a message of status "error". In a graph of LangGraph, what earlier calls have
+    shown is not shown again, and numbers go on: each stands for one passage of the conversation.
 
     Args:
         retriever: What searches.
         name: The tool's name.
         description: What the model is told about the tool.
-        k: The most passages of an answer, at least 1, of which the model may ask for fewer. None
-            for the retriever's, or 10.
+        k: The most passages of an answer, at least 1. None for the retriever's, or 10.
         max_context_length: The most text of an answer, headings included, in the units of
             ``length_function``. None for the retriever's.
-        length_function: Measures text, such as a function that counts tokens. None for the
-            retriever's.
-        filter_fields: Metadata fields whose values the model may require, or a mapping from fields
-            to what they mean. None by default.
-        make_filter: Makes the vector store's filter of fields and values, such as ``{"year":
-            2024}``. It takes the place of the retriever's own, so it has to include that. By
-            default fields equal values, joined by ``"$and"`` with each other and with a filter of
-            the retriever, which has to be a dict.
+        length_function: Measures text, for example in tokens. None for the retriever's.
+        filter_fields: Metadata fields that the model may filter by, or a mapping to their meaning.
+        make_filter: Makes the vector store's filter of fields and values such as ``{"year":
+            2024}``, in place of the retriever's own. By default fields equal values, joined by
+            ``"$and"`` with each other and with the filter of the retriever, which has to be a dict.
 
     Raises:
         ValueError: If ``k`` or ``max_context_length`` is out of its range, or the filter of the
@@ -84,26 +79,8 @@ def create_rse_tool(
             f"k must be at least 1 and max_context_length above 0; got k={k!r} and "
             f"max_context_length={limit!r}"
         )
-    own = retriever.search_kwargs.get("filter")
-    is_dict = isinstance(own, (Mapping, type(None)))
-    simple = is_dict and not (retriever.hybrid and len(filter_fields) + bool(own) > 1)
-    if filter_fields and make_filter is None and not simple:
-        raise ValueError(
-            "filter_fields cannot be joined by $and with each other and the retriever's filter "
-            f"{own!r:.200}, if that is no dict or with hybrid={retriever.hybrid}: give "
-            "make_filter, a function from a dict of fields and values to the filter"
-        )
-    joined = make_filter or (lambda wanted: _joined(wanted, own))
+    joined = make_filter or _joining(retriever, filter_fields)
     search = _Search(retriever, k, limit, length_function or retriever.length_function, joined)
-    return _tool(search, name, description, filter_fields)
-
-
-def _tool(
-    search: "_Search",
-    name: str,
-    description: str,
-    filter_fields: Sequence[str] | Mapping[str, str],
-) -> StructuredTool:
     allowed = f" The fields of filter are: {', '.join(filter_fields)}." if filter_fields else ""
 
     def explain(error: Any) -> str:  # noqa: ANN401 - LangChain's union of pydantic's
@@ -113,7 +90,7 @@ def _tool(
     return StructuredTool(
         name=name,
         description=description,
-        args_schema=_arguments(search.k, filter_fields),
+        args_schema=_arguments(k, filter_fields),
         func=search.sync,
         coroutine=search.asynchronous,
         response_format="content_and_artifact",
@@ -121,10 +98,23 @@ def _tool(
     )
 
 
-def _joined(wanted: Mapping[str, Any], own: Mapping[str, Any] | None) -> dict[str, Any]:
-    parts = [dict(own)] if own else []
-    parts += [{name: value} for name, value in wanted.items()]
-    return {"$and": parts} if len(parts) > 1 else parts[0]
+def _joining(
+    retriever: RSERetriever, fields: Sequence[str] | Mapping[str, str]
+) -> Callable[[dict[str, Any]], Any]:
+    own = retriever.search_kwargs.get("filter")
+    is_dict = isinstance(own, (Mapping, type(None)))
+    if fields and not (is_dict and (not retriever.hybrid or len(fields) + bool(own) == 1)):
+        raise ValueError(
+            "filter_fields cannot be joined by $and with each other and the retriever's filter "
+            f"{own!r:.200}, if that is no dict or with hybrid={retriever.hybrid}: give "
+            "make_filter, a function from a dict of fields and values to the filter"
+        )
+
+    def joined(wanted: dict[str, Any]) -> dict[str, Any]:
+        parts = [*([dict(own)] if own else []), *({n: value} for n, value in wanted.items())]
+        return {"$and": parts} if len(parts) > 1 else parts[0]
+
+    return joined
 
 
 def _arguments(k: int, filter_fields: Sequence[str] | Mapping[str, str]) -> type[BaseModel]:
@@ -142,19 +132,20 @@ def _arguments(k: int, filter_fields: Sequence[str] | Mapping[str, str]) -> type
         "runtime": (Annotated[Any, InjectedToolArg(), marker, unread], None),
     }
     if filter_fields:
-        texts = (
-            filter_fields if isinstance(filter_fields, Mapping) else dict.fromkeys(filter_fields)
-        )
+        texts = filter_fields if isinstance(filter_fields, Mapping) else {}
         value = str | int | float | bool | None
         conditions: dict[str, Any] = {
-            f"field_{number}": (value, Field(None, alias=name, description=text or None))
-            for number, (name, text) in enumerate(texts.items())
+            f"field_{number}": (value, Field(None, alias=one, description=texts.get(one) or None))
+            for number, one in enumerate(filter_fields)
         }
         condition = create_model("Filter", __config__=strict, **conditions)
         text = "Only passages of documents with these values."
         fields["filter"] = (condition | None, Field(None, description=text))
     made: type[BaseModel] = create_model("Search", __config__=strict, **fields)
     return made
+
+
+_Answer = tuple[str, list[Document]]  # the text for the model, and the passages
 
 
 @dataclass(frozen=True)
@@ -167,34 +158,24 @@ class _Search:
     measure: Callable[[str], float]
     joined: Callable[[dict[str, Any]], Any]
 
-    def sync(
-        self,
-        runtime: Annotated[Any, InjectedToolArg()] = None,  # noqa: ANN401
-        callbacks: Callbacks = None,
-        **asked: Any,  # noqa: ANN401
-    ) -> tuple[str, list[Document]]:
-        return run(self._answer(runtime, callbacks, **asked))
+    # LangChain hands over callbacks to functions that name them.
+    def sync(self, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
+        return run(self._answer(callbacks, **asked))
 
-    async def asynchronous(
-        self,
-        runtime: Annotated[Any, InjectedToolArg()] = None,  # noqa: ANN401
-        callbacks: Callbacks = None,
-        **asked: Any,  # noqa: ANN401
-    ) -> tuple[str, list[Document]]:
-        return await arun(self._answer(runtime, callbacks, **asked))
+    async def asynchronous(self, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
+        return await arun(self._answer(callbacks, **asked))
 
     def _answer(
         self,
-        runtime: Any,  # noqa: ANN401 - of LangGraph
         callbacks: Callbacks,
         query: str,
-        k: int | None = None,
+        k: int | None = None,  # not all versions of LangChain give what has a default
         filter: BaseModel | None = None,  # noqa: A002 - the model's word
-    ) -> Steps[tuple[str, list[Document]]]:
-        """Search; the text for the model, and the passages."""
+        runtime: Any = None,  # noqa: ANN401 - of LangGraph
+    ) -> Steps[_Answer]:
         if not query.strip():
             return "The query is empty: say what to search for.", []
-        k = self.k if k is None else k
+        k = k or self.k
         wanted = filter.model_dump(by_alias=True, exclude_none=True) if filter else {}
         given: dict[str, Any] = {"filter": self.joined(wanted)} if wanted else {}
         collector = TraceCollector()

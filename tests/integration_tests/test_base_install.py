@@ -24,7 +24,8 @@ from langchain_rse import RSERetriever, SQLDocStore
 
 NEED_EXTRAS = (
     *("langchain_rse.cli.", "langchain_rse.ray"),
-    *("langchain_rse.explaining.plots", "langchain_rse.tools.mcp"),
+    *("langchain_rse.explaining.plots", "langchain_rse.explaining.report"),
+    "langchain_rse.tools.mcp",
 )
 for module in pkgutil.walk_packages(langchain_rse.__path__, "langchain_rse."):
     if not module.name.startswith(NEED_EXTRAS):

@@ -67,7 +67,7 @@ def test_demo_indexes_once_and_shows_both(run: Run) -> None:
     assert first.stdout.count("Plain retrieval") == 3
     assert first.stdout.count("\nRSE: the") == 3
     # Places, scores and the borders of chunks, and a line of the text itself.
-    assert "formatstrings · characters" in first.stdout
+    assert "formatstrings, characters" in first.stdout
     assert "rank 1 " in first.stdout
     assert "width           ::= digit+" in first.stdout or "width:" in first.stdout
 
@@ -99,7 +99,7 @@ def test_index_and_query_files(run: Run, tmp_path: Path) -> None:
     assert "Birds build nests in spring." in segment["page_content"]
 
     shown = run("query", "do cats sleep", "--kb", "kb", "--k", 1)
-    assert "cats.txt · characters 0-41" in shown.stdout
+    assert "cats.txt, characters 0-41" in shown.stdout
     assert "A cat purrs." in shown.stdout
 
     (docs / "cats.txt").write_text("Lions sleep too.", encoding="utf-8")
@@ -229,6 +229,16 @@ def test_query_writes_a_report(run: Run, tmp_path: Path) -> None:
     page = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert "do cats sleep</h1>" in page
     assert "A cat purrs." in page
+
+
+def test_a_report_that_cannot_be_written_is_said_before_the_query(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.delitem(sys.modules, "langchain_rse.explaining.report", raising=False)
+    result = run("query", "do cats sleep", "--kb", "none", "--report", "out.html")
+    assert result.exit_code == 2
+    assert 'pip install "langchain-rse[report]"' in result.stderr
 
 
 def test_help_lists_the_commands(run: Run) -> None:

@@ -75,15 +75,13 @@ def in_terminal(folder: Path, *arguments: str) -> str:
     return b"".join(parts).decode()
 
 
-def test_a_terminal_gets_frames_colors_and_marked_words(folder: Path) -> None:
+def test_a_terminal_gets_colors_and_marked_words(folder: Path) -> None:
     indexed = in_terminal(folder, "index", "docs", "--kb", "kb")
     assert "Indexing" in indexed  # the progress bar
     assert "Read 1 documents" in indexed
     shown = in_terminal(folder, "query", "do cats sleep", "--kb", "kb")
-    assert "╭" in shown
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert "chunk 0 · rank 1 · relevance 1.00" in plain
-    assert all(len(line) <= 80 for line in plain.splitlines() if line.startswith("│"))
     marked = re.findall(r"\x1b\[1;36m(\w+)", shown)
     assert {"Cats", "sleep"} <= set(marked)
     assert "purr" not in marked
@@ -152,7 +150,7 @@ def test_pages_come_first(folder: Path) -> None:
     call(folder, "index", "report.pdf", "--kb", "kb")
     shown = call(folder, "query", "steel", "--kb", "kb", "--penalty", "0")
     title = shown.stdout.splitlines()[0]
-    assert re.search(r"/report\.pdf · pages? \d(-\d)? · characters \d+-\d+ · score \d", title)
+    assert re.search(r"/report\.pdf, pages? \d(-\d)?, characters \d+-\d+ · score \d", title)
 
 
 def test_an_interrupted_index_goes_on_where_it_stopped(folder: Path) -> None:

@@ -727,7 +727,7 @@ def test_a_document_that_was_added_as_well_is_not_mixed_up(way: Way) -> None:
     index = Index()
     way.add(index.retriever(), [Document("one two", metadata={"source": "a"})])
     index.add(numbered("one", "two"))
-    with pytest.raises(AdoptionError, match="'a' was added with add_documents as well"):
+    with pytest.raises(AdoptionError, match="'a': it was added with add_documents as well"):
         index.adopt(way, BY_INDEX)
     skipping = ExistingIndex(doc_id_key="source", chunk_index_key="number", on_error="skip")
     report = index.adopt(way, skipping)

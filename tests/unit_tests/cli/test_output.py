@@ -65,8 +65,8 @@ def test_segments(printed: io.StringIO) -> None:
     assert "\nforged" not in shown(printed)
 
 
-def test_panels_and_lines(printed: io.StringIO) -> None:
-    output.print_panel(HOSTILE, (HOSTILE, output.shorten(HOSTILE)))
+def test_parts_and_lines(printed: io.StringIO) -> None:
+    output.print_parts(HOSTILE, (HOSTILE, output.shorten(HOSTILE)))
     output.print_text(f"{HOSTILE}\nforged", "bold")
     assert "\nforged" not in shown(printed)
 
@@ -98,6 +98,6 @@ def test_settings_of_a_knowledge_base_that_are_none(tmp_path: Path, content: str
 
 
 def test_settings_of_a_knowledge_base_come_back(tmp_path: Path) -> None:
-    made = Made("module:Class", headers=True)
+    made = Made(embeddings="module:Class", headers=True)
     made.write(tmp_path)
     assert Made.of(tmp_path) == made

@@ -17,7 +17,7 @@ import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, RSETrace
-from langchain_rse.explaining.report import query_words
+from langchain_rse.explaining.trace import query_words
 from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}&amp;"
@@ -171,9 +171,10 @@ def test_a_page_is_written_as_utf_8(trace: RSETrace, tmp_path: Path) -> None:
 
 def test_a_notebook_needs_no_package(trace: RSETrace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.delitem(sys.modules, "langchain_rse.explaining.report", raising=False)
     shown = trace._repr_html_()
     assert all(segment.text in shown for segment in trace.segments)
-    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[report\]'"):
+    with pytest.raises(ImportError, match=r'pip install "langchain-rse\[report\]"'):
         trace.to_html()
 
 

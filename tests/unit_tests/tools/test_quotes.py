@@ -81,6 +81,15 @@ def test_what_is_no_quotation(answer: str) -> None:
     assert check(answer) == []
 
 
+def test_a_quotation_with_code_in_it() -> None:
+    source = 'Write it so:\n```python\nprint("a fence of code")\n```\nand run it.'
+    answer = f"It says “{source}”, and `so”` is code, as is ```\n“no quotation of it”\n```."
+    (quote,) = check(answer, passage(source))
+    assert (quote.verdict, quote.text) == ("exact", source)
+    (block,) = check("> " + source.replace("\n", "\n> "), passage(source))
+    assert block.verdict == "exact"
+
+
 def test_several_quotations_in_their_order() -> None:
     answer = "“higher margins” and “Costs fell because” but\n\n> all was lost in the fire\n\n"
     found = check(answer + "“open “Revenue grew by 12%” end")
