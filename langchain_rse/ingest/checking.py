@@ -201,7 +201,7 @@ class Scan:
                 wrong["other_model"] = [doc_id]
             if version is not None:
                 self.chunks += version.chunks
-                read = yield from read_document(self._docstore, manifest, version)
+                read = yield from read_document(self._docstore, manifest)
                 wrong |= {**read.wrong, "missing_vectors": []}
                 vectors.update(dict.fromkeys(read.vectors, wrong["missing_vectors"]))
             found += [Finding(kind, manifest.key, seen, wrong[kind], doc_id) for kind in wrong]

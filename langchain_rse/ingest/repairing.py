@@ -106,7 +106,7 @@ class _Mender(Writer):
             )
             self.notes[f"document {doc_id!r} {note} unless it was to be deleted"] = None
             return
-        read = yield from read_document(self.docstore, manifest, version)
+        read = yield from read_document(self.docstore, manifest)
         if read.document is not None:
             whole.append(read.document)
         elif not read.wrong:  # it is adopted, and its vectors are not ours to write

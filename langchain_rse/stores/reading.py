@@ -311,10 +311,9 @@ class StoredDocument(NamedTuple):
     vectors: list[str]  # ids, as far as they are known
 
 
-def read_document(
-    docstore: DocStore, manifest: Manifest, version: Version
-) -> Steps[StoredDocument]:
+def read_document(docstore: DocStore, manifest: Manifest) -> Steps[StoredDocument]:
     """Read all records of a document's current version, and compare them with each other."""
+    version = manifest.current or Version("", 0)
     records: dict[str, Record] = {}
     for keys in batches(version.docstore_keys(manifest.key), _BATCH):
         records |= yield from read_records(docstore, keys)
@@ -372,7 +371,7 @@ def _compare(records: Mapping[str, Record], manifest: Manifest, version: Version
         and all(chunk[:2] == spans[index] for index, chunk in chunks.items())
     ):
         wrong["spans"] = [spans_key(manifest.key, version.name, 0)]
-    is_whole = _tile([chunk[:2] for chunk in document.chunks], manifest.length)
+    is_whole = _tile([chunk[:2] for chunk in document.chunks], len(document.text))
     is_lost = version.adopted or wrong.keys() - {"spans"} or not is_whole
     return StoredDocument(None if is_lost else document, wrong, vectors)
 
@@ -401,8 +400,7 @@ class StoredText(NamedTuple):
 
 def read_text(docstore: DocStore, manifest: Manifest) -> Steps[StoredText | None]:
     """Read all text of a document that `RSEIndexer` added; None if some of it cannot be read."""
-    version = manifest.current or Version("", 0)
-    document = (yield from read_document(docstore, manifest, version)).document
+    document = (yield from read_document(docstore, manifest)).document
     if document is None:
         return None
     # What is white space alone has no chunks.

@@ -161,16 +161,16 @@ def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float 
     return simple
 
 
-def chunk_metadata(
-    metadata: Mapping[str, Any], place: Mapping[str, Any], version: str
-) -> dict[str, Any]:
-    """The metadata of a chunk in the vector store; a damaged one may lack names of `PLACE`."""
+def in_vector_store(
+    text: str, metadata: Mapping[str, Any], place: Mapping[str, Any], version: str
+) -> Document:
+    """A chunk as the vector store has it; a damaged one may lack names of `PLACE`."""
     found = {**simple_metadata(metadata), **place, VERSION: version}
     if namespace := namespace_in(found):
         found[NAMESPACE] = namespace
     if DOC_ID in place and CHUNK_INDEX in place:
         found[CHUNK_ID] = vector_id(document_key(place[DOC_ID]), version, place[CHUNK_INDEX])
-    return found
+    return Document(encodable(text), id=found.get(CHUNK_ID), metadata=found)
 
 
 def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
@@ -381,13 +381,9 @@ def chunk_vectors(document: DocumentVersion) -> Iterator[Document]:
     """What the vector store gets of a document: nothing if it is adopted."""
     for index, chunk in enumerate(() if document.adopted else document.chunks):
         here = chunk.metadata[0][1] if chunk.metadata else {}
-        metadata = chunk_metadata(
-            {**document.metadata, **here},
-            _place(document.doc_id, index, chunk),
-            document.version.name,
-        )
-        text = encodable(with_header(chunk.header, chunk.embedded_text))
-        yield Document(page_content=text, metadata=metadata, id=metadata[CHUNK_ID])
+        text = with_header(chunk.header, chunk.embedded_text)
+        place = _place(document.doc_id, index, chunk)
+        yield in_vector_store(text, {**document.metadata, **here}, place, document.version.name)
 
 
 def _place(doc_id: str, index: int, chunk: Chunk) -> dict[str, Any]:
@@ -449,6 +445,5 @@ def chunk_document(record: Document, key: str, manifest: Manifest) -> Document:
         raise CorruptRecordError(f"the docstore's chunk {key!r} is not of {manifest.doc_id!r}")
     place = {name: record.metadata[name] for name in PLACE if name in record.metadata}
     version = manifest.current.name if manifest.current else ""
-    metadata = chunk_metadata({**manifest.metadata, **own}, place, version)
-    text = encodable(with_header(record.metadata.get(HEADER, ""), record.page_content.strip()))
-    return Document(text, id=metadata.get(CHUNK_ID), metadata=metadata)
+    text = with_header(record.metadata.get(HEADER, ""), record.page_content.strip())
+    return in_vector_store(text, {**manifest.metadata, **own}, place, version)

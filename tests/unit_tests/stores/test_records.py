@@ -25,10 +25,10 @@ from langchain_rse.stores.records import (
     Version,
     adopted_key,
     chunk_key,
-    chunk_metadata,
     chunk_vectors,
     document_key,
     document_records,
+    in_vector_store,
     manifest_key,
     metadata_changes,
     simple_metadata,
@@ -126,7 +126,8 @@ def test_vector_stores_get_simple_metadata_that_can_be_encoded() -> None:
     assert simple_metadata(metadata) == expected
     assert type(simple_metadata(metadata)["yes"]) is bool
     place = {"doc_id": "d", "chunk_index": 0}
-    assert chunk_metadata(metadata, place, "v").items() >= {**expected, **place}.items()
+    chunk = in_vector_store("", metadata, place, "v")
+    assert chunk.metadata.items() >= {**expected, **place}.items()
 
 
 def test_a_manifest_is_read_as_it_was_written() -> None:
