@@ -19,12 +19,10 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from langchain_rse._sync import Steps, arun, arun_each, run, run_each
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import Adding
-from langchain_rse.ingest.checking import CheckReport
+from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
-from langchain_rse.ingest.embedding_limits import find_limit
-from langchain_rse.ingest.repairing import check_stores
 from langchain_rse.ingest.splitting import Splitter, check_splitter
-from langchain_rse.ingest.vectors import Vectors
+from langchain_rse.ingest.vectors import Vectors, find_limit
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.json import as_docstore
@@ -179,15 +177,9 @@ class RSEIndexer:
         return Writer(Vectors(self.vectorstore, self.batch_size, limit), self.docstore)
 
     def _adding(self, *, append: bool, force: bool) -> Adding:
-        return Adding(
-            self._writer(),
-            self.text_splitter,
-            self.headers,
-            self.document_separator,
-            self.metadata_rules,
-            append,
-            force,
-        )
+        separator, rules = self.document_separator, self.metadata_rules
+        settings = self.text_splitter, self.headers, separator, rules
+        return Adding(self._writer(), *settings, append=append, force=force)
 
     def delete(self, ids: Sequence[str]) -> list[str]:
         """Delete documents from both stores, the vectors first.

@@ -10,9 +10,8 @@ from langchain_rse._asking import Failure, LanguageModelSettings, Question, ask
 from langchain_rse._messages import warn
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, batches, call, concurrently, during
-from langchain_rse.ingest.documents import SplitDocument
 from langchain_rse.stores.changing import DocStore, read_records
-from langchain_rse.stores.records import answers_key, digest
+from langchain_rse.stores.records import DocumentVersion, answers_key, digest
 
 K = TypeVar("K", bound=Hashable)
 
@@ -23,7 +22,7 @@ _ROUND = 4
 
 
 def ask_about(
-    documents: Sequence[SplitDocument],
+    documents: Sequence[DocumentVersion],
     questions: Sequence[Mapping[K, Question[Any]]],
     docstore: DocStore,
     settings: LanguageModelSettings,

@@ -10,8 +10,9 @@ from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, compute
 from langchain_rse._templates import check_template, fill, names_in
 from langchain_rse.headers.titles import first_heading, one_line, title_of_source
-from langchain_rse.ingest.documents import Headers, SplitDocument
+from langchain_rse.ingest.documents import with_headers
 from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.records import DocumentVersion
 
 
 class DocumentHeaders(BaseModel):
@@ -55,11 +56,11 @@ class DocumentHeaders(BaseModel):
         return self
 
     def make(
-        self, documents: Sequence[SplitDocument], docstore: DocStore, advance: Advance
-    ) -> Steps[list[Headers]]:
+        self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance
+    ) -> Steps[list[DocumentVersion]]:
         """Make the headers of documents; ``docstore`` and ``advance`` are for those of a model."""
         del docstore, advance
-        return compute(lambda: [self._headers_of(document) for document in documents])
+        return compute(lambda: [self._with_headers(document) for document in documents])
 
     def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
         """The title of a document, by its text and metadata; empty if it has none."""
@@ -70,11 +71,11 @@ class DocumentHeaders(BaseModel):
         values = (one_line(metadata.get(name)) for name in self.title_fields)
         return next(filter(None, values), "")
 
-    def _headers_of(self, document: SplitDocument) -> Headers:
+    def _with_headers(self, document: DocumentVersion) -> DocumentVersion:
         title = self.title_of(document.text, document.metadata)
-        places = map(document.metadata_at, range(len(document.spans)))
+        places = map(document.metadata_of, document.chunks)
         chunks = [self._render(here, title=title, section=self._path(here)) for here in places]
-        return Headers(self._render(document.metadata, title=title), chunks)
+        return with_headers(document, self._render(document.metadata, title=title), chunks)
 
     def _path(self, metadata: Mapping[str, Any]) -> str:
         """The headings in metadata, as one line."""

@@ -23,8 +23,9 @@ from langchain_rse.headers.sections import (
     read_title,
     windows,
 )
-from langchain_rse.ingest.documents import Headers, SplitDocument
+from langchain_rse.ingest.documents import with_headers
 from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.records import DocumentVersion
 
 T = TypeVar("T")
 
@@ -91,52 +92,56 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
 
     @override
     def make(
-        self, documents: Sequence[SplitDocument], docstore: DocStore, advance: Advance
-    ) -> Steps[list[Headers]]:
+        self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance
+    ) -> Steps[list[DocumentVersion]]:
         questions = list(map(self._about_document, documents))
         told = yield from ask_about(documents, questions, docstore, self, advance)
-        return (yield from compute(list, map(self._headers_from, documents, told)))
+        return (yield from compute(list, map(self._with_answers, documents, told)))
 
-    def _windows(self, document: SplitDocument) -> list[list[int]]:
+    def _windows(self, text: str) -> list[list[int]]:
         """The parts of a text whose sections the model is asked for."""
         wanted = self.sections and "section" in names_in(self.template)
-        return windows(document.text, self.max_characters) if wanted else []
+        return windows(text, self.max_characters) if wanted else []
 
-    def _about_document(self, document: SplitDocument) -> dict[str | int, Question[Any]]:
-        if not document.spans:
+    def _about_document(self, document: DocumentVersion) -> dict[str | int, Question[Any]]:
+        if not document.chunks:
             return {}
+        text = document.text
         questions: dict[str | int, Question[Any]] = {}
         names = names_in(self.template)
-        title = self.title_of(document.text, document.metadata)
-        beginning = document.text[: self.max_characters]
+        title = self.title_of(text, document.metadata)
+        beginning = text[: self.max_characters]
         if self.title and "title" in names and not self._title_in(document.metadata):
             questions["title"] = _question(self.title_prompt, title, beginning, read_title)
         if self.summary and "summary" in names:
             questions["summary"] = _question(self.summary_prompt, title, beginning, read_line)
-        for number, window in enumerate(self._windows(document)):
-            if lines := numbered(document.text, window):
+        for number, window in enumerate(self._windows(text)):
+            if lines := numbered(text, window):
                 read = partial(read_sections, lines=len(window) - 1)
                 questions[number] = _question(self.sections_prompt, title, lines, read, Sections)
         return questions
 
-    def _headers_from(self, document: SplitDocument, told: dict[str | int, Any]) -> Headers:
-        title = told.get("title", self.title_of(document.text, document.metadata))
+    def _with_answers(
+        self, document: DocumentVersion, told: dict[str | int, Any]
+    ) -> DocumentVersion:
+        text = document.text
+        title = told.get("title", self.title_of(text, document.metadata))
         of_document = {"title": title, "summary": told.get("summary", "")}
         # Where sections begin, and their titles: None in windows without an answer.
         sections: list[tuple[int, str | None]] = [(0, None)]
-        for number, window in enumerate(self._windows(document)):
+        for number, window in enumerate(self._windows(text)):
             answer = told.get(number, [(0, None)])
             known = answer if isinstance(answer, list) else []
             # What somebody else wrote into the docstore may name lines that are not there.
             sections += [(window[line], head) for line, head in known if line < len(window)]
         chunks = []
-        for index, span in enumerate(document.spans):
-            metadata = document.metadata_at(index)
-            middle = (span.start + span.end) // 2
+        for chunk in document.chunks:
+            metadata = document.metadata_of(chunk)
+            middle = (chunk.start + chunk.end) // 2
             heading = sections[bisect_right(sections, middle, key=itemgetter(0)) - 1][1]
             section = self._path(metadata) if heading is None else heading
             chunks.append(self._render(metadata, section=section, **of_document))
-        return Headers(self._render(document.metadata, **of_document), chunks)
+        return with_headers(document, self._render(document.metadata, **of_document), chunks)
 
 
 def _question(

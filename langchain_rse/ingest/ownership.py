@@ -37,9 +37,8 @@ LEASE = 300.0
 
 The owner gives a sign between two calls of a store, so one batch must not take as long as this."""
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0
-# Seconds of waiting after which the log says so.
-_LONG_WAIT = 5.0
+# Seconds, each twice the one before; the log says when the longest is reached.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.28
 # A manifest that is gone or changed again and again is in a store that does not keep it.
 _MOST_LOSSES = 20
 
@@ -81,10 +80,9 @@ class Claims:
         self._batch_size = batch_size
         self._token = f"{_machine()}:{os.getpid()}:{uuid.uuid4().hex}"
         self._held: dict[str, Manifest] = {}
-        self._seen: dict[str, tuple[str, float]] = {}  # revisions of others, and since when
+        self._seen: dict[tuple[str, str], float] = {}  # since when manifests of others are so
         self._renewed = _clocks()
         self._pause = _FIRST_PAUSE
-        self._waited = 0.0
         self._losses = 0
 
     def __enter__(self) -> Self:
@@ -98,19 +96,14 @@ class Claims:
         """True if nobody else is writing the document."""
         if manifest.owner in ("", self._token):
             return True
-        machine, _, rest = manifest.owner.partition(":")
-        process = rest.partition(":")[0]
+        machine, process, *_ = [*manifest.owner.split(":"), ""]
         if machine == _machine() and process.isdecimal():
             if int(process) == os.getpid():
                 return manifest.owner not in _active
             if _has_ended(int(process)):
                 return True
         now = time.monotonic()
-        revision, since = self._seen.get(manifest.key, ("", now))
-        if revision != manifest.revision:
-            since = now
-        self._seen[manifest.key] = (manifest.revision, since)
-        return now - since >= LEASE
+        return now - self._seen.setdefault((manifest.key, manifest.revision), now) >= LEASE
 
     def claim(
         self, wanted: Iterable[tuple[Manifest, Document | None]]
@@ -142,13 +135,10 @@ class Claims:
 
     def wait(self, names: Iterable[str]) -> Steps[None]:
         """Wait a little for the documents of these ids, which others are writing."""
-        before, self._waited = self._waited, self._waited + self._pause
-        if before < _LONG_WAIT <= self._waited:
-            logger.warning(
-                "waiting for other calls that are writing the document(s) %s",
-                first_few(map(repr, names)),
-            )
         yield from pause(self._pause)
+        if self._pause < _LONGEST_PAUSE <= 2 * self._pause:
+            named = first_few(map(repr, names))
+            logger.warning("waiting for other calls that are writing the document(s) %s", named)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def guarded(self, steps: Steps[T]) -> Steps[T]:

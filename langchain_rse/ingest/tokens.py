@@ -16,7 +16,7 @@ from typing_extensions import Self, override
 
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.splitting import Span
-from langchain_rse.stores.records import encodable, with_header
+from langchain_rse.stores.records import Chunk, encodable, with_header
 
 # Where to cut, best first: at the end of a paragraph, sentence, line, word.
 _SPACE = re.compile(r"\s+")
@@ -169,20 +169,18 @@ class TokenSplitter(TextSplitter):
         other.room -= tokens
         return other
 
-    def fit_headers(
-        self, headers: Sequence[str], spans: Sequence[Span], reserve: int
-    ) -> tuple[list[str], int]:
-        """Headers cut to half of a chunk, and the reserve they need: more if one is too long."""
+    def fit_headers(self, chunks: Sequence[Chunk], reserve: int) -> tuple[list[Chunk], int]:
+        """Chunks with headers of at most half a chunk, and the reserve that these need."""
         most = (self.room - self._overlap) // 2
-        shortened = {header: self._shortened(header, most) for header in headers}
-        in_front = [shortened[header] for header in headers]
-        embedded = (span.embedded_text for span in spans)
-        excess = max(map(self.count, map(with_header, in_front, embedded)), default=0) - self.room
+        shortened = {chunk.header: self._shortened(chunk.header, most) for chunk in chunks}
+        fitting = [chunk._replace(header=shortened[chunk.header]) for chunk in chunks]
+        embedded = (with_header(chunk.header, chunk.embedded_text) for chunk in fitting)
+        excess = max(map(self.count, embedded), default=0) - self.room
         if excess > 0:
             longest = max(self.count(with_header(header, "")) for header in shortened.values())
             # Tokens may be others where header and chunk meet: then one more round, or two.
             reserve = max(longest, reserve + excess)
-        return in_front, reserve
+        return fitting, reserve
 
     def _shortened(self, header: str, most: int) -> str:
         """The beginning of a header that has, with the empty line after it, so few tokens."""

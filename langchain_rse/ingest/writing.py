@@ -96,27 +96,26 @@ class Writer:
     ) -> Steps[list[str]]:
         """Write the documents that nobody else is writing; return the keys of those now done."""
         stored, owners = yield from self._stored(documents)
-        done, to_clean = [], []
+        done: list[DocumentVersion] = []
+        to_clean: list[_Stored] = []
         new: list[tuple[DocumentVersion, _Stored]] = []
         without_vectors = set() if force else (yield from self._without_vectors(documents, stored))
         for document, entry in zip(documents, stored, strict=True):
             manifest, _ = entry
             is_stored = not force and self._is_stored(document, manifest)
-            free = claims.is_free(manifest)
-            has_text_record = document.adopted or document.text_digest in {"", *owners}
-            ended = not (manifest.unfinished or manifest.owner) and has_text_record
-            if free and (not is_stored or document.key in without_vectors):
+            is_free = claims.is_free(manifest)
+            if is_free and (not is_stored or document.key in without_vectors):
                 new.append((document, entry))
-            elif is_stored and (ended or not free):
-                done.append(document)
-            elif free:
-                to_clean.append((document, entry))
-        for document in [*done, *(document for document, _ in to_clean)]:
-            self.vectors.progress.advance(len(document.chunks))
+            elif is_stored:
+                self.vectors.progress.advance(len(document.chunks))
+                has_text_record = document.adopted or document.text_digest in {"", *owners}
+                ended = not (manifest.unfinished or manifest.owner) and has_text_record
+                done += [document] if ended or not is_free else []
+                to_clean += [entry] if is_free and not ended else []
         if new:
             yield from check((document, manifest) for document, (manifest, _) in new)
         written = yield from self._write_new(new, claims, force=force)
-        claimed = yield from claims.claim(entry for _, entry in to_clean)
+        claimed = yield from claims.claim(to_clean)
         owned = {**written, **claimed}
         some = [*done, *(one for one in documents if one.key in owned)]
         yield from self._record_texts(some, owners, owned)
@@ -128,8 +127,7 @@ class Writer:
         """Delete the documents that nobody else is writing; return which were there, by keys."""
         entries: list[_Stored] = []
         done: dict[str, bool] = {}
-        found = yield from self._read_each([*map(manifest_key, ids), NAMESPACES])
-        refuse_namespaces(found[NAMESPACES])
+        found = yield from self._read_manifests(ids)
         for doc_id in ids.values():
             manifest, record = yield from self._as_stored(doc_id, found)
             if record is None and not manifest.unfinished:  # it may have lost its manifest
@@ -155,20 +153,20 @@ class Writer:
     def manifests(self, keys: Iterable[str]) -> Steps[list[Manifest | None]]:
         """Read the manifests of documents by their keys; None for unknown documents."""
         records = yield from self.records(map(manifest_key, keys))
-        return [Manifest.from_document(one, key) if one else None for key, one in records]
+        return [Manifest.from_document(one, key) if one else None for key, one in records.items()]
 
     def _adopted_vectors(self, manifest: Manifest, version: Version) -> Steps[list[str]]:
         """The recorded ids of the vectors that a version was adopted from."""
-        vectors: list[str] = []
-        for key, record in (yield from self.records(version.vectors_keys(manifest.key))):
-            if record is not None:  # None after an interrupted call
-                vectors += read_adopted(record, key, manifest)
-        return vectors
+        records = yield from self.records(version.vectors_keys(manifest.key))
+        pages = (  # without those that an interrupted call did not write
+            read_adopted(record, key, manifest) for key, record in records.items() if record
+        )
+        return list(itertools.chain.from_iterable(pages))
 
-    def records(self, keys: Iterable[str]) -> Steps[list[tuple[str, Document | None]]]:
+    def records(self, keys: Iterable[str]) -> Steps[dict[str, Document | None]]:
         """Read records; a CorruptRecordError if one of them cannot be read."""
         found = yield from self._read_each(keys)
-        return [(key, readable(record)) for key, record in found.items()]
+        return {key: readable(record) for key, record in found.items()}
 
     def _read_each(self, keys: Iterable[str]) -> Steps[dict[str, Record]]:
         found: dict[str, Record] = {}
@@ -187,12 +185,16 @@ class Writer:
             for some in batches(keys, self.batch_size):
                 yield from call_to_the_end(self.docstore.mdelete, self.docstore.amdelete, some)
 
+    def _read_manifests(self, keys: Iterable[str], *more: str) -> Steps[dict[str, Record]]:
+        found = yield from self._read_each([*map(manifest_key, keys), *more, NAMESPACES])
+        refuse_namespaces(found[NAMESPACES])
+        return found
+
     def _as_stored(self, doc_id: str, found: Mapping[str, Record]) -> Steps[_Stored]:
         """What the docstore has for a document, given the records that were read."""
         key = document_key(doc_id)
-        place = manifest_key(key)
-        record = found[place]
-        manifest = readable_manifest(record, place)
+        record = found[manifest_key(key)]
+        manifest = readable_manifest(record, manifest_key(key))
         if manifest is None:  # it is written anew; what it listed is found by its keys
             versions = (yield from stored_versions(self.docstore, key)) if record else []
             manifest = Manifest(doc_id, unfinished=versions)
@@ -205,9 +207,7 @@ class Writer:
     ) -> Steps[tuple[list[_Stored], dict[str, str]]]:
         """What is stored of documents; by digests of texts, which documents have, or had, them."""
         texts = {text_key(one.text_digest): one.text_digest for one in documents if one.text_digest}
-        keys = [manifest_key(document.key) for document in documents]
-        found = yield from self._read_each([*keys, *texts, NAMESPACES])
-        refuse_namespaces(found[NAMESPACES])
+        found = yield from self._read_manifests((one.key for one in documents), *texts)
         owners = {
             text: str(record.metadata.get(DOC_ID))
             for key, text in texts.items()
@@ -242,7 +242,7 @@ class Writer:
     def _forget_texts(self, manifests: Iterable[Manifest]) -> Steps[None]:
         """Remove the records that say that these documents have their texts."""
         texts = [(text_key(one.text_digest), one.doc_id) for one in manifests if one.text_digest]
-        found = dict((yield from self.records(dict(texts))))
+        found = yield from self.records(dict(texts))
         yield from self._delete_records(
             key for key, owner in texts if (own := found[key]) and own.metadata.get(DOC_ID) == owner
         )
@@ -284,11 +284,10 @@ class Writer:
         self, new: Sequence[tuple[DocumentVersion, _Stored]], claims: Claims, *, force: bool
     ) -> Steps[dict[str, Manifest]]:
         """Write documents that nobody else is writing; return their new manifests by their keys."""
-        announced = []
-        for document, (one, record) in new:
-            unfinished = [*_others(one.unfinished, document), document.version]
-            announced.append((replace(one, unfinished=unfinished), record))
-        claimed = yield from claims.claim(announced)
+        claimed = yield from claims.claim(
+            (replace(one, unfinished=[*_others(one.unfinished, document), document.version]), old)
+            for document, (one, old) in new
+        )
         mine = [(document, one) for document, (one, _) in new if document.key in claimed]
         anew = {document.key for document, one in mine if force or self.is_of_another_model(one)}
         kept = yield from self._kept(mine, anew)
@@ -301,7 +300,7 @@ class Writer:
         yield from self._forget_texts(
             manifest for document, manifest in mine if manifest.text_digest != document.text_digest
         )
-        manifests = [
+        manifests = (
             Manifest(
                 doc_id=document.doc_id,
                 current=document.version,
@@ -315,7 +314,7 @@ class Writer:
                 header=document.header,
             )
             for document, manifest in mine
-        ]
+        )
         return (yield from claims.update(manifests))
 
     def _finish(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[dict[str, Manifest]]:
