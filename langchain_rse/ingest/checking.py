@@ -107,7 +107,7 @@ def check_stores(
         model = yield from check_pair(*stores, force=repair, record=repair)
     except StoreMismatchError as error:
         problems = [_Finding("mismatch", PAIR_KEY, _Seen(None, None, False), [str(error)])]
-    mender = _Mender(writer.vectors, writer.docstore, model)
+    check = _Check(writer.vectors, writer.docstore, model)
     last: set[tuple[str, str, str]] = set()
     known = last
     with (
@@ -115,26 +115,25 @@ def check_stores(
         progress_bar(None, unit="records", title="Checking", show=show_progress) as advance,
     ):
         for left in reversed(range(_MOST_SCANS)):
-            scan = _Scan(mender, claims, advance)
-            yield from scan.run()
-            found = {(one.kind, one.key, item) for one in scan.findings for item in one.items}
+            yield from check.scan(claims, advance)
+            found = {(one.kind, one.key, item) for one in check.findings for item in one.items}
             if not (repair and left and found) or found == last:
                 break
             last, known = found, known | found
-            yield from mender.mend(scan.findings)
+            yield from check.mend()
     counts: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
-    for one in [*scan.findings, *problems]:
+    for one in [*check.findings, *problems]:
         counts[one.kind] += len(one.items)
         examples.setdefault(one.kind, []).append(str(one))
     return CheckReport(
-        documents=scan.documents,
-        chunks=scan.chunks,
+        documents=check.documents,
+        chunks=check.chunks,
         problems=dict(counts),
         examples={kind: some[:_EXAMPLES] for kind, some in examples.items()},
         mended=dict(Counter(kind for kind, _, _ in known - found)),
-        add_again=sorted({*mender.add_again.values()}),
-        notes=[*scan.notes, *mender.notes],
+        add_again=sorted({*check.add_again.values()}),
+        notes=[*check.passed_over, *check.removed],
     )
 
 
@@ -163,34 +162,40 @@ class _Finding(NamedTuple):
         return where if len(self.items) == 1 else f"{where} ({len(self.items):,})"
 
 
-class _Scan:
-    """One look at everything that two stores have, in batches."""
+class _ChangedError(Exception):
+    """A document is not as it was when it was looked at."""
 
-    def __init__(self, writer: Writer, claims: Claims, advance: Advance) -> None:
-        self.findings: list[_Finding] = []
-        self.notes: dict[str, None] = {}  # what could not be checked, or was left alone, each once
-        self.documents = self.chunks = 0  # how many there are
-        self._writer = writer
-        self._docstore = writer.docstore
-        self._claims = claims
-        self._advance = advance
 
-    def run(self) -> Steps[None]:
+@dataclass
+class _Check(Writer):
+    """Looks at everything that two stores have, in batches, and mends what is wrong."""
+
+    # Of the last scan.
+    findings: list[_Finding] = field(default_factory=list)
+    passed_over: dict[str, None] = field(default_factory=dict)  # what could not be looked at
+    documents: int = 0  # how many there are
+    chunks: int = 0
+    # Documents, by their keys, of which so much is lost that they were removed.
+    add_again: dict[str, str] = field(default_factory=dict)
+    removed: dict[str, None] = field(default_factory=dict)  # what the user has to know of others
+
+    def scan(self, claims: Claims, advance: Advance) -> Steps[None]:
         """Look at all records of the docstore, then at the vectors if they can be listed."""
-        following = _key_batches(self._docstore)
+        self.findings, self.passed_over, self.documents, self.chunks = [], {}, 0, 0
+        following = _key_batches(self.docstore)
         while keys := (yield from following()):
             found: list[_Finding] = []
             documents = yield from self._judge_keys(keys, found)
-            yield from self._judge_documents(documents, found)
+            yield from self._judge_documents(documents, found, claims)
             yield from self._keep(found)
-            self._advance(len(keys))
-        yield from self._judge_vectors()
+            advance(len(keys))
+        yield from self._judge_vectors(advance)
 
     def _manifests(self, keys: Iterable[str]) -> Steps[dict[str, _Seen]]:
         """Read manifests by the keys of their documents."""
         places = {manifest_key(key): key for key in keys}
         seen: dict[str, _Seen] = {}
-        for place, found in (yield from read_records(self._docstore, list(places))).items():
+        for place, found in (yield from read_records(self.docstore, list(places))).items():
             record = found if isinstance(found, Document) else None
             seen[places[place]] = _Seen(readable_manifest(found, place), record, found is not None)
         return seen
@@ -208,7 +213,7 @@ class _Scan:
         """Find records that belong to nothing; return the manifests among all records."""
         places = {key: match.groups() for key in keys if (match := _KEY.fullmatch(key))}
         pointing = [key for key, (family, *_) in places.items() if family in {"texts", "adopted"}]
-        pointers = yield from read_records(self._docstore, pointing)
+        pointers = yield from read_records(self.docstore, pointing)
         owners = {key: name for key, (_, name, _) in places.items()}
         for key, pointer in pointers.items():
             if isinstance(pointer, Document):
@@ -229,7 +234,7 @@ class _Scan:
             elif family and _is_left(family, name, pointer, owner):
                 found.append(_Finding("orphan_records", owners[key], owner, [key]))
         for key, some in orphans.items():
-            read = yield from read_records(self._docstore, some)
+            read = yield from read_records(self.docstore, some)
             if left := [place for place, one in read.items() if one is not None]:
                 ids = {
                     str(o.metadata.get(DOC_ID)) for o in read.values() if isinstance(o, Document)
@@ -238,7 +243,9 @@ class _Scan:
                 found.append(_Finding("orphan_records", key, seen[key], left, doc_id))
         return documents
 
-    def _judge_documents(self, documents: Iterable[_Seen], found: list[_Finding]) -> Steps[None]:
+    def _judge_documents(
+        self, documents: Iterable[_Seen], found: list[_Finding], claims: Claims
+    ) -> Steps[None]:
         """Find what is wrong with documents, of which nothing else is written meanwhile."""
         vectors: dict[str, list[str]] = {}
         for seen in documents:
@@ -246,23 +253,25 @@ class _Scan:
                 continue
             doc_id, version = manifest.doc_id, manifest.current
             self.documents += 1
-            if not self._claims.is_free(manifest):
-                self.notes[f"document {doc_id!r} is being written; look at it later"] = None
+            if not claims.is_free(manifest):
+                self.passed_over[f"document {doc_id!r} is being written; look at it later"] = None
                 continue
             wrong = {"unfinished": [doc_id]} if manifest.unfinished or not version else {}
-            if self._writer.is_of_another_model(manifest):
+            if self.is_of_another_model(manifest):
                 wrong["other_model"] = [doc_id]
             if version is not None:
                 self.chunks += version.chunks
-                read = yield from read_document(self._docstore, manifest, version)
+                read = yield from read_document(self.docstore, manifest, version)
                 wrong |= {**read.wrong, "missing_vectors": []}
                 vectors.update(dict.fromkeys(read.vectors, wrong["missing_vectors"]))
             found += [_Finding(kind, manifest.key, seen, wrong[kind], doc_id) for kind in wrong]
-        for ids in batches(vectors, self._writer.batch_size):
-            existing = yield from self._writer.vectors.existing(ids)
+        for ids in batches(vectors, self.batch_size):
+            existing = yield from self.vectors.existing(ids)
             if existing is None:
-                name = type(self._writer.vectors.vectorstore).__name__
-                self.notes[f"{name} cannot tell which vectors it has; none was looked for"] = None
+                name = type(self.vectors.vectorstore).__name__
+                self.passed_over[
+                    f"{name} cannot tell which vectors it has; none was looked for"
+                ] = None
                 break
             for one in ids:
                 if one not in existing:
@@ -271,14 +280,13 @@ class _Scan:
 
     # The vector store
 
-    def _judge_vectors(self) -> Steps[None]:
+    def _judge_vectors(self, advance: Advance) -> Steps[None]:
         """Find vectors of no known version, in a store that can be listed."""
-        vectors, namespace = self._writer.vectors, namespace_of(self._docstore)
-        following = list_chunks(vectors.vectorstore)
+        store, namespace = self.vectors.vectorstore, namespace_of(self.docstore)
+        following = list_chunks(store)
         if following is None:
-            name = type(vectors.vectorstore).__name__
-            note = f"{name} cannot be listed, as can {LISTED}: what is left over is not found"
-            self.notes[note] = None
+            why = f"cannot be listed, as can {LISTED}: what is left over is not found"
+            self.passed_over[f"{type(store).__name__} {why}"] = None
             return
         while chunks := (yield from following()):
             own = {
@@ -296,68 +304,19 @@ class _Scan:
                     orphans.setdefault(doc_id, []).append(vector)
             found: list[_Finding] = []
             for doc_id, ids in orphans.items():
-                existing = yield from vectors.existing(ids)
+                existing = yield from self.vectors.existing(ids)
                 if left := ids if existing is None else list(existing):
                     key = keys[doc_id]
                     found.append(_Finding("orphan_vectors", key, seen[key], left, doc_id))
             yield from self._keep(found)
-            self._advance(len(chunks))
+            advance(len(chunks))
 
+    # Mending
 
-def _has_version(seen: _Seen, version: object) -> bool:
-    """True if a manifest names the version, or cannot be read."""
-    if seen.manifest is None:
-        return seen.is_there
-    return any(one.name == version for one in seen.manifest.versions)
-
-
-def _is_left(family: str, name: str, pointer: Record, seen: _Seen) -> bool:
-    """True if a record of an answer, a text or an adopted vector is of nothing that is stored."""
-    if family == "answers":
-        return not seen.is_there
-    if not isinstance(pointer, Document) or (seen.is_there and not seen.manifest):
-        return False
-    if family == "texts":
-        return seen.manifest is None or seen.manifest.text_digest != name
-    # Vectors that were left out when others were adopted are of no document.
-    metadata = pointer.metadata
-    return metadata.get(DOC_ID) is not None and not _has_version(seen, metadata.get(VERSION))
-
-
-def _key_batches(docstore: DocStore) -> Callable[[], Steps[list[str]]]:
-    """Gives the next keys of a docstore with each call; none at the end."""
-    keys, asynchronous = iter(docstore.yield_keys()), docstore.ayield_keys()
-
-    async def following() -> list[str]:
-        found: list[str] = []
-        async for key in asynchronous:
-            found.append(key)
-            if len(found) == _BATCH:
-                break
-        return found
-
-    return lambda: call(lambda: list(itertools.islice(keys, _BATCH)), following)
-
-
-# Mending
-
-
-class _ChangedError(Exception):
-    """A document is not as it was when it was looked at."""
-
-
-@dataclass(frozen=True)
-class _Mender(Writer):
-    """Mends what a scan has found, unless it has been changed meanwhile."""
-
-    # Documents, by their keys, of which so much is lost that they were removed.
-    add_again: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, None] = field(default_factory=dict)  # what the user has to know
-
-    def mend(self, findings: Iterable[_Finding]) -> Steps[None]:
-        """Remove what belongs to no document, then mend documents."""
+    def mend(self) -> Steps[None]:
+        """Remove what belongs to no document, then mend documents, unless they were changed."""
         damaged: dict[str, _Seen] = {}
-        for one in findings:
+        for one in self.findings:
             if one.kind.startswith("orphan") or not one.doc_id:
                 yield from self._remove(one)
             else:
@@ -370,7 +329,7 @@ class _Mender(Writer):
         doc_id, version = manifest.doc_id, manifest.current
         if version is None:
             yield from self._end(replace(manifest, unfinished=manifest.versions), record)
-            self.notes[
+            self.removed[
                 f"document {doc_id!r} was being added or deleted when it was interrupted, and is "
                 "removed; add it again unless it was to be deleted"
             ] = None
@@ -414,7 +373,7 @@ class _Mender(Writer):
             yield from self._finish(claimed, claims)
         else:
             yield from self._remove_unfinished(claimed, claims)
-            yield from claims.remove(claimed)
+            yield from claims.update(claimed, remove=True)
 
     def _remove(self, one: _Finding) -> Steps[None]:
         """Remove what belongs to no document, while nobody writes the one that it names."""
@@ -436,3 +395,38 @@ def _refuse_changed(documents: Iterable[tuple[DocumentVersion, Manifest]]) -> St
     for document, manifest in documents:
         if manifest.current != document.version:
             raise _ChangedError
+
+
+def _has_version(seen: _Seen, version: object) -> bool:
+    """True if a manifest names the version, or cannot be read."""
+    if seen.manifest is None:
+        return seen.is_there
+    return any(one.name == version for one in seen.manifest.versions)
+
+
+def _is_left(family: str, name: str, pointer: Record, seen: _Seen) -> bool:
+    """True if a record of an answer, a text or an adopted vector is of nothing that is stored."""
+    if family == "answers":
+        return not seen.is_there
+    if not isinstance(pointer, Document) or (seen.is_there and not seen.manifest):
+        return False
+    if family == "texts":
+        return seen.manifest is None or seen.manifest.text_digest != name
+    # Vectors that were left out when others were adopted are of no document.
+    metadata = pointer.metadata
+    return metadata.get(DOC_ID) is not None and not _has_version(seen, metadata.get(VERSION))
+
+
+def _key_batches(docstore: DocStore) -> Callable[[], Steps[list[str]]]:
+    """Gives the next keys of a docstore with each call; none at the end."""
+    keys, asynchronous = iter(docstore.yield_keys()), docstore.ayield_keys()
+
+    async def following() -> list[str]:
+        found: list[str] = []
+        async for key in asynchronous:
+            found.append(key)
+            if len(found) == _BATCH:
+                break
+        return found
+
+    return lambda: call(lambda: list(itertools.islice(keys, _BATCH)), following)

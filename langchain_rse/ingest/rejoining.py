@@ -178,13 +178,11 @@ def check_one_file(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
     new = source.parts[source.stored :]
     if source.id_origin != "source" or len(new) < 2:  # noqa: PLR2004
         return
-    numbers = list(numbered([part.metadata for part in new], rules))
-    falls = [f"{name} {b} comes after {a}" for name, n in numbers for a, b in pairwise(n) if b < a]
-    told_apart = [len({described(part, source.doc_id) for part in new})]
-    told_apart += [len(set(values)) for _, values in numbers]
-    problem = falls[0] if falls else ""
-    if max(told_apart) < len(new):
-        problem = problem or "nothing in the metadata of two of them tells them apart"
+    numbers = numbered([part.metadata for part in new], rules)
+    falls = (f"{name} {b} comes after {a}" for name, n in numbers for a, b in pairwise(n) if b < a)
+    problem = next(falls, "")
+    if not problem and len({described(part, source.doc_id) for part in new}) < len(new):
+        problem = "nothing in the metadata of two of them tells them apart"
     if problem:
         raise ValueError(
             f"several documents have the source {source.doc_id!r}, which makes them parts of one, "

@@ -40,7 +40,7 @@ Check = Callable[[Iterable[tuple[DocumentVersion, Manifest]]], Steps[None]]
 _Stored = tuple[Manifest, Document | None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Writer:
     """Writes, replaces and deletes documents in both stores, each in one call at a time."""
 
@@ -66,11 +66,11 @@ class Writer:
         ``check``, which may raise an error, looks at documents that are not stored in this version.
         """
         left = {document.key: document for document in documents}
-        model = yield from check_pair(self.docstore, self.vectors.vectorstore, force=force)
-        writer = replace(self, model=model)
+        stores = self.docstore, self.vectors.vectorstore
+        self.model = yield from check_pair(*stores, force=force)
         with Claims(self.docstore, self.batch_size) as claims:
             while left:
-                free = writer._write_free(list(left.values()), check, claims, force=force)  # noqa: SLF001
+                free = self._write_free(list(left.values()), check, claims, force=force)
                 for key in (yield from claims.guarded(free)):
                     del left[key]
                 if left:
@@ -129,10 +129,7 @@ class Writer:
         done: dict[str, bool] = {}
         found = yield from self._read_manifests(ids)
         for doc_id in ids.values():
-            manifest, record = yield from self._as_stored(doc_id, found)
-            if record is None and not manifest.unfinished:  # it may have lost its manifest
-                versions = yield from stored_versions(self.docstore, manifest.key)
-                manifest = replace(manifest, unfinished=versions)
+            manifest, record = yield from self._as_stored(doc_id, found, may_be_lost=True)
             if found[manifest_key(manifest.key)] is None and not manifest.unfinished:
                 done[manifest.key] = False
             elif claims.is_free(manifest):
@@ -145,7 +142,7 @@ class Writer:
             yield from self._remove_unfinished(list(claimed.values()), claims)
             yield from self._forget_texts(claimed.values())
             yield from self._delete_records(map(answers_key, claimed))
-        removed = yield from claims.remove(claimed.values())
+        removed = yield from claims.update(claimed.values(), remove=True)
         return {**done, **dict.fromkeys(removed, True)}
 
     # Docstore
@@ -190,13 +187,16 @@ class Writer:
         refuse_namespaces(found[NAMESPACES])
         return found
 
-    def _as_stored(self, doc_id: str, found: Mapping[str, Record]) -> Steps[_Stored]:
+    def _as_stored(
+        self, doc_id: str, found: Mapping[str, Record], *, may_be_lost: bool = False
+    ) -> Steps[_Stored]:
         """What the docstore has for a document, given the records that were read."""
         key = document_key(doc_id)
         record = found[manifest_key(key)]
         manifest = readable_manifest(record, manifest_key(key))
-        if manifest is None:  # it is written anew; what it listed is found by its keys
-            versions = (yield from stored_versions(self.docstore, key)) if record else []
+        if manifest is None:  # what it listed, if there was one, is found by its keys
+            is_lost = record is not None or may_be_lost
+            versions = (yield from stored_versions(self.docstore, key)) if is_lost else []
             manifest = Manifest(doc_id, unfinished=versions)
         return manifest, record if isinstance(record, Document) else None
 
@@ -225,7 +225,7 @@ class Writer:
         texts = {document.doc_id: document.text_digest for document in documents}
         others = [document_key(owner) for owner in owners.values() if owner not in texts]
         for manifest in (yield from self.manifests(others)):
-            if manifest is not None and manifest.current is not None:
+            if manifest and manifest.current:
                 texts[manifest.doc_id] = manifest.text_digest
         true = {text: owner for text, owner in owners.items() if texts.get(owner) == text}
         for document in documents:
@@ -342,7 +342,7 @@ class Writer:
             pairs = ((key, one) for key, some in removed for one in some)
             for batch in batches(pairs, self.batch_size):
                 yield from claims.renew()  # another call may have taken a document over
-                yield from remove([one for key, one in batch if claims.owns(key)])
+                yield from remove([one for key, one in batch if key in claims.held])
 
     def _kept(
         self, new: Iterable[tuple[DocumentVersion, Manifest]], anew: set[str]
