@@ -111,7 +111,7 @@ def check_stores(
     last: set[tuple[str, str, str]] = set()
     known = last
     with (
-        Claims(writer.docstore, writer.batch_size) as claims,
+        Claims(writer.docstore, writer.vectors.batch_size) as claims,
         progress_bar(None, unit="records", title="Checking", show=show_progress) as advance,
     ):
         for left in reversed(range(_MOST_SCANS)):
@@ -265,7 +265,7 @@ class _Check(Writer):
                 wrong |= {**read.wrong, "missing_vectors": []}
                 vectors.update(dict.fromkeys(read.vectors, wrong["missing_vectors"]))
             found += [_Finding(kind, manifest.key, seen, wrong[kind], doc_id) for kind in wrong]
-        for ids in batches(vectors, self.batch_size):
+        for ids in batches(vectors, self.vectors.batch_size):
             existing = yield from self.vectors.existing(ids)
             if existing is None:
                 name = type(self.vectors.vectorstore).__name__
@@ -354,7 +354,7 @@ class _Check(Writer):
         self, manifest: Manifest, record: Document | None, orphans: _Finding | None = None
     ) -> Steps[None]:
         """Remove orphans, and what a manifest lists as unfinished; without version, itself."""
-        with Claims(self.docstore, self.batch_size) as claims:
+        with Claims(self.docstore, self.vectors.batch_size) as claims:
             if claimed := (yield from claims.claim([(manifest, record)])):
                 steps = self._end_claimed(list(claimed.values()), orphans, claims)
                 yield from claims.guarded(steps)

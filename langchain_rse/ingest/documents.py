@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from langchain_core.documents import Document
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 
 from langchain_rse._messages import first_few
 from langchain_rse._progress import Advance
@@ -36,7 +36,7 @@ _FORMAT = "3"
 # Numbers named in a message.
 _NAMED = 3
 
-_RULES = TypeAdapter(dict[str, Rule])
+_RULES = TypeAdapter(dict[str, Rule], config=ConfigDict(title="metadata_rules"))
 
 IdOrigin = Literal["ids", "metadata", "source", "text"]
 """Where a document's id is from: ``ids=``, metadata ``doc_id`` or ``Document.id``, metadata
@@ -157,8 +157,8 @@ def _places(
 
 def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
     """The document with the name of its version: a digest of all that is written of it."""
-    described: list[Any] = [document.text, document.header]
-    described += [_sorted(document.metadata), document.rules]
+    text = document.text or " " * document.length  # white space alone has no chunks
+    described: list[Any] = [text, document.header, _sorted(document.metadata), document.rules]
     described += [[start, length, _sorted(here)] for start, length, here in document.parts]
     for chunk in document.chunks:
         places = [[offset, _sorted(here)] for offset, here in chunk.metadata]
@@ -177,13 +177,7 @@ def _sorted(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_rules(rules: Mapping[str, Rule] | None) -> dict[str, Rule]:
     """The rules, checked; a ``ValueError`` if they are no mapping, or one is unknown."""
-    try:
-        return _RULES.validate_python(rules or {})
-    except ValidationError as error:
-        raise ValueError(
-            "metadata_rules must map names of metadata fields to one of "
-            f"{', '.join(map(repr, get_args(Rule)))}; got {rules!r}"
-        ) from error
+    return _RULES.validate_python(rules or {})
 
 
 def sort_metadata(
@@ -215,19 +209,15 @@ def sort_metadata(
             raise ValueError(
                 f"document {doc_id!r}: {name!r} must be the same in all of its parts, as "
                 f"metadata_rules says, but is {values[0]!r} in one and {values[1]!r} in another. "
-                "Parts of different documents need different ids (ids= or metadata['doc_id']); "
-                f"where values may differ, give another rule: {', '.join(get_args(Rule))}"
+                "Give different documents different ids (ids= or metadata['doc_id']); or give "
+                f"another rule: {', '.join(get_args(Rule))}"
             )
         if everywhere and len(values) == 1 and name not in changing:
             shared[name] = values[0]
     rest = [_without(shared, part) for part in parts]
     names = {*shared, *changing, *itertools.chain.from_iterable(rest)}
-    stored = {
-        name: rule
-        for name, rule in sorted(rules.items())
-        if name in names and DEFAULT_RULES.get(name) != rule
-    }
-    return shared, rest if any(rest) else [], stored
+    own = sorted(rules.items() - DEFAULT_RULES.items())
+    return shared, rest if any(rest) else [], {name: rule for name, rule in own if name in names}
 
 
 def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) -> list[str]:

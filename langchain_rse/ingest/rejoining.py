@@ -99,7 +99,7 @@ def begins_later(part: Document) -> bool:
 
 def _start(source: SourceDocument, part: Document) -> int | None:
     """The ``start_index`` of a part, -1 if its splitter could not tell; None if retrieved."""
-    if VERSION in part.metadata or SEGMENT in part.metadata:
+    if VERSION in part.metadata or {SEGMENT, START_INDEX} <= part.metadata.keys():
         if source.id_origin == "ids":
             return None
         raise ValueError(

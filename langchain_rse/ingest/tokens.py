@@ -36,22 +36,21 @@ class TokenSplitter(TextSplitter):
     """Splits a text into chunks of a limited number of tokens, each an exact slice of the text.
 
     Each chunk is cut at the end of a paragraph, if there is one in its second half, else of a
-    sentence, of a line, of a word; inside of a word only if it is longer than a chunk. It is
-    counted as it will be embedded: with what it overlaps, and the tokens that the model adds.
+    sentence, line or word; inside of a word only if it is longer than a chunk. It is counted as it
+    is embedded: with its overlap, its header and the tokens that the model adds.
 
-    Give it to an `RSEIndexer` or `RSERetriever` as ``text_splitter``; with ``headers``, chunks are
-    made smaller, so that each fits in with its header. Made with `from_huggingface_tokenizer`, or
-    `from_tiktoken_encoder` for OpenAI's models, which need ``pip install 'langchain-rse[tokens]'``.
+    Made with `from_huggingface_tokenizer`, or `from_tiktoken_encoder` for OpenAI's models; both
+    need ``pip install 'langchain-rse[tokens]'``.
 
     Args:
-        token_starts: Gives, for a text, where each of its tokens starts, in characters,
-            ascending; without special tokens.
+        token_starts: Gives, for a text, where each token starts, in characters, ascending; without
+            special tokens.
         special_tokens: Tokens that the model adds to each text, such as ``[CLS]`` and ``[SEP]``.
-        tokens_per_chunk: The most tokens of an embedded text, special tokens and ``reserve``
-            included: what the model reads at once.
+        tokens_per_chunk: What the model reads at once: the most tokens of an embedded text, special
+            tokens and ``reserve`` included.
         chunk_overlap: The most tokens in front of a chunk that are embedded with it.
-        reserve: Tokens to leave free for what else is put in front of the embedded text, such as
-            a model's prompt (`count` counts them); ``headers`` need none.
+        reserve: Tokens to leave free for what else is put in front, such as a model's prompt
+            (`count` counts them); ``headers`` need none.
 
     Raises:
         ValueError: If the numbers leave no room for text.

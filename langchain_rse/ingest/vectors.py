@@ -52,7 +52,7 @@ class Vectors:
     """What `Writer` does to the vector store."""
 
     vectorstore: VectorStore
-    batch_size: int  # items in one call of it
+    batch_size: int  # items in one call of it, or of the docstore
     limit: EmbeddingLimit | None = None
     progress: ChunkBar = field(default_factory=ChunkBar)  # counts chunks that are written
 
@@ -71,18 +71,18 @@ class Vectors:
 
     def _reuse(self, chunks: list[Document], known: Mapping[str, str]) -> Steps[list[Document]]:
         """Write the chunks whose embedded text has a ``known`` vector; return the others."""
-        sources = [known.get(digest(chunk.page_content), "") for chunk in chunks] if known else []
-        if not any(sources):
+        pairs = [(chunk, known.get(digest(chunk.page_content), "")) for chunk in chunks if known]
+        if not any(source for _, source in pairs):
             return chunks
-        vectors = yield from read_vectors(self.vectorstore, filter(None, sources))
+        vectors = yield from read_vectors(self.vectorstore, (one for _, one in pairs if one))
         rows = [
             (str(chunk.id), chunk.page_content, chunk.metadata, vectors[source])
-            for chunk, source in zip(chunks, sources, strict=True)
+            for chunk, source in pairs
             if source in vectors
         ]
         if rows:
             yield from write_vectors(self.vectorstore, rows)
-        return [c for c, source in zip(chunks, sources, strict=True) if source not in vectors]
+        return [chunk for chunk, source in pairs if source not in vectors]
 
     def _embed(self, chunks: list[Document]) -> Steps[None]:
         store = self.vectorstore

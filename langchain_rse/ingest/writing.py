@@ -50,11 +50,6 @@ class Writer:
     # Documents that were written with the text of another one, and that one.
     same_texts: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def batch_size(self) -> int:
-        """Items in one call of a store."""
-        return self.vectors.batch_size
-
     def write(
         self, documents: Sequence[DocumentVersion], check: Check, *, force: bool = False
     ) -> Steps[None]:
@@ -68,7 +63,7 @@ class Writer:
         left = {document.key: document for document in documents}
         stores = self.docstore, self.vectors.vectorstore
         self.model = yield from check_pair(*stores, force=force)
-        with Claims(self.docstore, self.batch_size) as claims:
+        with Claims(self.docstore, self.vectors.batch_size) as claims:
             while left:
                 free = self._write_free(list(left.values()), check, claims, force=force)
                 for key in (yield from claims.guarded(free)):
@@ -83,7 +78,7 @@ class Writer:
         left = {document_key(doc_id): doc_id for doc_id in ids}
         yield from check_pair(self.docstore, self.vectors.vectorstore, record=False)
         deleted: dict[str, bool] = {}
-        with Claims(self.docstore, self.batch_size) as claims:
+        with Claims(self.docstore, self.vectors.batch_size) as claims:
             while left:
                 was_there = yield from claims.guarded(self._delete_free(left, claims))
                 deleted |= {left.pop(key): there for key, there in was_there.items()}
@@ -167,19 +162,19 @@ class Writer:
 
     def _read_each(self, keys: Iterable[str]) -> Steps[dict[str, Record]]:
         found: dict[str, Record] = {}
-        for some in batches(keys, self.batch_size):
+        for some in batches(keys, self.vectors.batch_size):
             found |= yield from read_records(self.docstore, some)
         return found
 
     def set_records(self, records: Iterable[tuple[str, Document]]) -> Steps[None]:
         """Write records to the docstore."""
         with during("writing to the docstore"):
-            for some in batches(records, self.batch_size):
+            for some in batches(records, self.vectors.batch_size):
                 yield from call_to_the_end(self.docstore.mset, self.docstore.amset, some)
 
     def _delete_records(self, keys: Iterable[str]) -> Steps[None]:
         with during("deleting from the docstore"):
-            for some in batches(keys, self.batch_size):
+            for some in batches(keys, self.vectors.batch_size):
                 yield from call_to_the_end(self.docstore.mdelete, self.docstore.amdelete, some)
 
     def _read_manifests(self, keys: Iterable[str], *more: str) -> Steps[dict[str, Record]]:
@@ -273,7 +268,7 @@ class Writer:
                 for index in few:
                     samples[vector_id(document.key, name, index)] = document.key
         missing: set[str] = set()
-        for batch in batches(samples, self.batch_size):
+        for batch in batches(samples, self.vectors.batch_size):
             existing = yield from self.vectors.existing(batch)
             if existing is None:
                 return set()
@@ -340,7 +335,7 @@ class Writer:
                 records += [(key, map(adopted_key, gone)), (key, version.docstore_keys(key))]
         for remove, removed in ((self.vectors.delete, vectors), (self._delete_records, records)):
             pairs = ((key, one) for key, some in removed for one in some)
-            for batch in batches(pairs, self.batch_size):
+            for batch in batches(pairs, self.vectors.batch_size):
                 yield from claims.renew()  # another call may have taken a document over
                 yield from remove([one for key, one in batch if key in claims.held])
 
@@ -352,7 +347,7 @@ class Writer:
         for document, manifest in new:
             if document.version not in manifest.versions:
                 continue
-            for some in batches(document.version.vector_ids(document.key), self.batch_size):
+            for some in batches(document.version.vector_ids(document.key), self.vectors.batch_size):
                 existing = None
                 if document.key not in anew:
                     existing = yield from self.vectors.existing(some)
@@ -370,7 +365,7 @@ class Writer:
                 ids.append(version.vector_ids(manifest.key))
                 ids.append((yield from self._adopted_vectors(manifest, version)))
         known: dict[str, str] = {}
-        for some in batches(itertools.chain.from_iterable(ids), self.batch_size):
+        for some in batches(itertools.chain.from_iterable(ids), self.vectors.batch_size):
             existing = yield from self.vectors.existing(some)
             known.update((digest(text), vector) for vector, text in (existing or {}).items())
         return known
