@@ -19,12 +19,10 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from langchain_rse._sync import Steps, arun, arun_each, run, run_each
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import Adding
-from langchain_rse.ingest.checking import CheckReport
+from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
-from langchain_rse.ingest.embedding_limits import find_limit
-from langchain_rse.ingest.repairing import check_stores
 from langchain_rse.ingest.splitting import Splitter, check_splitter
-from langchain_rse.ingest.vectors import Vectors
+from langchain_rse.ingest.vectors import Vectors, find_limit
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.json import as_docstore
@@ -43,13 +41,11 @@ def default_text_splitter() -> RecursiveCharacterTextSplitter:
 class RSEIndexer:
     """Adds, replaces and deletes documents in a vector store and a docstore.
 
-    A document is known by its id. Adding it again replaces it, or does nothing if text, chunks and
-    metadata are the same. Queries see either the old version or the new one, and a call that was
-    cut off anywhere is completed by calling again. Where the vector store gives vectors back (see
-    ``docs/indexing.md``), only chunks whose embedded text is new are embedded.
-
-    The vector store gets those metadata values that every store takes (strings, numbers,
-    booleans); the docstore gets all of them.
+    Adding a document again replaces it, or does nothing if text, chunks and metadata are the same.
+    Queries see either the old version or the new one, and a call that was cut off anywhere is
+    completed by calling again. Where the vector store gives vectors back (``docs/indexing.md``),
+    only chunks whose embedded text is new are embedded. The vector store gets those metadata
+    values that every store takes (strings, numbers, booleans); the docstore gets all.
 
     Args:
         vectorstore: Where the chunks are embedded. It has to keep given ids and to delete by id.
@@ -60,14 +56,13 @@ class RSEIndexer:
         headers: Makes what is embedded in front of each chunk, see `langchain_rse.headers`; None
             for nothing. A `langchain_rse.TokenSplitter` leaves room for them, up to half a chunk.
         document_separator: What stands between the parts of one document, such as pages.
-        metadata_rules: For fields of metadata that change along a document, such as ``page``, what
-            a segment carries: ``"range"``, the values at its first and last character as
-            ``{name}_start`` and ``{name}_end``; ``"first"`` or ``"last"``, one of these under
-            the field's own name; ``"all"``, a list of the values along it, each once; ``"same"``,
-            the one value: two are a ``ValueError``; ``"drop"``, nothing: the field is not kept.
-            Other fields that differ between the parts of a document, and ``page`` and
-            ``page_label``, follow ``"range"``, with a warning where whole numbers do not rise one
-            by one. The rules are stored with the documents.
+        metadata_rules: What a segment carries of metadata that changes along a document, such as
+            ``page``: ``"range"``, the values at its first and last character as ``{name}_start``
+            and ``{name}_end``; ``"first"`` or ``"last"``, one of these under the field's own name;
+            ``"all"``, a list of the values along it, each once; ``"same"``, the one value: two are
+            a ``ValueError``; ``"drop"``, nothing: the field is not kept. Other fields that differ
+            between parts, and ``page`` and ``page_label``, follow ``"range"``, with a warning where
+            whole numbers do not rise one by one. The rules are stored with the documents.
         max_embedded_length: The most that the embedding model reads of a text; a warning counts
             longer ones. None: what the files of a model of sentence-transformers say.
         embedded_length_function: From a text to its length, in the units of
@@ -128,31 +123,28 @@ class RSEIndexer:
 
         A document's id is the one in ``ids``, else the metadata ``doc_id``, else ``Document.id``,
         else the metadata ``source``, else a digest of the text. LangChain Documents with the same
-        id are the parts of one document and are joined in their order. Parts that are chunks
-        already are put together again, with a warning.
+        id are parts of one document and are joined in their order. Parts that are chunks already
+        are put together again, with a warning.
 
         Args:
-            documents: Whole documents, with all their parts. In a list, the parts of a document may
-                stand anywhere; of an iterator, which is never held whole, they must follow one
-                another.
+            documents: Whole documents, with all their parts. In a list, these may stand anywhere;
+                of an iterator, which is never held whole, they must follow one another.
             ids: One id for each of ``documents``.
-            append: Add to the end of the documents that are stored, instead of replacing them. The
-                result is that of all parts in one call.
-            force: Write and embed all documents, those that have not changed as well.
+            append: Add to the end of what is stored, with the result of all parts in one call.
+            force: Write and embed documents that have not changed as well.
             show_progress: Show how many chunks are written, and of which document; needs tqdm.
 
         Returns:
             The ids of the documents, each once, in order of appearance.
 
         Raises:
-            ValueError: If there are not as many ``ids`` as documents, an id is empty, the parts of
+            ValueError: If there are not as many ``ids`` as documents or one is empty; if parts of
                 a document are scattered over an iterator, are of two files, or contradict a rule
-                ``"same"``; if a document would be replaced by a later piece of itself, or by what
-                was retrieved; with ``append``, if parts are stored already, or do not follow those.
+                ``"same"``; if a document would be replaced by a later piece of itself or by what
+                was retrieved; with ``append``, if parts are stored already or leave a gap.
             SplittingError: If the splitter changes or drops text, or chunks cannot be put together.
-            MetadataError: If metadata has a value, or an id a NUL or lone surrogate, that cannot be
-                kept. It is a TypeError and a ValueError, names these documents, and is raised at
-                the end: all other documents are added.
+            MetadataError: If an id or metadata cannot be kept. It names these documents and is
+                raised at the end: all other documents are added.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
         adding = self._adding(append=append, force=force)
@@ -167,10 +159,7 @@ class RSEIndexer:
         force: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
-        """Like `add_documents`, async; takes async iterators as well.
-
-        Other iterators are advanced in a thread, so that they may block.
-        """
+        """Like `add_documents`, async; takes async iterators, and advances others in a thread."""
         adding = self._adding(append=append, force=force)
         return await arun(adding.add(documents, ids, show_progress=show_progress))
 
@@ -179,15 +168,9 @@ class RSEIndexer:
         return Writer(Vectors(self.vectorstore, self.batch_size, limit), self.docstore)
 
     def _adding(self, *, append: bool, force: bool) -> Adding:
-        return Adding(
-            self._writer(),
-            self.text_splitter,
-            self.headers,
-            self.document_separator,
-            self.metadata_rules,
-            append,
-            force,
-        )
+        separator, rules = self.document_separator, self.metadata_rules
+        settings = self.text_splitter, self.headers, separator, rules
+        return Adding(self._writer(), *settings, append=append, force=force)
 
     def delete(self, ids: Sequence[str]) -> list[str]:
         """Delete documents from both stores, the vectors first.
@@ -221,11 +204,11 @@ class RSEIndexer:
         return await arun(check_stores(self._writer(), repair=False, show_progress=show_progress))
 
     def repair(self, *, show_progress: bool = False) -> CheckReport:
-        """Mend what is wrong with the two stores, as `verify` finds it, and compare them again.
+        """Mend what `verify` finds wrong with the two stores, and compare them again.
 
-        Vectors that are lost, or of another embedding model, are written again from the docstore's
-        texts, without overlap. Documents of which text is lost are removed, and named to be added
-        again. What other calls are writing is left alone.
+        Vectors that are lost or of another model are written again from the docstore's texts,
+        without overlap. Documents of which text is lost are removed, and named to be added again.
+        What other calls are writing is left alone.
 
         Raises:
             FormatError: If the docstore was written by another version of this package.
@@ -239,8 +222,8 @@ class RSEIndexer:
     def chunks(self) -> Iterator[Document]:
         """Read all chunks from the docstore, a batch at a time, to build another retriever on.
 
-        They have id, text and metadata as in the vector store, but the text has no overlap and no
-        white space around it. Of a document that is replaced meanwhile, some may be missing.
+        They are as in the vector store, but their text has no overlap and no white space around
+        it. Of a document that is replaced meanwhile, some may be missing.
 
         Example:
             >>> bm25 = BM25Retriever.from_documents(list(indexer.chunks()), k=200)
@@ -261,13 +244,13 @@ class RSEIndexer:
     ) -> Adoption:
         """Bring in an index that the vector store holds already, without embedding anything.
 
-        The vector store is only read. Calling again brings in what has been added or changed since.
-        When an adopted document is deleted, or replaced by adding it, its vectors go.
+        The vector store is only read; calling again brings in what has changed since. When an
+        adopted document is deleted, or replaced by adding it, its vectors go.
 
         Args:
             index: What the metadata of the store's chunks says.
-            documents: The store's chunks with their ids, as it lists them, for stores other than
-                Chroma, FAISS, InMemoryVectorStore, PGVector and QdrantVectorStore.
+            documents: The store's chunks with their ids, as it lists them; needed unless it is a
+                Chroma, FAISS, InMemoryVectorStore, PGVector or QdrantVectorStore.
             show_progress: Show a progress bar; needs tqdm.
 
         Returns:
@@ -294,5 +277,5 @@ class RSEIndexer:
     def _adopt(
         self, index: ExistingIndex, documents: Iterable[Document] | None, *, show_progress: bool
     ) -> Steps[Adoption]:
-        writer, rules = self._writer(), self.metadata_rules
-        return adopt(writer, index, documents, rules=rules, show_progress=show_progress)
+        rules = self.metadata_rules
+        return adopt(self._writer(), index, documents, rules=rules, show_progress=show_progress)

@@ -178,7 +178,7 @@ class _Adopter:
         """The docstore's records of vectors, where there are any."""
         places = {adopted_key(vector): vector for vector in vectors}
         found = yield from self._writer.records(places)
-        return {places[key]: record for key, record in found if record}
+        return {places[key]: record for key, record in found.items() if record}
 
 
 def _problem(doc_id: str, manifest: Manifest | None, records: Iterable[Document]) -> str | None:

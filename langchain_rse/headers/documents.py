@@ -11,8 +11,9 @@ from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, compute
 from langchain_rse._templates import check_template, fill, names_in
 from langchain_rse.headers.titles import first_heading, one_line, title_of_source
-from langchain_rse.ingest.documents import Headers, SplitDocument
+from langchain_rse.ingest.documents import with_headers
 from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.records import DocumentVersion
 
 
 class DocumentHeaders(BaseModel):
@@ -51,11 +52,11 @@ class DocumentHeaders(BaseModel):
         return self
 
     def make(
-        self, documents: Sequence[SplitDocument], docstore: DocStore, advance: Advance
-    ) -> Steps[list[Headers]]:
+        self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance
+    ) -> Steps[list[DocumentVersion]]:
         """Make the headers of documents; ``docstore`` and ``advance`` are for those of a model."""
         del docstore, advance
-        return compute(list, map(self._headers_of, documents))
+        return compute(list, map(self._with_headers, documents))
 
     def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
         """The title of a document, by its text and metadata; empty if it has none."""
@@ -65,17 +66,17 @@ class DocumentHeaders(BaseModel):
     def _title_in(self, metadata: Mapping[str, Any]) -> str:
         return next(filter(None, (one_line(metadata.get(name)) for name in self.title_fields)), "")
 
-    def _headers_of(
-        self, document: SplitDocument, sections: Sequence[str | None] = (), **told: str
-    ) -> Headers:
-        """The headers, with what a model told of the document and of its chunks, if not None."""
+    def _with_headers(
+        self, document: DocumentVersion, sections: Sequence[str | None] = (), **told: str
+    ) -> DocumentVersion:
+        """Add the headers, with what a model told of the document and its chunks, if not None."""
         values = {"title": self.title_of(document.text, document.metadata), **told}
         chunks = []
-        for index, (_, section) in enumerate(itertools.zip_longest(document.spans, sections)):
-            here = document.metadata_at(index)
+        for chunk, section in itertools.zip_longest(document.chunks, sections):
+            here = document.metadata_of(chunk)
             path = self._path(here) if section is None else section
             chunks.append(self._render(here, **values, section=path))
-        return Headers(self._render(document.metadata, **values), chunks)
+        return with_headers(document, self._render(document.metadata, **values), chunks)
 
     def _path(self, metadata: Mapping[str, Any]) -> str:
         """The headings in metadata, as one line."""

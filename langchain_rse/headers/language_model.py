@@ -19,9 +19,8 @@ from langchain_rse._sync import Steps, batches, call, compute, concurrently, dur
 from langchain_rse._templates import names_in
 from langchain_rse.headers.documents import DocumentHeaders
 from langchain_rse.headers.titles import one_line
-from langchain_rse.ingest.documents import Headers, SplitDocument
 from langchain_rse.stores.changing import DocStore, read_records
-from langchain_rse.stores.records import answers_key, digest
+from langchain_rse.stores.records import DocumentVersion, answers_key, digest
 
 T = TypeVar("T")
 
@@ -104,13 +103,13 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
 
     @override
     def make(
-        self, documents: Sequence[SplitDocument], docstore: DocStore, advance: Advance
-    ) -> Steps[list[Headers]]:
+        self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance
+    ) -> Steps[list[DocumentVersion]]:
         told = yield from self._ask_about(documents, docstore, advance)
-        return (yield from compute(list, map(self._headers_from, documents, told)))
+        return (yield from compute(list, map(self._with_answers, documents, told)))
 
     def _ask_about(
-        self, documents: Sequence[SplitDocument], docstore: DocStore, advance: Advance
+        self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance
     ) -> Steps[list[dict[str | int, Any]]]:
         """Return the answers to the questions about each document; warn if some are missing.
 
@@ -162,40 +161,43 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
             )
         return told
 
-    def _windows(self, document: SplitDocument) -> list[list[int]]:
+    def _windows(self, text: str) -> list[list[int]]:
         """The parts of a text whose sections the model is asked for."""
         wanted = self.sections and "section" in names_in(self.template)
-        return windows(document.text, self.max_characters) if wanted else []
+        return windows(text, self.max_characters) if wanted else []
 
-    def _about_document(self, document: SplitDocument) -> dict[str | int, Question[Any]]:
-        if not document.spans:
+    def _about_document(self, document: DocumentVersion) -> dict[str | int, Question[Any]]:
+        if not document.chunks:
             return {}
+        text = document.text
         questions: dict[str | int, Question[Any]] = {}
         names = names_in(self.template)
-        title = self.title_of(document.text, document.metadata)
-        beginning = document.text[: self.max_characters]
+        title = self.title_of(text, document.metadata)
+        beginning = text[: self.max_characters]
         if self.title and "title" in names and not self._title_in(document.metadata):
             questions["title"] = _question(self.title_prompt, title, beginning, _read_title)
         if self.summary and "summary" in names:
             questions["summary"] = _question(self.summary_prompt, title, beginning, _read_line)
-        for number, window in enumerate(self._windows(document)):
-            if lines := _numbered(document.text, window):
+        for number, window in enumerate(self._windows(text)):
+            if lines := _numbered(text, window):
                 read = partial(_read_sections, lines=len(window) - 1)
                 questions[number] = _question(self.sections_prompt, title, lines, read, Sections)
         return questions
 
-    def _headers_from(self, document: SplitDocument, told: dict[str | int, Any]) -> Headers:
+    def _with_answers(
+        self, document: DocumentVersion, told: dict[str | int, Any]
+    ) -> DocumentVersion:
         # Where sections begin, and their titles: None in windows without an answer.
         sections: list[tuple[int, str | None]] = [(0, None)]
-        for number, window in enumerate(self._windows(document)):
+        for number, window in enumerate(self._windows(document.text)):
             answer = told.get(number, [(0, None)])
             known = answer if isinstance(answer, list) else []
             # What somebody else wrote into the docstore may name lines that are not there.
             sections += [(window[line], head) for line, head in known if line < len(window)]
-        middles = ((span.start + span.end) // 2 for span in document.spans)
+        middles = ((chunk.start + chunk.end) // 2 for chunk in document.chunks)
         places = (bisect_right(sections, middle, key=itemgetter(0)) - 1 for middle in middles)
         of_document = {name: told[name] for name in ("title", "summary") if name in told}
-        return self._headers_of(document, [sections[n][1] for n in places], **of_document)
+        return self._with_headers(document, [sections[n][1] for n in places], **of_document)
 
 
 def _answers_in(record: object) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -11,7 +12,8 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from langchain_core.documents import Document
@@ -24,13 +26,11 @@ from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.appending import refuse_pieces, with_stored
 from langchain_rse.ingest.documents import (
     HeaderMaker,
-    Headers,
     IdOrigin,
     SourceDocument,
-    SplitDocument,
-    document_version,
     out_of_order,
     split_document,
+    with_name,
 )
 from langchain_rse.ingest.rejoining import WHOLE, LooseChunks, check_one_file, rejoin
 from langchain_rse.ingest.splitting import Splitter, warn_of_contained
@@ -54,8 +54,32 @@ T = TypeVar("T")
 _CHARACTERS_AHEAD = 1_000_000
 _LEAST_CHARACTERS = 1_000
 
-# Documents named in a warning, and in an error.
+# Documents named in a warning, and in an error; characters of a text.
 _NAMED, _REFUSED_NAMED = 3, 50
+_EXCERPT = 40
+
+# Warnings about documents: how many there are, and the first few.
+_DISORDERED = (
+    "the parts of {} document(s) are not in order: {}. They were joined as they came, and segments "
+    "reach across such places. Add each part once and in order, not split before; give different "
+    "files ids of their own (ids= or metadata['doc_id'])"
+)
+_REJOINED = (
+    "{} document(s) ({}) were given as chunks, and were put together again as these tell. "
+    f"Better {WHOLE}"
+)
+_SAME_TEXT = (
+    "{} document(s) have the text of another one: {}. If they are one file under several names, "
+    "delete all but one; an id of its own (ids= or metadata['doc_id']) keeps each"
+)
+_SHORTENED = (
+    "headers of {} document(s) ({}) have more than half of the tokens of a chunk, and were cut to "
+    "that. Name less, or raise tokens_per_chunk"
+)
+_REPEATED = (
+    "{} document(s) without an id have the same text as another one and were added once ({}); give "
+    "ids= or metadata['doc_id'] to keep each"
+)
 
 
 @dataclass
@@ -73,11 +97,8 @@ class Adding:
     _ids: dict[str, IdOrigin] = field(default_factory=dict)  # in order of appearance
     _refused: list[str] = field(default_factory=list)  # why documents are left out
     # What to warn of.
-    _repeated: int = 0
+    _noted: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _loose: LooseChunks = field(default_factory=LooseChunks)
-    _rejoined: list[str] = field(default_factory=list)
-    _disordered: list[str] = field(default_factory=list)
-    _shortened: list[str] = field(default_factory=list)
     _contained: int = 0
 
     def add(
@@ -89,22 +110,23 @@ class Adding:
     ) -> Steps[list[str]]:
         """Add documents; return their ids, each once, in order of appearance."""
         reader = _Reader(documents, ids)
+        progress = self.writer.vectors.progress
         ask = show_progress and hasattr(self.headers, "llm")
         with (
-            self.writer.vectors.progress.shown(show=show_progress),
+            progress.shown(show=show_progress),
             progress_bar(None, unit="answers", title="Headers", show=ask) as answered,
         ):
             last: list[SourceDocument] = []
             is_at_end = False
             while not is_at_end:
-                sources = self._joined(last, (yield from reader.next_batch()))
-                is_at_end = reader.is_at_end
+                batch, is_at_end = yield from reader.next_batch()
+                sources = self._joined(last, batch)
                 # The last one may go on in the next batch.
-                last = [] if is_at_end else sources[-1:]
-                self.writer.vectors.progress.length = 0 if is_at_end else reader.length
-                if len(last) < len(sources):
-                    yield from self._write(sources[: len(sources) - len(last)], answered)
-                del sources  # the next batch is read without this one in memory
+                last = [] if is_at_end else [sources.pop()]
+                progress.length = 0 if is_at_end else reader.length
+                if sources:
+                    yield from self._write(sources, answered)
+                del batch, sources  # the next batch is read without this one in memory
         self._warn()
         if self._refused:
             raise MetadataError(
@@ -124,7 +146,7 @@ class Adding:
                 self._ids[part.doc_id] = part.id_origin
                 sources.append(part)
             elif part.id_origin == "text":
-                self._repeated += 1
+                self._noted[_REPEATED].append(f"{part.parts[0].page_content[:_EXCERPT]!r}")
             elif sources and sources[-1].doc_id == part.doc_id:
                 sources[-1].parts += part.parts
             else:
@@ -140,20 +162,13 @@ class Adding:
         if self.append:
             sources, self._stored = yield from with_stored(self.writer, sources, self.rules)
         drafts = yield from compute(self._each, self._draft, sources)
-        too_long = drafts if self.headers else []
-        while self.headers and too_long:
-            documents = [draft.document for draft in too_long]
+        left = drafts if self.headers else []
+        while self.headers and left:
+            documents = [draft.document for draft in left]
             made = yield from self.headers.make(documents, self.writer.docstore, answered)
-            for draft, headers in zip(too_long, made, strict=True):
-                draft.headers = headers
-            too_long = yield from compute(lambda some: list(filter(self._resplit, some)), too_long)
-        self._contained += sum(draft.document.contained for draft in drafts)
-        namespace = namespace_of(self.writer.docstore)
-
-        def version_of(draft: _Draft) -> DocumentVersion:
-            return document_version(draft.document, draft.headers, namespace)
-
-        versions = yield from compute(self._each, version_of, drafts)
+            left = yield from compute(self._fit_headers, left, made)
+        name = partial(with_name, namespace=namespace_of(self.writer.docstore))
+        versions = yield from compute(self._each, name, [draft.document for draft in drafts])
         for version in versions:
             self.writer.vectors.progress.expect(len(version.chunks), version.length)
         yield from self.writer.write(versions, self._check, force=self.force)
@@ -172,11 +187,35 @@ class Adding:
         """The document, put together if its parts are chunks, and split."""
         whole = rejoin(source, append=self.append)
         if len(whole.parts) < len(source.parts):
-            self._rejoined.append(source.doc_id)
+            self._noted[_REJOINED].append(repr(source.doc_id))
         check_one_file(whole, self.rules)
         if problems := out_of_order([part.metadata for part in whole.parts], self.rules):
-            self._disordered.append(f"document {source.doc_id!r}: {', '.join(problems)}")
-        return _Draft(whole, self._split(whole, self.splitter))
+            self._noted[_DISORDERED].append(f"document {source.doc_id!r}: {', '.join(problems)}")
+        document, contained = self._split(whole, self.splitter)
+        self._contained += contained
+        return _Draft(whole, document)
+
+    def _split(self, source: SourceDocument, splitter: Splitter) -> tuple[DocumentVersion, int]:
+        return split_document(source, splitter, self.separator, self.rules)
+
+    def _fit_headers(
+        self, drafts: Sequence[_Draft], made: Sequence[DocumentVersion]
+    ) -> list[_Draft]:
+        """Put documents with headers into drafts; return those split again to leave room."""
+        too_long = []
+        for draft, document in zip(drafts, made, strict=True):
+            draft.document = document
+            if isinstance(self.splitter, TokenSplitter):
+                chunks, reserve = self.splitter.fit_headers(document.chunks, draft.reserve)
+                draft.document = replace(document, chunks=chunks)
+                if reserve > draft.reserve:
+                    draft.reserve = reserve
+                    smaller = self.splitter.with_reserve(reserve)
+                    draft.document, _ = self._split(draft.source, smaller)
+                    too_long.append(draft)
+                elif chunks != document.chunks:
+                    self._noted[_SHORTENED].append(repr(document.doc_id))
+        return too_long
 
     def _check(self, written: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
         if not self.append:
@@ -190,65 +229,21 @@ class Adding:
                     "meanwhile, and nothing was added to it. Call again with its new parts"
                 )
 
-    def _split(self, source: SourceDocument, splitter: Splitter) -> SplitDocument:
-        return split_document(source, splitter, self.separator, self.rules)
-
-    def _resplit(self, draft: _Draft) -> bool:
-        """Split a document into smaller chunks if one is too long with its header."""
-        splitter, document, headers = self.splitter, draft.document, draft.headers
-        if headers is None or not isinstance(splitter, TokenSplitter):
-            return False
-        in_front, reserve = splitter.fit_headers(headers.chunks, document.spans, draft.reserve)
-        too_long = reserve > draft.reserve
-        if too_long:
-            draft.reserve = reserve
-            draft.document = self._split(draft.source, splitter.with_reserve(reserve))
-        elif in_front != list(headers.chunks):
-            draft.headers = headers._replace(chunks=in_front)
-            self._shortened.append(document.doc_id)
-        return too_long
-
     def _warn(self) -> None:
         """Warn of what came up, once for all documents."""
-        if self._disordered:
-            warn(
-                f"the parts of {len(self._disordered)} document(s) are not in order: "
-                f"{first_few(self._disordered, _NAMED)}. They were joined as they came, and "
-                "segments reach across such places. Add each part once and in order, not split "
-                "before; give different files ids of their own (ids= or metadata['doc_id'])"
-            )
-        if self._rejoined:
-            warn(
-                f"{len(self._rejoined)} document(s) ({first_few(map(repr, self._rejoined), _NAMED)}"
-                f") were given as chunks, and were put together again as these tell. Better {WHOLE}"
-            )
-        if warning := self._loose.warning():
-            warn(warning)
-        same = [
+        self._noted[_SAME_TEXT] = [
             f"{doc_id!r} has the same text as {other!r}, which is stored"
             for doc_id, other in self.writer.same_texts.items()
             if self._ids[doc_id] == "source"  # an id that is given is meant
         ]
-        if same:
-            warn(
-                f"{len(same)} document(s) have the text of another one: {first_few(same, _NAMED)}. "
-                "If they are one file under several names, delete all but one; an id of its own "
-                "(ids= or metadata['doc_id']) keeps each"
-            )
+        for message, documents in self._noted.items():
+            if documents:
+                warn(message.format(len(documents), first_few(documents, _NAMED)))
+        if warning := self._loose.warning():
+            warn(warning)
         warn_of_contained(self._contained, self.splitter)
-        if self._shortened:
-            warn(
-                f"headers of {len(self._shortened)} document(s) "
-                f"({first_few(map(repr, self._shortened), _NAMED)}) have more than half of the "
-                "tokens of a chunk, and were cut to that. Name less, or raise tokens_per_chunk"
-            )
         if self.writer.vectors.limit is not None:
             self.writer.vectors.limit.warn()
-        if self._repeated:
-            warn(
-                f"{self._repeated} document(s) without an id have the same text as another one and "
-                "were added once; give ids= or metadata['doc_id'] to keep each"
-            )
 
 
 @dataclass
@@ -256,8 +251,7 @@ class _Draft:
     """A document on its way."""
 
     source: SourceDocument
-    document: SplitDocument
-    headers: Headers | None = None
+    document: DocumentVersion
     reserve: int = 0  # tokens that its chunks leave free for headers
 
 
@@ -269,15 +263,14 @@ class _Reader:
     ) -> None:
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
-        self.is_at_end = False
         self.length: int | None = None  # characters of all documents; None if unknown
-        self._ids: Iterator[object] | None = None if ids is None else iter(ids)
-        self._sources: Iterator[SourceDocument] | AsyncIterator[SourceDocument] = (
+        self._ids = None if ids is None else iter(ids)
+        self._room = _CHARACTERS_AHEAD
+        self._sources = (
             self._aread(documents)
             if isinstance(documents, AsyncIterable)
             else self._read(documents)
         )
-        self._room = 0
 
     def _read(self, documents: Iterable[Document]) -> Iterator[SourceDocument]:
         sources: Iterable[SourceDocument] = map(self._identified, documents)
@@ -294,26 +287,27 @@ class _Reader:
             yield self._identified(document)
         self._check_all_ids_used()
 
-    def next_batch(self) -> Steps[list[SourceDocument]]:
-        """Read some documents, in another thread or by awaiting them if the caller is async."""
+    def next_batch(self) -> Steps[tuple[list[SourceDocument], bool]]:
+        """Read some documents, in a thread or by awaiting them if the caller is async.
+
+        Returns True with the last ones.
+        """
         return call(self._next, self._anext)
 
-    def _next(self) -> list[SourceDocument]:
+    def _next(self) -> tuple[list[SourceDocument], bool]:
         if isinstance(self._sources, AsyncIterator):
             raise TypeError("documents is an async iterator; use aadd_documents")
         batch: list[SourceDocument] = []
-        self.is_at_end = not any(self._fills(batch, source) for source in self._sources)
-        return batch
+        return batch, not any(self._fills(batch, source) for source in self._sources)
 
-    async def _anext(self) -> list[SourceDocument]:
+    async def _anext(self) -> tuple[list[SourceDocument], bool]:
         if isinstance(self._sources, Iterator):
             return await run_in_executor(None, self._next)
         batch: list[SourceDocument] = []
         async for source in self._sources:
             if self._fills(batch, source):
-                return batch
-        self.is_at_end = True
-        return batch
+                return batch, False
+        return batch, True
 
     def _fills(self, batch: list[SourceDocument], source: SourceDocument) -> bool:
         """Add a document to a batch; return True if the batch is full."""
@@ -324,12 +318,10 @@ class _Reader:
 
     def _check_all_ids_used(self) -> None:
         if self._ids is not None and any(True for _ in self._ids):
-            raise ValueError(
-                "ids must have one id for each document; there are more ids than documents"
-            )
+            raise ValueError("ids must have one id for each document; got more ids than documents")
 
     def _identified(self, document: Document) -> SourceDocument:
-        given = None if self._ids is None else next(self._ids, None)
+        given = self._ids and next(self._ids, None)
         if self._ids is not None and not (isinstance(given, str) and given):
             raise ValueError(
                 f"ids must have one id for each document, a string that is not empty; got {given!r}"
@@ -341,16 +333,12 @@ def identified(document: Document, given: object = None) -> SourceDocument:
     """The document with its id, which is ``given`` if that is not None."""
     if not isinstance(document, Document):
         raise TypeError(f"documents must be a list of Documents; got {document!r:.200} in it")
-    metadata = document.metadata
-    known: list[tuple[IdOrigin, object]] = [
-        ("ids", given),
-        ("metadata", metadata.get(DOC_ID)),
-        ("metadata", document.id),
-        ("source", metadata.get("source")),
-    ]
-    for origin, doc_id in known:
-        if doc_id is not None and doc_id != "":
-            return SourceDocument(str(doc_id), [document], origin)
+    doc_id, source = document.metadata.get(DOC_ID), document.metadata.get("source")
+    known: list[tuple[IdOrigin, object]] = [("ids", given), ("metadata", doc_id)]
+    known += [("metadata", document.id), ("source", source)]
+    for origin, name in known:
+        if name is not None and name != "":
+            return SourceDocument(str(name), [document], origin)
     return SourceDocument(digest(document.page_content), [document], "text")
 
 

@@ -64,8 +64,8 @@ class Gap(NamedTuple):
 class Placement(NamedTuple):
     """Where the chunks of a text lie."""
 
-    # Start and end of each chunk in the text; None for one without anything that could be found.
-    places: Sequence[tuple[int, int] | None]
+    # Start and end of each chunk; None for one without anything that could be found.
+    places: list[tuple[int, int] | None]
     # Text with letters or digits that no chunk covers, by the number of the chunk after it.
     gaps: dict[int, Gap]
 
@@ -77,17 +77,14 @@ class Placement(NamedTuple):
 
 def align(text: str, chunks: Sequence[str]) -> Placement | int:
     """Find chunks in the form of their text that loses least; or the number of one not found."""
-    found: list[Placement] = []
-    failed = 0
+    best: Placement | int = 0
     for form in _forms(text):
-        placement = _align(form, chunks)
-        if isinstance(placement, int):
-            failed = placement
-            continue
-        found.append(placement)
-        if not placement.lost:
+        found = _align(form, chunks)
+        if isinstance(best, int) or (not isinstance(found, int) and found.lost < best.lost):
+            best = found
+        if not isinstance(best, int) and not best.lost:
             break
-    return min(found, key=lambda placement: placement.lost) if found else failed
+    return best
 
 
 # Forms of a text
@@ -115,9 +112,8 @@ def folded(source: str, pieces: Iterable[tuple[int, str]]) -> Form:
     content: list[str] = []
     places = array("q")
     for place, piece in pieces:
-        folded = fold(piece)
-        content.append(folded)
-        places.extend([place] * len(folded))
+        content.append(fold(piece))
+        places.extend([place] * len(content[-1]))
     places.append(len(source))
     return Form(source, "".join(content), places)
 
@@ -169,19 +165,17 @@ def _source_span(form: Form, start: int, end: int, chunk: str) -> tuple[int, int
     return first, form.places[end - 1] + 1
 
 
-def _add_gap(gaps: dict[int, Gap], number: int, form: Form, start: int, end: int) -> None:
+def _add_gap(placement: Placement, number: int, form: Form, start: int, end: int) -> None:
     """Note the text that no chunk covers, if there is any."""
-    if start >= end:
-        return
     content = fold(form.text[start:end])
-    if form.is_html:
+    if form.is_html and content:
         # Scripts and the like are part of some splitters' chunks, but no text.
         first = form.places[start - 1] + 1 if start else 0
         shown = _HIDDEN.sub(" ", form.source[first : form.places[end]])
         content = fold(html.unescape(_MARKUP.sub(lambda tag: tag["entity"] or " ", shown)))
     if content:
         first = form.places[_next_content(form, start)]
-        gaps[number] = Gap(first, form.places[end - 1] + 1, content)
+        placement.gaps[number] = Gap(first, form.places[end - 1] + 1, content)
 
 
 # The search
@@ -199,13 +193,12 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
     latest = _latest(form.text, known)
     if isinstance(latest, int):
         return latest
-    places: list[tuple[int, int] | None] = []
-    gaps: dict[int, Gap] = {}
+    placement = Placement([], {})
     reached = before = 0
     after_unknown = False
     for number, (parts, last) in enumerate(zip(known, latest, strict=True)):
         if not parts:
-            places.append(None)
+            placement.places.append(None)
             after_unknown = after_unknown or len(pieces[number]) > 1
             continue
         place = _next(form, parts, before, reached, last)
@@ -213,13 +206,13 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
             return number
         before, end = place
         if pieces[number][0] and not after_unknown:
-            _add_gap(gaps, number, form, reached, before)
-        places.append(_source_span(form, before, end, chunks[number]))
+            _add_gap(placement, number, form, reached, before)
+        placement.places.append(_source_span(form, before, end, chunks[number]))
         reached = max(reached, end)
         after_unknown = not parts[-1]
     if not after_unknown:
-        _add_gap(gaps, len(pieces), form, reached, len(form.text))
-    return Placement(places, gaps)
+        _add_gap(placement, len(pieces), form, reached, len(form.text))
+    return placement
 
 
 def _latest(text: str, chunks: Sequence[Sequence[str]]) -> list[int] | int:
@@ -229,8 +222,7 @@ def _latest(text: str, chunks: Sequence[Sequence[str]]) -> list[int] | int:
     for number in reversed(range(len(chunks))):
         if parts := chunks[number]:
             found = (_find(text, parts, 0, bound, reach, last=True) for reach in _REACHES)
-            place = next(filter(None, found), None)
-            if place is None:
+            if (place := next(filter(None, found), None)) is None:
                 return number
             bound = latest[number] = place[0]
     return latest
@@ -259,8 +251,7 @@ def _find(
     find = text.rfind if last else text.find
     bound = most + len(parts[0])
     while (start := find(parts[0], least, bound)) >= 0:
-        end = _end(text, parts, start, reach)
-        if end is not None:
+        if (end := _end(text, parts, start, reach)) is not None:
             return start, end
         if last:
             bound = start + len(parts[0]) - 1

@@ -30,14 +30,12 @@ def refuse_pieces(
         stored = yield from read_text(writer.docstore, manifest)
         if stored is None:  # damaged: to replace it is the way out
             continue
-        problem = ""
+        problem, text = "", document.text
         own = document.parts[0][2] if document.parts else {}
-        ends = stored.parts[0].metadata, {**document.metadata, **own}
-        numbers = _numbers(ends, rules)
+        numbers = _numbers([stored.parts[0].metadata, {**document.metadata, **own}], rules)
         for name, (before, after) in numbers:
             if after > before:
                 problem = f"it begins with {name} {after}, but {name} {before} is stored"
-        text = document.text
         begins_anew = numbers or text[:SURE_OVERLAP] == stored.text[:SURE_OVERLAP]
         if not begins_anew and overlap(stored.text, text):
             problem = f"it begins with the end of what is stored, {text[:_EXCERPT]!r}"
@@ -69,17 +67,16 @@ def with_stored(
                 if first > _FIRST and name in _NUMBERS:
                     raise ValueError(
                         f"append=True: document {source.doc_id!r} begins with {name} {first}, and "
-                        f"nothing of it is stored. Give the parts before {name} {first} first; if "
-                        "there are none, add it without append"
+                        "nothing of it is stored. Give what is before first, or drop append=True"
                     )
             found.append(source)
             continue
         stored = yield from read_text(writer.docstore, manifest)
         if stored is None:
-            problem = f"the docstore lacks text of document {source.doc_id!r}"
-            if manifest.current.adopted:
-                problem = f"document {source.doc_id!r} was adopted with chunks of other code"
-            raise ValueError(f"append=True: {problem}; give the whole document without append")
+            raise ValueError(
+                f"append=True: the docstore lacks text of document {source.doc_id!r}, as of those "
+                "that were adopted; give the whole document without append"
+            )
         _check_after(source, stored, rules)
         parts = [*stored.parts, *source.parts]
         found.append(replace(source, parts=parts, stored=len(stored.parts)))
@@ -96,18 +93,17 @@ def _numbers(
 def _check_after(source: SourceDocument, stored: StoredText, rules: Mapping[str, Rule]) -> None:
     """Refuse parts that are stored already."""
     numbers = _numbers([stored.parts[-1].metadata, source.parts[0].metadata], rules)
+    end, problem = source.parts[-1].page_content, ""
     for name, (before, after) in numbers:
         if after < before or (after == before and not _goes_on(source, stored)):
-            raise ValueError(
-                f"append=True: the parts of document {source.doc_id!r} begin with {name} {after}, "
-                f"but {name} {stored.parts[0].metadata.get(name)} to {before} are stored. Give "
-                f"only what follows {name} {before}; or, without append, the whole document"
-            )
-    end = source.parts[-1].page_content
+            first = stored.parts[0].metadata.get(name)
+            problem = f"begins with {name} {after}, but {name} {first} to {before} are stored"
     if not numbers and len(end) >= SURE_OVERLAP and stored.text.endswith(end):
+        problem = f"that is stored ends with these parts already ({end[:_EXCERPT]!r})"
+    if problem:
         raise ValueError(
-            f"append=True: the text of document {source.doc_id!r} that is stored ends with these "
-            f"parts already ({end[:_EXCERPT]!r}). To have them twice, give all without append"
+            f"append=True: document {source.doc_id!r} {problem}. Give only what follows what is "
+            "stored; or, without append, the whole document"
         )
 
 

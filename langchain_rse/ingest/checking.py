@@ -1,29 +1,34 @@
-"""Verify: what the two stores have of each document, compared without changing anything."""
+"""Verify and repair: what the two stores have of each document is compared, and mended."""
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 
 from langchain_rse._messages import first_few
-from langchain_rse._progress import Advance
+from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Steps, batches, call
-from langchain_rse.errors import CorruptRecordError
+from langchain_rse.errors import CorruptRecordError, StoreMismatchError
 from langchain_rse.ingest.ownership import Claims
 from langchain_rse.ingest.writing import Writer, readable_manifest
-from langchain_rse.stores.changing import DocStore, Record, is_as_expected, read_records
+from langchain_rse.stores.changing import DocStore, Record, change, is_as_expected, read_records
 from langchain_rse.stores.namespaces import namespace_of
+from langchain_rse.stores.pairing import PAIR_KEY, check_pair
 from langchain_rse.stores.reading import read_document
 from langchain_rse.stores.records import (
     DOC_ID,
     VERSION,
+    DocumentVersion,
     Manifest,
     document_key,
     manifest_key,
     namespace_in,
+    vector_id,
 )
 from langchain_rse.stores.vectorstores import LISTED, list_chunks
 
@@ -42,7 +47,11 @@ PROBLEMS = {
 
 # Keys in one call.
 _BATCH = 500
+# Mending uncovers more, such as the records of a manifest that could not be read.
+_MOST_SCANS = 4
+_EXAMPLES = 5
 
+_CHUNK_KEY = re.compile(r"([^/]+)/([^/]+)/([0-9]+)")
 _KEY = re.compile(r"(?:(manifest|texts|answers|adopted)/)?([0-9a-f]{32})(?:/([^/]+)/.+)?")
 
 
@@ -88,20 +97,63 @@ class CheckReport:
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
-class Seen(NamedTuple):
+def check_stores(
+    writer: Writer, *, repair: bool, show_progress: bool = False
+) -> Steps[CheckReport]:
+    """Compare two stores; with ``repair``, mend what is wrong and compare them again."""
+    model, problems = "", []
+    try:
+        stores = writer.docstore, writer.vectors.vectorstore
+        model = yield from check_pair(*stores, force=repair, record=repair)
+    except StoreMismatchError as error:
+        problems = [_Finding("mismatch", PAIR_KEY, _Seen(None, None, False), [str(error)])]
+    check = _Check(writer.vectors, writer.docstore, model)
+    last: set[tuple[str, str, str]] = set()
+    known = last
+    with (
+        Claims(writer.docstore, writer.vectors.batch_size) as claims,
+        progress_bar(None, unit="records", title="Checking", show=show_progress) as advance,
+    ):
+        for left in reversed(range(_MOST_SCANS)):
+            yield from check.scan(claims, advance)
+            found = {(one.kind, one.key, item) for one in check.findings for item in one.items}
+            if not (repair and left and found) or found == last:
+                break
+            last, known = found, known | found
+            yield from check.mend()
+    counts: Counter[str] = Counter()
+    examples: dict[str, list[str]] = {}
+    for one in [*check.findings, *problems]:
+        counts[one.kind] += len(one.items)
+        examples.setdefault(one.kind, []).append(str(one))
+    return CheckReport(
+        documents=check.documents,
+        chunks=check.chunks,
+        problems=dict(counts),
+        examples={kind: some[:_EXAMPLES] for kind, some in examples.items()},
+        mended=dict(Counter(kind for kind, _, _ in known - found)),
+        add_again=sorted({*check.add_again.values()}),
+        notes=[*check.passed_over, *check.removed],
+    )
+
+
+# Looking
+
+
+class _Seen(NamedTuple):
     """What was read of a manifest; a record that `is_there` without a manifest is unreadable."""
 
-    record: Document | None
     manifest: Manifest | None
+    record: Document | None
     is_there: bool
 
 
-class Finding(NamedTuple):
+class _Finding(NamedTuple):
     """Something that is wrong."""
 
     kind: str
     key: str  # the document's
-    seen: Seen  # its manifest then
+    seen: _Seen  # its manifest then
     items: list[str]  # keys of records, or ids of vectors
     doc_id: str = ""  # if it is known
 
@@ -110,39 +162,45 @@ class Finding(NamedTuple):
         return where if len(self.items) == 1 else f"{where} ({len(self.items):,})"
 
 
-class Scan:
-    """One look at everything that two stores have, in batches."""
+class _ChangedError(Exception):
+    """A document is not as it was when it was looked at."""
 
-    def __init__(self, writer: Writer, claims: Claims, advance: Advance) -> None:
-        self.findings: list[Finding] = []
-        self.notes: dict[str, None] = {}  # what could not be checked, or was left alone, each once
-        self.documents = self.chunks = 0  # how many there are
-        self._writer = writer
-        self._docstore = writer.docstore
-        self._claims = claims
-        self._advance = advance
 
-    def run(self) -> Steps[None]:
+@dataclass
+class _Check(Writer):
+    """Looks at everything that two stores have, in batches, and mends what is wrong."""
+
+    # Of the last scan.
+    findings: list[_Finding] = field(default_factory=list)
+    passed_over: dict[str, None] = field(default_factory=dict)  # what could not be looked at
+    documents: int = 0  # how many there are
+    chunks: int = 0
+    # Documents, by their keys, of which so much is lost that they were removed.
+    add_again: dict[str, str] = field(default_factory=dict)
+    removed: dict[str, None] = field(default_factory=dict)  # what the user has to know of others
+
+    def scan(self, claims: Claims, advance: Advance) -> Steps[None]:
         """Look at all records of the docstore, then at the vectors if they can be listed."""
-        following = _key_batches(self._docstore)
+        self.findings, self.passed_over, self.documents, self.chunks = [], {}, 0, 0
+        following = _key_batches(self.docstore)
         while keys := (yield from following()):
-            found: list[Finding] = []
+            found: list[_Finding] = []
             documents = yield from self._judge_keys(keys, found)
-            yield from self._judge_documents(documents, found)
+            yield from self._judge_documents(documents, found, claims)
             yield from self._keep(found)
-            self._advance(len(keys))
-        yield from self._judge_vectors()
+            advance(len(keys))
+        yield from self._judge_vectors(advance)
 
-    def _manifests(self, keys: Iterable[str]) -> Steps[dict[str, Seen]]:
+    def _manifests(self, keys: Iterable[str]) -> Steps[dict[str, _Seen]]:
         """Read manifests by the keys of their documents."""
         places = {manifest_key(key): key for key in keys}
-        seen: dict[str, Seen] = {}
-        for place, found in (yield from read_records(self._docstore, list(places))).items():
+        seen: dict[str, _Seen] = {}
+        for place, found in (yield from read_records(self.docstore, list(places))).items():
             record = found if isinstance(found, Document) else None
-            seen[places[place]] = Seen(record, readable_manifest(found, place), found is not None)
+            seen[places[place]] = _Seen(readable_manifest(found, place), record, found is not None)
         return seen
 
-    def _keep(self, found: Sequence[Finding]) -> Steps[None]:
+    def _keep(self, found: Sequence[_Finding]) -> Steps[None]:
         """Keep what was found, but of documents that were written meanwhile."""
         now = yield from self._manifests({one.key for one in found})
         self.findings += [
@@ -151,18 +209,18 @@ class Scan:
 
     # The docstore
 
-    def _judge_keys(self, keys: Iterable[str], found: list[Finding]) -> Steps[list[Seen]]:
+    def _judge_keys(self, keys: Iterable[str], found: list[_Finding]) -> Steps[list[_Seen]]:
         """Find records that belong to nothing; return the manifests among all records."""
         places = {key: match.groups() for key in keys if (match := _KEY.fullmatch(key))}
         pointing = [key for key, (family, *_) in places.items() if family in {"texts", "adopted"}]
-        pointers = yield from read_records(self._docstore, pointing)
+        pointers = yield from read_records(self.docstore, pointing)
         owners = {key: name for key, (_, name, _) in places.items()}
         for key, pointer in pointers.items():
             if isinstance(pointer, Document):
                 owners[key] = document_key(str(pointer.metadata.get(DOC_ID)))
         seen = yield from self._manifests(owners.values())
         orphans: dict[str, list[str]] = {}
-        documents: list[Seen] = []
+        documents: list[_Seen] = []
         for key, (family, name, version) in places.items():
             owner, pointer = seen[owners[key]], pointers.get(key)
             if family == "manifest" and owner.manifest:
@@ -170,22 +228,24 @@ class Scan:
             elif isinstance(pointer, CorruptRecordError) or (
                 family == "manifest" and owner.is_there
             ):
-                found.append(Finding("unreadable", owners[key], owner, [key]))
+                found.append(_Finding("unreadable", owners[key], owner, [key]))
             elif family is None and not _has_version(owner, version):
                 orphans.setdefault(owners[key], []).append(key)
             elif family and _is_left(family, name, pointer, owner):
-                found.append(Finding("orphan_records", owners[key], owner, [key]))
+                found.append(_Finding("orphan_records", owners[key], owner, [key]))
         for key, some in orphans.items():
-            read = yield from read_records(self._docstore, some)
+            read = yield from read_records(self.docstore, some)
             if left := [place for place, one in read.items() if one is not None]:
                 ids = {
                     str(o.metadata.get(DOC_ID)) for o in read.values() if isinstance(o, Document)
                 }
                 doc_id = next((one for one in ids if document_key(one) == key), "")
-                found.append(Finding("orphan_records", key, seen[key], left, doc_id))
+                found.append(_Finding("orphan_records", key, seen[key], left, doc_id))
         return documents
 
-    def _judge_documents(self, documents: Iterable[Seen], found: list[Finding]) -> Steps[None]:
+    def _judge_documents(
+        self, documents: Iterable[_Seen], found: list[_Finding], claims: Claims
+    ) -> Steps[None]:
         """Find what is wrong with documents, of which nothing else is written meanwhile."""
         vectors: dict[str, list[str]] = {}
         for seen in documents:
@@ -193,23 +253,25 @@ class Scan:
                 continue
             doc_id, version = manifest.doc_id, manifest.current
             self.documents += 1
-            if not self._claims.is_free(manifest):
-                self.notes[f"document {doc_id!r} is being written; look at it later"] = None
+            if not claims.is_free(manifest):
+                self.passed_over[f"document {doc_id!r} is being written; look at it later"] = None
                 continue
             wrong = {"unfinished": [doc_id]} if manifest.unfinished or not version else {}
-            if self._writer.is_of_another_model(manifest):
+            if self.is_of_another_model(manifest):
                 wrong["other_model"] = [doc_id]
             if version is not None:
                 self.chunks += version.chunks
-                read = yield from read_document(self._docstore, manifest)
+                read = yield from read_document(self.docstore, manifest)
                 wrong |= {**read.wrong, "missing_vectors": []}
                 vectors.update(dict.fromkeys(read.vectors, wrong["missing_vectors"]))
-            found += [Finding(kind, manifest.key, seen, wrong[kind], doc_id) for kind in wrong]
-        for ids in batches(vectors, self._writer.batch_size):
-            existing = yield from self._writer.vectors.existing(ids)
+            found += [_Finding(kind, manifest.key, seen, wrong[kind], doc_id) for kind in wrong]
+        for ids in batches(vectors, self.vectors.batch_size):
+            existing = yield from self.vectors.existing(ids)
             if existing is None:
-                name = type(self._writer.vectors.vectorstore).__name__
-                self.notes[f"{name} cannot tell which vectors it has; none was looked for"] = None
+                name = type(self.vectors.vectorstore).__name__
+                self.passed_over[
+                    f"{name} cannot tell which vectors it has; none was looked for"
+                ] = None
                 break
             for one in ids:
                 if one not in existing:
@@ -218,14 +280,13 @@ class Scan:
 
     # The vector store
 
-    def _judge_vectors(self) -> Steps[None]:
+    def _judge_vectors(self, advance: Advance) -> Steps[None]:
         """Find vectors of no known version, in a store that can be listed."""
-        vectors, namespace = self._writer.vectors, namespace_of(self._docstore)
-        following = list_chunks(vectors.vectorstore)
+        store, namespace = self.vectors.vectorstore, namespace_of(self.docstore)
+        following = list_chunks(store)
         if following is None:
-            name = type(vectors.vectorstore).__name__
-            note = f"{name} cannot be listed, as can {LISTED}: what is left over is not found"
-            self.notes[note] = None
+            why = f"cannot be listed, as can {LISTED}: what is left over is not found"
+            self.passed_over[f"{type(store).__name__} {why}"] = None
             return
         while chunks := (yield from following()):
             own = {
@@ -241,24 +302,109 @@ class Scan:
             for vector, (doc_id, version) in own.items():
                 if not _has_version(seen[keys[doc_id]], version):
                     orphans.setdefault(doc_id, []).append(vector)
-            found: list[Finding] = []
+            found: list[_Finding] = []
             for doc_id, ids in orphans.items():
-                existing = yield from vectors.existing(ids)
+                existing = yield from self.vectors.existing(ids)
                 if left := ids if existing is None else list(existing):
                     key = keys[doc_id]
-                    found.append(Finding("orphan_vectors", key, seen[key], left, doc_id))
+                    found.append(_Finding("orphan_vectors", key, seen[key], left, doc_id))
             yield from self._keep(found)
-            self._advance(len(chunks))
+            advance(len(chunks))
+
+    # Mending
+
+    def mend(self) -> Steps[None]:
+        """Remove what belongs to no document, then mend documents, unless they were changed."""
+        damaged: dict[str, _Seen] = {}
+        for one in self.findings:
+            if one.kind.startswith("orphan") or not one.doc_id:
+                yield from self._remove(one)
+            else:
+                damaged[one.key] = one.seen
+        for manifest, record, _ in damaged.values():
+            if manifest is not None:
+                yield from self._mend_document(manifest, record)
+
+    def _mend_document(self, manifest: Manifest, record: Document | None) -> Steps[None]:
+        doc_id, version = manifest.doc_id, manifest.current
+        if version is None:
+            yield from self._end(replace(manifest, unfinished=manifest.versions), record)
+            self.removed[
+                f"document {doc_id!r} was being added or deleted when it was interrupted, and is "
+                "removed; add it again unless it was to be deleted"
+            ] = None
+            return
+        read = yield from read_document(self.docstore, manifest)
+        if read.document is not None:
+            with suppress(_ChangedError):  # the next scan finds what is left
+                yield from self.write([read.document], _refuse_changed)
+        elif not read.wrong:  # it is adopted, and its vectors are not ours to write
+            yield from self._end(manifest, record)
+        else:  # of an adopted one the manifest goes, and nothing is done to vectors
+            is_adopted = any(one.adopted for one in manifest.versions)
+            gone = () if is_adopted else manifest.versions
+            yield from self._end(replace(manifest, current=None, unfinished=gone), record)
+            self.add_again[manifest.key] = doc_id
+
+    def _without_vectors(self, documents: Sequence[DocumentVersion], _: object) -> Steps[set[str]]:
+        yield from ()
+        return {document.key for document in documents}  # all of them, to be written
+
+    def _end(
+        self, manifest: Manifest, record: Document | None, orphans: _Finding | None = None
+    ) -> Steps[None]:
+        """Remove orphans, and what a manifest lists as unfinished; without version, itself."""
+        with Claims(self.docstore, self.vectors.batch_size) as claims:
+            if claimed := (yield from claims.claim([(manifest, record)])):
+                steps = self._end_claimed(list(claimed.values()), orphans, claims)
+                yield from claims.guarded(steps)
+
+    def _end_claimed(
+        self, claimed: Sequence[Manifest], orphans: _Finding | None, claims: Claims
+    ) -> Steps[None]:
+        if orphans and orphans.kind == "orphan_records":
+            # Records of chunks may have vectors, whose ids are made of the same three parts.
+            chunks = filter(None, map(_CHUNK_KEY.fullmatch, orphans.items))
+            yield from self.vectors.delete(vector_id(c[1], c[2], int(c[3])) for c in chunks)
+            yield from self._delete_records(orphans.items)
+        elif orphans:
+            yield from self.vectors.delete(orphans.items)
+        if claimed[0].current is not None:
+            yield from self._finish(claimed, claims)
+        else:
+            yield from self._remove_unfinished(claimed, claims)
+            yield from claims.update(claimed, remove=True)
+
+    def _remove(self, one: _Finding) -> Steps[None]:
+        """Remove what belongs to no document, while nobody writes the one that it names."""
+        manifest, record, _ = one.seen
+        if one.items == [manifest_key(one.key)]:
+            yield from change(self.docstore, [(one.items[0], record, None)])
+            named = record.metadata.get(DOC_ID) if record else None
+            self.add_again[one.key] = str(named or f"the document with the key {one.key}")
+        elif not one.doc_id:
+            yield from self._delete_records(one.items)
+        else:
+            yield from self._end(manifest or Manifest(one.doc_id), record, one)
+            if one.key in self.add_again:
+                self.add_again[one.key] = one.doc_id
 
 
-def _has_version(seen: Seen, version: object) -> bool:
+def _refuse_changed(documents: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
+    yield from ()
+    for document, manifest in documents:
+        if manifest.current != document.version:
+            raise _ChangedError
+
+
+def _has_version(seen: _Seen, version: object) -> bool:
     """True if a manifest names the version, or cannot be read."""
     if seen.manifest is None:
         return seen.is_there
     return any(one.name == version for one in seen.manifest.versions)
 
 
-def _is_left(family: str, name: str, pointer: Record, seen: Seen) -> bool:
+def _is_left(family: str, name: str, pointer: Record, seen: _Seen) -> bool:
     """True if a record of an answer, a text or an adopted vector is of nothing that is stored."""
     if family == "answers":
         return not seen.is_there

@@ -3,13 +3,13 @@
 import bisect
 import itertools
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from langchain_core.documents import Document
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 
 from langchain_rse._messages import first_few
 from langchain_rse._progress import Advance
@@ -23,18 +23,12 @@ from langchain_rse.stores.records import (
     WRITTEN,
     Chunk,
     DocumentVersion,
-    Part,
     Rule,
     Version,
-    document_key,
     version_name,
 )
 
 logger = logging.getLogger(__name__)
-
-Places = Sequence[tuple[int, Mapping[str, Any]]]
-"""Metadata that changes along a chunk: from which of its characters what holds. The first pair is
-for character 0; empty if there is none."""
 
 # Part of every version: raised when the same text would be stored in another way.
 _FORMAT = "3"
@@ -42,7 +36,7 @@ _FORMAT = "3"
 # Numbers named in a message.
 _NAMED = 3
 
-_RULES = TypeAdapter(dict[str, Rule])
+_RULES = TypeAdapter(dict[str, Rule], config=ConfigDict(title="metadata_rules"))
 
 IdOrigin = Literal["ids", "metadata", "source", "text"]
 """Where a document's id is from: ``ids=``, metadata ``doc_id`` or ``Document.id``, metadata
@@ -59,49 +53,25 @@ class SourceDocument:
     stored: int = 0  # number of the first parts that are stored already
 
 
-@dataclass(frozen=True)
-class SplitDocument:
-    """A document as one text in chunks; `DocumentVersion` says what some of the fields are."""
-
-    doc_id: str
-    text: str
-    spans: Sequence[Span]  # its chunks, in the order of the text; they tile it
-    metadata: Mapping[str, Any]  # what holds for the whole document
-    places: Sequence[Places]  # other metadata, for each chunk
-    rules: Mapping[str, Rule] = field(default_factory=dict)
-    parts: Sequence[Part] = ()
-    contained: int = 0  # chunks that were dropped because they lie wholly inside another
-
-    @property
-    def key(self) -> str:
-        """The document's key in the docstore."""
-        return document_key(self.doc_id)
-
-    def metadata_at(self, index: int) -> Mapping[str, Any]:
-        """What holds at the first character of a chunk that is not white space."""
-        places = self.places[index]
-        return {**self.metadata, **places[0][1]} if places else self.metadata
-
-
-class Headers(NamedTuple):
-    """The headers of a document, each empty for nothing."""
-
-    document: str  # what may stand above its segments
-    chunks: Sequence[str]  # what is embedded in front of each chunk
-
-
 @runtime_checkable
 class HeaderMaker(Protocol):
     """Makes headers, see `langchain_rse.headers`."""
 
     def make(
-        self, documents: Sequence[SplitDocument], docstore: DocStore, advance: Advance
-    ) -> Steps[list[Headers]]:
-        """Make the headers of each document, in order.
+        self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance
+    ) -> Steps[list[DocumentVersion]]:
+        """Put headers in front of documents and their chunks; return them in their order.
 
         Called again with documents that were split into smaller chunks to leave room for headers.
         A model's answers are kept in the ``docstore``; ``advance`` counts them.
         """
+
+
+def with_headers(document: DocumentVersion, above: str, in_front: Iterable[str]) -> DocumentVersion:
+    """A document with what may stand above its segments, and what is embedded before each chunk."""
+    pairs = zip(document.chunks, in_front, strict=True)
+    chunks = [chunk._replace(header=header) for chunk, header in pairs]
+    return replace(document, chunks=chunks, header=above)
 
 
 # Splitting
@@ -109,8 +79,11 @@ class HeaderMaker(Protocol):
 
 def split_document(
     source: SourceDocument, splitter: Splitter, separator: str, rules: Mapping[str, Rule]
-) -> SplitDocument:
-    """Join the parts of a document, with a separator between two, and split its text."""
+) -> tuple[DocumentVersion, int]:
+    """Join the parts of a document, with a separator between two, and split its text.
+
+    Returns the document, which `with_name` names, and the number of chunks that were dropped.
+    """
     doc_id = source.doc_id
     text = separator.join(part.page_content for part in source.parts)
     spans, contained = _split(text, splitter, doc_id)
@@ -120,19 +93,25 @@ def split_document(
     # What a splitter says of some chunks does not hold for the whole document.
     names = set(itertools.chain.from_iterable(of_spans))
     shared, rest, stored_rules = sort_metadata(of_parts, rules, doc_id, changing=names)
-    lengths = [len(part.page_content) + len(separator) for part in source.parts[:-1]]
-    starts = list(itertools.accumulate(lengths, initial=0))
-    parts = [
-        (start, len(part.page_content), here)
-        for start, part, here in zip(starts, source.parts, rest or [{}] * len(starts), strict=True)
-    ]
-    places = [
-        _places(text, span, starts, rest, of_span)
-        for span, of_span in zip(spans, of_spans, strict=True)
-    ]
-    if len(parts) == 1 and not rest:
-        parts = []
-    return SplitDocument(doc_id, text, spans, shared, places, stored_rules, parts, contained)
+    lengths = [len(part.page_content) for part in source.parts]
+    ends = itertools.accumulate(length + len(separator) for length in lengths[:-1])
+    starts = [0, *ends]
+    parts = list(zip(starts, lengths, rest or [{} for _ in starts], strict=True))
+    chunks = []
+    for span, of_span in zip(spans, of_spans, strict=True):
+        own = text[span.start : span.end]
+        places = _places(own, span.start, starts, rest, of_span)
+        chunks.append(Chunk(span.start, span.end, own, span.embedded_text, places))
+    document = DocumentVersion(
+        doc_id=doc_id,
+        version=Version("", len(chunks)),
+        length=len(text),
+        metadata=shared,
+        chunks=chunks,
+        parts=parts if rest or len(parts) > 1 else (),
+        rules=stored_rules,
+    )
+    return document, contained
 
 
 def _split(text: str, splitter: Splitter, doc_id: str) -> tuple[list[Span], int]:
@@ -156,54 +135,37 @@ def _without(names: Collection[str], metadata: Mapping[str, Any]) -> dict[str, A
 
 
 def _places(
-    text: str,
-    span: Span,
+    chunk: str,
+    start: int,
     part_starts: Sequence[int],
     of_parts: Sequence[Mapping[str, Any]],
     of_span: Mapping[str, Any],
-) -> Places:
+) -> Sequence[tuple[int, Mapping[str, Any]]]:
     """The metadata along a chunk, of the parts that it lies in and of its splitter."""
     if not of_parts:
         return [(0, of_span)] if of_span else ()
     # White space at its ends belongs to no part.
-    chunk = text[span.start : span.end]
-    first_character = span.end - len(chunk.lstrip() or chunk)
-    last_character = span.start + len(chunk.rstrip() or chunk) - 1
+    first_character = start + len(chunk) - len(chunk.lstrip() or chunk)
+    last_character = start + len(chunk.rstrip() or chunk) - 1
     first = bisect.bisect_right(part_starts, first_character) - 1
     last = bisect.bisect_right(part_starts, last_character) - 1
     return [
-        (0 if part == first else part_starts[part] - span.start, {**of_parts[part], **of_span})
+        (0 if part == first else part_starts[part] - start, {**of_parts[part], **of_span})
         for part in range(first, last + 1)
     ]
 
 
-def document_version(
-    document: SplitDocument, headers: Headers | None, namespace: str = ""
-) -> DocumentVersion:
-    """A document and its headers as they are written; the version's name is a digest of all."""
-    text, spans = document.text, document.spans
-    above, in_front = headers or Headers("", [""] * len(spans))
-    chunks = [
-        Chunk(span.start, span.end, text[span.start : span.end], span.embedded_text, here, header)
-        for span, here, header in zip(spans, document.places, in_front, strict=True)
-    ]
-    everything: list[Any] = [text, above, _sorted(document.metadata), document.rules]
-    everything += [[start, length, _sorted(here)] for start, length, here in document.parts]
-    for chunk in chunks:
+def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
+    """The document with the name of its version: a digest of all that is written of it."""
+    text = document.text or " " * document.length  # white space alone has no chunks
+    described: list[Any] = [text, document.header, _sorted(document.metadata), document.rules]
+    described += [[start, length, _sorted(here)] for start, length, here in document.parts]
+    for chunk in document.chunks:
         places = [[offset, _sorted(here)] for offset, here in chunk.metadata]
-        everything.append([chunk.start, chunk.embedded_text, chunk.header, places])
-    described = encode_json(everything, f"document {document.doc_id!r}")
-    name = version_name(namespace, _FORMAT, described)
-    return DocumentVersion(
-        doc_id=document.doc_id,
-        version=Version(name, len(chunks)),
-        length=len(text),
-        metadata=document.metadata,
-        chunks=chunks,
-        parts=document.parts,
-        rules=document.rules,
-        header=above,
-    )
+        described.append([chunk.start, chunk.embedded_text, chunk.header, places])
+    encoded = encode_json(described, f"document {document.doc_id!r}")
+    name = version_name(namespace, _FORMAT, encoded)
+    return replace(document, version=document.version._replace(name=name))
 
 
 def _sorted(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,13 +177,7 @@ def _sorted(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_rules(rules: Mapping[str, Rule] | None) -> dict[str, Rule]:
     """The rules, checked; a ``ValueError`` if they are no mapping, or one is unknown."""
-    try:
-        return _RULES.validate_python(rules or {})
-    except ValidationError as error:
-        raise ValueError(
-            "metadata_rules must map names of metadata fields to one of "
-            f"{', '.join(map(repr, get_args(Rule)))}; got {rules!r}"
-        ) from error
+    return _RULES.validate_python(rules or {})
 
 
 def sort_metadata(
@@ -253,19 +209,15 @@ def sort_metadata(
             raise ValueError(
                 f"document {doc_id!r}: {name!r} must be the same in all of its parts, as "
                 f"metadata_rules says, but is {values[0]!r} in one and {values[1]!r} in another. "
-                "Parts of different documents need different ids (ids= or metadata['doc_id']); "
-                f"where values may differ, give another rule: {', '.join(get_args(Rule))}"
+                "Give different documents different ids (ids= or metadata['doc_id']); or give "
+                f"another rule: {', '.join(get_args(Rule))}"
             )
         if everywhere and len(values) == 1 and name not in changing:
             shared[name] = values[0]
     rest = [_without(shared, part) for part in parts]
     names = {*shared, *changing, *itertools.chain.from_iterable(rest)}
-    stored = {
-        name: rule
-        for name, rule in sorted(rules.items())
-        if name in names and DEFAULT_RULES.get(name) != rule
-    }
-    return shared, rest if any(rest) else [], stored
+    own = sorted(rules.items() - DEFAULT_RULES.items())
+    return shared, rest if any(rest) else [], {name: rule for name, rule in own if name in names}
 
 
 def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) -> list[str]:

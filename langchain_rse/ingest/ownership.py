@@ -37,9 +37,8 @@ LEASE = 300.0
 
 The owner gives a sign between two calls of a store, so one batch must not take as long as this."""
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0
-# Seconds of waiting after which the log says so.
-_LONG_WAIT = 5.0
+# Seconds, each twice the one before; the log says when the longest is reached.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.28
 # A manifest that is gone or changed again and again is in a store that does not keep it.
 _MOST_LOSSES = 20
 
@@ -80,11 +79,10 @@ class Claims:
         self._docstore = docstore
         self._batch_size = batch_size
         self._token = f"{_machine()}:{os.getpid()}:{uuid.uuid4().hex}"
-        self._held: dict[str, Manifest] = {}
-        self._seen: dict[str, tuple[str, float]] = {}  # revisions of others, and since when
+        self.held: dict[str, Manifest] = {}  # as they were last written, by key
+        self._seen: dict[tuple[str, str], float] = {}  # since when manifests of others are so
         self._renewed = _clocks()
         self._pause = _FIRST_PAUSE
-        self._waited = 0.0
         self._losses = 0
 
     def __enter__(self) -> Self:
@@ -98,19 +96,14 @@ class Claims:
         """True if nobody else is writing the document."""
         if manifest.owner in ("", self._token):
             return True
-        machine, _, rest = manifest.owner.partition(":")
-        process = rest.partition(":")[0]
+        machine, process, *_ = [*manifest.owner.split(":"), ""]
         if machine == _machine() and process.isdecimal():
             if int(process) == os.getpid():
                 return manifest.owner not in _active
             if _has_ended(int(process)):
                 return True
         now = time.monotonic()
-        revision, since = self._seen.get(manifest.key, ("", now))
-        if revision != manifest.revision:
-            since = now
-        self._seen[manifest.key] = (manifest.revision, since)
-        return now - since >= LEASE
+        return now - self._seen.setdefault((manifest.key, manifest.revision), now) >= LEASE
 
     def claim(
         self, wanted: Iterable[tuple[Manifest, Document | None]]
@@ -118,37 +111,28 @@ class Claims:
         """Own documents: write manifests in place of records that were read; return them by key."""
         return self._change((replace(one, owner=self._token), record) for one, record in wanted)
 
-    def update(self, manifests: Iterable[Manifest]) -> Steps[dict[str, Manifest]]:
-        """Write manifests of documents that are still owned; return those, by key."""
+    def update(
+        self, manifests: Iterable[Manifest], *, remove: bool = False
+    ) -> Steps[dict[str, Manifest]]:
+        """Write or remove manifests of documents that are still owned; return those, by key."""
         # Documents whose new manifest has no owner are given up.
-        owned = [one for one in manifests if one.key in self._held]
-        return self._change((one, self._held[one.key].to_document()) for one in owned)
-
-    def remove(self, manifests: Iterable[Manifest]) -> Steps[list[str]]:
-        """Delete the manifests of documents that are still owned; return their keys."""
-        owned = [replace(one, owner="") for one in manifests if one.key in self._held]
-        changes = ((one, self._held[one.key].to_document()) for one in owned)
-        return list((yield from self._change(changes, remove=True)))
-
-    def owns(self, key: str) -> bool:
-        """True if the document was owned when its manifest was last written."""
-        return key in self._held
+        owned = [one for one in manifests if one.key in self.held]
+        new = (replace(one, owner="") if remove else one for one in owned)
+        changes = ((one, self.held[one.key].to_document()) for one in new)
+        return self._change(changes, remove=remove)
 
     def renew(self) -> Steps[None]:
         """Give a sign of life, and find out what others took over, if that is some time ago."""
         # By two clocks: one stands still while a machine sleeps, the other may be set.
         if max(abs(a - b) for a, b in zip(_clocks(), self._renewed, strict=True)) > LEASE / 10:
-            yield from self.update(list(self._held.values()))
+            yield from self.update(list(self.held.values()))
 
     def wait(self, names: Iterable[str]) -> Steps[None]:
         """Wait a little for the documents of these ids, which others are writing."""
-        before, self._waited = self._waited, self._waited + self._pause
-        if before < _LONG_WAIT <= self._waited:
-            logger.warning(
-                "waiting for other calls that are writing the document(s) %s",
-                first_few(map(repr, names)),
-            )
         yield from pause(self._pause)
+        if self._pause < _LONGEST_PAUSE <= 2 * self._pause:
+            named = first_few(map(repr, names))
+            logger.warning("waiting for other calls that are writing the document(s) %s", named)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def guarded(self, steps: Steps[T]) -> Steps[T]:
@@ -159,7 +143,7 @@ class Claims:
             raise
         except BaseException:
             with suppress(Exception):  # the first error is the one to be told
-                yield from self.update([replace(one, owner="") for one in self._held.values()])
+                yield from self.update([replace(one, owner="") for one in self.held.values()])
             raise
 
     def _change(
@@ -174,12 +158,12 @@ class Claims:
             ]
             outcomes = yield from change(self._docstore, changes)
             for (one, _), is_made in zip(new, outcomes, strict=True):
-                lost = self._held.pop(one.key, None) if not is_made or not one.owner else None
+                was_held = self.held.pop(one.key, None) is not None
+                self._losses += was_held and not is_made
                 if is_made:
                     made[one.key] = one
-                    if one.owner:
-                        self._held[one.key] = one
-                self._losses += lost is not None and not is_made
+                if is_made and one.owner:
+                    self.held[one.key] = one
                 if self._losses > _MOST_LOSSES:
                     raise MissingRecordError(
                         f"the manifest of document {one.doc_id!r} was changed or lost while it was "

@@ -54,17 +54,13 @@ def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
     Neighbors with the same metadata are of one text, such as a page. Their ``start_index`` says
     where they lie in it; without that, an end that is the beginning of the next part does.
     """
-    says = {START_INDEX, VERSION}
-    texts = [part.page_content for part in source.parts]
-    if source.id_origin == "text" or not (
-        any(part.metadata.keys() & says for part in source.parts)
-        or any(_shared(before, after) for before, after in pairwise(texts))
-    ):
+    if source.id_origin == "text":
         return source
     placed = []
-    for number, (part, text) in enumerate(zip(source.parts, texts, strict=True)):
+    for number, part in enumerate(source.parts):
         is_stored = number < source.stored
-        placed.append(_Placed(part, text, 0 if is_stored else _start(source, part), is_stored))
+        start = 0 if is_stored else _start(source, part)
+        placed.append(_Placed(part, part.page_content, start, is_stored))
     runs = [list(run) for _, run in groupby(placed, lambda one: described(one.part, source.doc_id))]
     overlapping = any(
         _shared(before.text, after.text)
@@ -97,18 +93,13 @@ def described(part: Document, doc_id: str) -> str:
 
 def begins_later(part: Document) -> bool:
     """True if a part says that it does not begin where its text does."""
-    return (_start_index(part) or 0) > 0
-
-
-def _start_index(part: Document) -> int | None:
-    """The ``start_index`` of a part; -1 if its splitter could not tell."""
     start = part.metadata.get(START_INDEX)
-    return start if type(start) is int else None
+    return type(start) is int and start > 0
 
 
 def _start(source: SourceDocument, part: Document) -> int | None:
-    """The ``start_index`` of a part, unless it was retrieved and given another id."""
-    if VERSION in part.metadata or SEGMENT in part.metadata:
+    """The ``start_index`` of a part, -1 if its splitter could not tell; None if retrieved."""
+    if VERSION in part.metadata or {SEGMENT, START_INDEX} <= part.metadata.keys():
         if source.id_origin == "ids":
             return None
         raise ValueError(
@@ -116,7 +107,8 @@ def _start(source: SourceDocument, part: Document) -> int | None:
             f"(it begins {part.page_content[:_EXCERPT]!r}). To add the document, {WHOLE}. To make "
             "the fragment a document of its own, give it an id: add_documents([...], ids=[...])"
         )
-    return _start_index(part)
+    start = part.metadata.get(START_INDEX)
+    return start if type(start) is int else None
 
 
 def _by_position(source: SourceDocument, group: Sequence[_Placed], *, append: bool) -> str:
@@ -140,8 +132,7 @@ def _by_position(source: SourceDocument, group: Sequence[_Placed], *, append: bo
         if missing > WHITE_SPACE and not text:
             raise ValueError(
                 f"document {source.doc_id!r}: its beginning is missing: the first chunk has {one}. "
-                "If what comes before is stored, add to it: retriever.add_documents(docs, "
-                f"append=True). Otherwise {WHOLE}"
+                f"If it is stored, add to it: add_documents(docs, append=True). Otherwise {WHOLE}"
             )
         if missing > WHITE_SPACE:
             raise _cannot(source, f"{missing} characters are missing before the one with {one}")
@@ -157,11 +148,8 @@ def _by_text(source: SourceDocument, group: Sequence[_Placed]) -> str:
     for before, after in pairwise(group):
         shared = _shared(before.text, after.text)
         if shared is None:
-            raise _cannot(
-                source,
-                "their text repeats itself, so that nothing tells how far two of them overlap "
-                f"({after.text[:_EXCERPT]!r})",
-            )
+            what = f"their text repeats itself ({after.text[:_EXCERPT]!r})"
+            raise _cannot(source, f"{what}, so that nothing tells how far two of them overlap")
         stripped = not shared and is_stripped(text, after.text)
         text += (_SEPARATOR if stripped else "") + after.text[shared:]
     return text
@@ -178,8 +166,7 @@ def _shared(before: str, after: str) -> int | None:
 def _cannot(source: SourceDocument, problem: str) -> SplittingError:
     return SplittingError(
         f"document {source.doc_id!r}: its parts are chunks that cannot be put together: {problem}. "
-        f"Chunks of two splitters or of two files may be mixed. Instead, {WHOLE}; or give "
-        "each file an id of its own (ids= or metadata['doc_id'])"
+        f"Instead, {WHOLE}; or give each file an id of its own (ids= or metadata['doc_id'])"
     )
 
 
@@ -191,20 +178,16 @@ def check_one_file(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
     new = source.parts[source.stored :]
     if source.id_origin != "source" or len(new) < 2:  # noqa: PLR2004
         return
-    problem, told_apart = "", False
-    for name, values in numbered([part.metadata for part in new], rules):
-        falls = (f"{name} {b} comes after {a}" for a, b in pairwise(values) if b < a)
-        problem = problem or next(falls, "")
-        told_apart = told_apart or len(set(values)) == len(new)
-    told_apart = told_apart or len({described(part, source.doc_id) for part in new}) == len(new)
-    if not told_apart:
-        problem = problem or "nothing in the metadata of two of them tells them apart"
+    numbers = numbered([part.metadata for part in new], rules)
+    falls = (f"{name} {b} comes after {a}" for name, n in numbers for a, b in pairwise(n) if b < a)
+    problem = next(falls, "")
+    if not problem and len({described(part, source.doc_id) for part in new}) < len(new):
+        problem = "nothing in the metadata of two of them tells them apart"
     if problem:
         raise ValueError(
             f"several documents have the source {source.doc_id!r}, which makes them parts of one, "
-            f"but {problem}. If they are of different files, give each file an id of its own: "
-            "ids= or metadata['doc_id']. If they are parts of one, give each once and in order, "
-            f"told apart by metadata['page']; if they are chunks, {WHOLE}"
+            f"but {problem}. Give different files ids of their own: ids= or metadata['doc_id']; "
+            f"parts of one in order, told apart by metadata['page']. If they are chunks, {WHOLE}"
         )
 
 
@@ -226,20 +209,18 @@ class LooseChunks:
             return
         last, self._last = self._last, document.page_content
         is_cut = len(last) >= _CUT_OFF and self._last[:1].islower() and _OPEN_END.search(last)
-        self._look_split = bool(self._look_split or later or is_cut or _shared(last, self._last))
+        self._look_split |= bool(later or is_cut or _shared(last, self._last))
         self._lengths.append(len(self._last))
 
     def warning(self) -> str | None:
         """What to warn of; None if they do not look like chunks."""
-        lengths = self._lengths
-        longest = max(lengths, default=0)
+        lengths, longest = self._lengths, max(self._lengths, default=0)
         full = [one + other > longest for one, other in pairwise(lengths)]
         look_filled = longest >= _LONG and sum(full) >= max(2, _MOST * len(full))
         if not full or not (self._look_split or look_filled):
             return None
         return (
-            f"{len(lengths)} documents without an id became documents of their own: no segment "
-            "reaches from one to another. If they are chunks of one text, pass the whole text "
-            "instead: retriever.add_documents([Document(text)]). If not, give them ids: ids= or "
-            "metadata['doc_id']"
+            f"{len(lengths)} documents without an id became documents of their own, and no segment "
+            "reaches from one to another. If they are chunks, pass the whole text instead: "
+            "add_documents([Document(text)]). If not, give them ids: ids= or metadata['doc_id']"
         )

@@ -50,15 +50,10 @@ class Span(NamedTuple):
 
 def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
     """Return an object that can split texts into spans; else an error says what is wrong."""
-    if isinstance(splitter, type):
-        name = splitter.__name__
+    if isinstance(splitter, type) or not callable(getattr(splitter, "split_text", None)):
         raise TypeError(
-            f"text_splitter must be a splitter, not a class; got {name}. Make one: {name}(...)"
-        )
-    if not callable(getattr(splitter, "split_text", None)):
-        raise TypeError(
-            "text_splitter must have a method split_text(text), as LangChain's splitters have; got "
-            f"an object of type {type(splitter).__name__}"
+            "text_splitter must be an object with a method split_text(text), such as "
+            f"RecursiveCharacterTextSplitter(), not a class; got {splitter!r}"
         )
     if isinstance(splitter, RecursiveJsonSplitter):
         raise SplittingError(
@@ -104,10 +99,8 @@ def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
                 + first_few(f"{span.start} to {span.end}" for span in spans)
             )
         return spans, 0
-    chunks = [
-        chunk if isinstance(chunk, Document) else Document(chunk)
-        for chunk in splitter.split_text(text)
-    ]
+    split = splitter.split_text(text)
+    chunks = [chunk if isinstance(chunk, Document) else Document(chunk) for chunk in split]
     texts = [chunk.page_content for chunk in chunks]
     if not any(map(str.strip, texts)):
         return [Span(0, len(text), text)], 0

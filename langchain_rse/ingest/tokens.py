@@ -16,7 +16,7 @@ from typing_extensions import Self, override
 
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.splitting import Span
-from langchain_rse.stores.records import encodable, with_header
+from langchain_rse.stores.records import Chunk, encodable, with_header
 
 # Where to cut, best first: at the end of a paragraph, sentence, line, word.
 _SPACE = re.compile(r"\s+")
@@ -36,22 +36,21 @@ class TokenSplitter(TextSplitter):
     """Splits a text into chunks of a limited number of tokens, each an exact slice of the text.
 
     Each chunk is cut at the end of a paragraph, if there is one in its second half, else of a
-    sentence, of a line, of a word; inside of a word only if it is longer than a chunk. It is
-    counted as it will be embedded: with what it overlaps, and the tokens that the model adds.
+    sentence, line or word; inside of a word only if it is longer than a chunk. It is counted as it
+    is embedded: with its overlap, its header and the tokens that the model adds.
 
-    Give it to an `RSEIndexer` or `RSERetriever` as ``text_splitter``; with ``headers``, chunks are
-    made smaller, so that each fits in with its header. Made with `from_huggingface_tokenizer`, or
-    `from_tiktoken_encoder` for OpenAI's models, which need ``pip install 'langchain-rse[tokens]'``.
+    Made with `from_huggingface_tokenizer`, or `from_tiktoken_encoder` for OpenAI's models; both
+    need ``pip install 'langchain-rse[tokens]'``.
 
     Args:
-        token_starts: Gives, for a text, where each of its tokens starts, in characters,
-            ascending; without special tokens.
+        token_starts: Gives, for a text, where each token starts, in characters, ascending; without
+            special tokens.
         special_tokens: Tokens that the model adds to each text, such as ``[CLS]`` and ``[SEP]``.
-        tokens_per_chunk: The most tokens of an embedded text, special tokens and ``reserve``
-            included: what the model reads at once.
+        tokens_per_chunk: What the model reads at once: the most tokens of an embedded text, special
+            tokens and ``reserve`` included.
         chunk_overlap: The most tokens in front of a chunk that are embedded with it.
-        reserve: Tokens to leave free for what else is put in front of the embedded text, such as
-            a model's prompt (`count` counts them); ``headers`` need none.
+        reserve: Tokens to leave free for what else is put in front, such as a model's prompt
+            (`count` counts them); ``headers`` need none.
 
     Raises:
         ValueError: If the numbers leave no room for text.
@@ -169,20 +168,18 @@ class TokenSplitter(TextSplitter):
         other.room -= tokens
         return other
 
-    def fit_headers(
-        self, headers: Sequence[str], spans: Sequence[Span], reserve: int
-    ) -> tuple[list[str], int]:
-        """Headers cut to half of a chunk, and the reserve they need: more if one is too long."""
+    def fit_headers(self, chunks: Sequence[Chunk], reserve: int) -> tuple[list[Chunk], int]:
+        """Chunks with headers of at most half a chunk, and the reserve that these need."""
         most = (self.room - self._overlap) // 2
-        shortened = {header: self._shortened(header, most) for header in headers}
-        in_front = [shortened[header] for header in headers]
-        embedded = (span.embedded_text for span in spans)
-        excess = max(map(self.count, map(with_header, in_front, embedded)), default=0) - self.room
+        shortened = {chunk.header: self._shortened(chunk.header, most) for chunk in chunks}
+        fitting = [chunk._replace(header=shortened[chunk.header]) for chunk in chunks]
+        embedded = (with_header(chunk.header, chunk.embedded_text) for chunk in fitting)
+        excess = max(map(self.count, embedded), default=0) - self.room
         if excess > 0:
             longest = max(self.count(with_header(header, "")) for header in shortened.values())
             # Tokens may be others where header and chunk meet: then one more round, or two.
             reserve = max(longest, reserve + excess)
-        return in_front, reserve
+        return fitting, reserve
 
     def _shortened(self, header: str, most: int) -> str:
         """The beginning of a header that has, with the empty line after it, so few tokens."""

@@ -1,17 +1,50 @@
 """The vectors of chunks: added, told apart from those that are there, and deleted, by their ids."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
+from langchain_rse._messages import warn
 from langchain_rse._progress import ChunkBar
 from langchain_rse._sync import Steps, batches, call, call_to_the_end, compute, during
-from langchain_rse.ingest.embedding_limits import EmbeddingLimit
 from langchain_rse.ingest.ownership import Claims
-from langchain_rse.stores.records import DOC_ID, digest, vector_of
+from langchain_rse.stores.records import DOC_ID, digest, encodable, vector_of
 from langchain_rse.stores.vectorstores import read_vectors, write_vectors
+
+Counter = Callable[[str], float]
+
+
+@dataclass
+class EmbeddingLimit:
+    """Counts the texts that are longer than a model reads."""
+
+    most: int
+    length_function: Counter
+    unit: str  # what that counts, for the warning
+    _embedded: int = field(default=0, init=False)
+    _too_long: list[float] = field(default_factory=list, init=False)
+
+    def look_at(self, texts: Iterable[str]) -> None:
+        """Count texts that are about to be embedded."""
+        lengths = [self.length_function(text) for text in texts]
+        self._embedded += len(lengths)
+        self._too_long += [length for length in lengths if length > self.most]
+
+    def warn(self) -> None:
+        """Warn of the texts that are too long, if there are any."""
+        if self._too_long:
+            warn(
+                f"{len(self._too_long)} of {self._embedded} embedded texts are longer than the "
+                f"{self.most} {self.unit} that the embedding model reads; the longest has "
+                f"{max(self._too_long):g}. Use a smaller chunk_size or a TokenSplitter; if the "
+                "model reads more, say so with RSEIndexer(..., max_embedded_length=...)"
+            )
 
 
 @dataclass(frozen=True)
@@ -19,7 +52,7 @@ class Vectors:
     """What `Writer` does to the vector store."""
 
     vectorstore: VectorStore
-    batch_size: int  # items in one call of it
+    batch_size: int  # items in one call of it, or of the docstore
     limit: EmbeddingLimit | None = None
     progress: ChunkBar = field(default_factory=ChunkBar)  # counts chunks that are written
 
@@ -38,18 +71,18 @@ class Vectors:
 
     def _reuse(self, chunks: list[Document], known: Mapping[str, str]) -> Steps[list[Document]]:
         """Write the chunks whose embedded text has a ``known`` vector; return the others."""
-        sources = [known.get(digest(chunk.page_content), "") for chunk in chunks] if known else []
-        if not any(sources):
+        pairs = [(chunk, known.get(digest(chunk.page_content), "")) for chunk in chunks if known]
+        if not any(source for _, source in pairs):
             return chunks
-        vectors = yield from read_vectors(self.vectorstore, filter(None, sources))
+        vectors = yield from read_vectors(self.vectorstore, (one for _, one in pairs if one))
         rows = [
             (str(chunk.id), chunk.page_content, chunk.metadata, vectors[source])
-            for chunk, source in zip(chunks, sources, strict=True)
+            for chunk, source in pairs
             if source in vectors
         ]
         if rows:
             yield from write_vectors(self.vectorstore, rows)
-        return [c for c, source in zip(chunks, sources, strict=True) if source not in vectors]
+        return [chunk for chunk, source in pairs if source not in vectors]
 
     def _embed(self, chunks: list[Document]) -> Steps[None]:
         store = self.vectorstore
@@ -102,3 +135,48 @@ class Vectors:
         if None in existing:
             return None
         return {vector: existing[vector] for vector in ids if vector in existing}
+
+
+# The limit of the model
+
+
+def find_limit(
+    embeddings: Embeddings | None, most: int | None, length_function: Counter | None
+) -> EmbeddingLimit | None:
+    """The limit that is given, else the one that is known of the model; None if there is none."""
+    if most is not None and most < 1:
+        raise ValueError(f"max_embedded_length must be at least 1; got {most!r}")
+    if length_function is not None:
+        if most is None:
+            raise ValueError(
+                "embedded_length_function needs a limit in its units; add max_embedded_length=..."
+            )
+        return EmbeddingLimit(most, length_function, "(by embedded_length_function)")
+    known, counter = _known_limit(embeddings)
+    if (most := most or known) is None:
+        return None
+    return EmbeddingLimit(most, counter or len, "tokens" if counter else "characters")
+
+
+def _known_limit(embeddings: Embeddings | None) -> tuple[int | None, Counter | None]:
+    """The limit of a sentence-transformers model and how it counts tokens, by its files here."""
+    name: Any = getattr(embeddings, "model_name", None)
+    if not isinstance(name, str):
+        return None, None
+    cache = getattr(embeddings, "cache_folder", None)
+    try:
+        from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415
+        from tokenizers import Tokenizer  # noqa: PLC0415
+
+        files = ("sentence_bert_config.json", "tokenizer.json")
+        config, vocabulary = (
+            Path(name, file) if Path(name).is_dir() else try_to_load_from_cache(name, file, cache)
+            for file in files
+        )
+        most = json.loads(Path(str(config)).read_bytes())["max_seq_length"]
+        tokenizer = Tokenizer.from_file(str(vocabulary))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+    except Exception:  # noqa: BLE001 - not installed, or another model with other files
+        return None, None
+    return most, lambda text: len(tokenizer.encode(encodable(text)).ids)

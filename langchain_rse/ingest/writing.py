@@ -40,7 +40,7 @@ Check = Callable[[Iterable[tuple[DocumentVersion, Manifest]]], Steps[None]]
 _Stored = tuple[Manifest, Document | None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Writer:
     """Writes, replaces and deletes documents in both stores, each in one call at a time."""
 
@@ -49,11 +49,6 @@ class Writer:
     model: str = ""  # which embeds the chunks, see `Manifest`
     # Documents that were written with the text of another one, and that one.
     same_texts: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def batch_size(self) -> int:
-        """Items in one call of a store."""
-        return self.vectors.batch_size
 
     def write(
         self, documents: Sequence[DocumentVersion], check: Check, *, force: bool = False
@@ -66,11 +61,11 @@ class Writer:
         ``check``, which may raise an error, looks at documents that are not stored in this version.
         """
         left = {document.key: document for document in documents}
-        model = yield from check_pair(self.docstore, self.vectors.vectorstore, force=force)
-        writer = replace(self, model=model)
-        with Claims(self.docstore, self.batch_size) as claims:
+        stores = self.docstore, self.vectors.vectorstore
+        self.model = yield from check_pair(*stores, force=force)
+        with Claims(self.docstore, self.vectors.batch_size) as claims:
             while left:
-                free = writer._write_free(list(left.values()), check, claims, force=force)  # noqa: SLF001
+                free = self._write_free(list(left.values()), check, claims, force=force)
                 for key in (yield from claims.guarded(free)):
                     del left[key]
                 if left:
@@ -83,7 +78,7 @@ class Writer:
         left = {document_key(doc_id): doc_id for doc_id in ids}
         yield from check_pair(self.docstore, self.vectors.vectorstore, record=False)
         deleted: dict[str, bool] = {}
-        with Claims(self.docstore, self.batch_size) as claims:
+        with Claims(self.docstore, self.vectors.batch_size) as claims:
             while left:
                 was_there = yield from claims.guarded(self._delete_free(left, claims))
                 deleted |= {left.pop(key): there for key, there in was_there.items()}
@@ -96,27 +91,26 @@ class Writer:
     ) -> Steps[list[str]]:
         """Write the documents that nobody else is writing; return the keys of those now done."""
         stored, owners = yield from self._stored(documents)
-        done, to_clean = [], []
+        done: list[DocumentVersion] = []
+        to_clean: list[_Stored] = []
         new: list[tuple[DocumentVersion, _Stored]] = []
         without_vectors = set() if force else (yield from self._without_vectors(documents, stored))
         for document, entry in zip(documents, stored, strict=True):
             manifest, _ = entry
             is_stored = not force and self._is_stored(document, manifest)
-            free = claims.is_free(manifest)
-            has_text_record = document.adopted or document.text_digest in {"", *owners}
-            ended = not (manifest.unfinished or manifest.owner) and has_text_record
-            if free and (not is_stored or document.key in without_vectors):
+            is_free = claims.is_free(manifest)
+            if is_free and (not is_stored or document.key in without_vectors):
                 new.append((document, entry))
-            elif is_stored and (ended or not free):
-                done.append(document)
-            elif free:
-                to_clean.append((document, entry))
-        for document in [*done, *(document for document, _ in to_clean)]:
-            self.vectors.progress.advance(len(document.chunks))
+            elif is_stored:
+                self.vectors.progress.advance(len(document.chunks))
+                has_text_record = document.adopted or document.text_digest in {"", *owners}
+                ended = not (manifest.unfinished or manifest.owner) and has_text_record
+                done += [document] if ended or not is_free else []
+                to_clean += [entry] if is_free and not ended else []
         if new:
             yield from check((document, manifest) for document, (manifest, _) in new)
         written = yield from self._write_new(new, claims, force=force)
-        claimed = yield from claims.claim(entry for _, entry in to_clean)
+        claimed = yield from claims.claim(to_clean)
         owned = {**written, **claimed}
         some = [*done, *(one for one in documents if one.key in owned)]
         yield from self._record_texts(some, owners, owned)
@@ -128,13 +122,9 @@ class Writer:
         """Delete the documents that nobody else is writing; return which were there, by keys."""
         entries: list[_Stored] = []
         done: dict[str, bool] = {}
-        found = yield from self._read_each([*map(manifest_key, ids), NAMESPACES])
-        refuse_namespaces(found[NAMESPACES])
+        found = yield from self._read_manifests(ids)
         for doc_id in ids.values():
-            manifest, record = yield from self._as_stored(doc_id, found)
-            if record is None and not manifest.unfinished:  # it may have lost its manifest
-                versions = yield from stored_versions(self.docstore, manifest.key)
-                manifest = replace(manifest, unfinished=versions)
+            manifest, record = yield from self._as_stored(doc_id, found, may_be_lost=True)
             if found[manifest_key(manifest.key)] is None and not manifest.unfinished:
                 done[manifest.key] = False
             elif claims.is_free(manifest):
@@ -147,7 +137,7 @@ class Writer:
             yield from self._remove_unfinished(list(claimed.values()), claims)
             yield from self._forget_texts(claimed.values())
             yield from self._delete_records(map(answers_key, claimed))
-        removed = yield from claims.remove(claimed.values())
+        removed = yield from claims.update(claimed.values(), remove=True)
         return {**done, **dict.fromkeys(removed, True)}
 
     # Docstore
@@ -155,46 +145,53 @@ class Writer:
     def manifests(self, keys: Iterable[str]) -> Steps[list[Manifest | None]]:
         """Read the manifests of documents by their keys; None for unknown documents."""
         records = yield from self.records(map(manifest_key, keys))
-        return [Manifest.from_document(one, key) if one else None for key, one in records]
+        return [Manifest.from_document(one, key) if one else None for key, one in records.items()]
 
     def _adopted_vectors(self, manifest: Manifest, version: Version) -> Steps[list[str]]:
         """The recorded ids of the vectors that a version was adopted from."""
-        vectors: list[str] = []
-        for key, record in (yield from self.records(version.vectors_keys(manifest.key))):
-            if record is not None:  # None after an interrupted call
-                vectors += read_adopted(record, key, manifest)
-        return vectors
+        records = yield from self.records(version.vectors_keys(manifest.key))
+        pages = (  # without those that an interrupted call did not write
+            read_adopted(record, key, manifest) for key, record in records.items() if record
+        )
+        return list(itertools.chain.from_iterable(pages))
 
-    def records(self, keys: Iterable[str]) -> Steps[list[tuple[str, Document | None]]]:
+    def records(self, keys: Iterable[str]) -> Steps[dict[str, Document | None]]:
         """Read records; a CorruptRecordError if one of them cannot be read."""
         found = yield from self._read_each(keys)
-        return [(key, readable(record)) for key, record in found.items()]
+        return {key: readable(record) for key, record in found.items()}
 
     def _read_each(self, keys: Iterable[str]) -> Steps[dict[str, Record]]:
         found: dict[str, Record] = {}
-        for some in batches(keys, self.batch_size):
+        for some in batches(keys, self.vectors.batch_size):
             found |= yield from read_records(self.docstore, some)
         return found
 
     def set_records(self, records: Iterable[tuple[str, Document]]) -> Steps[None]:
         """Write records to the docstore."""
         with during("writing to the docstore"):
-            for some in batches(records, self.batch_size):
+            for some in batches(records, self.vectors.batch_size):
                 yield from call_to_the_end(self.docstore.mset, self.docstore.amset, some)
 
     def _delete_records(self, keys: Iterable[str]) -> Steps[None]:
         with during("deleting from the docstore"):
-            for some in batches(keys, self.batch_size):
+            for some in batches(keys, self.vectors.batch_size):
                 yield from call_to_the_end(self.docstore.mdelete, self.docstore.amdelete, some)
 
-    def _as_stored(self, doc_id: str, found: Mapping[str, Record]) -> Steps[_Stored]:
+    def _read_manifests(self, keys: Iterable[str], *more: str) -> Steps[dict[str, Record]]:
+        found = yield from self._read_each([*map(manifest_key, keys), *more, NAMESPACES])
+        refuse_namespaces(found[NAMESPACES])
+        return found
+
+    def _as_stored(
+        self, doc_id: str, found: Mapping[str, Record], *, may_be_lost: bool = False
+    ) -> Steps[_Stored]:
         """What the docstore has for a document, given the records that were read."""
         key = document_key(doc_id)
-        place = manifest_key(key)
-        record = found[place]
-        manifest = readable_manifest(record, place)
-        if manifest is None:  # it is written anew; what it listed is found by its keys
-            versions = (yield from stored_versions(self.docstore, key)) if record else []
+        record = found[manifest_key(key)]
+        manifest = readable_manifest(record, manifest_key(key))
+        if manifest is None:  # what it listed, if there was one, is found by its keys
+            is_lost = record is not None or may_be_lost
+            versions = (yield from stored_versions(self.docstore, key)) if is_lost else []
             manifest = Manifest(doc_id, unfinished=versions)
         return manifest, record if isinstance(record, Document) else None
 
@@ -205,9 +202,7 @@ class Writer:
     ) -> Steps[tuple[list[_Stored], dict[str, str]]]:
         """What is stored of documents; by digests of texts, which documents have, or had, them."""
         texts = {text_key(one.text_digest): one.text_digest for one in documents if one.text_digest}
-        keys = [manifest_key(document.key) for document in documents]
-        found = yield from self._read_each([*keys, *texts, NAMESPACES])
-        refuse_namespaces(found[NAMESPACES])
+        found = yield from self._read_manifests((one.key for one in documents), *texts)
         owners = {
             text: str(record.metadata.get(DOC_ID))
             for key, text in texts.items()
@@ -225,7 +220,7 @@ class Writer:
         texts = {document.doc_id: document.text_digest for document in documents}
         others = [document_key(owner) for owner in owners.values() if owner not in texts]
         for manifest in (yield from self.manifests(others)):
-            if manifest is not None and manifest.current is not None:
+            if manifest and manifest.current:
                 texts[manifest.doc_id] = manifest.text_digest
         true = {text: owner for text, owner in owners.items() if texts.get(owner) == text}
         for document in documents:
@@ -242,7 +237,7 @@ class Writer:
     def _forget_texts(self, manifests: Iterable[Manifest]) -> Steps[None]:
         """Remove the records that say that these documents have their texts."""
         texts = [(text_key(one.text_digest), one.doc_id) for one in manifests if one.text_digest]
-        found = dict((yield from self.records(dict(texts))))
+        found = yield from self.records(dict(texts))
         yield from self._delete_records(
             key for key, owner in texts if (own := found[key]) and own.metadata.get(DOC_ID) == owner
         )
@@ -273,7 +268,7 @@ class Writer:
                 for index in few:
                     samples[vector_id(document.key, name, index)] = document.key
         missing: set[str] = set()
-        for batch in batches(samples, self.batch_size):
+        for batch in batches(samples, self.vectors.batch_size):
             existing = yield from self.vectors.existing(batch)
             if existing is None:
                 return set()
@@ -284,11 +279,10 @@ class Writer:
         self, new: Sequence[tuple[DocumentVersion, _Stored]], claims: Claims, *, force: bool
     ) -> Steps[dict[str, Manifest]]:
         """Write documents that nobody else is writing; return their new manifests by their keys."""
-        announced = []
-        for document, (one, record) in new:
-            unfinished = [*_others(one.unfinished, document), document.version]
-            announced.append((replace(one, unfinished=unfinished), record))
-        claimed = yield from claims.claim(announced)
+        claimed = yield from claims.claim(
+            (replace(one, unfinished=[*_others(one.unfinished, document), document.version]), old)
+            for document, (one, old) in new
+        )
         mine = [(document, one) for document, (one, _) in new if document.key in claimed]
         anew = {document.key for document, one in mine if force or self.is_of_another_model(one)}
         kept = yield from self._kept(mine, anew)
@@ -301,7 +295,7 @@ class Writer:
         yield from self._forget_texts(
             manifest for document, manifest in mine if manifest.text_digest != document.text_digest
         )
-        manifests = [
+        manifests = (
             Manifest(
                 doc_id=document.doc_id,
                 current=document.version,
@@ -315,7 +309,7 @@ class Writer:
                 header=document.header,
             )
             for document, manifest in mine
-        ]
+        )
         return (yield from claims.update(manifests))
 
     def _finish(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[dict[str, Manifest]]:
@@ -341,9 +335,9 @@ class Writer:
                 records += [(key, map(adopted_key, gone)), (key, version.docstore_keys(key))]
         for remove, removed in ((self.vectors.delete, vectors), (self._delete_records, records)):
             pairs = ((key, one) for key, some in removed for one in some)
-            for batch in batches(pairs, self.batch_size):
+            for batch in batches(pairs, self.vectors.batch_size):
                 yield from claims.renew()  # another call may have taken a document over
-                yield from remove([one for key, one in batch if claims.owns(key)])
+                yield from remove([one for key, one in batch if key in claims.held])
 
     def _kept(
         self, new: Iterable[tuple[DocumentVersion, Manifest]], anew: set[str]
@@ -353,7 +347,7 @@ class Writer:
         for document, manifest in new:
             if document.version not in manifest.versions:
                 continue
-            for some in batches(document.version.vector_ids(document.key), self.batch_size):
+            for some in batches(document.version.vector_ids(document.key), self.vectors.batch_size):
                 existing = None
                 if document.key not in anew:
                     existing = yield from self.vectors.existing(some)
@@ -371,7 +365,7 @@ class Writer:
                 ids.append(version.vector_ids(manifest.key))
                 ids.append((yield from self._adopted_vectors(manifest, version)))
         known: dict[str, str] = {}
-        for some in batches(itertools.chain.from_iterable(ids), self.batch_size):
+        for some in batches(itertools.chain.from_iterable(ids), self.vectors.batch_size):
             existing = yield from self.vectors.existing(some)
             known.update((digest(text), vector) for vector, text in (existing or {}).items())
         return known

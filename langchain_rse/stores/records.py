@@ -336,6 +336,10 @@ class DocumentVersion:
         """Digest of the text; empty without text."""
         return digest(self.text) if self.chunks else ""
 
+    def metadata_of(self, chunk: Chunk) -> Mapping[str, Any]:
+        """What holds at the first character of a chunk that is not white space."""
+        return {**self.metadata, **(chunk.metadata[0][1] if chunk.metadata else {})}
+
 
 def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
     """The records of a document in the docstore, but its manifest, by their keys."""
@@ -380,10 +384,9 @@ def _record(**metadata: Any) -> Document:  # noqa: ANN401 - any metadata
 def chunk_vectors(document: DocumentVersion) -> Iterator[Document]:
     """What the vector store gets of a document: nothing if it is adopted."""
     for index, chunk in enumerate(() if document.adopted else document.chunks):
-        here = chunk.metadata[0][1] if chunk.metadata else {}
         text = with_header(chunk.header, chunk.embedded_text)
         place = _place(document.doc_id, index, chunk)
-        yield in_vector_store(text, {**document.metadata, **here}, place, document.version.name)
+        yield in_vector_store(text, document.metadata_of(chunk), place, document.version.name)
 
 
 def _place(doc_id: str, index: int, chunk: Chunk) -> dict[str, Any]:

@@ -363,10 +363,10 @@ def test_a_splitter_that_finds_nothing_gives_one_span() -> None:
     [
         (
             RecursiveCharacterTextSplitter,
-            r"not a class.*Make one: RecursiveCharacterTextSplitter\(",
+            r"such as RecursiveCharacterTextSplitter\(\), not a class",
         ),
-        ("\n\n", r"must have a method split_text\(text\).*type str"),
-        (None, r"must have a method split_text\(text\).*type NoneType"),
+        ("\n\n", r"object with a method split_text\(text\).*got '\\n\\n'"),
+        (None, r"object with a method split_text\(text\).*got None"),
     ],
 )
 def test_what_is_no_splitter_is_refused_even_for_an_empty_text(splitter: Any, message: str) -> None:

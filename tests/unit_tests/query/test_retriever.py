@@ -919,7 +919,7 @@ def test_exactly_one_source() -> None:
         ({"docstore": {}}, r"(?s)docstore.*BaseStore.*dict"),
         (
             {"text_splitter": RecursiveCharacterTextSplitter},
-            r"(?s)text_splitter.*not a class.*Make one: RecursiveCharacterTextSplitter\(",
+            r"(?s)text_splitter.*such as RecursiveCharacterTextSplitter\(\), not a class",
         ),
     ],
 )
