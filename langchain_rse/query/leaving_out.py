@@ -31,25 +31,22 @@ def is_current(layout: object, version: str) -> TypeGuard[Layout]:
 
 def left_out_of(ranked: Ranked, layouts: Layouts, settings: QuerySettings) -> dict[Place, LeftOut]:
     """The candidates that do not count, as far as is known: old ones, and copies of better ones."""
-    left_out: dict[tuple[str, str], tuple[str, str | None]] = {}
-    first: dict[str, Layout] = {}
-    for key, version in dict.fromkeys((c.key, c.version) for c, _ in ranked if c.key in layouts):
-        layout = layouts[key]
-        if not is_current(layout, version):
-            left_out[key, version] = "older version", None
+    left_out: dict[Place, LeftOut] = {}
+    first: dict[str, Layout] = {}  # document that has a text
+    known = [(candidate, r) for candidate, r in ranked if candidate.key in layouts]
+    for candidate, relevance in known:
+        layout = layouts[candidate.key]
+        if not is_current(layout, candidate.version):
+            left_out[candidate.place] = LeftOut(candidate, relevance, "older version")
             continue
         text = layout.manifest.text_digest if settings.duplicates != "keep" else ""
-        if text and (known := first.setdefault(text, layout)) is not layout:
-            left_out[key, version] = "duplicate", known.manifest.doc_id
-    places = {
-        c.place: LeftOut(c, relevance, *left_out[c.key, c.version])
-        for c, relevance in (ranked if left_out else ())
-        if (c.key, c.version) in left_out
-    }
+        if text and (same := first.setdefault(text, layout)) is not layout:
+            of = same.manifest.doc_id
+            left_out[candidate.place] = LeftOut(candidate, relevance, "duplicate", of)
     if settings.duplicates == "drop_near":
-        others = [pair for pair in ranked if pair[0].key in layouts and pair[0].place not in places]
-        places |= _near_copies(others, layouts)
-    return places
+        others = [pair for pair in known if pair[0].place not in left_out]
+        left_out |= _near_copies(others, layouts)
+    return left_out
 
 
 def _near_copies(ranked: Ranked, layouts: Layouts) -> dict[Place, LeftOut]:

@@ -364,8 +364,8 @@ def _candidate(document: Document, number: int, **known: Any) -> Candidate:  # n
         f"candidate {number} (id {document.id!r}) has {unknown}={document.metadata.get(unknown)!r} "
         "in its metadata; RSE needs to know which chunk of which document it is. Bring an index of "
         "other code in with RSERetriever.from_existing_index, and again when it has grown; or "
-        "write with add_documents. A retriever or reranker in between must keep ids and metadata. "
-        "on_missing='split' leaves such candidates out"
+        "write it with add_documents or RSEIndexer. A retriever or reranker in between must keep "
+        "ids and metadata. on_missing='split' leaves such candidates out"
     )
 
 
