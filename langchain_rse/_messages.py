@@ -25,6 +25,11 @@ def problems_of(error: ValidationError) -> str:
     return first_few(f"{'.'.join(map(repr, one['loc']))}: {one['msg']}" for one in error.errors())
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and what it counts: "1 chunk", "2,000 chunks"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def first_few(items: Iterable[str], most: int = 5) -> str:
     """The first few of some items, and how many more there are."""
     named = list(items)

@@ -293,7 +293,8 @@ def measure_reliability(
     Args:
         questions: The questions with the places of their evidence, as in ``report.questions``.
         traces: The trace of each. Candidates of documents that were not considered are left out, as
-            their places are unknown: explain with ``top_k_for_document_selection=None``.
+            their places are unknown: explain with ``top_k_for_document_selection`` as large as
+            ``fetch_k``.
         ranges: The number of ranges from 0 to 1, at least 1.
 
     Raises:

@@ -87,10 +87,15 @@ class Tuning(Table):
 
     def _title(self) -> str:
         low, high = self.interval
+        advice = "Keep the retriever's parameters"
+        if self.gain > 0:
+            advice = (
+                "Use the first trial" if low >= 0 else "More questions would tell if that is luck"
+            )
         return (
             f"{self.metric} of {self.questions} questions: {self.start:.3f}; tuned, on held-out "
             f"questions: {self.held_out:.3f}, gain {self.gain:+.3f} [{low:+.3f}, {high:+.3f}]. "
-            + ("Use the first trial" if self.gain > 0 else "Keep the retriever's parameters")
+            f"{advice}"
         )
 
     def _columns(self) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
-from langchain_rse._messages import first_few, visible
+from langchain_rse._messages import counted, first_few, visible
 from langchain_rse.engine import Floats
 from langchain_rse.explaining.trace import RSETrace, TracedDocument
 
@@ -86,7 +86,9 @@ def plot_trace(
             panels[0].set_title(_line(trace.reason or "no candidates"))
         figure.suptitle(_line(trace.query)[:_TITLE], x=0.01, ha="left", fontweight="bold")
         rest = len(trace.documents) - len(shown)
-        panels[-1].set_xlabel(f"chunk ({rest} more documents are not shown)" if rest else "chunk")
+        panels[-1].set_xlabel(
+            f"chunk ({counted(rest, 'document')} more, not shown)" if rest else "chunk"
+        )
         handles = {h.get_label(): h for ax in panels for h in ax.get_legend_handles_labels()[0]}
         figure.legend(handles=list(handles.values()), loc="outside lower left", ncols=3)
     return figure

@@ -7,6 +7,7 @@ import html
 import importlib
 import itertools
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from typing_extensions import Self
 
-from langchain_rse._messages import visible
+from langchain_rse._messages import counted, visible
 
 OUTCOMES = {
     "returned": "it is in a returned segment",
@@ -34,7 +35,7 @@ OUTCOMES = {
     "irrelevant_chunk_penalty={irrelevant_chunk_penalty}",
     "missing": "the docstore lacks it, or a chunk beside it",
     "not considered": "it is not part of the text",  # unless its document has a reason
-    "below min_relevance": "its score is below min_relevance={min_relevance}",
+    "below min_relevance": "the relevance of its score is below min_relevance={min_relevance}",
     "filtered": "the reranker or filter dropped it",
     "duplicate": "{chunk.duplicate_of!r} has the same text",
     "older version": "it is of an older version of the document",
@@ -151,7 +152,11 @@ class RSETrace:
         order = list(OUTCOMES)
         return sorted(
             (pair for pair in self.candidates if pair[1].outcome != "returned"),
-            key=lambda one: (order.index(one[1].outcome), -one[1].credited, -one[1].relevance),
+            key=lambda one: (
+                order.index(one[1].outcome),
+                *(-one[1].credited, -one[1].relevance),
+                math.inf if one[1].rank is None else one[1].rank,
+            ),
         )
 
     @property
@@ -160,8 +165,10 @@ class RSETrace:
         limit, unit = (self.settings[name] for name in ("max_context_length", "length_function"))
         of = "" if limit is None else f" of {limit:,.10g}"
         return (
-            f"{len(self.answer):,} segments of {len(self.candidates):,} candidates in "
-            f"{len(self.documents):,} documents, {self.spent:,.10g}{of} ({unit})"
+            f"{counted(len(self.answer), 'segment')} of "
+            f"{counted(len(self.candidates), 'candidate')} in "
+            f"{counted(len(self.documents), 'document')}, {self.spent:,.10g}{of} "
+            + ("characters" if unit == "len" else f"({unit})")
         )
 
     def why(self, document: TracedDocument, chunk: TracedChunk) -> str:
@@ -256,9 +263,12 @@ class RSETrace:
             chunks = [one for one in document.chunks if one.index in inside]
             best = max(chunks, key=lambda one: one.relevance)
             filled = sum(not one.is_candidate for one in chunks)
+            run = (
+                f"chunks {inside[0]} to {inside[-1]} (the best is {best.index}, {filled} filled in)"
+            )
             yield (
-                f"  {segment.number}. {_short(document.name)}, chunks {inside[0]} to {inside[-1]} "
-                f"(the best is {best.index}, {filled} filled in), characters "
+                f"  {segment.number}. {_short(document.name)}, "
+                f"{run if len(inside) > 1 else f'chunk {inside[0]}'}, characters "
                 f"{segment.start_index:,} to {segment.end_index:,}, value {segment.value:.3g}"
             )
             yield segment.text if full else f"     {_short(segment.text)}"

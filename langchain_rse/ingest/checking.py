@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import first_few
+from langchain_rse._messages import counted, first_few
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Steps, batches, call
 from langchain_rse.errors import CorruptRecordError, StoreMismatchError
@@ -87,7 +87,7 @@ class CheckReport:
         return {"ok": self.ok, **asdict(self)}
 
     def __str__(self) -> str:
-        counts = f"{self.documents:,} documents, {self.chunks:,} chunks"
+        counts = f"{counted(self.documents, 'document')}, {counted(self.chunks, 'chunk')}"
         lines = [f"{counts}: {'nothing wrong' if self.ok else 'not in order'}"]
         lines += [f"mended: {PROBLEMS[kind]}: {count:,}" for kind, count in self.mended.items()]
         for kind, count in self.problems.items():

@@ -198,7 +198,7 @@ class _Search:
         within = f" with {values}" if wanted else ""
         text = f"Nothing {'else ' * bool(again)}was found for {query!r:.200}{within}."
         reason = collector.traces[-1].reason
-        note += [f"The reason: {reason}."] if reason and not wanted else []
+        note += [f"The reason: {reason.partition('. ')[0]}."] if reason and not wanted else []
         advice = f"Other words{', or no filter,' * bool(wanted)} may find more."
         return " ".join([text, *note, advice]), []
 

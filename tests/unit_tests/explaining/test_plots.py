@@ -67,7 +67,7 @@ def test_documents_that_are_not_shown_are_counted() -> None:
     trace = make_retriever(texts).explain(QUERY)
     figure = trace.plot()
     assert len(figure.axes) == 4
-    assert figure.axes[-1].get_xlabel() == "chunk (2 more documents are not shown)"
+    assert figure.axes[-1].get_xlabel() == "chunk (2 documents more, not shown)"
     assert [one.get_title(loc="left") for one in trace.plot(["d3", "d1"]).axes] == ["d3", "d1"]
     with pytest.raises(ValueError, match="documents has 'x', without candidates; some with: 'd"):
         trace.plot("x")

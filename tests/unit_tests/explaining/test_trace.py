@@ -20,15 +20,24 @@ def trace() -> RSETrace:
 
 def test_it_reads_like_an_explanation(trace: RSETrace) -> None:
     written = str(trace)
-    summary = "3 segments of 5 candidates in 2 documents, 17 of 16,000 (len)\n"
+    summary = "3 segments of 5 candidates in 2 documents, 17 of 16,000 characters\n"
     assert written.startswith(f"Query: query 0\n{summary}")
-    assert "a, chunks 0 to 0 (the best is 0, 0 filled in), characters 0 to 5, value 0.4" in written
+    assert "a, chunk 0, characters 0 to 5, value 0.4" in written
     assert "     c0 0" in written
     assert "Left out, below the penalty: 2" in written
     last = max(trace.left_out, key=lambda pair: pair[1].rank or 0)[1]
     assert f"chunk {last.index} (rank 5, relevance " in written  # people count from 1
     assert "\x1b" not in written
     assert "\u202e" not in written
+
+
+def test_runners_up_of_no_relevance_are_in_the_order_of_the_search() -> None:
+    retriever = make_retriever({"a": lines(60, 5, 30)})
+    trace = retriever.explain(QUERY, min_relevance=1.0)
+    assert [chunk.rank for _, chunk in trace.left_out] == sorted(
+        chunk.rank for _, chunk in trace.left_out if chunk.rank is not None
+    )
+    assert [chunk.index for _, chunk in trace.left_out] != [0, 1, 2]
 
 
 def test_it_does_not_grow_with_the_answer() -> None:
