@@ -184,9 +184,12 @@ class Bench:
                 "langchain_pg_collection c ON c.uuid = e.collection_id WHERE c.name = :name"
             )
             engine = sa.create_engine(self.setup.postgres, poolclass=sa.NullPool)
+            rows = []
             with engine.begin() as connection:
-                name = {"name": str(self.setup.folder)}
-                rows = [(*row,) for row in connection.execute(sa.text(statement), name)]
+                # An async PGVector makes its tables with the first write.
+                if sa.inspect(connection).has_table("langchain_pg_embedding"):
+                    name = {"name": str(self.setup.folder)}
+                    rows = [(*row,) for row in connection.execute(sa.text(statement), name)]
         return {vector: (metadata["doc_id"], text) for vector, metadata, text in rows}
 
     async def look(self, allowed: Mapping[str, Sequence[str | None]], *, clean: bool) -> None:
