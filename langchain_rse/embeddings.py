@@ -16,12 +16,19 @@ class WordLlamaEmbeddings(Embeddings):
     on a plain CPU, at thousands of chunks a second. It is good enough for a demo; a
     transformer finds more.
 
+    Attributes:
+        texts_embedded: How many texts were embedded so far, queries not counted.
+
     Raises:
         ImportError: At first use, if wordllama is not installed.
     """
 
+    def __init__(self) -> None:
+        self.texts_embedded = 0
+
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts; shape ``(texts, 256)``."""
+        self.texts_embedded += len(texts)
         return self._embed(texts)
 
     def embed_query(self, text: str) -> list[float]:

@@ -386,7 +386,7 @@ GOOD = json.dumps(ASKED[0])
         (f"{GOOD}\n\n{{\n", "questions.jsonl, line 3: "),
         (
             json.dumps({"question": "?", "evidence": [{"doc_id": "dogs", "start": 0, "end": 999}]}),
-            f"found in the index: only {len(DOGS)} characters",
+            f"which has {len(DOGS)} characters",
         ),
         (
             json.dumps({"question": "?", "evidence": [{"doc_id": "cow", "start": 0, "end": 9}]}),
