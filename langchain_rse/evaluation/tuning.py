@@ -89,9 +89,8 @@ class Tuning(Table):
         low, high = self.interval
         advice = "Keep the retriever's parameters"
         if self.gain > 0:
-            advice = (
-                "Use the first trial" if low >= 0 else "More questions would tell if that is luck"
-            )
+            doubt = "The interval includes 0: decide with more questions"
+            advice = doubt if low < 0 else "Use the first trial"
         return (
             f"{self.metric} of {self.questions} questions: {self.start:.3f}; tuned, on held-out "
             f"questions: {self.held_out:.3f}, gain {self.gain:+.3f} [{low:+.3f}, {high:+.3f}]. "

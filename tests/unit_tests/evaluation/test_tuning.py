@@ -500,7 +500,7 @@ score                                          changes
 0.500                                           (none)
 """
     assert str(result(0.125)) == expected.strip().format("Use the first trial")
-    assert "[-0.025, +0.350]. More questions would tell" in str(result(0.1))
+    assert "[-0.025, +0.350]. The interval includes 0" in str(result(0.1))
     assert str(result(-0.125)).splitlines()[0].endswith("Keep the retriever's parameters")
     assert len(str(result(0.125, trials=50)).splitlines()) == 2 + 10
 
