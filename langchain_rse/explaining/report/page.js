@@ -2,7 +2,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const number = (value, digits = 2) => (value === undefined ? "" : value.toFixed(digits));
-const grouped = (value) => Math.round(value).toLocaleString("en-US");
+const { format: grouped } = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
 function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
@@ -345,6 +345,7 @@ document.addEventListener("keydown", (event) => {
 addDocuments();
 addSliders();
 update();
+setTimeout(() => chunks.forEach(partOf)); // after the first paint, for the sliders
 const [best] = chunks.filter((chunk) => chunk.outcome === "returned").sort((a, b) => b.relevance - a.relevance);
 if (best && matchMedia("(min-width: 60rem)").matches) showChunk(best);
 if (data.enabled) {
