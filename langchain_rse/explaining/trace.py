@@ -175,7 +175,8 @@ class RSETrace:
         """Why a chunk was returned or not, in a few words."""
         if chunk.outcome == "not considered" and document.reason:
             return document.reason
-        room = "max_context_length={max_context_length}"
+        limit = self.settings["max_context_length"]
+        room = "max_context_length" + ("" if limit is None else f"={limit:.10g}")
         if self.settings["solver"] == "greedy":
             room += " or overall_max_length={overall_max_length}"
         text = OUTCOMES[chunk.outcome].replace("{room}", room)
