@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from langchain_rse._messages import counted
 from langchain_rse.cli.files import Files
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.models import load_embeddings
@@ -63,8 +64,9 @@ def index(
             opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
             size = sum(path.stat().st_size for path in found if os.access(path, os.R_OK))
             ids = opened.add(files.read(bar), at_once=size <= _READ_AHEAD)
-        embedded = opened.embeddings.texts_embedded
-        print_text(f"Read {len(ids)} documents, embedded {embedded} new chunks into {kb}")
+        read = counted(len(ids), "document")
+        embedded = counted(opened.embeddings.texts_embedded, "new chunk")
+        print_text(f"Read {read}, embedded {embedded} into {kb}")
     for path, guess in files.guessed.items():
         print_text(f"{path.name}: read as {guess}; if it is not, give --encoding NAME")
     if skipped := files.skipped:

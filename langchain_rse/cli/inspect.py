@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from rich.text import Text
 
-from langchain_rse._messages import visible
+from langchain_rse._messages import counted, visible
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.output import AsJson, console, print_json, print_parts, print_text, shorten
 from langchain_rse.errors import MissingRecordError
@@ -44,7 +44,8 @@ def inspect(
         return
     print_text(found["doc_id"], "bold")
     if version := found["version"]:
-        print_text(f"{found['length']:,} characters in {count:,} chunks · version {version}")
+        size = f"{counted(found['length'], 'character')} in {counted(count, 'chunk')}"
+        print_text(f"{size} · version {version}")
     for version in found["incomplete_versions"]:
         print_text(f"Adding or deleting version {version} was interrupted: do it again", "red")
     header = {"header": found["header"]} if found["header"] else {}

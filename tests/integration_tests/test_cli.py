@@ -103,7 +103,7 @@ def test_index_and_query_files(run: Run, tmp_path: Path) -> None:
     assert "A cat purrs." in shown.stdout
 
     (docs / "cats.txt").write_text("Lions sleep too.", encoding="utf-8")
-    assert "embedded 1 new chunks" in run("index", docs / "cats.txt", "--kb", "kb").stdout
+    assert "embedded 1 new chunk " in run("index", docs / "cats.txt", "--kb", "kb").stdout
     (segment, *_) = json.loads(run("query", "lions sleep", "--kb", "kb", "--json").stdout)
     assert segment["page_content"] == "Lions sleep too."
 
@@ -124,7 +124,7 @@ def test_a_knowledge_base_keeps_to_its_headers(run: Run, tmp_path: Path) -> None
 
     result = run("index", heron, "--kb", "kb", "--headers")
     assert result.exit_code == 0, result.stderr
-    assert "embedded 1 new chunks" in run("index", owl, "--kb", "kb").stdout
+    assert "embedded 1 new chunk " in run("index", owl, "--kb", "kb").stdout
     assert embedded("grey_heron.txt") == "grey heron\n\nIt nests in trees."
     assert embedded("barn owl.txt") == "barn owl\n\nIt nests in barns."
     assert "embedded 0 new chunks" in run("index", heron, owl, "--kb", "kb").stdout
@@ -134,10 +134,10 @@ def test_a_knowledge_base_keeps_to_its_headers(run: Run, tmp_path: Path) -> None
     assert segment["page_content"] == "It nests in trees."
 
     # Only what is indexed again changes.
-    assert "embedded 1 new chunks" in run("index", owl, "--kb", "kb", "--no-headers").stdout
+    assert "embedded 1 new chunk " in run("index", owl, "--kb", "kb", "--no-headers").stdout
     assert embedded("barn owl.txt") == "It nests in barns."
     assert embedded("grey_heron.txt") == "grey heron\n\nIt nests in trees."
-    assert "embedded 1 new chunks" in run("index", heron, "--kb", "kb").stdout
+    assert "embedded 1 new chunk " in run("index", heron, "--kb", "kb").stdout
 
 
 def test_unreadable_files_are_named_and_the_rest_is_indexed(run: Run, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_unreadable_files_are_named_and_the_rest_is_indexed(run: Run, tmp_path: 
     (tmp_path / "nothing").mkdir()
     result = run("index", tmp_path, tmp_path / "nothing", "--kb", "kb")
     assert result.exit_code == 1
-    assert "embedded 1 new chunks" in result.stdout
+    assert "embedded 1 new chunk " in result.stdout
     failures = result.stderr.split("could not be read:")[1]
     for name, reason in {
         "broken.pdf": "",
