@@ -9,6 +9,7 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import first_few, warn
 from langchain_rse.config import QuerySettings
+from langchain_rse.query.search_arguments import may_exclude
 
 # Fields in which retrievers hold the retrievers that they ask.
 _INNER = ("retrievers", "base_retriever", "retriever", "bound", "runnable", "fallbacks")
@@ -35,14 +36,23 @@ _MOST_BY_DEFAULT = 10  # a larger limit was set on purpose
 
 
 def check_taken(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
-    """Raise a ValueError for a search argument that LangChain would drop without a word."""
+    """Raise a ValueError for a search argument that LangChain would drop, or take for another."""
+    inside = [(name, held) for name, held in _inside(retriever) if may_exclude({name: held})]
     for name, value in search_kwargs.items():
-        refusing = "" if value is None or value == {} else _refusing(retriever, name)
-        if refusing:
+        if refusing := _refusing(retriever, name):
+            if value is not None and value != {}:
+                raise ValueError(
+                    f"{refusing} takes no search argument {name!r} (got {value!r:.200}), and "
+                    "LangChain would drop it. Filter inside the retriever and set "
+                    "candidates_only=True; or give vectorstore=... instead of base_retriever"
+                )
+            continue
+        replaced = [held for known, held in inside if known == name and held != value]
+        if replaced:
             raise ValueError(
-                f"{refusing} takes no search argument {name!r} (got {value!r:.200}), and LangChain "
-                "would drop it. Filter inside the retriever and set candidates_only=True; or give "
-                "vectorstore=... instead of base_retriever"
+                f"search argument {name!r} (got {value!r:.200}) would replace that of the wrapped "
+                f"retriever, {replaced[0]!r:.200}. Give {name!r} in one place: to the wrapped "
+                "retriever, or in search_kwargs of the RSERetriever"
             )
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationEr
 from langchain_rse._messages import problems_of
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.query.tracing import TraceCollector
+from langchain_rse.query.wrapped import check_taken
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.tools.passages import (
@@ -45,7 +46,7 @@ def create_rse_tool(
     max_context_length: float | None = None,
     length_function: Callable[[str], float] | None = None,
     filter_fields: Sequence[str] | Mapping[str, str] = (),
-    make_filter: Callable[[dict[str, Any]], Any] | None = None,
+    make_filter: Callable[[dict[str, Any], Any], Any] | None = None,
 ) -> StructuredTool:
     """Make a tool that searches and returns numbered passages with what to cite.
 
@@ -64,13 +65,12 @@ def create_rse_tool(
             ``length_function``. None for the retriever's.
         length_function: Measures text, for example in tokens. None for the retriever's.
         filter_fields: Metadata fields that the model may filter by, or a mapping to their meaning.
-        make_filter: Makes the vector store's filter of fields and values such as ``{"year":
-            2024}``, in place of the retriever's own. By default fields equal values, joined by
-            ``"$and"`` with each other and with the filter of the retriever, which has to be a dict.
+        make_filter: Makes the vector store's filter from the model's fields and values, such as
+            ``{"year": 2024}``, and the retriever's own filter or None. By default: ``"$and"``.
 
     Raises:
         ValueError: If ``k`` or ``max_context_length`` is out of its range, or the filter of the
-            retriever cannot be joined with others.
+            retriever, or of a wrapped one, cannot be joined with others.
     """
     k = (retriever.k or _MOST) if k is None else k
     limit = retriever.max_context_length if max_context_length is None else max_context_length
@@ -79,8 +79,9 @@ def create_rse_tool(
             f"k must be at least 1 and max_context_length above 0; got k={k!r} and "
             f"max_context_length={limit!r}"
         )
-    joined = make_filter or _joining(retriever, filter_fields)
-    search = _Search(retriever, k, limit, length_function or retriever.length_function, joined)
+    _check_filter(retriever, filter_fields, can_join=make_filter is not None)
+    measure = length_function or retriever.length_function
+    search = _Search(retriever, k, limit, measure, make_filter or _joined)
     allowed = f" The fields of filter are: {', '.join(filter_fields)}." if filter_fields else ""
 
     def explain(error: Any) -> str:  # noqa: ANN401 - LangChain's union of pydantic's
@@ -98,23 +99,25 @@ def create_rse_tool(
     )
 
 
-def _joining(
-    retriever: RSERetriever, fields: Sequence[str] | Mapping[str, str]
-) -> Callable[[dict[str, Any]], Any]:
+def _check_filter(
+    retriever: RSERetriever, fields: Sequence[str] | Mapping[str, str], *, can_join: bool
+) -> None:
+    if not fields:
+        return
+    check_taken(retriever.base_retriever, {"filter": dict.fromkeys(fields)})
     own = retriever.search_kwargs.get("filter")
-    is_dict = isinstance(own, (Mapping, type(None)))
-    if fields and not (is_dict and (not retriever.hybrid or len(fields) + bool(own) == 1)):
+    is_alone = len(fields) + bool(own) == 1
+    if not (can_join or (isinstance(own, Mapping | None) and (is_alone or not retriever.hybrid))):
         raise ValueError(
             "filter_fields cannot be joined by $and with each other and the retriever's filter "
             f"{own!r:.200}, if that is no dict or with hybrid={retriever.hybrid}: give "
-            "make_filter, a function from a dict of fields and values to the filter"
+            "make_filter, a function from a dict of fields and values, and that filter, to one"
         )
 
-    def joined(wanted: dict[str, Any]) -> dict[str, Any]:
-        parts = [*([dict(own)] if own else []), *({n: value} for n, value in wanted.items())]
-        return {"$and": parts} if len(parts) > 1 else parts[0]
 
-    return joined
+def _joined(wanted: dict[str, Any], own: Any) -> dict[str, Any]:  # noqa: ANN401 - any store's filter
+    parts = [*([dict(own)] if own else []), *({n: value} for n, value in wanted.items())]
+    return {"$and": parts} if len(parts) > 1 else parts[0]
 
 
 def _arguments(k: int, filter_fields: Sequence[str] | Mapping[str, str]) -> type[BaseModel]:
@@ -156,7 +159,7 @@ class _Search:
     k: int
     limit: float | None
     measure: Callable[[str], float]
-    joined: Callable[[dict[str, Any]], Any]
+    joined: Callable[[dict[str, Any], Any], Any]
 
     # LangChain hands over callbacks to functions that name them.
     def sync(self, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
@@ -177,7 +180,8 @@ class _Search:
             return "The query is empty: say what to search for.", []
         k = k or self.k
         wanted = filter.model_dump(by_alias=True, exclude_none=True) if filter else {}
-        given: dict[str, Any] = {"filter": self.joined(wanted)} if wanted else {}
+        own = self.retriever.search_kwargs.get("filter")
+        given: dict[str, Any] = {"filter": self.joined(wanted, own)} if wanted else {}
         collector = TraceCollector()
         given["config"] = merge_configs({"callbacks": callbacks}, {"callbacks": [collector]})
         messages = messages_in(runtime)

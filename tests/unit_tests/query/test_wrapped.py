@@ -435,6 +435,21 @@ def test_a_filter_inside_cannot_be_told_away(way: Way) -> None:
     assert all(map(is_one_page, found))
 
 
+@pytest.mark.parametrize("given", [{"year": 2024}, None, {}])
+def test_a_filter_inside_is_not_replaced(way: Way, given: Any) -> None:
+    """LangChain would search with the filter of the call alone."""
+    source = paged()
+    inner = by_vectors(source, search_kwargs={"k": 20, "filter": even})
+    compression = ContextualCompressionRetriever(
+        base_compressor=FlashrankRerank(), base_retriever=inner
+    )
+    for base in (inner, inner.with_config(tags=["a"]), compression):
+        retriever = wrapped(source, base)
+        assert way.invoke(retriever, QUERY, search_kwargs={"filter": even})
+        with pytest.raises(ValueError, match="would replace that of the wrapped retriever"):
+            way.invoke(retriever, QUERY, search_kwargs={"filter": given})
+
+
 class FlashrankRerank(All):
     """Known by the name of its class."""
 

@@ -161,7 +161,9 @@ def test_passages_whose_text_was_taken_out_of_the_conversation_are_shown_again(w
 
 def test_what_is_wrong_with_a_call_is_said_to_the_model(way: Way) -> None:
     retriever = make_retriever(TEXTS)
-    tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=lambda wanted: wanted)
+    tool = create_rse_tool(
+        retriever, filter_fields=["source"], make_filter=lambda wanted, _: wanted
+    )
     calls: list[dict[str, Any]] = [{"query": "q 0", "filter": {"author": "Ann"}}, {"query": " "}]
     model = ScriptedModel(script=[calls, "."])
     wrong, empty = searches(ask(way, agent(model, tool)))

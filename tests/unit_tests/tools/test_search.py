@@ -108,15 +108,19 @@ def test_wrong_arguments(way: Way, arguments: dict[str, Any], message: str) -> N
     assert "The fields of filter are: source." in str(answer.content)
 
 
-def by_equality(wanted: dict[str, Any]) -> Callable[[Document], bool]:
+def by_equality(
+    wanted: dict[str, Any], own: Callable[[Document], bool] | None
+) -> Callable[[Document], bool]:
     def holds(document: Document) -> bool:
-        return all(document.metadata.get(name) == value for name, value in wanted.items())
+        is_wanted = all(document.metadata.get(name) == value for name, value in wanted.items())
+        return is_wanted and (own is None or own(document))
 
     return holds
 
 
 def test_filters(way: Way) -> None:
-    tool = create_rse_tool(make_retriever(TEXTS), filter_fields=["source"], make_filter=by_equality)
+    retriever = make_retriever(TEXTS)
+    tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=by_equality)
     found = ask(way, tool, query="q 0", filter={"source": "b"})
     assert {one.metadata["doc_id"] for one in found.artifact} == {"b"}
     nothing = ask(way, tool, query="q 0", filter={"source": "z"})
@@ -124,6 +128,25 @@ def test_filters(way: Way) -> None:
         "Nothing was found for 'q 0' with source='z'. Other words, or no filter, may find more."
     )
     assert nothing.artifact == []
+
+    def own(document: Document) -> bool:
+        return bool(document.metadata["source"] == "a")
+
+    retriever = retriever.model_copy(update={"search_kwargs": {"filter": own}})
+    tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=by_equality)
+    assert ask(way, tool, query="q 0", filter={"source": "b"}).artifact == []
+    found = ask(way, tool, query="q 0", filter={"source": "a"})
+    assert {one.metadata["doc_id"] for one in found.artifact} == {"a"}
+
+
+def test_a_filter_inside_a_wrapped_retriever_is_not_replaced() -> None:
+    source = make_retriever(TEXTS)
+    inner = source.vectorstore.as_retriever(search_kwargs={"filter": bool})  # type: ignore[union-attr]
+    retriever = RSERetriever(base_retriever=inner, docstore=source.docstore)
+    for make in (None, by_equality):
+        with pytest.raises(ValueError, match="would replace that of the wrapped retriever"):
+            create_rse_tool(retriever, filter_fields=["source"], make_filter=make)
+    create_rse_tool(retriever)
 
 
 def test_a_filter_of_the_retriever_holds_besides_those_of_the_model(way: Way) -> None:
@@ -144,7 +167,7 @@ def test_a_filter_of_the_retriever_holds_besides_those_of_the_model(way: Way) ->
         other = retriever.model_copy(update=fields)
         with pytest.raises(ValueError, match="give make_filter"):
             create_rse_tool(other, filter_fields=["year"])
-        create_rse_tool(other, filter_fields=["year"], make_filter=lambda wanted: wanted)
+        create_rse_tool(other, filter_fields=["year"], make_filter=by_equality)
 
 
 @pytest.mark.parametrize(
