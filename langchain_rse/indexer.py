@@ -54,7 +54,7 @@ class RSEIndexer:
             (``docs/splitters.md`` has a table); `default_text_splitter` if None.
         batch_size: Chunks in one call of a store or of the embedding model, at least 1.
         headers: Makes the header that is embedded in front of each chunk, None for no headers; see
-            `langchain_rse.headers`. A `langchain_rse.TokenSplitter` leaves room, up to half a chunk.
+            `langchain_rse.headers`. `langchain_rse.TokenSplitter` leaves them up to half a chunk.
         document_separator: The text between the parts of one document, such as pages.
         metadata_rules: How a segment shows a metadata field that changes along a document, such as
             ``page``: ``"range"``, the values at its first and last character as ``{name}_start``
