@@ -1,4 +1,4 @@
-"""Format strings with names only, such as ``{title}``, filled with metadata and the like."""
+"""Format strings with names only, such as ``{title}``, filled with metadata and other values."""
 
 from collections.abc import Mapping, Sequence
 from string import Formatter

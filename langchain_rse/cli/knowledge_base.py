@@ -79,7 +79,7 @@ class KnowledgeBase:
 
     @classmethod
     def existing(cls, folder: Path, **fields: Any) -> KnowledgeBase:  # noqa: ANN401
-        """Open that in a folder, its retriever with these fields; a ValueError if there is none."""
+        """Open the one in a folder, with fields of its retriever; a ValueError if there is none."""
         made = Made.of(folder)
         if fields.get("hybrid") and not made.lexical:
             errors.print("Making the full-text index of this knowledge base, once.")

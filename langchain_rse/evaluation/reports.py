@@ -101,7 +101,7 @@ class Report(Table):
         both = f"{self.name} and {other.name}"
         for name in ("metrics", "budgets", "questions"):
             if getattr(self, name) != getattr(other, name):
-                raise ValueError(f"{both} have other {name}, or the same in another order")
+                raise ValueError(f"{both} have different {name}, or the same in another order")
         metric = metric or self.metrics[0]
         differences = _known(self.figures[metric] - other.figures[metric])
         if not len(differences):

@@ -1,1 +1,1 @@
-"""Explains a query to people: `RSETrace`, what each step saw, as text, tables and plots."""
+"""Explains a query: `RSETrace` shows what each step saw, as text, tables and plots."""

@@ -23,8 +23,8 @@ _DATA = re.compile(r"\s*data:(?!text/)[\w.+-]+/[\w.+-]+[;,]", re.IGNORECASE)
 def has_text(document: Document) -> bool:
     """Return True for documents with text, False for images, audio, video and white space.
 
-    Text that is a ``data:`` address is none, nor is that of documents whose metadata ``type``,
-    ``modality``, ``media_type``, ``mime_type`` or ``content_type`` is like ``"image/png"``.
+    False also for ``data:`` addresses, and for values such as ``"image"`` or ``"image/png"`` in the
+    metadata ``type``, ``modality``, ``media_type``, ``mime_type`` or ``content_type``.
     """
     text = document.page_content
     kinds = [str(document.metadata.get(name)) for name in _KIND_FIELDS]

@@ -347,6 +347,6 @@ def _check_id(source: SourceDocument) -> SourceDocument:
     if found := UNENCODABLE.search(source.doc_id):
         raise MetadataError(
             f"the document id {source.doc_id!r} has the character {found.group()!r}, which not "
-            "every store can keep; give the document another one with ids= or metadata['doc_id']"
+            "every store can keep; give the document another id with ids= or metadata['doc_id']"
         )
     return source

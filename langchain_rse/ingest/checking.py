@@ -254,7 +254,7 @@ class _Check(Writer):
             doc_id, version = manifest.doc_id, manifest.current
             self.documents += 1
             if not claims.is_free(manifest):
-                self.passed_over[f"document {doc_id!r} is being written; look at it later"] = None
+                self.passed_over[f"document {doc_id!r} is being written; check it later"] = None
                 continue
             wrong = {"unfinished": [doc_id]} if manifest.unfinished or not version else {}
             if self.is_of_another_model(manifest):

@@ -1,4 +1,4 @@
-"""Tells search arguments that may exclude chunks, and checks that results obey a filter.
+"""Finds search arguments that may exclude chunks, and checks that results obey a filter.
 
 Stores take filters under many names, so any argument may be one, except those known not to be.
 """

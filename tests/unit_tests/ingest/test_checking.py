@@ -354,7 +354,7 @@ def test_what_a_live_call_is_writing_is_left_alone(pair: Pair) -> None:
         before = pair.contents()
         repaired = pair.repair()
         assert repaired.ok
-        assert repaired.notes == ["document 'b' is being written; look at it later"]
+        assert repaired.notes == ["document 'b' is being written; check it later"]
         assert pair.contents() == before
     # It ended without an end: what it left is removed.
     assert pair.verify().problems == {"unfinished": 1}
