@@ -112,7 +112,7 @@ def asked(query: str, settings: QuerySettings, callbacks: Callbacks = None) -> S
                     "model answer with a text? Let a parser follow it that returns its lines"
                 )
         if not any(map(str.strip, queries)):
-            warn(f"query_generator made no queries of {query!r:.200}: this is searched for itself")
+            warn(f"query_generator made no queries of {query!r:.200}: the question is searched for")
             queries = None
     return [one for one in dict.fromkeys(queries or [query]) if one.strip()]
 
