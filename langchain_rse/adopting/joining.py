@@ -187,8 +187,8 @@ def _search(text: str, chunks: Iterable[StoredChunk]) -> None:
         start = text.find(chunk.text) if after < 0 else after
         if start < 0:
             raise AdoptionError(
-                f"chunk {chunk.vectors[0]!r}, which begins {chunk.text[:40]!r}, is not in its text "
-                "in texts: it is of another version, or its splitter changes text"
+                f"chunk {chunk.vectors[0]!r}, which begins {chunk.text[:40]!r}, is not in the text "
+                "of its document in texts: it is of another version, or its splitter changes text"
             )
         chunk.page, chunk.position, chunk.start = 0, start, start
 

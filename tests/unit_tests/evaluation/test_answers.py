@@ -425,7 +425,7 @@ def test_what_cannot_be_compared() -> None:
         one.compare(verdicts)
     with pytest.warns(UserWarning, match="1 of 2"):
         first, second = report_of([1, None], "first"), report_of([None, 1], "second")
-    with pytest.raises(ValueError, match="first and second have no question that both"):
+    with pytest.raises(ValueError, match="first and second have no question with a grade in both"):
         first.compare(second)
 
 
