@@ -1,4 +1,4 @@
-"""Questions to a language model: asked with retries, answered in a form that was asked for."""
+"""Asks a language model with retries, and reads its answer as text or as JSON of a schema."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ _TAG = re.compile(r"<(?=/?\s*(?:query|chunk|title|text|reference|answer)\b)", re
 
 
 class Failure(NamedTuple):
-    """No usable answer."""
+    """All attempts to get a usable answer from a model failed; the reason is the last one's."""
 
     reason: str
 
@@ -39,11 +39,11 @@ class Question(Generic[T]):
     """What a language model is asked, and how its answer is read."""
 
     request: str  # the message of the user
-    instructions: str = ""  # the system message, before what all questions have in common
-    # From the answer's text, or its form, to what is wanted; raises if it cannot be used.
+    instructions: str = ""  # the system message; `ask` adds what all questions have in common
+    # Makes the result from the answer's text or form; raises if the answer cannot be used.
     read: Callable[[Any], T] = lambda answer: cast("T", answer)
-    form: type[BaseModel] | None = None  # of answers in JSON; None for plain text
-    example: str = ""  # of the form
+    form: type[BaseModel] | None = None  # the schema of answers in JSON; None for plain text
+    example: str = ""  # an answer in that form
 
 
 class LanguageModelSettings(BaseModel):
@@ -54,31 +54,31 @@ class LanguageModelSettings(BaseModel):
     llm: Runnable[Any, Any]
     """A chat model, or any Runnable from messages to a message or a string."""
     max_retries: Annotated[int, Field(ge=0, strict=True)] = 2
-    """How often to ask again, without a pause, after an error or an answer that cannot be used. A
-    model ``with_retry`` is asked again after errors by that alone."""
+    """How often to ask again, without a pause, after an error or an answer that cannot be used. If
+    ``llm`` was made by ``with_retry``, only its own retries follow an error."""
     timeout: Annotated[float, Field(gt=0, strict=True)] | None = 60.0
-    """Seconds after which a call counts as failed; None for no limit. The model may still be at
-    work then: a sync call runs in a thread of its own, which is left behind."""
+    """Seconds after which a call counts as failed; None for no limit. The model may still be
+    working then: a sync call runs in a thread of its own, which is not stopped."""
     max_concurrency: Annotated[int, Field(ge=1, strict=True)] = 4
     """The most calls at the same time. 1 for models that threads must not share."""
     structured_output: bool = True
-    """Whether to use ``llm.with_structured_output``. If False, if the model has none, and in the
-    last retry, the model is asked for JSON in its text. False saves calls where a server does not
-    keep to schemas."""
+    """True to use ``llm.with_structured_output``. If False, if the model lacks that method, and in
+    the last retry, the model is asked for JSON in its text. Set False to save calls if the server
+    ignores schemas."""
 
 
 def ask(
     settings: LanguageModelSettings, question: Question[T], callbacks: Callbacks | None = None
 ) -> Steps[T | Failure]:
-    """Return what ``question.read`` returns, or the last error if all attempts fail."""
+    """Ask the model; return what ``question.read`` returns, or a Failure if all attempts fail."""
     llm, form, structured = settings.llm, question.form, None
-    # Bindings and sequences would lose what they bind.
+    # Structured output of a binding or a sequence would lose the arguments that are bound.
     if settings.structured_output and form and isinstance(llm, BaseLanguageModel):
         with contextlib.suppress(NotImplementedError):
             structured = llm.with_structured_output(form)
     config: RunnableConfig = {"callbacks": callbacks}
     request, reason = question.request, ""
-    # Not with_retry(): the same question again has the same answer from a cache, and from
+    # Not with_retry(): the same question again gets the same answer from a cache, and from
     # models at a temperature of 0.
     for attempt in range(1 + settings.max_retries):
         # Some servers accept a schema and ignore it, others refuse it.
@@ -94,17 +94,17 @@ def ask(
             )
             return question.read(_read_json(answer, form) if form else _text_of(answer))
         except Exception as error:  # noqa: BLE001 - whatever models raise
-            # An answer that cannot be read is quoted in full.
+            # Errors of parsing quote the whole answer, so the reason is shortened.
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             reason = visible(reason[:_LONGEST_REASON])
             request = f"{question.request}\n\nAn earlier answer could not be used: {reason}"
             if answer is None and isinstance(llm, RunnableRetry):
-                break  # it has asked again itself
+                break  # the model has made its own retries
     return Failure(reason)
 
 
 def _text_of(answer: object) -> str:
-    """The text of a message or string, without thoughts, which end with ``</think>``."""
+    """Return the text of a message or string without a model's thoughts, up to ``</think>``."""
     said = answer.text if isinstance(answer, BaseMessage) else answer
     if text := _THOUGHTS.sub("", str(said)).strip():
         return text
@@ -112,7 +112,7 @@ def _text_of(answer: object) -> str:
 
 
 def _read_json(answer: object, form: type[M]) -> M:
-    """Read what structured output returns, or the last JSON of the form in a message."""
+    """Read the form from structured output, or from the last JSON in a message that fits it."""
 
     def validated(value: object) -> M:
         name = next(iter(form.model_fields))
@@ -137,7 +137,7 @@ def _read_json(answer: object, form: type[M]) -> M:
 
 
 def quote(tag: str, text: str, number: int | None = None) -> str:
-    """A text between tags, for a prompt. Tags in the text are escaped: they cannot end it."""
+    """Put a text between tags, for a prompt. Tags in the text are escaped, so none can end it."""
     opening = tag if number is None else f'{tag} number="{number}"'
     # No client could send lone surrogates.
     text = _TAG.sub("&lt;", text).encode("utf-8", "replace").decode()

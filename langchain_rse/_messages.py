@@ -1,4 +1,4 @@
-"""What messages have in common: lists that end, safe characters, the caller's line."""
+"""Helpers for messages: short lists, escaped characters, warnings at the caller's line."""
 
 import re
 import sys
@@ -11,17 +11,17 @@ from pydantic import ValidationError
 _PASSED_OVER = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
 
 
-# Control characters, and those that turn the direction of writing.
+# Control characters, and those that change the direction of writing.
 _OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def visible(text: str, kept: str = "") -> str:
-    """The text with escapes, as by ``repr``, for what a terminal or a log would obey."""
+    """Escape, as ``repr`` does, the characters that a terminal or log obeys, but ``kept`` ones."""
     return _OBEYED.sub(lambda found: found[0] if found[0] in kept else ascii(found[0])[1:-1], text)
 
 
 def problems_of(error: ValidationError) -> str:
-    """What pydantic found wrong, and where; without the values."""
+    """List the problems that pydantic found, each with its place, without the values."""
     return first_few(f"{'.'.join(map(repr, one['loc']))}: {one['msg']}" for one in error.errors())
 
 
@@ -31,7 +31,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def first_few(items: Iterable[str], most: int = 5) -> str:
-    """The first few of some items, and how many more there are."""
+    """Join the first few items, and say how many more there are."""
     named = list(items)
     more = f" and {len(named) - most} more" if len(named) > most else ""
     return ", ".join(named[:most]) + more

@@ -13,31 +13,31 @@ Advance = Callable[[int], object]
 
 @contextmanager
 def progress_bar(total: int | None, *, unit: str, title: str, show: bool) -> Iterator[Advance]:
-    """Show a progress bar if asked to, by tqdm; yield the function that advances it."""
+    """Show tqdm's progress bar if ``show`` is True; yield the function that advances it."""
     with _tqdm(show, total=total, unit=f" {unit}", desc=title) as bar:
         yield (lambda _: None) if bar is None else bar.update
 
 
 class ChunkBar:
-    """Counts chunks that are written, and names their document, in a bar if one is `shown`."""
+    """A progress bar that counts written chunks and names their document, while it is `shown`."""
 
     def __init__(self) -> None:
-        # Characters of all documents, by which the number of chunks is estimated; 0 once all are
-        # split, so that it is known; None if it is unknown, which shows no total.
+        # Characters of all documents, to estimate the number of chunks: 0 once all documents are
+        # split and the number is known; None if unknown, which shows no total.
         self.length: int | None = None
         self._bar: Any = None
         self._chunks = self._split = 0
 
     @contextmanager
     def shown(self, *, show: bool) -> Iterator[None]:
-        """Show a bar; `progress_bar` says what is raised."""
+        """Show the bar if ``show`` is True; an ImportError if tqdm is missing."""
         with _tqdm(show, unit=" chunks", desc="Indexing") as self._bar:
             yield
             if self._bar is not None:
                 self._bar.total = self._bar.n  # the last documents may have had no chunks
 
     def expect(self, chunks: int, length: int) -> None:
-        """Say how many chunks a document has, and how many characters."""
+        """Add a document's chunks and characters to the total that is expected."""
         self._chunks += chunks
         self._split += length
         if self._bar is not None:
@@ -46,7 +46,7 @@ class ChunkBar:
             self._bar.total = None if more is None else self._chunks + more
 
     def advance(self, chunks: int, doc_id: str = "") -> None:
-        """Count chunks; show the last part of a document's id, if it is a path or address."""
+        """Count chunks; show the document's id, of a path or address only its last part."""
         if self._bar is not None:
             self._bar.update(chunks)
             if doc_id:

@@ -1,7 +1,7 @@
-"""One way through the code for sync and async.
+"""Sync and async versions of a function from one generator.
 
 Code that has to wait for a store is written once, as a generator that yields the calls it
-needs. `run` makes them, `arun` awaits their async twins; nothing else differs.
+needs. `run` makes them, `arun` awaits their async forms; nothing else differs.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Call(NamedTuple):
-    """A call in both forms, ready to be made."""
+    """A call in its sync and its async form, with its arguments."""
 
     sync: Callable[[], Any]
     asynchronous: Callable[[], Awaitable[Any]]
@@ -46,7 +46,7 @@ Steps = Generator[Call, Any, T]
 def call(
     sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
 ) -> Steps[T]:
-    """Make one call in the form that is wanted, as in ``call(store.mget, store.amget, keys)``."""
+    """Make one call, sync or async, as in ``call(store.mget, store.amget, keys)``."""
     result: T = yield Call(lambda: sync(*args, **kwargs), lambda: asynchronous(*args, **kwargs))
     return result
 
@@ -57,13 +57,13 @@ def call_to_the_end(
     """Like `call`, for calls that write: if the caller is cancelled, the call still ends first."""
 
     async def whole() -> T:
-        # A thread cannot be cancelled: what it writes later, nobody would know of.
+        # A thread cannot be cancelled: it would go on writing after the caller has left.
         running = asyncio.ensure_future(asynchronous(*args, **kwargs))
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             await asyncio.wait([running])
-            running.cancelled() or running.exception()  # nobody else asks for it
+            running.cancelled() or running.exception()  # marks the exception as retrieved
             raise
 
     result: T = yield Call(lambda: sync(*args, **kwargs), whole)
@@ -76,7 +76,7 @@ def call_within(
     asynchronous: Callable[..., Awaitable[T]],
     *args: object,
 ) -> Steps[T]:
-    """Like `call`, with a TimeoutError after some seconds. A sync call then goes on in a thread."""
+    """Like `call`, with a TimeoutError after ``seconds``; a sync call goes on in its thread."""
     if seconds is None:
         return (yield from call(sync, asynchronous, *args))
     late = f"no answer within {seconds:g} seconds (timeout)"
@@ -90,7 +90,7 @@ def call_within(
             except BaseException as error:  # noqa: BLE001 - raised where the answer is awaited
                 answer.set_exception(error)
 
-        # Not an executor: the program would wait for it at its end.
+        # Not an executor: Python would wait for its threads at exit.
         Thread(target=copy_context().run, args=(work,), daemon=True).start()
         if not wait([answer], seconds).done:
             raise TimeoutError(late)
@@ -107,12 +107,12 @@ def call_within(
 
 
 def pause(seconds: float) -> Steps[None]:
-    """Wait some seconds."""
+    """Wait for a number of seconds."""
     yield Call(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
 
 
 def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-    """Run a function that takes long; async code does so off the event loop."""
+    """Run a slow function; async code runs it in a thread, off the event loop."""
     result: T = yield Call(
         lambda: function(*args, **kwargs), lambda: run_in_executor(None, function, *args, **kwargs)
     )
@@ -173,7 +173,7 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 @contextmanager
 def during(step: str) -> Iterator[None]:
-    """Let errors through with the step that failed: a note or, before Python 3.11, a log line."""
+    """Add the failing step to an error as a note or, before Python 3.11, log it; then reraise."""
     try:
         yield
     except Exception as error:
@@ -187,9 +187,9 @@ def during(step: str) -> Iterator[None]:
 def concurrently(tasks: Sequence[Steps[T]], limit: int) -> Steps[list[T]]:
     """Run generators of steps, at most ``limit`` at once; return what they return, in their order.
 
-    Sync code runs the first in the caller's thread, since some stores can be used in no other, and
-    the others in threads that see the caller's context variables, which LangChain traces by. The
-    first error ends all: it is raised when nothing is running any more.
+    Sync code runs the first in the caller's thread, since some stores work in no other, and the
+    rest in threads with the caller's context variables, which LangChain's tracing needs. The first
+    error stops all tasks, and is raised when none is running any more.
     """
     results: list[T] = yield Call(lambda: _run_all(tasks, limit), lambda: _arun_all(tasks, limit))
     return results
@@ -202,7 +202,7 @@ def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
         others = [executor.submit(run, steps) for steps in tasks[1:]]
         try:
             results = {0: run(tasks[0])}
-            # The caller's thread then takes what no other has started.
+            # The caller's thread then runs the tasks that no other thread has started.
             for number in reversed(range(1, len(tasks))):
                 if others[number - 1].cancel():
                     results[number] = run(tasks[number])
@@ -211,7 +211,7 @@ def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
                 for number in range(len(tasks))
             ]
         finally:
-            for other in others:  # nothing, once it is done
+            for other in others:  # without effect on tasks that are done
                 other.cancel()
 
 

@@ -1,4 +1,4 @@
-"""Format strings whose names stand for values as they are, such as fields of metadata."""
+"""Format strings with names only, such as ``{title}``, filled with metadata and other values."""
 
 from collections.abc import Mapping, Sequence
 from string import Formatter
@@ -7,7 +7,7 @@ from string import Formatter
 def check_template(
     field: str, template: str, known: Sequence[str], metadata: Sequence[str] | None
 ) -> None:
-    """Raise ValueError if a template has no names, or others than known ones and ``metadata``."""
+    """Raise ValueError if a template has no names, or one that is in neither list."""
     names = names_in(template)
     if not names:
         example = f"must contain names, such as {{{known[0]}}}"
@@ -19,7 +19,7 @@ def check_template(
 
 
 def names_in(template: str) -> list[str]:
-    """The names in a format string; ValueError if it is none, or has more than names in braces."""
+    """The names in a format string; ValueError if it is malformed or its braces hold more."""
     names = []
     for _, name, spec, conversion in Formatter().parse(template):
         if name is None:
@@ -31,6 +31,6 @@ def names_in(template: str) -> list[str]:
 
 
 def fill(template: str, values: Mapping[str, object]) -> str:
-    """The format string with its names replaced by their values, or by nothing if there is none."""
+    """Replace the names in a format string by their values, names without a value by nothing."""
     parts = Formatter().parse(template)
     return "".join(f"{text}{values.get(name or '', '')}" for text, name, _, _ in parts)

@@ -30,11 +30,11 @@ class RSECompressor(QuerySettings, Compressor):
     `RSERetriever` wrote, and for a ``DocumentCompressorPipeline``. The segments are those of an
     `RSERetriever` around that retriever. Give it a large ``k``, such as 200.
 
-    What the retriever filters by is not known here. Until ``candidates_only`` is set, segments
-    contain found chunks only, with a warning: set it to False if the retriever leaves out nothing
-    but what is less relevant, to True if it filters. ``search_kwargs={"filter": ...}``, the filter
-    that it searches with, holds for whole segments. ``hybrid`` needs a vector store, and is an
-    error.
+    The compressor cannot see how the retriever filters. Until ``candidates_only`` is set, segments
+    contain found chunks only, with a warning: set it to False if the retriever leaves chunks out
+    for lack of relevance only, to True if it filters. Repeat the filter of its search in
+    ``search_kwargs={"filter": ...}``, so that it holds for whole segments. ``hybrid`` is an error,
+    since it needs a vector store.
 
     Raises:
         ValueError: At construction, if a field is unknown or out of its range.
@@ -55,7 +55,7 @@ class RSECompressor(QuerySettings, Compressor):
     docstore: Annotated[BaseStore[str, Any], BeforeValidator(as_value_error(as_docstore))]
     """Holds the texts of the chunks: a store of Documents, or a byte store, which is wrapped."""
     namespace: str = Field(default="", frozen=True)
-    """The documents of the docstore that are meant, see ``docs/tenants.md``."""
+    """The namespace of the documents in the docstore, see ``docs/tenants.md``; empty for none."""
 
     @model_validator(mode="after")
     def _check_sources(self) -> Self:
@@ -81,13 +81,13 @@ class RSECompressor(QuerySettings, Compressor):
 
 
 class RetrieverBeforeCompressor:
-    """What found the Documents that a compressor was given; messages have its name."""
+    """Stands for the retriever of the Documents given to a compressor; messages show this name."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
 
     def invoke(self, _query: str, **_: object) -> list[Document]:
-        """The Documents, for any query."""
+        """Return the Documents, for any query."""
         return list(self._documents)
 
     async def ainvoke(self, _query: str, **_: object) -> list[Document]:

@@ -53,9 +53,9 @@ _Solver = Literal["exact", "greedy", "best"]
 _RankFusion = Literal["decay", "mean"]
 _LengthWeighting = Literal["none", "published"]
 
-# The defaults of the fields that depend on who scored. A reranker reads the texts, so more of its
-# candidates are worth considering; but it errs for single chunks, and not for the same ones as the
-# search, so that counts as well and segments are to be longer.
+# Defaults that depend on whether a reranker scored. It reads the texts, so more of its candidates
+# are worth considering. But it misjudges single chunks, and others than the search does, so the
+# search counts as well and segments should be longer.
 FOR_SIMILARITIES: Mapping[str, float] = MappingProxyType(
     {"decay_rate": 15.0, "rerank_weight": 1.0, "segment_cost": 0.15}
 )
@@ -68,7 +68,7 @@ class RSEConfig(BaseModel):
     """How candidates become segments. The defaults are those of the preset ``balanced``.
 
     ``decay_rate``, ``rerank_weight`` and ``segment_cost`` are None by default: their value then
-    depends on who scored.
+    depends on whether a reranker scored.
 
     Raises:
         ValueError: If a field is out of its range. The message names the field, the value and
@@ -82,12 +82,12 @@ class RSEConfig(BaseModel):
     ``"greedy"`` takes the most valuable segment again and again (dsRAG); ``"best"`` takes the one
     best segment of each document."""
     irrelevant_chunk_penalty: _Share = 0.4
-    """The relevance, from 0 to 1, from which text is worth its room. Smaller returns more text; 0
-    fills the budget as long as anything is relevant. If the best candidate that fits has at least
-    this relevance, something comes back."""
+    """The relevance, from 0 to 1, above which a chunk is worth its room. Smaller values return more
+    text; 0 fills the budget as long as anything is relevant. If the best candidate that fits has at
+    least this relevance, at least one segment is returned."""
     calibration: _Calibration = "auto"
     """How scores become relevances in [0, 1]: ``"auto"`` (a reranker known by name gets its own
-    calibration, other scores ``"minmax"``), or one of those of `langchain_rse.engine.calibrate`."""
+    calibration, other scores ``"minmax"``), or another one of `langchain_rse.engine.calibrate`."""
     rank_fusion: _RankFusion = "decay"
     """``"decay"``: relevance falls exponentially with the rank; ``"mean"``: relevance and relative
     rank are averaged."""
@@ -98,30 +98,30 @@ class RSEConfig(BaseModel):
     """Raises the odds of a relevance against 0.4 to this power, after rank fusion; see
     `langchain_rse.engine.sharpen`. 1 changes nothing."""
     lexical_credit: _Share = 0.7
-    """The relevance, from 0 to 1, that the best match by the words of the query counts as (BM25
-    among the candidates); combined with the relevance r from scores as ``1 - (1 - r)(1 - words)``.
-    With a reranker, it is part of the search's relevance."""
+    """The relevance, from 0 to 1, of the candidate that matches the words of the query best (BM25
+    among the candidates). It is combined with the relevance r from scores as
+    ``1 - (1 - r)(1 - words)``; with a reranker, in the search's share of the relevance."""
     name_weight: _NotNegative = 0.2
-    """How much it counts that the query names other documents, by their ``title`` or the file name
-    in ``source``: relevance is multiplied by ``exp(-name_weight * s)``, where s is how much less a
-    document is named; see `langchain_rse.query.naming`. 0 does not look at names."""
+    """How much a document loses if the query names others, by their ``title`` or the file name in
+    ``source``: its relevance is multiplied by ``exp(-name_weight * s)``, where s is how much less
+    it is named than they are; see `langchain_rse.query.naming`. 0 ignores names."""
     document_weight: _NotNegative = 0.5
     """How much the whole document counts: relevance is multiplied by ``(d / best) **
     document_weight``, with the mean relevance d of the document's five best chunks. 0 rates each
     chunk by itself."""
     rerank_weight: _Share | None = None
-    """Share of a reranker's relevance, from 0 to 1. The rest is the relevance that a candidate has
-    by the search that found it, times that of the reranker's best candidate. 1 counts the reranker
-    alone. None: 0.5, or 1 with a reranker whose scores are similarities."""
+    """Share of a reranker's relevance, from 0 to 1. The rest is the candidate's relevance from the
+    search, times the reranker's relevance of its best candidate. With 1, only the reranker counts.
+    None: 0.5, or 1 with a reranker whose scores are similarities."""
     min_relevance: _Share = 0.0
     """Candidates with a calibrated relevance below this count as not found. Useful with absolute
     scores; with ``"minmax"`` the best candidate's relevance is always 1."""
     neighbor_credit: _Share = 0.5
-    """Share of a chunk's relevance that counts for the chunks beside it, its square for the next
-    ones, and so on; see `langchain_rse.engine.neighbor_credit`. A document of one chunk is
-    credited as if chunks like it stood beside it."""
+    """Share of a chunk's relevance that counts for the chunks beside it; the square of the share
+    for the next ones, and so on; see `langchain_rse.engine.neighbor_credit`. A document of one
+    chunk is credited as if chunks like it stood beside it."""
     neighbor_radius: _CountOrZero = 2
-    """How many chunks away the credit ends."""
+    """The number of chunks on each side of a relevant one that get credit from it."""
     segment_cost: _NotNegative | None = None
     """What a segment costs in addition to its text, in chunks of average length: larger makes fewer
     and longer segments. Used by ``"exact"`` only. None: 0.15, or 0.4 with a reranker."""
@@ -129,18 +129,18 @@ class RSEConfig(BaseModel):
     """For the solvers ``"greedy"`` and ``"best"``: ``"published"`` weighs candidates longer than
     ``reference_length`` by their length over it, as dsRAG does; ``"none"`` weighs all alike."""
     reference_length: _Positive = 700.0
-    """The length, in characters, that weighs 1 there."""
+    """The length, in characters, up to which ``length_weighting`` weighs a candidate 1."""
     max_length: _Count | None = None
     """The most chunks a segment may have. The solvers ``"greedy"`` and ``"best"`` need it; with
     ``"exact"`` it must be None."""
     overall_max_length: _Count = 30
     """The most chunks that all segments of a query may have together. Used by ``"greedy"`` only."""
     overall_max_length_extension: _CountOrZero = 0
-    """How many more that are for each query beyond the first."""
+    """Chunks to add to ``overall_max_length`` for each query beyond the first."""
     minimum_value: _Number = 0.0
     """The least value a segment must have."""
     top_k_for_document_selection: _Count | None = 20
-    """Only documents with a chunk among this many best candidates are considered; None: all."""
+    """The number of best candidates whose documents are considered; None: all candidates."""
 
     @model_validator(mode="after")
     def _check_max_length(self) -> Self:
@@ -165,20 +165,20 @@ class RSEConfig(BaseModel):
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> RSEConfig:
-        """Read what `to_file` wrote; a ValueError names the file if it holds no config."""
+        """Read a config that `to_file` wrote; a ValueError names the file if it holds none."""
         fields = read_settings(path)
         if hybrid := fields["hybrid"]:
-            warn(f"{path} is for a retriever with {hybrid=}: RSERetriever(..., {hybrid=})")
+            warn(f"{path} has {hybrid=} as well: give that to RSERetriever(..., {hybrid=})")
         return cls.of(fields["config"])
 
     def to_file(self, path: str | os.PathLike[str], *, hybrid: float = 0.0) -> None:
         """Write the config as JSON, for `from_file` and ``--config`` of the command line.
 
-        ``hybrid`` is the retriever's, which the command line restores and `from_file` warns of.
-        A ValueError if ``calibration`` is a function.
+        ``hybrid`` is a field of the retriever: the command line restores it, `from_file` warns of
+        it. A ValueError if ``calibration`` is a function.
         """
         if callable(self.calibration):
-            raise ValueError(f"no file can keep calibration={self.calibration!r}")  # noqa: TRY004
+            raise ValueError(f"no file can hold calibration={self.calibration!r}")  # noqa: TRY004
         fields = {**self.model_dump(), **({"hybrid": hybrid} if hybrid else {})}
         Path(path).write_text(f"{json.dumps(fields, indent=2)}\n", encoding="utf-8")
 
@@ -187,7 +187,7 @@ class RSEConfig(BaseModel):
         return type(self)(**{**dict(self), **changes})
 
     def for_scores(self, *, reranked: bool) -> Self:
-        """Return a copy in which the fields that depend on who scored have their values."""
+        """Return a copy that has values in the fields whose default depends on a reranker."""
         defaults = _FOR_RERANKERS if reranked else FOR_SIMILARITIES
         return self.model_copy(
             update={name: value for name, value in defaults.items() if getattr(self, name) is None}
@@ -268,15 +268,15 @@ class QuerySettings(BaseModel):
     """Queries to search for instead of the question, which is searched for only if it is one of
     them. They share one answer under one budget. Blank and repeated ones are left out."""
     query_generator: Runnable[Any, Any] | None = None
-    """Makes ``queries`` of the question, if none are given: any Runnable from a string to a list of
+    """Makes ``queries`` from the question if none are given: a Runnable from a string to a list of
     strings, such as ``prompt | model | parser``. If it makes none, the question is searched for."""
     combine_queries: Literal["joint", "turns"] = "joint"
     """How several queries share the answer. ``"joint"``: a chunk is as relevant as it is for the
-    query that it fits best, and the best chunk of each query comes first, if it is worth the
-    penalty and fits. ``"turns"``: each query adds to the answer in its turn (dsRAG)."""
+    query that it fits best, and the best chunk of each query is chosen first, if it is worth the
+    penalty and fits. ``"turns"``: the queries take turns to add to the answer (dsRAG)."""
     max_per_document: _Count | None = None
-    """At most this many segments of a document; None for no limit. Room that this leaves goes to
-    other documents with the exact solver; the published ones choose first."""
+    """The most segments of one document; None for no limit. The exact solver gives the room that
+    this leaves to other documents; the published solvers do not, since they choose first."""
     max_context_length: _NotNegative | None = 16_000
     """The budget: the most text that all segments together may have, in the units of
     ``length_function``. ``irrelevant_chunk_penalty`` may return less. None for no limit."""
@@ -289,32 +289,32 @@ class QuerySettings(BaseModel):
     """True to put the document's header, if it has one, above each segment and an empty line.
     ``max_context_length`` counts it; ``start_index`` and ``end_index`` do not."""
     fetch_k: _Count = 200
-    """Candidates, that is chunks, to fetch."""
+    """The number of candidates, which are chunks, to fetch."""
     hybrid: _Share = 0.0
     """Share of lexical relevance, from 0 to 1: ``(1 - hybrid) * r + hybrid * lexical``. Above 0,
     ``fetch_k`` more candidates come from the docstore's full-text index, ``SQLDocStore(...,
-    lexical=True)``, under the same ``filter``, a dict of fields and the values they equal."""
+    lexical=True)``, with the same ``filter``, which must be a dict of fields and their values."""
     search_kwargs: Annotated[dict[str, Any], AfterValidator(_check_search_kwargs)] = Field(
         default_factory=dict
     )
     """Passed to the vector store or the wrapped retriever, which has to take them, such as
-    ``{"filter": ...}``. A dict of fields and values they equal is checked on what comes back."""
+    ``{"filter": ...}``. If a filter is a dict of fields and values, the results are checked."""
     candidates_only: bool | None = None
     """True for segments that contain candidates only; False to fill in the chunks between them.
-    None: True, with a warning, around a ``base_retriever`` or ``reranker`` that is not known to
-    leave them out for want of relevance alone. Filters in ``search_kwargs``, also of a wrapped
+    None: True, with a warning, if a ``base_retriever`` or ``reranker`` may leave chunks out for
+    other reasons than relevance, else False. Filters in ``search_kwargs``, also of a wrapped
     ``VectorStoreRetriever``, hold for whole segments in any case."""
     order: Literal["document", "relevance"] = "document"
     """``"document"``: segments of a document stand together in the order of its text, the
     documents by their best segment; ``"relevance"``: the best segment first."""
     on_missing: Literal["raise", "split"] = "raise"
     """What to do if the docstore lacks a chunk: raise an error, or split the segment there. With
-    ``"split"``, candidates that say no document are left out, with a warning that counts them."""
+    ``"split"``, candidates that name no document are left out, with a warning that counts them."""
     duplicates: Literal["drop", "drop_near", "keep"] = "drop"
     """``"drop"``: of documents with the same text, only the one with the best candidate counts.
-    ``"drop_near"`` also leaves out candidates of which better candidates of other documents have
-    at least 80 % of the words, five in a row; not for texts that are nearly alike on purpose, such
-    as contracts. ``"keep"`` keeps all of them."""
+    ``"drop_near"`` also leaves out a candidate if better ones of other documents have at least 80 %
+    of its sequences of five words; not for texts that are nearly alike on purpose, such as
+    contracts. ``"keep"`` keeps all of them."""
 
     solver: _Solver | None = None
     irrelevant_chunk_penalty: _Share | None = None
@@ -344,7 +344,7 @@ class QuerySettings(BaseModel):
         return self
 
 
-# To `invoke`, `config` is LangChain's RunnableConfig.
+# In a call of `invoke`, `config` is LangChain's RunnableConfig.
 _CALL_ARGUMENTS = frozenset(QuerySettings.model_fields) - {"config"} | {"filter"}
 
 
@@ -358,7 +358,7 @@ def _merged_config(settings: QuerySettings) -> RSEConfig:
 def resolve_settings(settings: QuerySettings, overrides: Mapping[str, Any]) -> QuerySettings:
     """Return the retriever's settings with the arguments of a call; TypeError for unknown ones.
 
-    Those may be fields of `QuerySettings` except ``config``, and ``filter``, which becomes part of
+    Arguments may be fields of `QuerySettings` except ``config``, and ``filter``, which is put into
     ``search_kwargs``. The ``config`` of the result has the fields that were given beside it.
     """
     if unknown := sorted(overrides.keys() - _CALL_ARGUMENTS):

@@ -17,7 +17,7 @@ class WordLlamaEmbeddings(Embeddings):
     transformer finds more.
 
     Attributes:
-        texts_embedded: How many texts were embedded so far, queries not counted.
+        texts_embedded: The number of texts embedded so far, without queries.
 
     Raises:
         ImportError: At first use, if wordllama is not installed.

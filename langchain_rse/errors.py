@@ -1,4 +1,4 @@
-"""Every exception that this package raises on its own account."""
+"""The exceptions that this package defines."""
 
 
 class CandidateError(ValueError):
@@ -30,4 +30,4 @@ class SplittingError(ValueError):
 
 
 class AdoptionError(ValueError):
-    """The chunks of an existing index cannot be put together to documents."""
+    """The chunks of an existing index cannot be joined into documents."""

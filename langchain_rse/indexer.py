@@ -1,4 +1,4 @@
-"""RSEIndexer: documents in, split and written into both stores."""
+"""RSEIndexer: splits documents and writes them to a vector store and a docstore."""
 
 from collections.abc import (
     AsyncIterable,
@@ -34,7 +34,7 @@ __all__ = ["RSEIndexer", "default_text_splitter"]
 
 
 def default_text_splitter() -> RecursiveCharacterTextSplitter:
-    """The splitter that is used when none is given: 800 characters, no overlap."""
+    """Return the splitter that is used when none is given: 800 characters, no overlap."""
     return RecursiveCharacterTextSplitter(chunk_size=800, chunk_overlap=0)
 
 
@@ -42,38 +42,38 @@ class RSEIndexer:
     """Adds, replaces and deletes documents in a vector store and a docstore.
 
     Adding a document again replaces it, or does nothing if text, chunks and metadata are the same.
-    Queries see either the old version or the new one, and a call that was cut off anywhere is
-    completed by calling again. Where the vector store gives vectors back (``docs/indexing.md``),
-    only chunks whose embedded text is new are embedded. The vector store gets those metadata
-    values that every store takes (strings, numbers, booleans); the docstore gets all.
+    Queries see either the old version or the new one, and a call that was interrupted is completed
+    by calling again. If vectors can be read from the vector store (``docs/indexing.md``), only
+    chunks whose embedded text is new are embedded. The vector store gets only metadata values that
+    every store takes (strings, numbers, booleans); the docstore gets all.
 
     Args:
         vectorstore: Where the chunks are embedded. It has to keep given ids and to delete by id.
-        docstore: Where the chunks' texts stand: a store of Documents or of bytes.
+        docstore: Where the chunks' texts are stored: a store of Documents or of bytes.
         text_splitter: Any LangChain splitter that keeps the words of the text
             (``docs/splitters.md`` has a table); `default_text_splitter` if None.
         batch_size: Chunks in one call of a store or of the embedding model, at least 1.
-        headers: Makes what is embedded in front of each chunk, see `langchain_rse.headers`; None
-            for nothing. A `langchain_rse.TokenSplitter` leaves room for them, up to half a chunk.
-        document_separator: What stands between the parts of one document, such as pages.
-        metadata_rules: What a segment carries of metadata that changes along a document, such as
+        headers: Makes the header that is embedded in front of each chunk, None for no headers; see
+            `langchain_rse.headers`. `langchain_rse.TokenSplitter` leaves them up to half a chunk.
+        document_separator: The text between the parts of one document, such as pages.
+        metadata_rules: How a segment shows a metadata field that changes along a document, such as
             ``page``: ``"range"``, the values at its first and last character as ``{name}_start``
             and ``{name}_end``; ``"first"`` or ``"last"``, one of these under the field's own name;
-            ``"all"``, a list of the values along it, each once; ``"same"``, the one value: two are
-            a ``ValueError``; ``"drop"``, nothing: the field is not kept. Other fields that differ
-            between parts, and ``page`` and ``page_label``, follow ``"range"``, with a warning where
-            whole numbers do not rise one by one. The rules are stored with the documents.
-        max_embedded_length: The most that the embedding model reads of a text; a warning counts
-            longer ones. None: what the files of a model of sentence-transformers say.
+            ``"all"``, a list of its values, each once; ``"same"``, the one value, with a
+            ``ValueError`` if there are two; ``"drop"``, nothing: the field is not stored. Default:
+            ``"range"`` for ``page``, ``page_label`` and fields that differ between parts, with a
+            warning where its whole numbers do not rise by one. Rules are stored with documents.
+        max_embedded_length: The longest text that the embedding model reads; a warning counts
+            longer ones. None: the limit in the files of a sentence-transformers model.
         embedded_length_function: From a text to its length, in the units of
             ``max_embedded_length``. None: tokens of such a model, characters for others.
-        namespace: Keeps documents apart from those of other namespaces in the same stores, see
+        namespace: Separates these documents from those of other namespaces in the same stores, see
             ``docs/tenants.md``: any string of at most 200 characters; empty for none.
 
     Raises:
         ValueError: If a number is below 1, a rule is unknown, ``embedded_length_function`` has no
-            limit, or it is not known how to filter on a ``namespace`` in the vector store.
-        TypeError: If a store is not LangChain's, or the splitter or the headers are something else.
+            limit, or this package does not know how to filter the vector store by ``namespace``.
+        TypeError: If a store, the splitter or the headers are of a wrong type.
     """
 
     def __init__(
@@ -124,27 +124,27 @@ class RSEIndexer:
         A document's id is the one in ``ids``, else the metadata ``doc_id``, else ``Document.id``,
         else the metadata ``source``, else a digest of the text. LangChain Documents with the same
         id are parts of one document and are joined in their order. Parts that are chunks already
-        are put together again, with a warning.
+        are joined by their positions and overlaps, with a warning.
 
         Args:
-            documents: Whole documents, with all their parts. In a list, these may stand anywhere;
-                of an iterator, which is never held whole, they must follow one another.
+            documents: Whole documents, with all their parts. In a list, the parts of a document may
+                stand anywhere; an iterator, which is read in batches, must yield them in sequence.
             ids: One id for each of ``documents``.
-            append: Add to the end of what is stored, with the result of all parts in one call.
-            force: Write and embed documents that have not changed as well.
+            append: Add to the end of the stored document, as if all parts came in one call.
+            force: Write and embed unchanged documents as well.
             show_progress: Show how many chunks are written, and of which document; needs tqdm.
 
         Returns:
             The ids of the documents, each once, in order of appearance.
 
         Raises:
-            ValueError: If there are not as many ``ids`` as documents or one is empty; if parts of
-                a document are scattered over an iterator, are of two files, or contradict a rule
-                ``"same"``; if a document would be replaced by a later piece of itself or by what
-                was retrieved; with ``append``, if parts are stored already or leave a gap.
-            SplittingError: If the splitter changes or drops text, or chunks cannot be put together.
-            MetadataError: If an id or metadata cannot be kept. It names these documents and is
-                raised at the end: all other documents are added.
+            ValueError: If the number of ``ids`` is not that of documents or one is empty; if parts
+                of a document are scattered over an iterator, come from two files, or contradict a
+                rule ``"same"``; if a document would be replaced by a later piece of itself or by a
+                retrieved fragment; with ``append``, if parts are stored already or leave a gap.
+            SplittingError: If the splitter changes or drops text, or chunks cannot be joined.
+            MetadataError: If an id or metadata cannot be stored. The error names these documents
+                and is raised at the end: all other documents are added.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
         adding = self._adding(append=append, force=force)
@@ -159,12 +159,12 @@ class RSEIndexer:
         force: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
-        """Like `add_documents`, async; takes async iterators, and advances others in a thread."""
+        """Like `add_documents`, async; takes async iterators too, and runs others in a thread."""
         adding = self._adding(append=append, force=force)
         return await arun(adding.add(documents, ids, show_progress=show_progress))
 
     def _writer(self) -> Writer:
-        limit = self._limit and replace(self._limit)  # each call counts by itself
+        limit = self._limit and replace(self._limit)  # each call has its own counts
         return Writer(Vectors(self.vectorstore, self.batch_size, limit), self.docstore)
 
     def _adding(self, *, append: bool, force: bool) -> Adding:
@@ -176,7 +176,7 @@ class RSEIndexer:
         """Delete documents from both stores, the vectors first.
 
         Args:
-            ids: Ids of documents. Those that are not stored are passed over.
+            ids: Ids of documents. Ids that are not stored are ignored.
 
         Returns:
             The ids of the documents that were deleted.
@@ -192,7 +192,7 @@ class RSEIndexer:
         return await arun(self._writer().delete(ids))
 
     def verify(self, *, show_progress: bool = False) -> CheckReport:
-        """Compare all that the two stores have; nothing is changed. See ``docs/checking.md``.
+        """Compare the contents of the two stores; nothing is changed. See ``docs/checking.md``.
 
         Raises:
             FormatError: If the docstore was written by another version of this package.
@@ -207,8 +207,8 @@ class RSEIndexer:
         """Mend what `verify` finds wrong with the two stores, and compare them again.
 
         Vectors that are lost or of another model are written again from the docstore's texts,
-        without overlap. Documents of which text is lost are removed, and named to be added again.
-        What other calls are writing is left alone.
+        without overlap. Documents with lost text are removed; the report names them, to be added
+        again. Documents that other calls are writing are left alone.
 
         Raises:
             FormatError: If the docstore was written by another version of this package.
@@ -222,8 +222,8 @@ class RSEIndexer:
     def chunks(self) -> Iterator[Document]:
         """Read all chunks from the docstore, a batch at a time, to build another retriever on.
 
-        They are as in the vector store, but their text has no overlap and no white space around
-        it. Of a document that is replaced meanwhile, some may be missing.
+        The chunks are those of the vector store, but without overlap and surrounding white space.
+        If a document is replaced meanwhile, some of its chunks may be missing.
 
         Example:
             >>> bm25 = BM25Retriever.from_documents(list(indexer.chunks()), k=200)
@@ -245,19 +245,19 @@ class RSEIndexer:
         """Bring in an index that the vector store holds already, without embedding anything.
 
         The vector store is only read; calling again brings in what has changed since. When an
-        adopted document is deleted, or replaced by adding it, its vectors go.
+        adopted document is deleted, or replaced by adding it, its vectors are deleted.
 
         Args:
-            index: What the metadata of the store's chunks says.
+            index: Which metadata fields of the store's chunks say where each one belongs.
             documents: The store's chunks with their ids, as it lists them; needed unless it is a
                 Chroma, FAISS, InMemoryVectorStore, PGVector or QdrantVectorStore.
             show_progress: Show a progress bar; needs tqdm.
 
         Returns:
-            What was adopted, and where text is missing.
+            A report of what was adopted, and of the places where text is missing.
 
         Raises:
-            AdoptionError: If chunks cannot be put together, unless ``index.on_error="skip"``.
+            AdoptionError: If chunks cannot be joined, unless ``index.on_error="skip"``.
             TypeError: If the store is not known and ``documents`` is not given.
             ValueError: If ``index.in_store_order`` is set and the store has no order.
             CorruptRecordError: If the docstore's record of a document cannot be read.

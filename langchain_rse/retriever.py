@@ -50,7 +50,7 @@ _SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rule
 
 
 def as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A check whose TypeErrors are ValueErrors, since pydantic lets no others through."""
+    """Return the check with ValueErrors for TypeErrors, which pydantic would not report."""
 
     def validate(value: Any) -> Any:  # noqa: ANN401 - anything may be given
         try:
@@ -72,7 +72,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     - ``page_content``: the slice of the source
     - ``id``: the same for the same version of the document and the same range
-    - ``metadata``: what holds for the whole document; ``chunk_id`` (the id again); ``doc_id``,
+    - ``metadata``: all that holds for the whole document; ``chunk_id`` (the id again); ``doc_id``,
       ``start_index`` and ``end_index`` (characters of the text, end exclusive);
       ``relevance_score`` (the segment's value, a sum over its chunks); for metadata that changes
       along the document, such as ``page``, ``page_start`` and ``page_end`` or what
@@ -82,8 +82,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
     Each entry of ``chunks`` has ``index``, ``length``, ``credited`` (the relevance with neighbor
     credit) and ``value`` (what it adds to the segment), and either ``rank`` (from 0), ``score``
     (None if there is none) and ``relevance``, or ``filled``: True. Where they apply, also
-    ``lexical_rank`` and ``lexical_score`` (``hybrid``), of several queries the ``query`` that it
-    fits best, and a filter's ``is_relevant``, ``relevance_explanation`` and ``relevance_failure``.
+    ``lexical_rank`` and ``lexical_score`` (``hybrid``); with several queries the ``query`` that it
+    fits best; and a filter's ``is_relevant``, ``relevance_explanation`` and ``relevance_failure``.
 
     Raises:
         ValueError: At construction, if a field is unknown or out of its range, if not exactly one
@@ -116,16 +116,16 @@ class RSERetriever(QuerySettings, BaseRetriever):
     metadata_rules: Annotated[Mapping[str, Rule], BeforeValidator(check_rules)] = Field(
         default_factory=dict
     )
-    """For metadata fields that change along a document, what a segment carries, such as
+    """How segments show metadata fields that change along a document, such as
     ``{"slide": "range"}``; see `RSEIndexer`. Documents keep the rules they were stored with."""
     headers: HeaderMaker | None = None
-    """Makes what `add_documents` embeds in front of each chunk, see `langchain_rse.headers`;
-    None for nothing. Headers are not part of the returned text, unless ``include_header``."""
+    """Makes the text that `add_documents` embeds in front of each chunk, see
+    `langchain_rse.headers`. It is not part of the returned text, unless ``include_header``."""
     namespace: str = Field(default="", frozen=True)
-    """The documents of the stores that this retriever knows, see ``docs/tenants.md``; empty if they
-    are not in namespaces."""
+    """The namespace of the documents that this retriever reads and writes, see ``docs/tenants.md``;
+    empty for none."""
     reranker: BaseDocumentCompressor | None = None
-    """Sees all candidates; relevance is by its ``relevance_score``, and by the search."""
+    """Scores all candidates: its ``relevance_score`` and the search make up their relevance."""
 
     _indexer: tuple[dict[str, Any], RSEIndexer] | None = PrivateAttr(default=None)
 
@@ -157,15 +157,15 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Raises:
             TypeError: If an argument is unknown, the query is not a string, or a retriever,
                 reranker or ``query_generator`` returns something of a wrong type.
-            ValueError: If an argument is out of its range, or ``filter`` is not obeyed.
-            CandidateError: If it is not known which chunk of which document a candidate is.
+            ValueError: If an argument is out of its range, or ``filter`` was not applied.
+            CandidateError: If a candidate does not say which chunk of which document it is.
             MissingRecordError: If the docstore lacks a chunk or has no documents, unless
                 ``on_missing`` is ``"split"``.
             StoreMismatchError: If the docstore belongs to another vector store or embedding model,
                 or the vector store is empty.
 
         Warns:
-            UserWarning: If documents that are unknown or cannot be read are left out.
+            UserWarning: If documents are left out because they are unknown or cannot be read.
         """
         return super().invoke(input, _check_run_config(config), **kwargs)
 
@@ -195,9 +195,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
         config: RunnableConfig | None = None,
         **kwargs: Any,  # noqa: ANN401 - as in `invoke`
     ) -> RSETrace:
-        """Answer a query as `invoke` does, with the same arguments, and return what the steps saw.
+        """Answer a query as `invoke` does, with the same arguments, and return the trace of it.
 
-        Printed, the trace is an explanation. Pass a `TraceCollector` in
+        Print the trace for an explanation. Pass a `TraceCollector` in
         ``config={"callbacks": [...]}`` for the traces of a chain or agent.
         """
         collector = TraceCollector()
@@ -234,7 +234,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         return found
 
     def _sources(self) -> Sources:
-        docstore = in_namespace(self.docstore, self.namespace)  # that may be another one by now
+        docstore = in_namespace(self.docstore, self.namespace)  # the field may have been set
         return Sources(self.vectorstore, self.base_retriever, docstore, self.reranker)
 
     @override
@@ -251,7 +251,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         return {**super().__getstate__(), "__pydantic_private__": {"_indexer": None}}
 
     def chunks(self) -> Iterator[Document]:
-        """All chunks as Documents, to build another retriever on; see `RSEIndexer.chunks`."""
+        """Read all chunks as Documents, to build another retriever on; see `RSEIndexer.chunks`."""
         return run_each(every_chunk(self.docstore))
 
     def achunks(self) -> AsyncIterator[Document]:
@@ -337,15 +337,15 @@ class RSERetriever(QuerySettings, BaseRetriever):
     ) -> Self:
         """Make a retriever over an index that other code has built. Nothing is embedded.
 
-        Reads the chunks from the vector store and writes to the docstore what segments are made of,
-        see `RSEIndexer.adopt`. This is needed once, and again after other code has changed the
+        Reads the chunks from the vector store and writes their texts to the docstore, see
+        `RSEIndexer.adopt`. This is needed once, and again after other code has changed the
         index.
 
         Args:
             vectorstore: The store. It is only read.
-            docstore: Where the texts of the chunks will stand.
-            index: Which metadata fields say where a chunk stands.
-            documents: The store's chunks with their ids, for stores that cannot be read out.
+            docstore: Where the texts of the chunks will be stored.
+            index: Which metadata fields say where a chunk belongs.
+            documents: The store's chunks with their ids, for stores that cannot list them.
             show_progress: Show progress bars; needs tqdm.
             **fields: Fields of the retriever.
 
@@ -353,8 +353,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
             The retriever.
 
         Raises:
-            AdoptionError: If chunks cannot be put together.
-            TypeError: If the store cannot be read out and ``documents`` is not given.
+            AdoptionError: If chunks cannot be joined.
+            TypeError: If the store cannot list its chunks and ``documents`` is not given.
 
         Warns:
             UserWarning: If text is missing between chunks, or documents were skipped.
@@ -387,7 +387,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
 
 def _collecting(collector: TraceCollector, config: RunnableConfig | None) -> RunnableConfig:
-    # Not None, for then the callbacks of a chain around this call would be lost.
+    # Never None: the callbacks of a chain around this call would be lost.
     return merge_configs(_check_run_config(config) or {}, {"callbacks": [collector]})
 
 

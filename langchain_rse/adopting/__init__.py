@@ -1,7 +1,7 @@
-"""Building the docstore for a vector store that other code has filled; nothing is embedded again.
+"""Builds the docstore for a vector store that other code has filled; nothing is embedded again.
 
-The vector store is only read. Its chunks are put in order and freed of overlap, and the docstore
-gets the documents, with a record for each vector that says which chunk it stands for.
+The vector store is only read. Its chunks are put in order and stripped of overlap, and the docstore
+gets the documents, with a record for each vector that names its chunk.
 """
 
 from langchain_rse.adopting.adoption import adopt

@@ -1,4 +1,4 @@
-"""Adopting an index: its vector store is listed, its documents are written to the docstore."""
+"""Adopts an index: lists its vector store and writes its documents to the docstore."""
 
 import itertools
 from collections.abc import Iterable, Mapping
@@ -62,7 +62,7 @@ def adopt(
 
 
 def _listed(store: VectorStore, *, in_order: bool) -> Steps[list[Document]]:
-    """All chunks of a vector store; in the order in which they were added if that is needed."""
+    """List all chunks of a vector store; with ``in_order``, in the order they were added in."""
     if in_order and kind_of(store) in {"PGVector", "QdrantVectorStore"}:
         raise ValueError(
             "in_store_order=True: this store does not list its chunks in the order in which they "
@@ -73,7 +73,7 @@ def _listed(store: VectorStore, *, in_order: bool) -> Steps[list[Document]]:
         raise TypeError(
             f"the chunks of a {type(store).__name__} cannot be listed, only those of {LISTED}. "
             "Read them yourself and pass them: documents=[Document(id=..., page_content=..., "
-            "metadata=...), ...], with id, text and metadata as the store has them"
+            "metadata=...), ...], with the store's id, text and metadata of each"
         )
     chunks: list[Document] = []
     while some := (yield from following()):
@@ -82,7 +82,7 @@ def _listed(store: VectorStore, *, in_order: bool) -> Steps[list[Document]]:
 
 
 class _Adopter:
-    """Makes and writes documents; keeps the report, and the vectors of documents left out."""
+    """Makes and writes documents; keeps the report, and the vectors that were left out."""
 
     def __init__(self, writer: Writer, index: ExistingIndex, rules: Mapping[str, Rule]) -> None:
         self.report = Adoption()
@@ -93,7 +93,7 @@ class _Adopter:
         self._make = partial(make_version, index=index, rules=rules, namespace=namespace)
 
     def group(self, chunks: Iterable[Document]) -> dict[str, dict[str, Document]]:
-        """The chunks by the ids of their documents and vectors, in the order of the store."""
+        """Group chunks by the ids of their documents and vectors, in the order of the store."""
         grouped: dict[str, dict[str, Document]] = {}
         others = 0
         for chunk in chunks:
@@ -105,8 +105,8 @@ class _Adopter:
             vector = vector_of(chunk)
             if vector is None:
                 raise AdoptionError(
-                    "a chunk has no id, which is needed to know it among search results: its text "
-                    f"begins {chunk.page_content[:60]!r}. Build this index again with ids"
+                    "a chunk has no id, by which search results are known: its text begins "
+                    f"{chunk.page_content[:60]!r}. Build this index again with ids"
                 )
             try:
                 doc_id = doc_id_of(chunk, self._index.doc_id_key)
@@ -117,7 +117,7 @@ class _Adopter:
         if others and self._namespace and not grouped:
             raise AdoptionError(
                 f"no chunk is in this namespace: {others} lack {NAMESPACE}={self._namespace!r} in "
-                "their metadata. Add it by the vector store's own means"
+                "their metadata. Add this field with the vector store's own methods"
             )
         return grouped
 
@@ -162,7 +162,7 @@ class _Adopter:
             )
 
     def record_skipped(self) -> Steps[None]:
-        """Let queries pass over vectors that were left out, unless they were adopted before."""
+        """Let queries ignore vectors that were left out, unless they were adopted before."""
         known = yield from self._records(self._skipped)
         yield from self._writer.set_records(
             adopted_record(vector) for vector in self._skipped if vector not in known
@@ -175,20 +175,20 @@ class _Adopter:
         self._skipped += vectors
 
     def _records(self, vectors: Iterable[str]) -> Steps[dict[str, Document]]:
-        """The docstore's records of vectors, where there are any."""
+        """Read the docstore's records of those vectors that have one."""
         places = {adopted_key(vector): vector for vector in vectors}
         found = yield from self._writer.records(places)
         return {places[key]: record for key, record in found.items() if record}
 
 
 def _problem(doc_id: str, manifest: Manifest | None, records: Iterable[Document]) -> str | None:
-    """Why a document cannot be written, by the docstore's records of it and its vectors."""
+    """Say why a document cannot be written, by the docstore's records of it and its vectors."""
     if manifest and manifest.current and not manifest.current.adopted:
         return (
-            "it was added with add_documents as well; its other chunks would be a second version. "
-            "Delete one of the two"
+            "it was added with add_documents as well; the chunks of this index would be a second "
+            "version. Delete one of the two"
         )
-    # By repr: a damaged record may hold what is not hashable.
+    # By repr, since a damaged record may hold a value that is not hashable.
     others = {repr(record.metadata.get(DOC_ID)) for record in records} - {"None", repr(doc_id)}
     if others:
         return (

@@ -1,4 +1,4 @@
-"""Reading the chunks of a knowledge base of dsRAG, which need not be installed here."""
+"""Reads the chunks of a knowledge base of dsRAG, which need not be installed."""
 
 import itertools
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ def dsrag_chunks(knowledge_base: Any) -> Iterator[Document]:  # noqa: ANN401 - d
     Yields:
         Documents with the ``id`` that dsRAG's vector databases use, ``"{doc_id}_{chunk_index}"``,
         the text of the chunk without its header, and in the metadata ``doc_id``, ``chunk_index``
-        (from 0) and, where dsRAG has them, ``document_title``, ``section_title`` and ``page``, on
-        which the chunk begins.
+        (from 0) and, if dsRAG has them, ``document_title``, ``section_title`` and ``page``, the
+        page on which the chunk begins.
     """
     database = knowledge_base.chunk_db
     for doc_id in database.get_all_doc_ids():

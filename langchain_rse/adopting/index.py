@@ -1,4 +1,4 @@
-"""What a user says about an existing index, and the report on what was adopted of it."""
+"""ExistingIndex, a user's description of an index, and Adoption, the report of adopting it."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple
@@ -26,15 +26,15 @@ class ExistingIndex(BaseModel):
             page if `page_key` is given (LangChain's ``add_start_index=True``).
         page_key: The field with the page's number.
         in_store_order: True if chunks without another position were added in the order of the text.
-        chunk_overlap: The most characters that neighboring chunks share, 0 for none. None takes 24
-            or more equal characters for overlap. Not used with `start_index_key`.
-        separator: Text put between neighboring chunks that neither overlap nor have white space
-            there, because the splitter stripped it. Not used with `start_index_key`.
+        chunk_overlap: The most characters that neighboring chunks share, 0 for none. None counts 24
+            or more equal characters as overlap. Not used with `start_index_key`.
+        separator: The text to put between neighboring chunks that neither overlap nor have white
+            space there, because the splitter stripped it. Not used with `start_index_key`.
         texts: A store of the documents' whole texts by their ids, such as the docstore of a
-            ``ParentDocumentRetriever`` if `doc_id_key` is its id; chunks are found there, whatever
-            their positions.
-        on_error: ``"raise"`` an error for a document that cannot be put together, or ``"skip"``
-            it: it is reported, and queries pass over its chunks.
+            ``ParentDocumentRetriever`` if `doc_id_key` is its id. Chunks are then found by their
+            text, and need no positions.
+        on_error: ``"raise"`` an error for a document whose chunks cannot be joined, or ``"skip"``
+            it: it is reported, and queries ignore its chunks.
 
     Raises:
         ValueError: If a field is out of its range, or nothing gives an order.
@@ -78,13 +78,13 @@ class Gap(NamedTuple):
 
 @dataclass
 class Adoption:
-    """What was adopted.
+    """The report of what was adopted from an existing index.
 
     Attributes:
-        documents: Documents of the index that are in the docstore now.
-        chunks: Their chunks.
-        vectors: Their vectors: more than chunks where some have the same text and place, or stand
-            for nothing, being empty or wholly inside another chunk.
+        documents: Number of the index's documents that are in the docstore now.
+        chunks: Number of their chunks.
+        vectors: Number of their vectors: more than chunks if some have the same text and place, or
+            are left out because they are empty or wholly inside another chunk.
         gaps: Places where text is missing. No segment crosses them.
         problems: What was left out, and why; with ``on_error="skip"`` only.
     """
@@ -101,7 +101,7 @@ class Adoption:
             return None
         return (
             f"the index was adopted with {len(self.gaps)} gap(s), which no segment crosses, and "
-            f"{len(self.problems)} problem(s), whose chunks are passed over: "
+            f"{len(self.problems)} problem(s), whose chunks queries ignore: "
             f"{first_few([*map(str, self.gaps), *self.problems])}. RSEIndexer.adopt returns a "
             "report that names all of them"
         )

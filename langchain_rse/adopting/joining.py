@@ -1,6 +1,6 @@
-"""A document of an existing index: its chunks joined into one text, and ready to be written.
+"""Joins the chunks of a document of an existing index into one text, ready to be written.
 
-Overlap is taken out, white space is put in, and gaps are marked.
+Overlap is removed, stripped white space is put back, and gaps are marked.
 """
 
 import dataclasses
@@ -45,10 +45,10 @@ class StoredChunk:
     """A chunk as the vector store has it, and its place in the document."""
 
     text: str  # empty for a gap
-    metadata: Mapping[str, Any]  # for text in no vector, that of the chunk beside it
-    vectors: list[str]  # ids of all vectors of this text and position; none for text in no vector
+    metadata: Mapping[str, Any]  # for text without a vector, that of the chunk beside it
+    vectors: list[str]  # ids of all vectors with this text and position, if there are any
     page: int = 0
-    position: int = 0  # in the page: first character, number, or place in the store
+    position: int = 0  # in the page: first character, chunk number, or place in the store
     start: int = 0  # first character in the document's text, once that is joined
 
     @property
@@ -84,16 +84,16 @@ def _number(document: Document, key: str | None, default: int) -> int:
 
 
 def _fields(document: Document, kind: type | tuple[type, ...]) -> str:
-    """A sentence that names the fields of a chunk that may be meant."""
+    """Make a sentence that lists the fields of a chunk with values of a type."""
     some = [f"{n}={v!r:.60}" for n, v in document.metadata.items() if isinstance(v, kind)]
     return f"Its fields of this kind: {', '.join(sorted(some)) or 'none'}"
 
 
 def _distinct(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
-    """The chunks in order, those with equal text at one position once, with all their vectors."""
+    """Sort chunks; join those with equal text at one position, with all their vectors."""
     found: dict[tuple[int, int, int, str], StoredChunk] = {}
     for chunk in chunks:
-        # Longer ones first: those inside them follow.
+        # Longer chunks first, before those inside them.
         place = (chunk.page, chunk.position, -len(chunk.text), chunk.text)
         if place in found:
             found[place].vectors += chunk.vectors
@@ -105,12 +105,12 @@ def _distinct(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
 def _join(
     doc_id: str, chunks: Iterable[StoredChunk], index: ExistingIndex
 ) -> tuple[list[StoredChunk], list[Gap]]:
-    """Join chunks in the order of their pages and positions; some add no text, and are left out."""
+    """Join chunks in the order of pages and positions; leave out those that add no text."""
     joined: list[StoredChunk] = []
     gaps: list[Gap] = []
     position = 0
     for chunk in chunks:
-        number, position = position, chunk.position  # of the chunk before, even if left out
+        number, position = position, chunk.position  # number: the chunk before's, even if left out
         if not chunk.text:
             continue
         if not joined:
@@ -133,15 +133,15 @@ def _join(
     return joined, gaps
 
 
-# Where a chunk stands after the last one: the characters between the two, negative for overlap and
-# None if unknown; and the text to put there, None for a gap.
+# From the last chunk to the next: the number of characters between, negative for overlap and None
+# if unknown; and the text to put there, None for a gap.
 _Step = tuple[int | None, str | None]
 
 
 def _step(last: StoredChunk, chunk: StoredChunk, number: int, index: ExistingIndex) -> _Step:
     by_number = index.start_index_key is None and index.chunk_index_key is not None
     if chunk.page != last.page:
-        # Numbers go on from page to page, or begin again.
+        # Chunk numbers continue from page to page, or begin again.
         if chunk.page > last.page + 1 or (by_number and chunk.position not in {0, 1, number + 1}):
             return None, None
         if index.start_index_key and chunk.position > WHITE_SPACE:
@@ -176,11 +176,11 @@ def _conflict(*chunks: StoredChunk) -> AdoptionError:
     )
 
 
-# In the whole text
+# With the whole text
 
 
 def _search(text: str, chunks: Iterable[StoredChunk]) -> None:
-    """Find each chunk after the beginning of the one before, or else anywhere in the text."""
+    """Find each chunk in the text after the start of the one before, else anywhere."""
     start = -1
     for chunk in chunks:
         after = text.find(chunk.text, start + 1)
@@ -188,17 +188,17 @@ def _search(text: str, chunks: Iterable[StoredChunk]) -> None:
         if start < 0:
             raise AdoptionError(
                 f"chunk {chunk.vectors[0]!r}, which begins {chunk.text[:40]!r}, is not in the text "
-                "that texts has of it: it is of another version, or its splitter changes text"
+                "of its document in texts: it is of another version, or its splitter changes text"
             )
         chunk.page, chunk.position, chunk.start = 0, start, start
 
 
 def _lay_over(text: str, chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
-    """Lay chunks over the whole text: letters or digits between two become one without a vector."""
+    """Lay chunks over the whole text; letters or digits between two make one without a vector."""
     kept: list[StoredChunk] = []
     end = 0
     for chunk in chunks:
-        if chunk.text and chunk.end > end:  # else it is inside those before
+        if chunk.text and chunk.end > end:  # else it is inside the chunks before it
             kept += _between(text, end, chunk.start, kept[-1] if kept else chunk)
             kept.append(chunk)
             end = chunk.end
@@ -230,7 +230,7 @@ def make_version(
 ) -> tuple[DocumentVersion, list[Gap]]:
     """Make a document that can be written from its chunks by the ids of their vectors.
 
-    ``whole`` is its text, if the index has ``texts``. Places where text is missing come with it.
+    ``whole`` is its text, if the index has ``texts``. Also returns places where text is missing.
     """
     if index.texts is not None and not isinstance(whole, Document):
         if whole is None:
@@ -249,7 +249,7 @@ def make_version(
         stored = _distinct(stored)
         joined, gaps = _join(doc_id, stored, index)
     else:
-        for chunk in stored:  # which may have been given some fields only
+        for chunk in stored:  # chunks may have only some of the metadata
             chunk.metadata = {**whole.metadata, **chunk.metadata}
         _search(whole.page_content, sorted(stored, key=lambda one: (one.page, one.position)))
         stored = _distinct(stored)

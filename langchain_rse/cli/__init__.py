@@ -1,1 +1,1 @@
-"""The command ``langchain-rse``; needs the extra ``cli``."""
+"""The command line, ``langchain-rse``; needs the extra ``cli``."""

@@ -1,6 +1,6 @@
 """The commands of ``langchain-rse``, in the order of its help.
 
-Their modules import what takes long inside of functions: help comes at once.
+Their modules import slow packages inside functions, so that help is shown at once.
 """
 
 import typer
@@ -18,7 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # no frames, which are in the way where output is read by programs
+    rich_markup_mode=None,  # no frames, which disturb programs that read the output
     help="Retrieve relevant segments instead of isolated chunks from your own documents.",
 )
 """The command line, a typer app."""

@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.output import command_line, print_parts, print_segment, print_text, shorten
 
-# Their answers are longer than one chunk of 800 characters.
+# Questions whose answers are longer than one chunk of 800 characters.
 _QUESTIONS = (
     "What can a format specification contain, and what do its options mean?",
     "Which escape sequences do string literals know?",
@@ -30,7 +30,7 @@ def demo(
 
     from langchain_rse.tools.passages import place_of
 
-    # Some topics have one text, such as "else" and "if".
+    # Some topics share a text, such as "else" and "if".
     names = {topics[name]: name for name in sorted(topics, reverse=True)}
     documents = [Document(text, metadata={"source": name}) for text, name in names.items()]
     characters = sum(len(document.page_content) for document in documents)

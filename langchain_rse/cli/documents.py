@@ -1,4 +1,4 @@
-"""``langchain-rse list``, ``stats``, ``remove``, ``check``: what is in a knowledge base."""
+"""``langchain-rse list``, ``stats``, ``remove``, ``check``: manage a knowledge base."""
 
 import contextlib
 import sys
@@ -18,7 +18,7 @@ def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
     files = Counter(Path(manifest.doc_id).name for manifest in found)
     documents: list[dict[str, Any]] = [
         {
-            # As `remove` takes it.
+            # A name that `remove` takes.
             "name": name if files[name := Path(one.doc_id).name] == 1 else one.doc_id,
             "doc_id": one.doc_id,
             "characters": one.length,
@@ -52,7 +52,7 @@ def stats(kb: Folder, *, as_json: AsJson = False) -> None:
     if as_json:
         print_json(figures)
         return
-    # Documents that are unfinished are indexed or removed again.
+    # The user has to index or remove unfinished documents again.
     for name, value in figures.items():
         shown = f"{value:,}" if type(value) is int else value
         print_text(f"{name + ':':12} {', '.join(shown) if name == 'unfinished' else shown}")

@@ -1,7 +1,7 @@
-"""Reading files: text, HTML, Word and PDF.
+"""Reads files: text, HTML, Word and PDF.
 
-Word and HTML are read with the packages that Docx2txtLoader and BSHTMLLoader call, 1 MB;
-langchain-community would bring 50 MB and half a second of imports.
+Word and HTML are read with the packages that Docx2txtLoader and BSHTMLLoader use, 1 MB;
+langchain-community would add 50 MB and half a second of imports.
 """
 
 import contextlib
@@ -23,26 +23,26 @@ _TEXT = frozenset({".txt", ".text", ".md", ".markdown", ".rst"})
 _HTML = frozenset({".html", ".htm"})
 SUFFIXES = _TEXT | _HTML | {".docx", ".pdf"}
 
-# Of those that charset-normalizer knows, the ones in use; of short texts, it takes any for likely.
+# Encodings in use, of those that charset-normalizer knows: for short texts, all seem likely to it.
 _ENCODINGS = [
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257"),
     *("koi8_r", "shift_jis", "euc_jp", "euc_kr", "gb18030", "big5"),
 ]
-# What begins a line in HTML.
+# HTML tags that begin a line.
 _BLOCK = re.compile("^(blockquote|br|d[dt]|div|h[1-6]|li|p|pre|section|t[dhr]|title)$")
 
 
 @dataclass
 class Files:
-    """Files to be read, and what came up."""
+    """Finds and reads files; notes those that cannot be read, and guessed encodings."""
 
-    encoding: str | None = None  # of text files and HTML; None to find it out for each
-    failures: dict[Path, str] = field(default_factory=dict)  # why they could not be read
-    guessed: dict[Path, str] = field(default_factory=dict)  # encodings that were found out
-    skipped: Counter[str] = field(default_factory=Counter)  # by suffix, in folders
+    encoding: str | None = None  # of text files and HTML; None to guess it for each
+    failures: dict[Path, str] = field(default_factory=dict)  # reasons why files cannot be read
+    guessed: dict[Path, str] = field(default_factory=dict)  # encodings that were guessed
+    skipped: Counter[str] = field(default_factory=Counter)  # files in folders, by suffix
 
     def find(self, paths: Iterable[Path], without: Path) -> list[Path]:
-        """The given files, and those in given folders but the folder ``without``, each once."""
+        """List the given files, and those in given folders except ``without``, each once."""
         files: dict[Path, None] = {}
         for path in paths:
             found = list(self._inside(path, without.resolve())) if path.is_dir() else [path]
@@ -80,14 +80,14 @@ class Files:
             yield from documents
 
     def _load(self, path: Path) -> Iterator[Document]:
-        """A file's Documents: one per page of a PDF, else one."""
+        """Yield a file's Documents: one per page of a PDF, else one."""
         metadata: dict[str, Any] = {"source": str(path)}
-        metadata["source"].encode()  # not all names of files are Unicode
+        metadata["source"].encode()  # an error for file names that are not Unicode
         content, suffix = _content(path), path.suffix.lower()
         if suffix == ".pdf":
             import pypdf
 
-            logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # each flaw that it gets over
+            logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # not each flaw that it corrects
             reader = pypdf.PdfReader(io.BytesIO(content))
             if reader.is_encrypted and not reader.decrypt(""):
                 raise ValueError("it is encrypted and needs a password: save it without one")
@@ -106,10 +106,10 @@ class Files:
         yield Document(text, metadata=metadata)
 
     def _html(self, content: bytes, path: Path, metadata: dict[str, Any]) -> str:
-        """The text of HTML; its title goes into the metadata."""
+        """Extract the text of HTML; its title is put into the metadata."""
         import bs4
 
-        with warnings.catch_warnings():  # XHTML is XML too; a text may look like a name of a file
+        with warnings.catch_warnings():  # XHTML is XML too; a text may look like a file name
             warnings.simplefilter("ignore", UserWarning)
             soup = bs4.BeautifulSoup(self._decode(content, path, is_html=True), "html.parser")
         for tag in soup.find_all(_BLOCK):
@@ -120,7 +120,7 @@ class Files:
         return re.sub(r"\s*\n\s*\n", "\n\n", soup.get_text()).strip()
 
     def _decode(self, content: bytes, path: Path, *, is_html: bool = False) -> str:
-        """The text of a file."""
+        """Decode the content of a text file."""
         if self.encoding:
             return content.decode(self.encoding).removeprefix("\ufeff")
         from bs4.dammit import EncodingDetector
@@ -130,14 +130,14 @@ class Files:
             return content.decode(marked)
         if b"\0" in content:
             raise ValueError("it is not a text file; if it is, give its --encoding")
-        # What is declared may be wrong.
+        # The declared encoding may be wrong.
         declared = EncodingDetector.find_declared_encoding(content, is_html=True) if is_html else ""
         for encoding in filter(None, (declared, "utf-8")):
             with contextlib.suppress(LookupError, UnicodeDecodeError):
                 return content.decode(encoding)
         import charset_normalizer
 
-        # Of those equally likely windows-1252, the most frequent.
+        # Of equally likely encodings, windows-1252, which is the most frequent.
         best = min(
             charset_normalizer.from_bytes(content, cp_isolation=_ENCODINGS),
             key=lambda one: (one.chaos, -one.coherence, "cp1252" not in one.could_be_from_charset),
@@ -150,7 +150,7 @@ class Files:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a file, whole."""
+    """Read the bytes of a file; a ValueError if it changes meanwhile."""
     before = path.stat()
     if not stat.S_ISREG(before.st_mode):
         raise ValueError("it is not a file")

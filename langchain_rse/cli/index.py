@@ -23,13 +23,13 @@ def index(
             metavar="PATH",
             help="Text, Markdown, HTML, Word (.docx) and PDF files, and folders of them.",
             exists=True,
-            readable=False,  # such files are listed, and the others read
+            readable=False,  # unreadable files are listed, and the others read
         ),
     ],
     kb: Folder,
     encoding: Annotated[
         str | None,
-        typer.Option(help="Of text files and HTML, such as cp1252. Default: found out and said."),
+        typer.Option(help="Of text files and HTML, such as cp1252. Default: guessed and printed."),
     ] = None,
     embeddings: Annotated[
         str | None,
@@ -52,14 +52,14 @@ def index(
     ] = None,
 ) -> None:
     """Add files to a knowledge base; files that have changed are replaced."""
-    codecs.lookup(encoding or "utf-8")  # raises an error with the name that is wrong
+    codecs.lookup(encoding or "utf-8")  # an error names an unknown encoding
     files = Files(encoding)
     if found := files.find(paths, without=kb):
         from tqdm import tqdm
 
         bar = tqdm(found, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
         if embeddings:
-            load_embeddings(embeddings)  # a name that is wrong makes no folder
+            load_embeddings(embeddings)  # before the folder is made, in case the name is wrong
         with only_writer(kb):
             opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
             size = sum(path.stat().st_size for path in found if os.access(path, os.R_OK))

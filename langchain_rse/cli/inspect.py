@@ -1,4 +1,4 @@
-"""``langchain-rse inspect``: shows what a knowledge base has of a document, chunk by chunk."""
+"""``langchain-rse inspect``: shows a document of a knowledge base, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def inspect(
 def inspect_document(
     docstore: BaseStore[str, Document], vectorstore: VectorStore, doc_id: str
 ) -> dict[str, Any]:
-    """Read what the two stores have of a document; the vector store must know ``get_by_ids``.
+    """Read a document from the two stores; the vector store must have ``get_by_ids``.
 
-    Of each chunk: the place (None if unknown), the ``text`` that a segment returns, the
-    ``embedded`` text, the ``metadata`` that do not hold for the whole document, and the
-    ``problem`` if something is missing. The vectors of adopted documents are not looked up.
+    Each chunk has its place (None if unknown), the ``text`` that a segment returns, the
+    ``embedded`` text, the ``metadata`` that does not hold for the whole document, and the
+    ``problem`` if something is missing. The vectors of adopted documents are not read.
     """
     from langchain_rse.stores.records import (
         END_INDEX,

@@ -1,4 +1,4 @@
-"""A knowledge base: a folder with a vector store, a docstore, and how they were made."""
+"""A knowledge base: a folder with a vector store, a docstore and their settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SETTINGS = "settings.json"
 
 
 class Made(BaseModel):
-    """How a knowledge base was made; kept in its folder."""
+    """The settings that a knowledge base was made with; kept in its folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -44,7 +44,7 @@ class Made(BaseModel):
 
     @classmethod
     def of(cls, folder: Path) -> Made:
-        """Read how a knowledge base was made; a ValueError if there is none in the folder."""
+        """Read the settings of a knowledge base; a ValueError if the folder has none."""
         if not _exists(folder):
             raise ValueError(
                 f"There is no knowledge base in {folder}. Create it with: {command_line()} index "
@@ -54,12 +54,12 @@ class Made(BaseModel):
             return cls.model_validate_json((folder / _SETTINGS).read_bytes())
         except (FileNotFoundError, ValueError) as error:
             raise ValueError(
-                f"The knowledge base in {folder} has no {_SETTINGS} that can be read ({error}). Is "
-                "it of another version of langchain-rse? Index the files again, into another folder"
+                f"The knowledge base in {folder} has no readable {_SETTINGS} ({error}). Is it "
+                "of another version of langchain-rse? Index the files again, into another folder"
             ) from error
 
     def write(self, folder: Path) -> None:
-        """Keep this in the folder, whole or not at all."""
+        """Write the settings to the folder in one step, so that they are never incomplete."""
         temporary = folder / f"{_SETTINGS}.new"
         temporary.write_text(self.model_dump_json(), encoding="utf-8")
         temporary.replace(folder / _SETTINGS)
@@ -71,15 +71,15 @@ def _exists(folder: Path) -> bool:
 
 @dataclass
 class KnowledgeBase:
-    """A knowledge base, of which stores and model are loaded when they are first used."""
+    """A knowledge base; its stores and its model are loaded when they are first used."""
 
     folder: Path
     made: Made
-    fields: Mapping[str, Any] = field(default_factory=dict)  # of its retriever
+    fields: Mapping[str, Any] = field(default_factory=dict)  # of the retriever
 
     @classmethod
     def existing(cls, folder: Path, **fields: Any) -> KnowledgeBase:  # noqa: ANN401
-        """The one in a folder, its retriever with these fields; a ValueError if there is none."""
+        """Open the one in a folder, with fields of its retriever; a ValueError if there is none."""
         made = Made.of(folder)
         if fields.get("hybrid") and not made.lexical:
             errors.print("Making the full-text index of this knowledge base, once.")
@@ -91,7 +91,7 @@ class KnowledgeBase:
     def create(
         cls, folder: Path, *, headers: bool | None = None, embeddings: str | None = None
     ) -> KnowledgeBase:
-        """The one in a folder, or a new one there; None leaves a setting as it is."""
+        """Open the knowledge base in a folder, or make one; None leaves a setting as it is."""
         made = Made.of(folder) if _exists(folder) else Made(embeddings=embeddings or DEFAULT)
         if embeddings not in {None, made.embeddings}:
             raise ValueError(
@@ -108,12 +108,12 @@ class KnowledgeBase:
 
     @cached_property
     def embeddings(self) -> CountingEmbeddings:
-        """The model."""
+        """The embedding model."""
         return load_embeddings(self.made.embeddings, trusted=False)
 
     @cached_property
     def docstore(self) -> SQLDocStore:
-        """The docstore, which is opened in a tenth of the time of the vector store."""
+        """The docstore, which opens ten times faster than the vector store."""
         from langchain_rse.stores.sql import SQLDocStore
 
         url = f"sqlite:///{(self.folder / _DOCSTORE).as_posix()}"
@@ -149,7 +149,7 @@ class KnowledgeBase:
 
     @cached_property
     def manifests(self) -> list[Manifest]:
-        """What the docstore knows of each document, in the order of their ids."""
+        """The manifests of all documents, in the order of their ids."""
         from langchain_rse._sync import run
         from langchain_rse.stores.reading import read_manifests
 
@@ -160,13 +160,13 @@ class KnowledgeBase:
         return names_of(self.manifests)
 
     def find(self, name: str) -> str:
-        """The id of the document of that id, path or name of a file; a ValueError without one."""
+        """Find a document's id by its id, path or file name; a ValueError if there is none."""
         return find_document(name, self._names)
 
     def add(self, documents: Iterable[Document], *, at_once: bool) -> list[str]:
         """Add documents, with a progress bar in a terminal; return their ids.
 
-        The bar knows how much is left if all are read ``at_once``.
+        The bar has a total if all documents are read ``at_once``.
         """
         try:
             given = list(documents) if at_once else documents
@@ -177,10 +177,10 @@ class KnowledgeBase:
 
 @contextlib.contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Wait until no other command writes to the folder, and let others wait: Chroma needs that."""
+    """Lock the folder for one writing command at a time, as Chroma needs; others wait."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("ab") as file:
-        if sys.platform != "win32":  # nothing keeps others waiting there
+        if sys.platform != "win32":  # there is no lock on Windows
             import fcntl
 
             try:

@@ -1,4 +1,4 @@
-"""Embedding models by name."""
+"""Loads embedding models by name."""
 
 import importlib
 import os
@@ -12,7 +12,7 @@ DEFAULT = "langchain_rse.embeddings:WordLlamaEmbeddings"
 
 
 class CountingEmbeddings(Embeddings):
-    """A model that counts the texts it has embedded; all else is as the model has it."""
+    """Wraps a model and counts the texts it embeds; other attributes are those of the model."""
 
     def __init__(self, model: Embeddings) -> None:
         self.model = model
@@ -31,7 +31,7 @@ class CountingEmbeddings(Embeddings):
 
 
 def load_embeddings(name: str, *, trusted: bool = True) -> CountingEmbeddings:
-    """Make the model of a name; modules in the working directory count if it is ``trusted``."""
+    """Make the model of a name; if ``trusted``, modules in the working directory count too."""
     if trusted and os.getcwd() not in sys.path:  # noqa: PTH109 - entries are strings
         sys.path.append(os.getcwd())  # noqa: PTH109
     module, _, attribute = name.partition(":")
@@ -40,7 +40,7 @@ def load_embeddings(name: str, *, trusted: bool = True) -> CountingEmbeddings:
     made = isinstance(found, type) and issubclass(found, Embeddings)
     model = _of_provider(name) if found is None else found() if made else found
     if not isinstance(model, Embeddings):
-        raise ValueError(  # noqa: TRY004 - it is the option that is wrong
+        raise ValueError(  # noqa: TRY004 - the option is wrong
             f"--embeddings {name} must name a class of LangChain Embeddings that is made without "
             f"arguments; got {model!r:.200}"
         )
@@ -48,7 +48,7 @@ def load_embeddings(name: str, *, trusted: bool = True) -> CountingEmbeddings:
 
 
 def _is_installed(module: str) -> bool:
-    if module.partition(".")[0] in sys.stdlib_module_names:  # some act when they are imported
+    if module.partition(".")[0] in sys.stdlib_module_names:  # some have effects when imported
         return False
     try:
         return find_spec(module) is not None
@@ -59,7 +59,7 @@ def _is_installed(module: str) -> bool:
 def _of_provider(name: str) -> Any:  # noqa: ANN401 - Embeddings, as far as is known
     unknown = (
         f"--embeddings {name}: it is no module:Class that is installed or, if the option is given, "
-        "in this directory (PYTHONPATH=. stands for the option, where all that is here is trusted)"
+        "in this directory (without the option, set PYTHONPATH=. if you trust this directory)"
     )
     try:
         from langchain.embeddings import init_embeddings

@@ -1,4 +1,4 @@
-"""Printing: segments, tables and messages; colors in a terminal only."""
+"""Prints segments, tables and messages; colors in a terminal only."""
 
 import functools
 import json
@@ -33,7 +33,7 @@ def exit_on_error(
 ) -> Callable[..., None]:
     """Make a command print errors and warnings as lines, and exit with status 2 or 130.
 
-    Warnings come in the end, unless the command is not known to have one.
+    Warnings are printed at the end, unless the command does not end (``ends=False``).
     """
 
     @functools.wraps(command)
@@ -61,14 +61,14 @@ def exit_on_error(
 
 @contextmanager
 def _messages_as_lines() -> Iterator[None]:
-    """Print warnings and log lines on stderr in the end: they would break up progress bars."""
+    """Print warnings and log lines on stderr at the end, as they would break progress bars."""
     logger, log = logging.getLogger("langchain_rse"), BufferingHandler(sys.maxsize)
-    # `index` lists files without text itself.
+    # The command `index` lists files without text itself.
     log.addFilter(lambda record: not record.name.startswith("langchain_rse.ingest."))
     level = logger.level
     logger.addHandler(log)
     logger.setLevel(logging.INFO)
-    logger.propagate = False  # other packages may print what reaches the root
+    logger.propagate = False  # other packages may print records that reach the root logger
     try:
         with warnings.catch_warnings(record=True) as caught:
             yield
@@ -92,23 +92,23 @@ def print_error(message: str, style: str = "red") -> None:
 
 
 def command_line() -> str:
-    """How this command was called, to be typed again."""
+    """The command as it was called, for examples to type."""
     called = Path(sys.argv[0])
     return "python -m langchain_rse" if called.stem == "__main__" else str(called)
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON; what JSON does not have as strings."""
+    """Print a value as JSON, with strings for values that JSON lacks."""
     typer.echo(json.dumps(value, indent=2, default=str))
 
 
 def print_text(text: str | Text, style: str = "", *, lines: bool = False) -> None:
-    """Print a line or ``lines``, or a Text of what is visible; styled in a terminal."""
+    """Print a line, ``lines``, or a Text whose characters are escaped; styled in a terminal."""
     text = text if isinstance(text, Text) else Text(visible(text, "\n" if lines else ""), style)
     if console.is_terminal:
         console.print(text, soft_wrap=True)
     else:
-        sys.stdout.write(f"{text}\n")  # typer.echo takes no heed of the stream's encoding
+        sys.stdout.write(f"{text}\n")  # typer.echo ignores the stream's encoding
 
 
 def print_segment(segment: Document, *, full: bool, question: str) -> None:
@@ -141,7 +141,7 @@ def print_parts(title: str, *parts: tuple[str, Text]) -> None:
 
 
 def shorten(text: str, *, full: bool = False) -> Text:
-    """The first lines of a text, and how many more there are."""
+    """Return the first lines of a text, and say how many more there are."""
     lines = text.strip("\n").splitlines()
     count = len(lines) if full else _LINES_SHOWN
     shown = Text("\n".join(visible(line, "\t") for line in lines[:count]))

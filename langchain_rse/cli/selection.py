@@ -1,4 +1,4 @@
-"""Options that say how segments are chosen, and the files that keep such settings."""
+"""Options of several commands: how segments are chosen, saved settings, and filters."""
 
 import json
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ Config = Annotated[Path | None, typer.Option(help=_SAVED, exists=True, dir_okay=
 def settings(
     config: Path | None, preset: str | None, penalty: float | None, hybrid: float | None
 ) -> dict[str, Any]:
-    """Fields of a retriever: those of a file, and in their place those that are given."""
+    """Make the fields of a retriever: those of a file, replaced by options that are given."""
     from langchain_rse.config import RSEConfig, read_settings
 
     if config and preset:
@@ -34,7 +34,7 @@ def settings(
 
 
 def filter_of(conditions: Iterable[str]) -> dict[str, Any] | None:
-    """The filter of conditions NAME=VALUE, all of which must hold, as Chroma takes it."""
+    """Make Chroma's filter from conditions NAME=VALUE, all of which must hold."""
     parts = []
     for condition in conditions:
         name, separator, text = condition.partition("=")

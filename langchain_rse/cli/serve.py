@@ -14,7 +14,7 @@ from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, setting
 
 
 class Transport(str, Enum):
-    """How clients and the server talk."""
+    """How clients and the server communicate."""
 
     STDIO = "stdio"
     HTTP = "streamable-http"
@@ -42,7 +42,7 @@ def serve_mcp(
     """Serve a knowledge base to MCP clients: tools search, read_around and list_documents."""
     import mcp  # noqa: F401 - before the model, which takes long to load
 
-    # On stdout stands the protocol alone, whatever a model prints.
+    # Only the protocol may be on stdout, whatever a model prints.
     with contextlib.redirect_stdout(sys.stderr):
         from langchain_rse.tools.mcp import create_mcp_server
 

@@ -1,7 +1,7 @@
-"""The algorithms on plain numpy arrays: from scores to relevance, from relevance to segments.
+"""The algorithms on numpy arrays: computes relevance from scores, and segments from relevance.
 
 Arrays have one number per chunk, in the order of the text, the chunks of several documents one
-document after the other. This package needs numpy and nothing else.
+document after the other. This package needs only numpy.
 """
 
 from langchain_rse.engine.calibration import (

@@ -1,4 +1,4 @@
-"""Calibration: from the scores of a store or reranker to relevances in [0, 1]."""
+"""Calibration: turns the scores of a store or reranker into relevances in [0, 1]."""
 
 import math
 import re
@@ -52,7 +52,7 @@ def calibrate(scores: Sequence[float | None] | Floats, method: Calibration) -> F
 
     Raises:
         ValueError: If the method is not one of these, or a function returns
-            something else than one finite number per candidate.
+            anything but one finite number per candidate.
     """
     check_calibration(method)
     oriented = _orient(scores)
@@ -106,7 +106,7 @@ def _beta_parameters(method: str) -> tuple[float, float] | None:
 
 
 def _orient(scores: Sequence[float | None] | Floats) -> tuple[Floats, bool] | None:
-    """Scores of which higher is better, and if they were distances; None if not to be trusted."""
+    """Turn scores so that higher is better; True if they were distances. None if untrusted."""
     table = np.asarray(scores, dtype=np.float64)  # None becomes NaN
     if not np.isfinite(table).all():
         return None

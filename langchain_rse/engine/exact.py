@@ -1,4 +1,4 @@
-"""The exact solver: the segments that are worth most together, within a budget or without.
+"""The exact solver: finds the segments that are worth most together, with or without a budget.
 
 With the relevance r_i >= 0 and the weight w_i > 0 of each chunk, it maximizes over all sets of
 disjoint segments within documents
@@ -40,9 +40,9 @@ from langchain_rse.engine.segments import (
 )
 from langchain_rse.engine.thresholds import threshold_penalties
 
-# Stands for a penalty of 0: so small that it decides ties only.
+# Replaces a penalty of 0: so small that it only decides ties.
 _LEAST_PENALTY = 1e-200
-# Relative differences below this are taken for rounding.
+# Relative differences below this count as rounding errors.
 _ROUNDING = 1e-10
 
 
@@ -98,11 +98,11 @@ def solve_budget(
 ) -> list[Segment]:
     """Choose the best segments that fit a budget of text.
 
-    The solution of `solve_exact` for the given penalty or, if that is longer than the budget, for
-    the smallest penalty at which it fits; then what the next smaller penalty adds, chunk by chunk,
+    This is the solution of `solve_exact` for the given penalty or, if it is longer than the budget,
+    for the smallest penalty at which it fits; then the chunks that the next smaller penalty adds,
     up to the first that does not fit. A larger budget only ever adds chunks.
 
-    Arguments that are not here, results and errors are those of `solve_exact`.
+    Arguments not listed here, results and errors are those of `solve_exact`.
 
     Args:
         relevance: Shape ``(chunks,)``, at least 0.
@@ -204,7 +204,7 @@ class Ranking:
 
     @property
     def weights(self) -> Floats:
-        """What each chunk weighs, shape ``(chunks,)``; relevant ones weigh 1 on average."""
+        """The weight of each chunk, shape ``(chunks,)``; relevant chunks weigh 1 on average."""
         return self._amounts / self._unit
 
     def within(self, budget: float) -> list[int]:
@@ -214,14 +214,14 @@ class Ranking:
         return self.chunks[:count]
 
     def steps(self, minimum_value: float) -> list[Bounds]:
-        """The same order, in steps that make no segment worth less than a minimum.
+        """Divide the order into steps that make no segment worth less than a minimum.
 
-        A chunk is held back until later chunks beside it make its segment worth enough, and all
-        of them are one step, ``(start, end)``. Chunks whose segment never is are left out.
+        A chunk is held back until later chunks beside it make its segment worth enough; all of them
+        are then one step, ``(start, end)``. Chunks whose segment never is worth it are left out.
         """
 
         def is_worth(step: Bounds, taken: set[int]) -> bool:
-            # A chunk worth its text makes a segment that it joins worth no less.
+            # A chunk worth the penalty never lowers the value of a segment that it joins.
             joins = step[1] - step[0] == 1 and neighbors(step, taken, self._starts) > 0
             if joins and self._relevance[step[0]] >= self.penalty:
                 return True
@@ -230,16 +230,16 @@ class Ranking:
         return held_back(((chunk, chunk + 1) for chunk in self.chunks), self._starts, is_worth)
 
     def segments(self, chunks: Iterable[int]) -> list[Segment]:
-        """The segments that some of the chunks form, best first; equal ones by position."""
+        """The segments that these chunks form, best first; equal ones by position."""
         return self.best_first(self._joined((chunk, chunk + 1) for chunk in sorted(chunks)))
 
     def best_first(self, segments: Iterable[Bounds]) -> list[Segment]:
-        """Segments with their values."""
+        """Sort segments by their values, best first; equal ones by position."""
         valued = [Segment(*bounds, self._value_of(bounds)) for bounds in segments]
         return sorted(valued, key=lambda segment: (-segment.value, segment.start))
 
     def solve(self, penalty: float) -> list[Bounds]:
-        """The segments of the best solution for one penalty, in the order of the text."""
+        """Find the segments of the best solution for one penalty, in the order of the text."""
         penalty = max(penalty, _LEAST_PENALTY)
         values = self._gains - penalty * self._weights
         good = np.flatnonzero(values > 0)
@@ -250,11 +250,11 @@ class Ranking:
         costs = penalty * self._chunk_costs[good]
         pairs = _dynamic_program(values[good].tolist(), gaps.tolist(), costs.tolist())
         chunks = self._places[good].tolist()
-        # Where a segment costs nothing, those that touch are not one yet.
+        # With a segment cost of 0, segments that touch are not joined yet.
         return self._joined((chunks[first], chunks[last] + 1) for first, last in pairs)
 
     def order(self, budget: float) -> list[tuple[float, int]]:
-        """The chunks, with their thresholds, above the penalty, as many as the budget needs."""
+        """Order the chunks above the penalty by thresholds, as many as the budget needs."""
         low = self._first_penalty(budget)
         while True:
             segments = self.solve(low)
@@ -266,7 +266,7 @@ class Ranking:
                 unit=self._unit,
             )
             if low > self.penalty:
-                # Rounding may have left out others with a threshold of just this penalty.
+                # Rounding may have left out other chunks with exactly this threshold.
                 ranked = [pair for pair in ranked if pair[0] > low * (1 + _ROUNDING)]
             if low <= self.penalty or self._total(chunk for _, chunk in ranked) > budget:
                 break
@@ -284,8 +284,8 @@ class Ranking:
         return order
 
     def _first_penalty(self, budget: float) -> float:
-        """A penalty whose solution is likely to be longer than the budget, but not by much."""
-        # It has at least the chunks that are worth their text and a segment of their own.
+        """Guess a penalty whose solution is a little longer than the budget."""
+        # The solution has at least the chunks that are worth a segment of their own.
         alone = self._gains / (self._weights + self._chunk_costs)
         order = np.argsort(-alone)
         # One more, since chunks whose threshold is this very penalty are left out.
@@ -293,7 +293,7 @@ class Ranking:
         return max(float(alone[order[beyond]]) if beyond < order.size else 0.0, self.penalty)
 
     def _densest_first(self, chunks: set[int], taken: set[int]) -> list[int]:
-        """Take chunks of equal threshold, the one that adds most for its cost first."""
+        """Take chunks of equal threshold, those that add most for their cost first."""
 
         def density(chunk: int) -> float:
             weight: float = self._amounts.item(chunk)
@@ -319,7 +319,7 @@ class Ranking:
         return order
 
     def _joined(self, segments: Iterable[Bounds]) -> list[Bounds]:
-        """Segments in the order of the text; those that touch within a document become one."""
+        """Join segments, in the order of the text, that touch within a document."""
         joined: list[Bounds] = []
         for start, end in segments:
             touches = joined and joined[-1][1] == start and start not in self._starts
@@ -327,21 +327,21 @@ class Ranking:
         return joined
 
     def _value_of(self, segment: Bounds) -> float:
-        """What a segment is worth."""
+        """The value of a segment."""
         weight, relevance, penalty = self._amounts.item, self._relevance.item, self.penalty
         # Faster than numpy, since most segments are short.
         value = sum(weight(chunk) * (relevance(chunk) - penalty) for chunk in range(*segment))
         return (value - penalty * self._cost(segment[0])) / self._unit
 
     def _cost(self, chunk: int) -> float:
-        """What a segment of a chunk's document costs, in the units of the weights."""
+        """The cost of a segment of a chunk's document, in the units of the weights."""
         return self._costs.item(bisect_right(self._firsts, chunk) - 1)
 
     def _total(self, chunks: Iterable[int]) -> float:
         return sum(map(self._amounts.item, chunks))
 
     def _positive(self, name: str, values: ArrayLike) -> Floats:
-        """One number above 0 for each chunk, else a ValueError."""
+        """Return an array with a number above 0 for each chunk, else raise a ValueError."""
         array = check_array(name, values)
         if array.shape != self._relevance.shape:
             raise ValueError(
@@ -365,7 +365,7 @@ class Ranking:
 def _dynamic_program(
     values: Sequence[float], gaps: Sequence[float], costs: Sequence[float]
 ) -> list[Bounds]:
-    """The first and last chunk of each best segment; ``costs`` are of a segment at each chunk."""
+    """Find the best segments, by first and last chunk; ``costs`` are of a segment at each chunk."""
     # Of the best values in the two states, only the difference is kept: how much better it is to
     # be outside of a segment than in one that reaches the last chunk.
     outside = np.inf
@@ -373,8 +373,8 @@ def _dynamic_program(
     for value, gap, cost in zip(values, gaps, costs, strict=True):
         bridge = gap < cost - outside
         outside = (outside + gap if bridge else cost) - value
-        bridges.append(bridge)  # the best segment that reaches this chunk has the one before
-        ends.append(outside < 0)  # and it is better than none
+        bridges.append(bridge)  # the best segment up to this chunk has the chunk before as well
+        ends.append(outside < 0)  # this segment is better than none
         outside = max(outside, 0.0)
     segments = []
     last = len(values) - 1

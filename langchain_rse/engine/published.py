@@ -63,7 +63,7 @@ def solve_greedy(
         turn %= len(queries)
         segment = queries[turn].best(room)
         if segment.value < max(minimum_value, 0.0):
-            # What does not fit now never will: the room only shrinks.
+            # A segment that does not fit now never will, since the room only shrinks.
             del queries[turn]
             continue
         chosen.append(segment)
@@ -75,11 +75,11 @@ def solve_greedy(
 
 
 def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment | None:
-    """Find the one segment of the highest sum, if that is positive; of equal ones the first.
+    """Find the one segment of the highest sum; of equal segments the first.
 
     The values are those of the chunks of one document, finite; ``max_length`` is the most chunks
-    the segment may have, at least 1, or None for no limit; else a ValueError. None if no segment is
-    worth more than 0.
+    the segment may have, at least 1, or None for no limit. Other arguments are a ValueError.
+    Returns None if no segment is worth more than 0.
 
     Example:
         >>> best_segment([-0.2, -0.2, 0.4, 0.8, -0.1])
@@ -102,14 +102,14 @@ def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment
 
 
 class _Segments(NamedTuple):
-    """All segments that a query may take, a row for each start and a column for each length."""
+    """All segments that a query may take: a row for each start, a column for each length."""
 
     starts: NDArray[np.intp]  # shape (starts, 1)
     ends: NDArray[np.intp]
-    sums: Floats  # -inf for what is no segment
+    sums: Floats  # -inf for ranges that are no segments
 
     def best(self, max_length: int) -> Segment:
-        """The segment of the highest sum that is not too long; -inf if there is none."""
+        """Find the segment of the highest sum that is not too long; -inf if there is none."""
         sums = self.sums[:, :max_length]
         place = np.unravel_index(sums.argmax(), sums.shape)  # of equals, the earlier and shorter
         return Segment(int(self.starts[place[0], 0]), int(self.ends[place]), float(sums[place]))

@@ -1,6 +1,6 @@
-"""From calibrated scores to the relevance of chunks, and from relevance to their values.
+"""Computes the relevance of chunks from calibrated scores, ranks, words and neighbors.
 
-Relevances are arrays of numbers in [0, 1], here as arguments and as results.
+Arguments and results named relevance are arrays of numbers in [0, 1].
 """
 
 import math
@@ -16,7 +16,7 @@ from langchain_rse.engine.segments import Floats
 # The relevance that `sharpen` leaves as it is: the default penalty.
 _MIDDLE = 0.4
 _WORD = re.compile(r"\w+")
-# Turns plain ASCII into words in lower case with spaces between, much faster than the expression.
+# Translates ASCII to words in lower case with spaces between, much faster than the expression.
 _SPACED = bytes(c if _WORD.match(chr(c)) else 32 for c in bytes(range(128)).lower()).ljust(256)
 
 
@@ -33,7 +33,7 @@ def fuse_mean(relevance: Floats, ranks: ArrayLike, *, count: int) -> Floats:
 
 
 def sharpen(relevance: Floats, *, contrast: float) -> Floats:
-    """Drive relevances apart around 0.4: raise their odds against it to a power.
+    """Move relevances away from 0.4: raise their odds, relative to its odds, to a power.
 
     ``odds(r') / odds(0.4) = (odds(r) / odds(0.4)) ** contrast``, with ``odds(r) = r / (1 - r)``.
     0, 0.4 and 1 stay, and so does the order; a contrast of 1 changes nothing.
@@ -48,18 +48,18 @@ def sharpen(relevance: Floats, *, contrast: float) -> Floats:
 
 
 def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> Floats:
-    """How well the words of texts match those of a query, at least 0: BM25 among the texts.
+    """Score how well texts match the words of a query, at least 0: BM25 among the texts.
 
-    Words that stand in the same texts, as those of a long name do, count together hardly more than
-    one of them: the weight of each is divided by the sum of its overlaps with all, of texts with
-    both over texts with either.
+    Words that occur in the same texts, as those of a long name do, count together hardly more than
+    one of them: the weight of each is divided by the sum of its overlaps with all words, where an
+    overlap is the number of texts with both words over that of texts with either.
 
-    ``k1`` is how soon more of the same word adds nothing, ``b`` how much longer texts are
+    ``k1`` says how soon repetitions of a word stop to count, ``b`` how much longer texts are
     discounted, from 0 to 1. Formula: Robertson and Zaragoza, "The Probabilistic Relevance
     Framework: BM25 and Beyond" (2009), with the logarithm of 1 + odds that keeps it positive.
     """
     terms, spaced = dict.fromkeys(lower_words(query).split()), [lower_words(text) for text in texts]
-    # All words in one array of bytes, in which those of a term are looked for at once.
+    # All words in one array of bytes, in which all places of a term are found at once.
     codes = np.frombuffer(b" ".join([b"", *spaced, b""]), np.uint8)
     edges = np.flatnonzero(np.diff(codes == ord(" "))) + 1
     starts, lengths = edges[::2], edges[1::2] - edges[::2]
@@ -81,11 +81,11 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     idf /= np.maximum((both / either).sum(axis=1), 1.0)
     discount = k1 * (1 - b + b * sizes / sizes.mean())
     found = counts * (k1 + 1) / np.where(counts > 0, counts + discount[:, None], 1.0)
-    # Not a matrix product, whose order of adding, and so whose last digits, may vary.
+    # Not a matrix product, whose order of additions, and so last digits, may vary.
     return np.asarray((found * idf).sum(axis=1))
 
 
-@lru_cache(maxsize=2_000)  # a query needs those of its candidates twice
+@lru_cache(maxsize=2_000)  # a query needs the words of its candidates twice
 def lower_words(text: str) -> bytes:
     """The words of a text in lower case, as UTF-8, with spaces between."""
     if text.isascii():
@@ -107,5 +107,5 @@ def neighbor_credit(relevance: Floats, *, credit: float, radius: int) -> Floats:
         share = credit**distance
         missed[..., distance:] *= 1.0 - share * relevance[..., :-distance]
         missed[..., :-distance] *= 1.0 - share * relevance[..., distance:]
-    # So written, no credit leaves the relevance as it is, to the last digit.
+    # In this form, a credit of 0 leaves the relevance unchanged to the last digit.
     return np.asarray(relevance + (1.0 - relevance) * (1.0 - missed))

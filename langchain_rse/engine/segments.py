@@ -1,4 +1,4 @@
-"""Segments, and the checks of the arguments that all solvers share."""
+"""Segments, and checks of arguments, for all solvers."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -28,13 +28,13 @@ class Segment(NamedTuple):
 
 
 def neighbors(segment: Bounds, chunks: Collection[int], starts: Collection[int]) -> int:
-    """How many of the two chunks beside a segment in its document are among others."""
+    """Count which of the two chunks beside a segment, in its document, are among ``chunks``."""
     start, end = segment
     return (start not in starts and start - 1 in chunks) + (end not in starts and end in chunks)
 
 
 def extended(segment: Bounds, chunks: Collection[int], starts: Collection[int]) -> Bounds:
-    """The segment with those of some chunks that adjoin it in its document."""
+    """Extend a segment by those of ``chunks`` that adjoin it in its document."""
     start, end = segment
     while start not in starts and start - 1 in chunks:
         start -= 1
@@ -48,7 +48,7 @@ def held_back(
     starts: Collection[int],
     is_good: Callable[[Bounds, set[int]], bool],
 ) -> list[Bounds]:
-    """The steps, each held back until it is good, with the chunks taken, and those beside it."""
+    """Hold back each step until ``is_good`` accepts it, joined with held-back chunks beside it."""
     good: list[Bounds] = []
     taken: set[int] = set()
     waiting: set[int] = set()
@@ -64,7 +64,7 @@ def held_back(
 
 
 def check_boundaries(boundaries: Sequence[int], size: int) -> NDArray[np.intp]:
-    """The starts of documents, sorted, and the number of chunks; a ValueError for wrong ones."""
+    """Sort the starts of documents and append the number of chunks; a ValueError if wrong."""
     starts = np.unique(np.asarray(boundaries, dtype=np.float64))
     if starts.size and not (
         starts[0] >= 0 and starts[-1] <= size and (starts == np.floor(starts)).all()
@@ -77,7 +77,7 @@ def check_boundaries(boundaries: Sequence[int], size: int) -> NDArray[np.intp]:
 
 
 def check_array(name: str, values: ArrayLike, dimensions: tuple[int, ...] = (1,)) -> Floats:
-    """An array of finite numbers, else a ValueError."""
+    """Return an array of finite numbers, else raise a ValueError."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim not in dimensions:
         allowed = " or ".join(map(str, dimensions))
@@ -89,14 +89,14 @@ def check_array(name: str, values: ArrayLike, dimensions: tuple[int, ...] = (1,)
 
 
 def check_count(name: str, value: object, *, least: int) -> int:
-    """A whole number of at least ``least``, else a ValueError."""
+    """Return a whole number of at least ``least``, else raise a ValueError."""
     if not (isinstance(value, (int, np.integer)) and value >= least):
         raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
     return int(value)
 
 
 def check_number(name: str, value: object) -> float:
-    """A finite number of at least 0, else a ValueError."""
+    """Return a finite number of at least 0, else raise a ValueError."""
     if not (isinstance(value, (int, float, np.integer, np.floating)) and 0 <= value < np.inf):
         raise ValueError(f"{name} must be a finite number of at least 0; got {value!r}")
     return float(value)

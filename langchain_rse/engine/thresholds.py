@@ -33,7 +33,7 @@ def threshold_penalties(
     costs: Sequence[float],
     unit: float,
 ) -> list[tuple[float, int]]:
-    """The threshold penalty and the index of each chunk of the segments, which have these costs.
+    """Compute the threshold penalty of each chunk of segments with these costs, with its index.
 
     ``unit`` is a usual weight.
     """
@@ -49,7 +49,7 @@ def threshold_penalties(
     thresholds: list[float] = []
     for (start, end), segment_cost in zip(segments, costs, strict=True):
         here = slice(len(thresholds), len(thresholds) + end - start)
-        # A cost beyond this keeps segments out as well as any.
+        # A higher cost than this has the same effect: it keeps segments out.
         cost = round(math.ldexp(min(segment_cost, 2.0**60 * unit), digits))
         thresholds += _thresholds_of_segment(whole_weights[here], whole_gains[here], cost)
     return list(zip(thresholds, chunks, strict=True))
@@ -76,7 +76,7 @@ def _thresholds_of_segment(weights: Sequence[int], gains: Sequence[int], cost: i
             gap += 1
             continue
         threshold = 2 / next(slopes)
-        if gap:  # it is in as soon as the chunks on both sides are
+        if gap:  # a gap is in the solution as soon as the chunks on both sides are
             thresholds += [min(thresholds[-1], threshold)] * gap
         thresholds.append(threshold)
         gap = 0

@@ -1,8 +1,8 @@
-"""Measuring and tuning retrieval on questions of which the evidence or the answer is known.
+"""Measures and tunes retrieval on questions whose evidence or answer is known.
 
 `evaluate` measures how much of the evidence a retriever returns within budgets of characters,
-`tune` searches parameters that return more of it, and `evaluate_answers` grades the answers that a
-model gives from what is returned.
+`tune` searches for parameters that return more of it, and `evaluate_answers` grades the answers
+that a model gives from the returned text.
 """
 
 from langchain_rse.evaluation.answers import aevaluate_answers, evaluate_answers

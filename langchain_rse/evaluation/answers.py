@@ -1,4 +1,4 @@
-"""`evaluate_answers`: a model answers from what a retriever returns, and a model grades it."""
+"""`evaluate_answers`: a model answers from the retrieved text, and a model grades the answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -56,7 +56,7 @@ class _Verdict(BaseModel):
 
 
 def _naming(*names: str) -> AfterValidator:
-    """A check of a template that must have these names, and no others."""
+    """Make a check that a template has these names, and no others."""
 
     def check(template: str) -> str:
         if {*names_in(template)} != {*names}:
@@ -67,7 +67,7 @@ def _naming(*names: str) -> AfterValidator:
 
 
 class _Answering(LanguageModelSettings):
-    """The arguments of `evaluate_answers`, and what it does with them."""
+    """The arguments of `evaluate_answers`, and its steps."""
 
     model_config = ConfigDict(title="arguments")
 
@@ -85,14 +85,14 @@ class _Answering(LanguageModelSettings):
     _spent: list[tuple[str, Mapping[str, int]]] = PrivateAttr(default_factory=list)
 
     def steps(self) -> Steps[AnswerReport]:
-        """Retrieve for all questions, have them answered and graded, and report."""
+        """Retrieve text for all questions, have them answered and graded, and report."""
         if without := [n for n, one in enumerate(self.questions, 1) if not one.answer.strip()]:
             raise ValueError(f"question {without[0]} has no reference answer to grade by")
         with progress_bar(
             len(self.questions), unit="questions", title="Answering", show=self.show_progress
         ) as advance:
             tasks, lengths = [], []
-            # First of all, so that an error costs nothing, and in the caller's thread.
+            # Before any model is called, so that an error costs nothing; in the caller's thread.
             for number, question in enumerate(self.questions, 1):
                 with during(f"retrieving for question {number}"):
                     invoke, ainvoke = self.retriever.invoke, self.retriever.ainvoke
@@ -137,7 +137,7 @@ class _Answering(LanguageModelSettings):
         return GradedAnswer(answer, graded.grade, graded.explanation)
 
     def _settings(self, task: str, llm: Runnable[Any, Any]) -> LanguageModelSettings:
-        """How to ask a model: again after errors and a pause, noting what its answers took."""
+        """Make settings that ask again after errors and a pause, and note the tokens of answers."""
 
         def note(answer: T) -> T:
             usage = getattr(answer, "usage_metadata", None) or {"unknown": 1}
@@ -184,31 +184,31 @@ def evaluate_answers(
     show_progress: bool = False,
     **arguments: Any,  # noqa: ANN401 - the retriever's own
 ) -> AnswerReport:
-    """Have questions answered from what a retriever returns, and the answers graded.
+    """Have a model answer questions from the text a retriever returns, and a model grade them.
 
-    The retriever is asked for all questions first. Calls of models that fail are repeated after
-    pauses; answers that are empty and grades that cannot be read are asked for again. What fails in
-    the end costs that question alone: the report and a warning say so, and all means leave it out.
+    The retriever is called for all questions first. Calls of models that fail are repeated after
+    pauses; empty answers and grades that cannot be read are asked for again. If a question fails
+    in the end, the report and a warning say so, and all means leave it out.
 
     Args:
         retriever: Any retriever that returns Documents.
         questions: The questions with their reference answers, at least one.
         llm: Answers: a chat model, or any Runnable from messages to a message or a string.
-        grader: Grades; likewise.
+        grader: Grades the answers; a model like ``llm``.
         rubric: ``"points"`` from 0 to 10, or ``"verdict"``: right, wrong or refused.
         answer_prompt: A template with ``{context}`` and ``{question}``.
         grading_prompt: A template with ``{question}``, ``{reference}`` and ``{answer}``; the form
-            of the grade is said beside it. None: the rubric's in `GRADING_PROMPTS`.
+            of the grade is added to it. None: the rubric's in `GRADING_PROMPTS`.
         name: The name of the retriever in tables; by default its own or its class.
         max_retries: How often to repeat a call, and how often to ask for another answer.
-        max_concurrency: The most questions that are with the models at the same time.
+        max_concurrency: The most questions that models answer or grade at the same time.
         show_progress: Show a progress bar; needs tqdm.
         **arguments: Passed to each call, as in ``retriever.invoke(query, **arguments)``.
 
     Raises:
         ValueError: If an argument is out of its range, or a question has no reference answer.
         RuntimeError: If none of the first ``max_concurrency`` questions could be graded.
-        Exception: Whatever the retriever raises, with the question's number as a note.
+        Exception: Any error of the retriever, with the question's number as a note.
     """
     return run(_Answering(**locals()).steps())  # all arguments, by their names
 

@@ -20,7 +20,7 @@ from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX, documen
 METRICS = ("recall", "precision", "iou", "segments", "characters")
 
 Slice = tuple[str, int, int]
-"""Characters of a document: its id, the first one and the one after the last."""
+"""A range of characters: the document's id, the first one and the one after the last."""
 
 
 def name_of(retriever: object, given: str | None) -> str:
@@ -29,7 +29,7 @@ def name_of(retriever: object, given: str | None) -> str:
 
 
 class Task(BaseModel):
-    """What `evaluate` and `tune` are both given, and do with it."""
+    """The arguments that `evaluate` and `tune` share, and the steps that both take."""
 
     model_config = ConfigDict(extra="forbid", title="arguments")
 
@@ -81,7 +81,7 @@ class Task(BaseModel):
     def measure(
         self, question: Question, answers: Sequence[Sequence[Document]]
     ) -> list[list[float]]:
-        """The `METRICS` of what was returned for each budget."""
+        """Compute the `METRICS` of the returned Documents for each budget."""
         return [self._measure(question, *one) for one in zip(answers, self.budgets, strict=True)]
 
     def _measure(
@@ -103,7 +103,7 @@ class Task(BaseModel):
         return [common / size, precision, common / union, float(len(returned)), float(spent)]
 
     def _locate(self, document: Document, length: int) -> Slice:
-        """Where the first characters of a Document are in its source, by metadata or by text."""
+        """Locate the first characters of a Document in its source, by metadata or by text."""
         text, sources = document.page_content, self.sources or {}
         doc_id = document.metadata.get(self.doc_id_key)
         start = _position(document.metadata.get(self.start_index_key))
@@ -111,7 +111,7 @@ class Task(BaseModel):
             end = _position(document.metadata.get(END_INDEX))
             above = max(len(text) - (end - start), 0) if end else 0  # characters of a header
             source = sources.get(doc_id)
-            # Loaders of pages count characters from the start of the page: then the text decides.
+            # The metadata may count from the start of a page: then the text decides.
             if source is None or source.startswith(text[above:], start):
                 return doc_id, start, start + max(length - above, 0)
         parts = (text, text[:length])
@@ -134,12 +134,12 @@ class Task(BaseModel):
 
 
 def _position(value: object) -> int | None:
-    """A position from metadata, in which some stores keep only floats."""
+    """Read a position in metadata, which some stores keep as a float; None if there is none."""
     return int(value) if isinstance(value, int | float | np.integer) and value >= 0 else None
 
 
 def _size(slices: Iterable[Slice]) -> int:
-    """Characters in the union of slices."""
+    """Count the characters in the union of slices."""
     size, document, counted = 0, "", 0
     for doc_id, start, end in sorted(slices):
         if doc_id != document:
@@ -150,14 +150,14 @@ def _size(slices: Iterable[Slice]) -> int:
 
 
 class _Evaluation(Task):
-    """The arguments of `evaluate`, and what it does with them."""
+    """The arguments of `evaluate`, and its steps."""
 
     name: str | None
     max_concurrency: PositiveInt = 1
 
     def steps(self) -> Steps[Report]:
         """Check the evidence, ask all questions, and report."""
-        if isinstance(self.retriever, RSERetriever):  # whatever the keys of others are
+        if isinstance(self.retriever, RSERetriever):  # its Documents have fixed keys
             self.doc_id_key, self.start_index_key = DOC_ID, START_INDEX
         yield from self.find_evidence()
         count = len(self.questions)
@@ -171,7 +171,7 @@ class _Evaluation(Task):
         return Report(name, self.budgets, self.questions, by_metric)
 
     def _answer(self, number: int, advance: Advance) -> Steps[list[list[float]]]:
-        """The figures of a question for each budget; only an RSERetriever is told of these."""
+        """Measure a question for each budget; only an RSERetriever is given the budgets."""
         question, limits = self.questions[number], [dict[str, Any]()]
         if isinstance(self.retriever, RSERetriever):
             limits = [{"max_context_length": most, "length_function": len} for most in self.budgets]
@@ -201,29 +201,29 @@ def evaluate(
     """Measure how much of the evidence a retriever returns within budgets of text.
 
     An `RSERetriever` is invoked once per question and budget, with ``max_context_length`` set to
-    the budget. Any other retriever, a chain around one included, is invoked once per question: its
+    the budget. Any other retriever, including a chain around one, is invoked once per question: its
     Documents count in their order until the budget is spent, and the last one is cut.
 
-    A Document is located in its source by its metadata, else by its text in ``sources``: as it is,
-    then with any white space between its words.
+    A Document is located in its source by its metadata, else by its text in ``sources``: first
+    unchanged, then with any white space between its words.
 
     Args:
         retriever: Any retriever that returns Documents, best first.
         questions: The questions with their evidence, at least one.
-        budgets: Characters that may be returned, each at least 1.
-        sources: Texts of documents by id, which must have all evidence and where quotations are
-            looked up; by default, for an RSERetriever, its index.
+        budgets: The numbers of characters that may be returned, each at least 1.
+        sources: Texts of documents by id, which must contain all evidence; quotations are found
+            there. By default, for an RSERetriever, its index.
         name: The name of the retriever in tables; by default its own or its class.
-        doc_id_key: The metadata key of a document's id; an RSERetriever has its own.
+        doc_id_key: The metadata key of a document's id. Not used for an RSERetriever.
         start_index_key: The metadata key of a text's first character in the document; likewise.
         show_progress: Show a progress bar; needs tqdm.
         **arguments: Passed to each call, as in ``retriever.invoke(query, **arguments)``.
 
     Raises:
         ValueError: If an argument is out of its range, a question has no evidence, evidence is
-            not in its document, a quotation is there twice, or a Document cannot be located.
-        TypeError: If the retriever returns something else than Documents.
-        Exception: Whatever the retriever raises, with the question's number as a note.
+            not in its document, a quotation occurs twice, or a Document cannot be located.
+        TypeError: If the retriever returns anything but Documents.
+        Exception: Any error of the retriever, with the question's number as a note.
     """
     return run(_Evaluation(**locals()).steps())  # all arguments, by their names
 

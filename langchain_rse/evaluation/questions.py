@@ -1,4 +1,4 @@
-"""Questions, and the parts of documents that answer them."""
+"""Questions with evidence, the parts of documents that answer them; reads them from files."""
 
 import codecs
 import csv
@@ -21,13 +21,13 @@ NotBlank = Annotated[str, StringConstraints(pattern=r"\S")]
 
 @dataclass(frozen=True)
 class Evidence:
-    """A part of a document that answers a question; anything else is a ValueError.
+    """A part of a document that answers a question.
 
     Attributes:
         doc_id: The document's id, not blank.
         start: The first character in the document's text, at least 0.
-        end: The character after the last one, above ``start``.
-        text: Instead of ``start`` and ``end``, a quotation, which must be once in the document;
+        end: The character after the last one, above ``start``. Other values are a ValueError.
+        text: Instead of ``start`` and ``end``, a quotation, which must occur once in the document;
             white space may differ. `evaluate` and `tune` find its place.
     """
 
@@ -45,19 +45,19 @@ class Evidence:
 
     @property
     def is_quoted(self) -> bool:
-        """Whether there is a quotation alone, of which the place is to be found."""
+        """True if only a quotation is given, whose place has to be found."""
         return not self.end and bool(self.text.strip())
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question with evidence or a reference answer; anything else is a ValueError.
+    """A question with evidence, a reference answer, or both; neither is a ValueError.
 
     Attributes:
         question: The question, not blank.
         evidence: The parts of documents that answer it, which `evaluate` and `tune` need; kept as
             a tuple. Parts may overlap: each character counts once.
-        answer: The answer by which `evaluate_answers` has others graded.
+        answer: The reference answer, by which `evaluate_answers` has other answers graded.
     """
 
     question: NotBlank
@@ -85,7 +85,7 @@ def load_questions(source: str | os.PathLike[str] | Iterable[Any]) -> list[Quest
     have these fields in ``inputs`` and ``outputs``. Other fields and blank lines are ignored.
 
     Raises:
-        ValueError: If a question is not as described; the message says which.
+        ValueError: If a question is not as described; the message names its line or example.
         OSError: If the file cannot be read.
     """
     if not isinstance(source, str | os.PathLike):
@@ -109,11 +109,11 @@ def _read(place: str, fields: bytes | Mapping[str, Any]) -> Question:
 
 
 def _read_csv(name: str, content: bytes) -> Iterable[tuple[str, dict[str, Any]]]:
-    """The line where each question begins, and its fields."""
+    """Read the fields of each question, with the line where it begins."""
     found: dict[str, tuple[str, dict[str, Any]]] = {}
     place = name
     try:
-        # Not strict, a quotation mark that is not closed makes one cell of all the rest.
+        # Without strict, an unclosed quotation mark would make one cell of the whole rest.
         rows = csv.DictReader(io.StringIO(content.decode(), newline=""), strict=True)
         for row in rows:
             place = f"{name}, line {rows.line_num}"
@@ -140,8 +140,8 @@ def locate_evidence(
 ) -> tuple[Question, ...]:
     """Return the questions with ``start`` and ``end`` of quotations in texts by document id.
 
-    A ValueError says what is not there once, or beyond the lengths of the documents; ``place`` is
-    what it calls these.
+    A ValueError names quotations that do not occur exactly once, and evidence beyond the lengths of
+    documents; its message calls the documents ``place``.
     """
     problems: list[str] = []
 
@@ -168,7 +168,7 @@ def locate_evidence(
     )
     if problems:
         raise ValueError(
-            "evidence must be in its document, and a quotation once, white space aside; in "
-            f"{place}, {first_few(problems)}. Copy it from there, quote more, or give start and end"
+            "evidence must be in its document, and a quotation in it once, whatever the white "
+            f"space; in {place}, {first_few(problems)}. Copy it, quote more, or give start and end"
         )
     return located

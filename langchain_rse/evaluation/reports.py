@@ -21,20 +21,20 @@ _WITHOUT_INTERVAL = ("segments", "characters")
 
 
 class Table:
-    """A result that prints as a title and columns."""
+    """A result that prints as a table with a title."""
 
     def __str__(self) -> str:
         return "\n".join([self._title(), *map("  ".join, self._rows())])
 
     def to_markdown(self) -> str:
-        """The table in Markdown."""
+        """Return the table in Markdown."""
         head, *rows = self._rows()
         rule = ["-" * (len(cell) - 1) + ":" for cell in head]
         lines = [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
         return "\n".join([self._title(), "", *lines])
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as values that JSON has."""
+        """Return all fields as values that JSON has."""
         return {
             name: value.tolist() if isinstance(value, np.ndarray) else value
             for name, value in vars(self).items()
@@ -101,11 +101,11 @@ class Report(Table):
         both = f"{self.name} and {other.name}"
         for name in ("metrics", "budgets", "questions"):
             if getattr(self, name) != getattr(other, name):
-                raise ValueError(f"{both} have other {name}, or the same in another order")
+                raise ValueError(f"{both} have different {name}, or the same in another order")
         metric = metric or self.metrics[0]
         differences = _known(self.figures[metric] - other.figures[metric])
         if not len(differences):
-            raise ValueError(f"{both} have no question that both have graded")
+            raise ValueError(f"{both} have no question with a grade in both")
         return Comparison(
             name=self.name,
             other=other.name,
@@ -184,11 +184,11 @@ class GradedAnswer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AnswerReport(Report):
-    """Grades of the answers that a retriever leads to; printed, a table of means.
+    """Grades of the answers to which a retriever's text leads; printed, a table of means.
 
     The metrics are ``points``, or the shares ``right``, ``wrong`` and ``refused``; and
-    ``characters``, the length of what the retriever returned. They are NaN for questions without
-    grade, which means and comparisons leave out. There are no budgets; shapes are as for one.
+    ``characters``, the length of the returned text. They are NaN for questions without a grade,
+    which means and comparisons leave out. There are no budgets; shapes are those of one budget.
 
     Attributes:
         answers: The graded answers, by question.
@@ -201,7 +201,7 @@ class AnswerReport(Report):
 
     @property
     def failures(self) -> dict[int, str]:
-        """Why questions have no grade, by their numbers from 1."""
+        """The reasons why questions have no grade, by their numbers from 1."""
         return {n: one.failure for n, one in enumerate(self.answers, 1) if one.failure}
 
     def to_dict(self) -> dict[str, Any]:
@@ -221,13 +221,13 @@ class Comparison(Table):
     """The difference between two retrievers on the same questions; printed, a table.
 
     Attributes:
-        budgets: The budgets in characters, ascending; none of answers, whose shapes are as for one.
-        questions: The number of questions that both have the figure of.
+        budgets: The budgets in characters, ascending; empty for answers, with shapes as for one.
+        questions: The number of questions for which both have a figure.
         difference: The mean of the retriever's figures minus the other's; shape ``(budgets,)``.
         interval: Ends of its 95 % bootstrap interval; shape ``(budgets, 2)``.
         better: The number of questions with a greater figure; shape ``(budgets,)``.
-        worse: With a smaller one.
-        same: With the same.
+        worse: The number with a smaller figure.
+        same: The number with the same figure.
     """
 
     name: str
@@ -288,17 +288,17 @@ class Reliability(Table):
 def measure_reliability(
     questions: Iterable[Question], traces: Iterable[RSETrace], *, ranges: int = 10
 ) -> Reliability:
-    """Count how many candidates of each range of relevance overlap the evidence of their question.
+    """Count how many candidates in each range of relevance overlap their question's evidence.
 
     Args:
         questions: The questions with the places of their evidence, as in ``report.questions``.
-        traces: The trace of each. Candidates of documents that were not considered are left out, as
-            their places are unknown: explain with ``top_k_for_document_selection`` as large as
-            ``fetch_k``.
+        traces: The trace of each question. Candidates of documents that were not considered are
+            left out, as their places are unknown: call ``explain`` with
+            ``top_k_for_document_selection`` as large as ``fetch_k``.
         ranges: The number of ranges from 0 to 1, at least 1.
 
     Raises:
-        ValueError: If there are not as many traces as questions, or ``ranges`` is below 1.
+        ValueError: If the numbers of traces and questions differ, or ``ranges`` is below 1.
     """
     relevances, relevant = list[float](), list[float]()
     for question, trace in zip(questions, traces, strict=True):
@@ -323,7 +323,7 @@ def bootstrap(values: Floats) -> Floats:
 
 
 def _known(figures: Floats) -> Floats:
-    """The rows of questions that have a figure."""
+    """The rows of questions that have figures."""
     return np.asarray(figures[~np.isnan(figures).any(axis=1)])
 
 

@@ -1,4 +1,4 @@
-"""`tune`: searches an RSERetriever's parameters, and measures what they gain."""
+"""`tune`: searches for better parameters of an RSERetriever, and measures what they gain."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ SPACE: Mapping[str, Sequence[Any]] = {
     "name_weight": (0.0, 0.2, 0.5),
     "calibration": ("auto", "identity", "rank"),
 }
-"""What `tune` searches by default: values of fields of `RSEConfig`."""
+"""The values of fields of `RSEConfig` that `tune` tries by default."""
 
 _MOST_CHANGES = 4  # in a trial, so that the effect of each stays visible
 _TRIALS_PRINTED = 10
@@ -43,7 +43,7 @@ _FOLDS = 5
 class Trial(NamedTuple):
     """Parameters that were tried, and the mean of the metric over questions and budgets."""
 
-    changes: Mapping[str, Any]  # what differs from the retriever's own parameters
+    changes: Mapping[str, Any]  # the parameters that differ from the retriever's own
     score: float
 
 
@@ -57,7 +57,7 @@ class Tuning(Table):
             held-out questions.
         metric: The metric that was maximized.
         start: The score of the retriever's own parameters.
-        held_out: The score on held-out questions, by cross-validation: what to expect of others.
+        held_out: The score on held-out questions, by cross-validation; expect it for new questions.
         gain: ``held_out`` minus ``start``.
         interval: Ends of the gain's 95 % bootstrap interval.
         trials: All trials, the best first, with scores from the questions they were chosen by.
@@ -107,7 +107,7 @@ class Tuning(Table):
 
 
 class _Cache(InMemoryBaseStore[Any]):
-    """A docstore's records, each read once: all trials read the same few documents."""
+    """Caches a docstore's records, since all trials read the same few documents."""
 
     def __init__(self, docstore: DocStore) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class _Cache(InMemoryBaseStore[Any]):
 
 
 class _Search(Task):
-    """The arguments of `tune`, and what it does with them."""
+    """The arguments of `tune`, and its steps."""
 
     retriever: InstanceOf[RSERetriever]
     questions: Annotated[tuple[InstanceOf[Question], ...], Field(min_length=2)]
@@ -139,7 +139,7 @@ class _Search(Task):
     def steps(self) -> Steps[Tuning]:
         """Draw the trials, find the candidates of each question, and score all trials."""
         trials = self._draw()
-        # For each trial and budget; a value that cannot be used shows before anything is searched.
+        # For each trial and budget; an invalid value raises its error before any search.
         settings = [[self._settings(changes, most) for most in self.budgets] for changes in trials]
         own = self.retriever
         sources = Sources(own.vectorstore, own.base_retriever, own.docstore, own.reranker)
@@ -160,19 +160,19 @@ class _Search(Task):
                     for each in limits:
                         answer = retrieve(sources, question.question, each, None, found)
                         answers.append((yield from answer))
-                    # Async code gives way to the event loop here, though all is in memory.
+                    # In a thread, so that async code yields to the event loop here.
                     figures = yield from compute(self.measure, question, answers)
                     scores[row, column] = np.mean(figures, axis=0)[METRICS.index(self.metric)]
                 advance(1)
         return self._judge(trials, scores)
 
     def _settings(self, changes: Mapping[str, Any], budget: int) -> QuerySettings:
-        """The retriever's settings with the changes of a trial."""
+        """Make the retriever's settings with the changes of a trial."""
         limits = {"max_context_length": budget, "length_function": len}
         return resolve_settings(self.retriever, dict(**{**self.arguments, **changes}, **limits))
 
     def _draw(self) -> list[dict[str, Any]]:
-        """The changes of each trial, at random; the first trial changes nothing."""
+        """Draw the changes of each trial at random; the first trial changes nothing."""
         own = dict(self._settings({}, self.budgets[0]).config)
         if unknown := [name for name in self.space if name not in own]:
             raise ValueError(f"space has {unknown[0]!r}, which is not a field of RSEConfig")
@@ -196,7 +196,7 @@ class _Search(Task):
         return trials
 
     def _judge(self, trials: Sequence[Mapping[str, Any]], scores: Floats) -> Tuning:
-        """The best trial by scores of shape ``(trials, questions)``, its gain cross-validated."""
+        """Choose the best trial by scores, ``(trials, questions)``; cross-validate its gain."""
         count = scores.shape[1]
         fold = np.random.default_rng(self.seed).permutation(count) % min(_FOLDS, count)
         held_out = np.empty(count)
@@ -236,19 +236,18 @@ def tune(
     show_progress: bool = False,
     **arguments: Any,  # noqa: ANN401 - the retriever's own
 ) -> Tuning:
-    """Search parameters that return more of the evidence within budgets of text.
+    """Search for parameters that return more of the evidence within budgets of text.
 
-    A random search: each trial changes one to four of the retriever's own parameters. The vector
-    store, the reranker and ``query_generator`` are asked once per question. The gain is measured by
-    cross-validation: the best trial on four fifths of the questions is scored on the others.
-
-    With ``metric="recall"`` a smaller penalty never hurts, because text that is not evidence
-    costs nothing; ``"iou"`` and ``"precision"`` ask for segments that fit the evidence.
+    The search is random: each trial changes one to four of the retriever's own parameters. The
+    vector store, the reranker and ``query_generator`` are called once per question. The gain is
+    measured by cross-validation: the best trial on four fifths of the questions is scored on the
+    others. With ``metric="recall"`` a smaller penalty never hurts, because text that is not
+    evidence costs nothing; ``"iou"`` and ``"precision"`` reward segments that fit the evidence.
 
     Args:
         retriever: The retriever to tune. It is not changed.
         questions: The questions with their evidence, at least two.
-        budgets: Characters that may be returned, each at least 1.
+        budgets: The numbers of characters that may be returned, each at least 1.
         metric: The metric to maximize: ``"recall"``, ``"precision"`` or ``"iou"``; see `Report`.
         space: Values to try, by the name of a field of `RSEConfig`.
         trials: How many sets of parameters to try, at least 2.

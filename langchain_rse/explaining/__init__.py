@@ -1,1 +1,1 @@
-"""What each step of a query saw, for people: `RSETrace`, as text, tables and plots."""
+"""Explains a query: `RSETrace` shows what each step saw, as text, tables and plots."""

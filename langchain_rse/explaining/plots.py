@@ -39,7 +39,7 @@ _TITLE = 60  # characters
 
 
 class Picture(Figure):
-    """A figure that notebooks show, and that keeps no state anywhere else."""
+    """A figure that notebooks show, without matplotlib's global state."""
 
     def __init__(self, width: float, height: float) -> None:
         super().__init__(figsize=(width, height), dpi=110, layout="constrained")
@@ -51,7 +51,7 @@ class Picture(Figure):
 
 
 def style(*, dark: bool) -> Any:  # noqa: ANN401 - a context manager
-    """What all plots have in common."""
+    """The style of all plots."""
     return matplotlib.style.context([STYLE, *["dark_background"] * dark])
 
 
@@ -105,7 +105,7 @@ def _panel(
     first, last = document.chunks[0].index, document.chunks[-1].index
     for segment in trace.segments:
         if segment.returned and segment.doc_id == document.doc_id:
-            # With an edge, for it can be thinner than a line.
+            # With an edge, since the area can be thinner than a line.
             edges = segment.chunk_start - 0.5, segment.chunk_end - 0.5
             ax.axvspan(*edges, color=_SEGMENT, alpha=0.4, linewidth=1, label="returned segment")
     credited = np.full(last + 1 - first, np.nan)  # not between two windows
@@ -135,7 +135,7 @@ def _panel(
 def plot_curves(
     curves: Sequence[tuple[str, Sequence[float], ArrayLike, ArrayLike]], metric: str, *, dark: bool
 ) -> Figure:
-    """See `Report.plot`: by report its name, budgets, means and their intervals."""
+    """See `Report.plot`: for each report its name, budgets, means and their intervals."""
     with style(dark=dark):
         figure = Picture(6.4, 4.2)
         panel = figure.subplots()
@@ -165,7 +165,7 @@ def plot_shares(edges: Floats, shares: Floats, counts: NDArray[np.int64], *, dar
 
 
 def budgets_axis(panel: Axes, budgets: Sequence[float]) -> None:
-    """A logarithmic axis with the budgets on it."""
+    """Make the horizontal axis logarithmic, with the budgets as ticks."""
     panel.set(xscale="log", xticks=budgets)
     panel.xaxis.set_major_formatter(THOUSANDS)
     panel.minorticks_off()

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from langchain_rse.config import FOR_SIMILARITIES, QuerySettings, RSEConfig
 from langchain_rse.explaining.trace import RSETrace, TracedChunk, query_words
 
-# What would end a script tag, or a line of JavaScript.
+# Characters that would end a script tag, or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 _WITH_SLIDER = ("irrelevant_chunk_penalty", "neighbor_credit", "segment_cost", "max_context_length")
 
@@ -33,12 +33,12 @@ def render_report(trace: RSETrace) -> str:
         inline={name: Markup(code) for name, code in inline.items()},  # noqa: S704 - our own
         digests={name: base64.b64encode(one).decode() for name, one in digests.items()},
     )
-    # Half of a character cannot be written to a file.
+    # Lone surrogates cannot be written to a file.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _data(trace: RSETrace) -> dict[str, Any]:
-    """What the page's script needs."""
+    """The data for the page's script."""
     settings, unit = trace.settings, trace.settings["length_function"]
     pattern, exact = query_words([trace.query, *trace.queries]), settings["solver"] == "exact"
     places = {one.doc_id: place for place, one in enumerate(trace.documents)}
@@ -79,7 +79,7 @@ def _chunk(
     text, embedded = chunk.text or "", True
     for one in trace.segments:
         if one.doc_id == doc_id and one.chunk_start <= chunk.index < one.chunk_end and chunk.length:
-            # As it stands in the source; the ends of a segment can be trimmed.
+            # The text of the source; the ends of a segment can be trimmed.
             first = (chunk.start_index or 0) - one.start_index
             text, embedded = one.text[max(first, 0) : max(first + chunk.length, 0)], False
     text = text.strip("\r\n")

@@ -24,10 +24,10 @@ OUTCOMES = {
     "returned": "it is in a returned segment",
     "filled": "it is between relevant chunks of a returned segment",
     "no candidate": "the search did not find it",
-    # Of candidates that are left out, those that were nearest to being returned first.
+    # From here on, outcomes of candidates left out, those nearest to being returned first.
     "beyond k": "its segment is not among the best k={k}",
     "beyond max_per_document": "max_per_document={max_per_document} segments are better",
-    "no room": "what is worth more leaves no room in {room}",
+    "no room": "chunks that are worth more leave no room in {room}",
     "minimum value": "its segment is below minimum_value={minimum_value}",
     "segment cost": "alone it is not worth segment_cost={segment_cost}",
     "not the best": "another segment of its document is the best",
@@ -40,12 +40,12 @@ OUTCOMES = {
     "duplicate": "{chunk.duplicate_of!r} has the same text",
     "older version": "it is of an older version of the document",
 }
-"""What can become of a chunk, and what `RSETrace.why` says of it."""
+"""The possible outcomes of a chunk, and how `RSETrace.why` explains them."""
 
 _SHORT = 3  # letters of words such as "the"
 # Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
 _SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff]")
-# Of segments and of what was left out, how much is printed.
+# How many segments are printed, and how many candidates left out for one reason.
 _MOST_PRINTED, _MOST_OF_A_KIND = 8, 3
 _MOST_CHARACTERS = 100
 
@@ -63,7 +63,7 @@ class TracedSegment:
     returned: bool
     reason: str | None  # why it was not returned
     text: str
-    number: int | None  # its place in the answer, from 1
+    number: int | None  # its number in the answer, from 1
 
 
 @dataclass
@@ -71,18 +71,18 @@ class TracedChunk:
     """A candidate, or another chunk that the solver saw around candidates."""
 
     index: int
-    start_index: int | None = None  # None, as its length, if its document was not read
+    start_index: int | None = None  # place and length are None if its document was not read
     end_index: int | None = None
     length: int | None = None
-    rank: int | None = None  # from 0, and its score: by the reranker if there is one
+    rank: int | None = None  # from 0; rank and score are the reranker's if there is one
     score: float | None = None
     search_rank: int | None = None  # before the reranker
     search_score: float | None = None
     lexical_rank: int | None = None
     lexical_score: float | None = None
-    query: str = ""  # that it fits best, if there are several
+    query: str = ""  # the query that it fits best, if there are several
     relevance: float = 0.0  # from score, rank and words
-    credited: float = 0.0  # with neighbor credit; 0, as the next two, if the solver did not see it
+    credited: float = 0.0  # with neighbor credit; this, value and weight are 0 if not solved
     value: float = 0.0  # weight * (credited - irrelevant_chunk_penalty)
     weight: float = 0.0
     text: str | None = None  # the embedded text of a candidate
@@ -102,14 +102,14 @@ class TracedDocument:
     doc_id: str
     source: str | None
     title: str | None
-    length: int | None  # in characters; None, as the number of chunks, if it was not read
+    length: int | None  # in characters; length and chunk_count are None if it was not read
     chunk_count: int | None
     reason: str | None  # why none of its chunks was considered
     chunks: list[TracedChunk]  # in the order of the text
 
     @property
     def name(self) -> str:
-        """What people know it by: source, else title, else id."""
+        """The name to show to people: source, else title, else id."""
         return self.source or self.title or self.doc_id
 
 
@@ -117,18 +117,18 @@ class TracedDocument:
 class RSETrace:
     """What the steps of a query saw: why each chunk was returned, or was not.
 
-    Made by `RSERetriever.explain` and `TraceCollector`. Printed, it is an explanation. All numbers
-    are those that chose the segments.
+    Made by `RSERetriever.explain` and `TraceCollector`. Print it for an explanation. All numbers
+    are those by which the segments were chosen.
     """
 
     query: str
-    queries: list[str]  # that were searched for; usually the query alone
+    queries: list[str]  # the queries that were searched for; usually only the query
     settings: dict[str, Any]  # of `RSEConfig` and of the query, as they were used
     spent: float  # of max_context_length, in the units of length_function
-    # The lowest relevance that was worth text: irrelevant_chunk_penalty, or more if the budget was
-    # short; None if a published solver chose.
+    # The lowest relevance that was worth its text: irrelevant_chunk_penalty, or more if the budget
+    # was short; None with a published solver.
     penalty: float | None
-    steps: dict[str, float]  # by step of the query, its seconds
+    steps: dict[str, float]  # the seconds of each step
     documents: list[TracedDocument]  # the best first
     segments: list[TracedSegment]  # the best first
     reason: str | None = None  # why nothing was chosen
@@ -148,7 +148,7 @@ class RSETrace:
 
     @property
     def left_out(self) -> list[tuple[TracedDocument, TracedChunk]]:
-        """The candidates that were not returned, the runners-up first: see `why`."""
+        """The candidates that were not returned, those nearest to it first; see `why`."""
         order = list(OUTCOMES)
         return sorted(
             (pair for pair in self.candidates if pair[1].outcome != "returned"),
@@ -161,7 +161,7 @@ class RSETrace:
 
     @property
     def summary(self) -> str:
-        """How much was found, returned and spent, in a line."""
+        """One line on how much was found, returned and spent."""
         limit, unit = (self.settings[name] for name in ("max_context_length", "length_function"))
         of = "" if limit is None else f" of {limit:,.10g}"
         return (
@@ -172,7 +172,7 @@ class RSETrace:
         )
 
     def why(self, document: TracedDocument, chunk: TracedChunk) -> str:
-        """Why a chunk was returned or not, in a few words."""
+        """Say in a few words why a chunk was returned or not."""
         if chunk.outcome == "not considered" and document.reason:
             return document.reason
         limit = self.settings["max_context_length"]
@@ -183,21 +183,21 @@ class RSETrace:
         return text.format(**self.settings, chunk=chunk)
 
     def to_dict(self) -> dict[str, Any]:
-        """The trace as values that JSON has."""
+        """Return the trace as values that JSON has."""
         return dataclasses.asdict(self)
 
     def to_json(self) -> str:
-        """The trace as JSON."""
+        """Return the trace as JSON."""
         return json.dumps(self.to_dict())
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The trace that `to_dict` made these values of; a ValueError if it did not."""
+        """Make a trace of values from `to_dict`; a ValueError for others."""
         return TypeAdapter(cls).validate_python(values)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """The trace that `to_json` wrote; a ValueError if it did not."""
+        """Make a trace of JSON from `to_json`; a ValueError for other text."""
         return cls.from_dict(json.loads(text))
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -234,15 +234,15 @@ class RSETrace:
         ax: Any = None,  # noqa: ANN401 - matplotlib need not be there
         dark: bool = False,
     ) -> Any:  # noqa: ANN401
-        """A matplotlib Figure of relevance along the documents; needs the extra ``plot``.
+        """Plot relevance along documents as a matplotlib Figure; needs the extra ``plot``.
 
         Each panel shows a document: the relevance of its candidates by chunk number, relevance with
         the credit of neighbors, the returned segments shaded, and the penalty.
 
         Args:
-            documents: How many of the best documents, or which, by their ids.
-            start: The first chunk number to show, by default the first that the solver saw.
-            end: The one after the last.
+            documents: The number of best documents to show, or the ids of documents.
+            start: The first chunk number to show, by default the first in the trace.
+            end: The chunk number after the last one to show.
             ax: Axes of matplotlib to draw the first of these documents into.
             dark: True for a dark background.
         """
@@ -283,7 +283,7 @@ class RSETrace:
                 place = f"{_short(document.name)}, chunk {chunk.index} ({rank}, relevance"
                 yield f"  {place} {chunk.relevance:.2f}): {self.why(document, chunk)}"
         if self.penalty is not None and self.penalty > self.settings["irrelevant_chunk_penalty"]:
-            yield f"It was short of room: text was worth it from a relevance of {self.penalty:.3g}"
+            yield f"It was short of room: text was returned from a relevance of {self.penalty:.3g}"
         times = (f"{name} {1e3 * seconds:.1f}" for name, seconds in self.steps.items())
         yield f"Time: {1e3 * sum(self.steps.values()):.1f} ms ({', '.join(times)})"
 
@@ -302,7 +302,7 @@ def load_extra(module: str) -> Any:  # noqa: ANN401 - a module
 
 
 def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
-    """Finds the words of queries in texts; short ones only if they are names or numbers."""
+    """Make a pattern of the words of queries; short words only if they are names or numbers."""
     parts: dict[str, None] = {}
     for word in re.findall(r"\w+", " ".join(queries)):
         if _SPACELESS.search(word):  # any two characters of it

@@ -1,6 +1,6 @@
-"""Relevance filters: document compressors that drop what does not help to answer the query.
+"""Relevance filters: document compressors that drop documents that do not help with the query.
 
-They work in front of RSE, as its reranker, or anywhere LangChain takes a document compressor.
+They work as the reranker of RSE, or anywhere LangChain takes a document compressor.
 """
 
 from langchain_rse.filters.language_model import LMBasedRelevanceFilter

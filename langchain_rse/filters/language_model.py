@@ -51,12 +51,12 @@ class Judgments(BaseModel):
 class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     """Keeps the documents that a language model judges relevant to the query.
 
-    Those kept are copies, in the order given, with the model's ``relevance_explanation``,
-    ``is_relevant: True`` and ``relevance_score: 1.0`` in their metadata: as a reranker of
-    `RSERetriever`, whose segments have the first two, the filter leaves the weighing to the ranks.
+    Kept documents are copies, in the order given, with the model's ``relevance_explanation``,
+    ``is_relevant: True`` and ``relevance_score: 1.0`` in their metadata. Segments of an
+    `RSERetriever` with this reranker show the first two; equal scores leave weighing to the ranks.
 
-    A batch that the model does not judge, however often it is asked, is kept or dropped whole, and
-    a warning logged. Its documents, if kept, have the reason as ``relevance_failure``, and None as
+    A batch that the model still does not judge after all retries is kept or dropped whole, and a
+    warning is logged. Its documents, if kept, have the reason as ``relevance_failure``, and None as
     ``relevance_explanation`` and ``is_relevant``.
 
     Raises:
@@ -67,14 +67,14 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     batch_size: Annotated[int, Field(ge=1, strict=True)] = 10
     """The most documents that one call of the model judges."""
     on_failure_keep_all: bool = True
-    """Whether to keep all documents of a batch that failed, or to drop them."""
+    """True to keep all documents of a batch that failed, False to drop them."""
     metadata: Sequence[str] | None = None
     """The metadata fields that ``{metadata}`` shows, and that ``chunk_format`` may name.
     None: ``{metadata}`` shows none, and ``chunk_format`` may name any."""
     chunk_format: str | Callable[[Document], str] = "{metadata}\n\n{content}"
-    """What the model sees of a document: a function of it, or a format string in which
-    ``{content}`` stands for the text, ``{metadata}`` for lines ``name: value`` of the fields in
-    ``metadata``, and any other name for the value of that field, if it has one."""
+    """The text of a document that the model sees: a function of the document, or a format string in
+    which ``{content}`` stands for its text, ``{metadata}`` for lines ``name: value`` of the fields
+    in ``metadata``, and any other name for the value of that field, if it has one."""
 
     @model_validator(mode="after")
     def _check_format(self) -> Self:
@@ -96,7 +96,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     def _judge(
         self, batch: Sequence[Document], query: str, callbacks: Callbacks | None
     ) -> Steps[list[Document]]:
-        """The documents of a batch that are kept."""
+        """Judge a batch; return the documents that are kept."""
         chunks = [quote("chunk", self._shown(d), number) for number, d in enumerate(batch, 1)]
         request = [quote("query", query), *chunks, f"Judgments to give: {len(batch)}."]
         read = partial(_read, count=len(batch))
@@ -119,7 +119,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
         return [_with(document, failure) for document in batch if self.on_failure_keep_all]
 
     def _shown(self, document: Document) -> str:
-        """What the model sees of a document."""
+        """Format a document for the model."""
         if callable(self.chunk_format):
             return self.chunk_format(document)
         known = {name: v for name, v in document.metadata.items() if v is not None}
@@ -135,6 +135,6 @@ def _read(answer: Judgments, count: int) -> list[Judgment]:
 
 
 def _with(document: Document, judgment: Mapping[str, object]) -> Document:
-    """A copy of a document with its judgment, without that of an earlier filter."""
+    """Copy a document with its judgment, without the failure of an earlier filter."""
     kept = {name: v for name, v in document.metadata.items() if name != RELEVANCE_FAILURE}
     return document.model_copy(update={"metadata": {**kept, **judgment, RELEVANCE_SCORE: 1.0}})

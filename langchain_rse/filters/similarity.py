@@ -1,4 +1,4 @@
-"""SimilarityBasedRelevanceFilter: chunks are kept by their vectors' similarity to the query's."""
+"""SimilarityBasedRelevanceFilter: keeps chunks whose vectors are similar to the query's."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -21,10 +21,10 @@ _DATA = re.compile(r"\s*data:(?!text/)[\w.+-]+/[\w.+-]+[;,]", re.IGNORECASE)
 
 
 def has_text(document: Document) -> bool:
-    """False for white space, ``data:`` addresses, and metadata that say image, audio or video.
+    """Return True for documents with text, False for images, audio, video and white space.
 
-    The metadata are ``type``, ``modality``, ``media_type``, ``mime_type`` and ``content_type``,
-    with values such as ``"image"`` or ``"image/png"``.
+    False also for ``data:`` addresses, and for values such as ``"image"`` or ``"image/png"`` in the
+    metadata ``type``, ``modality``, ``media_type``, ``mime_type`` or ``content_type``.
     """
     text = document.page_content
     kinds = [str(document.metadata.get(name)) for name in _KIND_FIELDS]
@@ -35,8 +35,8 @@ class SimilarityBasedRelevanceFilter(Compressor):
     """Keeps the text documents whose vectors are similar enough to the query's.
 
     Similarity is the cosine of the two vectors, limited to [0, 1], and 0 for a vector of zeros.
-    Those kept are copies, with the similarity as ``relevance_score`` in their metadata. Documents
-    that are not text are left out, and not embedded.
+    Kept documents are copies with the similarity as ``relevance_score`` in their metadata.
+    Documents that are not text are left out, and not embedded.
 
     Raises:
         ValueError: At construction, if ``threshold`` is not from 0 to 1; at use, if the
@@ -50,9 +50,8 @@ class SimilarityBasedRelevanceFilter(Compressor):
     is_text: Callable[[Document], bool] = has_text
     """Returns True for documents that are text."""
     sort_by_similarity: bool = False
-    """Whether to return the most similar first, instead of keeping the order. True for a reranker
-    of `RSERetriever` with a store of other vectors: scores that contradict the order are not used
-    there."""
+    """True to return the most similar first, False to keep the order. Set True for a reranker of an
+    `RSERetriever` whose store has other vectors, which ignores scores that contradict the order."""
 
     @override
     def _compress(

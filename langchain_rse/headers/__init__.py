@@ -1,6 +1,6 @@
 """Contextual chunk headers: text that is embedded in front of a chunk.
 
-A chunk seldom says which document it is from and what that is about. A header does.
+A chunk seldom says which document it is from and what the document is about. A header does.
 """
 
 from langchain_rse.headers.documents import DocumentHeaders

@@ -17,14 +17,14 @@ from langchain_rse.stores.records import DocumentVersion
 
 
 class DocumentHeaders(BaseModel):
-    """Headers from what is known of a document, without a model.
+    """Makes headers from a document's metadata, file name and headings, without a model.
 
     The title is the metadata field ``title``, else the name of the file in ``source``, without
     folder and suffix, else the first heading of the text. The section is the path of headings
     in the metadata at the chunk's first character.
 
-    A header is embedded and reranked in front of its chunk and is no part of what queries return;
-    ``include_header=True`` of the retriever puts the document's, without section, above segments.
+    A header is embedded and reranked in front of its chunk, and is not part of returned segments.
+    ``include_header=True`` of the retriever puts the document's, without section, above them.
 
     Raises:
         ValueError: At construction, if the template names an unknown field.
@@ -39,12 +39,12 @@ class DocumentHeaders(BaseModel):
     ``metadata`` stand for their values, of at most 500 characters each. A line in which no name
     has a value is left out."""
     metadata: Sequence[str] = ()
-    """Metadata fields that ``template`` may name as well. A document may lack them."""
+    """More metadata fields that ``template`` may name. A document may lack them."""
     title_fields: Sequence[str] = ("title",)
     """Metadata fields that may hold the title; the first one with a value is used."""
     section_fields: Sequence[str] = ("section", *(f"Header {level}" for level in range(1, 7)))
-    """Metadata fields that hold the headings above a chunk, the uppermost first. A list is a
-    path already."""
+    """Metadata fields that hold the headings above a chunk, the uppermost first. A field may hold a
+    list of headings."""
 
     @model_validator(mode="after")
     def _check_template(self) -> Self:
@@ -54,12 +54,12 @@ class DocumentHeaders(BaseModel):
     def make(
         self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance
     ) -> Steps[list[DocumentVersion]]:
-        """Make the headers of documents; ``docstore`` and ``advance`` are for those of a model."""
+        """Make the headers of documents; ``docstore`` and ``advance`` are for a model's answers."""
         del docstore, advance
         return compute(list, map(self._with_headers, documents))
 
     def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
-        """The title of a document, by its text and metadata; empty if it has none."""
+        """Find the title of a document in its metadata or text; empty if it has none."""
         known = self._title_in(metadata)
         return known or title_of_source(metadata.get("source")) or first_heading(text)
 
@@ -69,7 +69,7 @@ class DocumentHeaders(BaseModel):
     def _with_headers(
         self, document: DocumentVersion, sections: Sequence[str | None] = (), **told: str
     ) -> DocumentVersion:
-        """Add the headers, with what a model told of the document and its chunks, if not None."""
+        """Add the headers, with a model's answers about the document and its chunks, if any."""
         values = {"title": self.title_of(document.text, document.metadata), **told}
         chunks = []
         for chunk, section in itertools.zip_longest(document.chunks, sections):

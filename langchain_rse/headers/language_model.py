@@ -1,4 +1,4 @@
-"""LMBasedHeaders: titles, summaries and sections by a language model."""
+"""LMBasedHeaders: headers with titles, summaries and sections from a language model."""
 
 import itertools
 import re
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 _ANSWERS = TypeAdapter(dict[str, str | list[tuple[NonNegativeInt, str]]])
 
-# Answers are written after this many questions for each that may be under way.
+# Answers are written after this many questions for each call that may run at the same time.
 _ROUND = 4
 
 _TITLE = """\
@@ -68,16 +68,15 @@ class Sections(BaseModel):
 
 
 class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
-    """Headers with what a language model says of a document and its sections.
+    """Makes headers from what a language model says about a document and its sections.
 
-    The model is asked for what is switched on and named in the template: a document's title (if
-    its metadata has none) and summary, one call each; and its sections, one call for each
+    The model is asked for the parts that are switched on and named in the template: a document's
+    title (if its metadata has none) and summary, one call each; and its sections, one call for each
     ``max_characters`` of the text.
 
-    Answers are kept in the docstore beside the document and deleted with it: nothing is asked again
-    that was answered for the same text, prompt and model. What is not answered in a form that can
-    be used is made as in `DocumentHeaders`, with one warning, and asked for when the documents are
-    added again.
+    Answers are kept in the docstore beside the document and deleted with it: a question about the
+    same text, with the same prompt and model, is asked once. Parts without a usable answer are made
+    as in `DocumentHeaders`, with one warning, and asked for when the documents are added again.
 
     Raises:
         ValueError: At construction, as by `DocumentHeaders`, or if a parameter is out of range.
@@ -86,15 +85,15 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
     _known_names: ClassVar[tuple[str, ...]] = ("title", "summary", "section")
 
     template: str = "{title}\n{summary}\n{section}"
-    """As in `DocumentHeaders`, with ``{summary}`` as well."""
+    """The header, as in `DocumentHeaders`; may name ``{summary}`` as well."""
     title: bool = True
-    """Whether to ask for the titles of documents that have none in ``title_fields``."""
+    """True to ask for the titles of documents that have none in ``title_fields``."""
     summary: bool = True
-    """Whether to ask for a sentence about each document."""
+    """True to ask for a sentence about each document."""
     sections: bool = False
-    """Whether to ask for sections with titles, instead of those in the metadata."""
+    """True to ask for sections with titles, instead of those in the metadata."""
     title_prompt: str = _TITLE
-    """Instructions for a title; like the prompts below, without the text, which follows."""
+    """Instructions for a title. The text follows this prompt and those below."""
     summary_prompt: str = _SUMMARY
     sections_prompt: str = _SECTIONS
     max_characters: Annotated[int, Field(ge=100, strict=True)] = 12_000
@@ -114,7 +113,7 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
         """Return the answers to the questions about each document; warn if some are missing.
 
         A document has one record in the docstore, with its answers by digest of model and question:
-        only what is not there is asked. After a round without a single answer, nothing more is.
+        only other questions are asked. After a round without any answer, no more are asked.
         """
         model, limit, reason = _name_of(self.llm), self.max_concurrency, ""
 
@@ -156,8 +155,8 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
         count = sum(map(len, asked))
         if missing := count - sum(map(len, told)):
             warn(
-                f"headers lack {missing} of {count} answers of {model}, the last because of "
-                f"{reason}. They are made without; add the documents again to ask for these"
+                f"headers lack {missing} of {count} answers of {model}; the last failure: "
+                f"{reason}. They are made without these; add the documents again to ask again"
             )
         return told
 
@@ -187,12 +186,12 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
     def _with_answers(
         self, document: DocumentVersion, told: dict[str | int, Any]
     ) -> DocumentVersion:
-        # Where sections begin, and their titles: None in windows without an answer.
+        # Starts of sections, and their titles; None in windows without an answer.
         sections: list[tuple[int, str | None]] = [(0, None)]
         for number, window in enumerate(self._windows(document.text)):
             answer = told.get(number, [(0, None)])
             known = answer if isinstance(answer, list) else []
-            # What somebody else wrote into the docstore may name lines that are not there.
+            # Answers that other code wrote to the docstore may name lines that do not exist.
             sections += [(window[line], head) for line, head in known if line < len(window)]
         middles = ((chunk.start + chunk.end) // 2 for chunk in document.chunks)
         places = (bisect_right(sections, middle, key=itemgetter(0)) - 1 for middle in middles)
@@ -201,7 +200,7 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
 
 
 def _answers_in(record: object) -> dict[str, Any]:
-    """The answers in a record; none if it cannot be read: then the model is asked again."""
+    """The answers in a record; none if it cannot be read, so that the model is asked again."""
     try:
         return _ANSWERS.validate_python(getattr(record, "metadata", {}).get("answers", {}))
     except ValidationError:
@@ -209,14 +208,14 @@ def _answers_in(record: object) -> dict[str, Any]:
 
 
 def _name_of(llm: object) -> str:
-    """A model's class and name, which tell its answers from those of others."""
+    """A model's class and name, to tell its answers from those of other models."""
     names = (getattr(llm, name, None) for name in ("model_name", "model", "model_id"))
     name = next((name for name in names if isinstance(name, str)), "")
     return f"{type(llm).__name__}/{name}"
 
 
 def windows(text: str, size: int) -> list[list[int]]:
-    """Windows of at most ``size`` characters or one line: where lines start, and the last ends."""
+    """Cut a text into windows of at most ``size`` characters or a line: line starts, then end."""
     found: list[list[int]] = []
     for line in _LINE.finditer(text):
         if not found or line.end() - found[-1][0] > size:
@@ -226,7 +225,7 @@ def windows(text: str, size: int) -> list[list[int]]:
 
 
 def _numbered(text: str, window: Sequence[int]) -> str:
-    """The lines of a window as ``[number] text``, without those of white space."""
+    """The lines of a window as ``[number] text``, without blank ones."""
     lines = [" ".join(text[start:end].split()) for start, end in itertools.pairwise(window)]
     return "\n".join(f"[{number}] {line}" for number, line in enumerate(lines) if line)
 
@@ -243,7 +242,7 @@ def _question(
 
 
 def _read_line(text: str, longest: int = 500) -> str:
-    """An answer of one line, without quotes, Markdown and label; ValueError if it is none."""
+    """Strip quotes, Markdown and a label from an answer; ValueError if it is no usable line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) != 1 or len(lines[0]) > longest:
         raise ValueError(
@@ -259,7 +258,7 @@ _read_title = partial(_read_line, longest=200)
 
 
 def _read_sections(answer: Sections, lines: int) -> list[tuple[int, str]]:
-    """The numbers of the lines where sections begin, the first at 0, with titles; or ValueError."""
+    """The first lines of sections, the first of them 0, with titles; ValueError if unusable."""
     titles: dict[int, str] = {}
     for section in sorted(answer.sections, key=attrgetter("first_line")):
         if not 0 <= section.first_line < lines:

@@ -4,14 +4,14 @@ import os
 import re
 from urllib.parse import unquote
 
-# A header stands in front of every chunk.
+# Short, since a header stands in front of every chunk.
 _LONGEST_VALUE = 500
-# Further down, a heading is not the document's.
+# Further down, a heading is not that of the document.
 _HEADING_WITHIN = 4_000
 _LONGEST_HEADING = 100
 
 _SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
-# Digests, and pages that are named after their place.
+# Names that tell nothing: digests, and pages such as index.html.
 _NAMELESS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{8,}|index|default|untitled|[\W_]*", re.IGNORECASE)
 _MARKDOWN_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
 _LETTER = re.compile(r"[^\W\d_]")

@@ -1,1 +1,1 @@
-"""From documents to chunks in both stores, one document step by step."""
+"""Writes documents to both stores: read, split, give headers, embed, record."""

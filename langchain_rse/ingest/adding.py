@@ -1,4 +1,4 @@
-"""Adding documents: read ahead in batches, split, given headers, written."""
+"""Adds documents: reads them ahead in batches, splits them, makes headers, writes them."""
 
 from __future__ import annotations
 
@@ -50,31 +50,31 @@ from langchain_rse.stores.records import (
 S = TypeVar("S")
 T = TypeVar("T")
 
-# Characters that are read ahead and written together; a document counts as 1,000 at least.
+# Characters that are read ahead and written together; each document counts at least 1,000.
 _CHARACTERS_AHEAD = 1_000_000
 _LEAST_CHARACTERS = 1_000
 
-# Documents named in a warning, and in an error; characters of a text.
+# Documents named in a warning, and in an error; characters of a text that are quoted.
 _NAMED, _REFUSED_NAMED = 3, 50
 _EXCERPT = 40
 
 # Warnings about documents: how many there are, and the first few.
 _DISORDERED = (
     "the parts of {} document(s) are not in order: {}. They were joined as they came, and segments "
-    "reach across such places. Add each part once and in order, not split before; give different "
+    "reach across such places. Add each part once, in order and not split; give different "
     "files ids of their own (ids= or metadata['doc_id'])"
 )
 _REJOINED = (
-    "{} document(s) ({}) were given as chunks, and were put together again as these tell. "
-    f"Better {WHOLE}"
+    "{} document(s) ({}) were given as chunks, and were put together again by start_index or "
+    f"overlap. Instead, {WHOLE}"
 )
 _SAME_TEXT = (
     "{} document(s) have the text of another one: {}. If they are one file under several names, "
-    "delete all but one; an id of its own (ids= or metadata['doc_id']) keeps each"
+    "delete all but one; to keep each, give ids= or metadata['doc_id']"
 )
 _SHORTENED = (
     "headers of {} document(s) ({}) have more than half of the tokens of a chunk, and were cut to "
-    "that. Name less, or raise tokens_per_chunk"
+    "half. Name fewer fields in the template, or raise tokens_per_chunk"
 )
 _REPEATED = (
     "{} document(s) without an id have the same text as another one and were added once ({}); give "
@@ -91,12 +91,12 @@ class Adding:
     headers: HeaderMaker | None
     separator: str
     rules: Mapping[str, Rule]
-    append: bool = False  # to what is stored of the documents
-    force: bool = False  # write and embed what has not changed as well
-    _stored: dict[str, Version | None] = field(default_factory=dict)  # added to by `append`
+    append: bool = False  # to the end of the stored documents
+    force: bool = False  # write and embed unchanged documents as well
+    _stored: dict[str, Version | None] = field(default_factory=dict)  # versions to append to
     _ids: dict[str, IdOrigin] = field(default_factory=dict)  # in order of appearance
     _refused: list[str] = field(default_factory=list)  # why documents are left out
-    # What to warn of.
+    # Documents to warn of, by the message.
     _noted: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _loose: LooseChunks = field(default_factory=LooseChunks)
     _contained: int = 0
@@ -121,7 +121,7 @@ class Adding:
             while not is_at_end:
                 batch, is_at_end = yield from reader.next_batch()
                 sources = self._joined(last, batch)
-                # The last one may go on in the next batch.
+                # The last document may have more parts in the next batch.
                 last = [] if is_at_end else [sources.pop()]
                 progress.length = 0 if is_at_end else reader.length
                 if sources:
@@ -138,7 +138,7 @@ class Adding:
     def _joined(
         self, sources: list[SourceDocument], batch: Iterable[SourceDocument]
     ) -> list[SourceDocument]:
-        """Documents with those of a batch, of which parts may follow one another."""
+        """Join the parts of a batch to documents, the first ones to the last document before."""
         for part in batch:
             if part.id_origin == "text":
                 self._loose.look_at(part.parts[0])
@@ -152,7 +152,7 @@ class Adding:
             else:
                 raise ValueError(
                     f"the parts of document {part.doc_id!r} do not follow one another: group them "
-                    "by id, or pass a list instead of an iterator. What came before has been added"
+                    "by id, or pass a list. Documents before it may have been added already"
                 )
         return sources
 
@@ -174,7 +174,7 @@ class Adding:
         yield from self.writer.write(versions, self._check, force=self.force)
 
     def _each(self, make: Callable[[S], T], items: Iterable[S]) -> list[T]:
-        """What is made of each item, without those whose id or metadata cannot be kept."""
+        """Convert each item; note and leave out those whose id or metadata cannot be stored."""
         made = []
         for item in items:
             try:
@@ -184,7 +184,7 @@ class Adding:
         return made
 
     def _draft(self, source: SourceDocument) -> _Draft:
-        """The document, put together if its parts are chunks, and split."""
+        """Join the parts of a document, also if they are chunks, and split it."""
         whole = rejoin(source, append=self.append)
         if len(whole.parts) < len(source.parts):
             self._noted[_REJOINED].append(repr(source.doc_id))
@@ -201,7 +201,7 @@ class Adding:
     def _fit_headers(
         self, drafts: Sequence[_Draft], made: Sequence[DocumentVersion]
     ) -> list[_Draft]:
-        """Put documents with headers into drafts; return those split again to leave room."""
+        """Put documents with headers into drafts; return the drafts split again to leave room."""
         too_long = []
         for draft, document in zip(drafts, made, strict=True):
             draft.document = document
@@ -222,7 +222,7 @@ class Adding:
             yield from refuse_pieces(self.writer, written, self.rules)
             return
         for document, manifest in written:
-            # By the name: to write the same again is no change.
+            # Versions have names by content: writing the same document again is no change.
             if manifest.current not in (self._stored[document.doc_id], document.version):
                 raise ValueError(
                     f"append=True: document {document.doc_id!r} was changed by another call "
@@ -230,11 +230,11 @@ class Adding:
                 )
 
     def _warn(self) -> None:
-        """Warn of what came up, once for all documents."""
+        """Give each warning once for all documents."""
         self._noted[_SAME_TEXT] = [
             f"{doc_id!r} has the same text as {other!r}, which is stored"
             for doc_id, other in self.writer.same_texts.items()
-            if self._ids[doc_id] == "source"  # an id that is given is meant
+            if self._ids[doc_id] == "source"  # ids that are given are meant to differ
         ]
         for message, documents in self._noted.items():
             if documents:
@@ -248,7 +248,7 @@ class Adding:
 
 @dataclass
 class _Draft:
-    """A document on its way."""
+    """A document between reading and writing."""
 
     source: SourceDocument
     document: DocumentVersion
@@ -256,7 +256,7 @@ class _Draft:
 
 
 class _Reader:
-    """Reads documents in batches, a sequence sorted by their ids, an iterator one batch ahead."""
+    """Reads documents in batches: a sequence grouped by ids, an iterator as it comes."""
 
     def __init__(
         self, documents: Iterable[Document] | AsyncIterable[Document], ids: Iterable[str] | None
@@ -288,9 +288,9 @@ class _Reader:
         self._check_all_ids_used()
 
     def next_batch(self) -> Steps[tuple[list[SourceDocument], bool]]:
-        """Read some documents, in a thread or by awaiting them if the caller is async.
+        """Read some documents; async code reads in a thread or awaits them.
 
-        Returns True with the last ones.
+        Returns them, and True with the last ones.
         """
         return call(self._next, self._anext)
 
@@ -330,7 +330,7 @@ class _Reader:
 
 
 def identified(document: Document, given: object = None) -> SourceDocument:
-    """The document with its id, which is ``given`` if that is not None."""
+    """Give a document its id: ``given``, or by its metadata, or a digest of its text."""
     if not isinstance(document, Document):
         raise TypeError(f"documents must be a list of Documents; got {document!r:.200} in it")
     doc_id, source = document.metadata.get(DOC_ID), document.metadata.get("source")
@@ -343,10 +343,10 @@ def identified(document: Document, given: object = None) -> SourceDocument:
 
 
 def _check_id(source: SourceDocument) -> SourceDocument:
-    # Other texts can be changed for the vector store; an id has to stay what it is.
+    # Other strings can be changed for the vector store; an id must stay as it is.
     if found := UNENCODABLE.search(source.doc_id):
         raise MetadataError(
             f"the document id {source.doc_id!r} has the character {found.group()!r}, which not "
-            "every store can keep; give the document another one with ids= or metadata['doc_id']"
+            "every store can keep; give the document another id with ids= or metadata['doc_id']"
         )
     return source

@@ -1,7 +1,7 @@
 """Finds where chunks lie in the text they were made from, even if the splitter changed them.
 
-Chunks are looked for in three forms of the text: as it is; by its letters and digits without
-case, accents and ligatures; and, in HTML, by those of them outside of tags.
+Chunks are searched for in three forms of the text: the text itself; its letters and digits
+without case, accents and ligatures; and, for HTML, the letters and digits outside of tags.
 """
 
 import bisect
@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 UNKNOWN = "\ufffd"
 """In a chunk: anything, or nothing, may stand here in the text."""
-# What tokenizers put in the place of what they do not know.
+# What tokenizers put in the place of text that they do not know.
 _UNKNOWN = re.compile(r"\[UNK\]|<unk>|\ufffd|\u2047")
-# The most letters and digits that one of them replaces: a word or, if no place is found so, a long
-# run such as encoded data.
+# The most letters and digits that one of these replaces: a word or, if no place is found then, a
+# long run such as encoded data.
 _REACHES = (40, 10_000)
 
 _HIDDEN = re.compile(
@@ -38,7 +38,7 @@ _LONGEST_TAGS = 1000
 
 @functools.cache
 def _fold_character(character: str) -> str:
-    """Context-free, so that a part of a text becomes a part of what the text becomes."""
+    """Fold one character without its context, so that parts of a text fold to parts of its form."""
     plain = unicodedata.normalize("NFKD", character).casefold()
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", plain)))
 
@@ -49,7 +49,7 @@ def fold(text: str) -> str:
 
 
 def quotation_pattern(quotation: str) -> re.Pattern[str]:
-    """What finds a quotation in a text, white space aside."""
+    """Make a pattern that finds a quotation in a text, whatever the white space."""
     return re.compile(r"\s*".join(map(re.escape, "".join(quotation.split()))))
 
 
@@ -64,7 +64,7 @@ class Gap(NamedTuple):
 class Placement(NamedTuple):
     """Where the chunks of a text lie."""
 
-    # Start and end of each chunk; None for one without anything that could be found.
+    # Start and end of each chunk; None for a chunk without anything to search for.
     places: list[tuple[int, int] | None]
     # Text with letters or digits that no chunk covers, by the number of the chunk after it.
     gaps: dict[int, Gap]
@@ -76,7 +76,7 @@ class Placement(NamedTuple):
 
 
 def align(text: str, chunks: Sequence[str]) -> Placement | int:
-    """Find chunks in the form of their text that loses least; or the number of one not found."""
+    """Place chunks by the form of the text that loses least; or number a chunk not found."""
     best: Placement | int = 0
     for form in _forms(text):
         found = _align(form, chunks)
@@ -91,7 +91,7 @@ def align(text: str, chunks: Sequence[str]) -> Placement | int:
 
 
 class Form(NamedTuple):
-    """A form of a text: what is searched, and the places in the text of its characters and end."""
+    """A form of a source: the text to search, and the places in the source of each character."""
 
     source: str
     text: str
@@ -108,7 +108,7 @@ def _forms(text: str) -> Iterator[Form]:
 
 
 def folded(source: str, pieces: Iterable[tuple[int, str]]) -> Form:
-    """A text by the letters and digits of its pieces, each with its place."""
+    """Make a form of the folded letters and digits of pieces, each with its place in the source."""
     content: list[str] = []
     places = array("q")
     for place, piece in pieces:
@@ -131,22 +131,22 @@ def _outside_tags(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _parts(form: Form, chunk: str) -> list[str]:
-    """A chunk in a form, split at what is unknown."""
+    """Convert a chunk to a form, split at unknown text."""
     if form.is_exact:
-        # White space alone is nothing to search for; its place is taken like a separator's.
+        # Chunks of white space are not searched for; their text counts as a separator.
         return [chunk if chunk.strip() else ""]
     return [fold(part) for part in _UNKNOWN.split(chunk)]
 
 
 def _next_content(form: Form, place: int) -> int:
-    """The first letter or digit at or after a place."""
+    """Find the first letter or digit at or after a place."""
     while place < len(form.text) and not _fold_character(form.text[place]):
         place += 1
     return place
 
 
 def _source_span(form: Form, start: int, end: int, chunk: str) -> tuple[int, int]:
-    """Where a chunk that lies here in a form lies in the source."""
+    """Convert a chunk's start and end in a form to those in the source."""
     if form.is_exact:
         return start, end
     first = form.places[start]
@@ -169,7 +169,7 @@ def _add_gap(placement: Placement, number: int, form: Form, start: int, end: int
     """Note the text that no chunk covers, if there is any."""
     content = fold(form.text[start:end])
     if form.is_html and content:
-        # Scripts and the like are part of some splitters' chunks, but no text.
+        # Scripts, styles and comments are in some splitters' chunks, but are no text.
         first = form.places[start - 1] + 1 if start else 0
         shown = _HIDDEN.sub(" ", form.source[first : form.places[end]])
         content = fold(html.unescape(_MARKUP.sub(lambda tag: tag["entity"] or " ", shown)))
@@ -184,9 +184,9 @@ def _add_gap(placement: Placement, number: int, form: Form, start: int, end: int
 def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
     """Find where chunks lie, in one form of the text; or return the number of one not found.
 
-    Repeated text has several places for a chunk. First, from the end of the text, the last place
-    of each chunk that leaves room for those after it is found; then, from the start, up to there,
-    the place that continues the text or, if there is none, overlaps it least.
+    If text repeats itself, a chunk has several places. First, from the end of the text, find the
+    last place of each chunk that leaves room for the chunks after it. Then, from the start, take
+    the place up to there that continues the text or, if there is none, overlaps it least.
     """
     pieces = [_parts(form, chunk) for chunk in chunks]
     known = [list(itertools.dropwhile(operator.not_, parts)) for parts in pieces]
@@ -216,7 +216,7 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
 
 
 def _latest(text: str, chunks: Sequence[Sequence[str]]) -> list[int] | int:
-    """The last place of each chunk that leaves room for those after it; or one without any."""
+    """The last place of each chunk with room for those after it; or the number of one without."""
     latest = [len(text)] * len(chunks)
     bound = len(text)
     for number in reversed(range(len(chunks))):
@@ -231,7 +231,7 @@ def _latest(text: str, chunks: Sequence[Sequence[str]]) -> list[int] | int:
 def _next(
     form: Form, parts: Sequence[str], before: int, reached: int, last: int
 ) -> tuple[int, int] | None:
-    """Where a chunk lies, from ``before`` to ``last``: after ``reached``, or least before that."""
+    """Place a chunk from ``before`` to ``last``: after ``reached``, or as little before it."""
     following = min(_next_content(form, reached), last)
     for reach in _REACHES:
         place = _find(form.text, parts, reached, following, reach)
@@ -247,7 +247,7 @@ def _next(
 def _find(
     text: str, parts: Sequence[str], least: int, most: int, reach: int, *, last: bool = False
 ) -> tuple[int, int] | None:
-    """The first or the last place of a chunk that starts from ``least`` to ``most``."""
+    """The first or the last place of a chunk whose start is from ``least`` to ``most``."""
     find = text.rfind if last else text.find
     bound = most + len(parts[0])
     while (start := find(parts[0], least, bound)) >= 0:

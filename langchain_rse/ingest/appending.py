@@ -1,4 +1,4 @@
-"""Documents given in pieces: added to what is stored, or refused where they would replace it."""
+"""Documents given in pieces: appends pieces, and refuses those that would replace the rest."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,13 +22,13 @@ _EXCERPT = 40
 def refuse_pieces(
     writer: Writer, documents: Iterable[tuple[DocumentVersion, Manifest]], rules: Mapping[str, Rule]
 ) -> Steps[None]:
-    """Refuse to replace documents by what looks, by pages or text, like a later piece of them."""
+    """Refuse to replace a document by one whose pages or text look like a later piece of it."""
     for document, manifest in documents:
         known = manifest.current
         if known is None or known.adopted or manifest.text_digest == document.text_digest:
             continue
         stored = yield from read_text(writer.docstore, manifest)
-        if stored is None:  # damaged: to replace it is the way out
+        if stored is None:  # damaged: replacing it mends it
             continue
         problem, text = "", document.text
         own = document.parts[0][2] if document.parts else {}
@@ -50,7 +50,7 @@ def refuse_pieces(
 def with_stored(
     writer: Writer, sources: Sequence[SourceDocument], rules: Mapping[str, Rule]
 ) -> Steps[tuple[list[SourceDocument], dict[str, Version | None]]]:
-    """Documents with the parts that are stored of them in front, and the versions of these."""
+    """Put the stored parts of documents in front of the new ones; return the stored versions."""
     keys = [document_key(source.doc_id) for source in sources]
     manifests = yield from writer.manifests(keys)
     found: list[SourceDocument] = []
@@ -67,15 +67,15 @@ def with_stored(
                 if first > _FIRST and name in _NUMBERS:
                     raise ValueError(
                         f"append=True: document {source.doc_id!r} begins with {name} {first}, and "
-                        "nothing of it is stored. Give what is before first, or drop append=True"
+                        "nothing of it is stored. Give the parts before it, or drop append=True"
                     )
             found.append(source)
             continue
         stored = yield from read_text(writer.docstore, manifest)
         if stored is None:
             raise ValueError(
-                f"append=True: the docstore lacks text of document {source.doc_id!r}, as of those "
-                "that were adopted; give the whole document without append"
+                f"append=True: the docstore lacks text of document {source.doc_id!r}, as it may "
+                "for adopted ones; give the whole document without append"
             )
         _check_after(source, stored, rules)
         parts = [*stored.parts, *source.parts]
@@ -99,16 +99,16 @@ def _check_after(source: SourceDocument, stored: StoredText, rules: Mapping[str,
             first = stored.parts[0].metadata.get(name)
             problem = f"begins with {name} {after}, but {name} {first} to {before} are stored"
     if not numbers and len(end) >= SURE_OVERLAP and stored.text.endswith(end):
-        problem = f"that is stored ends with these parts already ({end[:_EXCERPT]!r})"
+        problem = f"ends with these parts already ({end[:_EXCERPT]!r})"
     if problem:
         raise ValueError(
-            f"append=True: document {source.doc_id!r} {problem}. Give only what follows what is "
-            "stored; or, without append, the whole document"
+            f"append=True: document {source.doc_id!r} {problem}. Give only parts that are not "
+            "stored yet; or, without append, the whole document"
         )
 
 
 def _goes_on(source: SourceDocument, stored: StoredText) -> bool:
-    """True if parts that begin on the last page that is stored are new."""
+    """True if parts that begin on the last stored page are new."""
     first, last = source.parts[0], stored.parts[-1]
     known = (described(part, source.doc_id) for part in stored.parts)
     return (

@@ -1,4 +1,4 @@
-"""Verify and repair: what the two stores have of each document is compared, and mended."""
+"""Verify and repair: compares what the two stores have of each document, and mends it."""
 
 import itertools
 import re
@@ -33,8 +33,8 @@ from langchain_rse.stores.records import (
 from langchain_rse.stores.vectorstores import LISTED, list_chunks
 
 PROBLEMS = {
-    "mismatch": "the two stores are no pair",
-    "unreadable": "records that cannot be read, or do not fit their place",
+    "mismatch": "the two stores do not belong together",
+    "unreadable": "records that cannot be read, or do not fit their key",
     "spans": "places where spans do not fit the text or its chunks",
     "missing_chunks": "chunks without a record in the docstore",
     "missing_vectors": "chunks without a vector",
@@ -43,11 +43,11 @@ PROBLEMS = {
     "orphan_vectors": "vectors of no known version of a document",
     "orphan_records": "docstore records of no known document, version or text",
 }
-"""What can be wrong with two stores."""
+"""The kinds of problems that two stores can have, each with its description."""
 
 # Keys in one call.
 _BATCH = 500
-# Mending uncovers more, such as the records of a manifest that could not be read.
+# Mending uncovers further problems, such as the records of an unreadable manifest.
 _MOST_SCANS = 4
 _EXAMPLES = 5
 
@@ -57,16 +57,16 @@ _KEY = re.compile(r"(?:(manifest|texts|answers|adopted)/)?([0-9a-f]{32})(?:/([^/
 
 @dataclass(frozen=True, kw_only=True)
 class CheckReport:
-    """What two stores have, and what is wrong with them.
+    """The result of comparing two stores: their size, their problems and what was mended.
 
     Attributes:
         documents: Number of documents.
         chunks: Number of their chunks.
-        problems: How many there are of each kind.
-        examples: Where the first few of each are.
-        mended: How many of each kind there were before they were mended.
+        problems: Number of problems by kind.
+        examples: The first few places of each kind of problem.
+        mended: Number of mended problems by kind.
         add_again: Ids of documents that have to be added, or adopted, again.
-        notes: What could not be checked, or was left alone.
+        notes: What could not be checked, or was left unchanged.
     """
 
     documents: int = 0
@@ -88,7 +88,7 @@ class CheckReport:
 
     def __str__(self) -> str:
         counts = f"{counted(self.documents, 'document')}, {counted(self.chunks, 'chunk')}"
-        lines = [f"{counts}: {'nothing wrong' if self.ok else 'not in order'}"]
+        lines = [f"{counts}: {'nothing wrong' if self.ok else 'problems found'}"]
         lines += [f"mended: {PROBLEMS[kind]}: {count:,}" for kind, count in self.mended.items()]
         for kind, count in self.problems.items():
             lines.append(f"{PROBLEMS[kind]}: {count:,}, such as {'; '.join(self.examples[kind])}")
@@ -141,7 +141,7 @@ def check_stores(
 
 
 class _Seen(NamedTuple):
-    """What was read of a manifest; a record that `is_there` without a manifest is unreadable."""
+    """A manifest as it was read; a record that `is_there` without a manifest is unreadable."""
 
     manifest: Manifest | None
     record: Document | None
@@ -149,11 +149,11 @@ class _Seen(NamedTuple):
 
 
 class _Finding(NamedTuple):
-    """Something that is wrong."""
+    """Problems of one kind with one document."""
 
     kind: str
     key: str  # the document's
-    seen: _Seen  # its manifest then
+    seen: _Seen  # the document's manifest at that time
     items: list[str]  # keys of records, or ids of vectors
     doc_id: str = ""  # if it is known
 
@@ -163,24 +163,24 @@ class _Finding(NamedTuple):
 
 
 class _ChangedError(Exception):
-    """A document is not as it was when it was looked at."""
+    """A document was changed after it was checked."""
 
 
 @dataclass
 class _Check(Writer):
-    """Looks at everything that two stores have, in batches, and mends what is wrong."""
+    """Checks everything in two stores, in batches, and mends what is wrong."""
 
-    # Of the last scan.
+    # Results of the last scan.
     findings: list[_Finding] = field(default_factory=list)
-    passed_over: dict[str, None] = field(default_factory=dict)  # what could not be looked at
+    passed_over: dict[str, None] = field(default_factory=dict)  # what could not be checked
     documents: int = 0  # how many there are
     chunks: int = 0
-    # Documents, by their keys, of which so much is lost that they were removed.
+    # Ids, by their keys, of documents that were removed because text of them is lost.
     add_again: dict[str, str] = field(default_factory=dict)
-    removed: dict[str, None] = field(default_factory=dict)  # what the user has to know of others
+    removed: dict[str, None] = field(default_factory=dict)  # notes on other removed documents
 
     def scan(self, claims: Claims, advance: Advance) -> Steps[None]:
-        """Look at all records of the docstore, then at the vectors if they can be listed."""
+        """Check all records of the docstore, then the vectors if they can be listed."""
         self.findings, self.passed_over, self.documents, self.chunks = [], {}, 0, 0
         following = _key_batches(self.docstore)
         while keys := (yield from following()):
@@ -201,7 +201,7 @@ class _Check(Writer):
         return seen
 
     def _keep(self, found: Sequence[_Finding]) -> Steps[None]:
-        """Keep what was found, but of documents that were written meanwhile."""
+        """Keep the findings, except those of documents that were written meanwhile."""
         now = yield from self._manifests({one.key for one in found})
         self.findings += [
             one for one in found if is_as_expected(now[one.key].record, one.seen.record)
@@ -210,7 +210,7 @@ class _Check(Writer):
     # The docstore
 
     def _judge_keys(self, keys: Iterable[str], found: list[_Finding]) -> Steps[list[_Seen]]:
-        """Find records that belong to nothing; return the manifests among all records."""
+        """Find records without a document; return the manifests among all records."""
         places = {key: match.groups() for key in keys if (match := _KEY.fullmatch(key))}
         pointing = [key for key, (family, *_) in places.items() if family in {"texts", "adopted"}]
         pointers = yield from read_records(self.docstore, pointing)
@@ -246,7 +246,7 @@ class _Check(Writer):
     def _judge_documents(
         self, documents: Iterable[_Seen], found: list[_Finding], claims: Claims
     ) -> Steps[None]:
-        """Find what is wrong with documents, of which nothing else is written meanwhile."""
+        """Find what is wrong with documents that no other call is writing."""
         vectors: dict[str, list[str]] = {}
         for seen in documents:
             if (manifest := seen.manifest) is None:
@@ -254,7 +254,7 @@ class _Check(Writer):
             doc_id, version = manifest.doc_id, manifest.current
             self.documents += 1
             if not claims.is_free(manifest):
-                self.passed_over[f"document {doc_id!r} is being written; look at it later"] = None
+                self.passed_over[f"document {doc_id!r} is being written; check it later"] = None
                 continue
             wrong = {"unfinished": [doc_id]} if manifest.unfinished or not version else {}
             if self.is_of_another_model(manifest):
@@ -270,7 +270,7 @@ class _Check(Writer):
             if existing is None:
                 name = type(self.vectors.vectorstore).__name__
                 self.passed_over[
-                    f"{name} cannot tell which vectors it has; none was looked for"
+                    f"{name} cannot tell which vectors it has; missing ones are not found"
                 ] = None
                 break
             for one in ids:
@@ -285,7 +285,7 @@ class _Check(Writer):
         store, namespace = self.vectors.vectorstore, namespace_of(self.docstore)
         following = list_chunks(store)
         if following is None:
-            why = f"cannot be listed, as can {LISTED}: what is left over is not found"
+            why = f"cannot be listed, unlike {LISTED}: leftover vectors are not found"
             self.passed_over[f"{type(store).__name__} {why}"] = None
             return
         while chunks := (yield from following()):
@@ -314,7 +314,7 @@ class _Check(Writer):
     # Mending
 
     def mend(self) -> Steps[None]:
-        """Remove what belongs to no document, then mend documents, unless they were changed."""
+        """Remove orphans, then mend documents, unless they were changed meanwhile."""
         damaged: dict[str, _Seen] = {}
         for one in self.findings:
             if one.kind.startswith("orphan") or not one.doc_id:
@@ -338,9 +338,9 @@ class _Check(Writer):
         if read.document is not None:
             with suppress(_ChangedError):  # the next scan finds what is left
                 yield from self.write([read.document], _refuse_changed)
-        elif not read.wrong:  # it is adopted, and its vectors are not ours to write
+        elif not read.wrong:  # adopted: its vectors were written by other code
             yield from self._end(manifest, record)
-        else:  # of an adopted one the manifest goes, and nothing is done to vectors
+        else:  # if it is adopted, only its manifest is removed, and no vectors
             is_adopted = any(one.adopted for one in manifest.versions)
             gone = () if is_adopted else manifest.versions
             yield from self._end(replace(manifest, current=None, unfinished=gone), record)
@@ -353,7 +353,7 @@ class _Check(Writer):
     def _end(
         self, manifest: Manifest, record: Document | None, orphans: _Finding | None = None
     ) -> Steps[None]:
-        """Remove orphans, and what a manifest lists as unfinished; without version, itself."""
+        """Remove orphans and unfinished versions; also the manifest, if no version is current."""
         with Claims(self.docstore, self.vectors.batch_size) as claims:
             if claimed := (yield from claims.claim([(manifest, record)])):
                 steps = self._end_claimed(list(claimed.values()), orphans, claims)
@@ -363,7 +363,7 @@ class _Check(Writer):
         self, claimed: Sequence[Manifest], orphans: _Finding | None, claims: Claims
     ) -> Steps[None]:
         if orphans and orphans.kind == "orphan_records":
-            # Records of chunks may have vectors, whose ids are made of the same three parts.
+            # Records of chunks may have vectors, whose ids consist of the same three parts.
             chunks = filter(None, map(_CHUNK_KEY.fullmatch, orphans.items))
             yield from self.vectors.delete(vector_id(c[1], c[2], int(c[3])) for c in chunks)
             yield from self._delete_records(orphans.items)
@@ -376,7 +376,7 @@ class _Check(Writer):
             yield from claims.update(claimed, remove=True)
 
     def _remove(self, one: _Finding) -> Steps[None]:
-        """Remove what belongs to no document, while nobody writes the one that it names."""
+        """Remove an orphan, while no other call writes the document that it names."""
         manifest, record, _ = one.seen
         if one.items == [manifest_key(one.key)]:
             yield from change(self.docstore, [(one.items[0], record, None)])
@@ -405,20 +405,20 @@ def _has_version(seen: _Seen, version: object) -> bool:
 
 
 def _is_left(family: str, name: str, pointer: Record, seen: _Seen) -> bool:
-    """True if a record of an answer, a text or an adopted vector is of nothing that is stored."""
+    """True if a record of answers, a text or an adopted vector belongs to no stored document."""
     if family == "answers":
         return not seen.is_there
     if not isinstance(pointer, Document) or (seen.is_there and not seen.manifest):
         return False
     if family == "texts":
         return seen.manifest is None or seen.manifest.text_digest != name
-    # Vectors that were left out when others were adopted are of no document.
+    # Records of vectors that were left out of an adoption name no document.
     metadata = pointer.metadata
     return metadata.get(DOC_ID) is not None and not _has_version(seen, metadata.get(VERSION))
 
 
 def _key_batches(docstore: DocStore) -> Callable[[], Steps[list[str]]]:
-    """Gives the next keys of a docstore with each call; none at the end."""
+    """Return a function that reads the next keys of a docstore; none at the end."""
     keys, asynchronous = iter(docstore.yield_keys()), docstore.ayield_keys()
 
     async def following() -> list[str]:

@@ -1,4 +1,4 @@
-"""One text for each document: its parts are joined and split, and their metadata sorted."""
+"""Makes one text of each document: joins its parts, splits it, and sorts their metadata."""
 
 import bisect
 import itertools
@@ -30,7 +30,7 @@ from langchain_rse.stores.records import (
 
 logger = logging.getLogger(__name__)
 
-# Part of every version: raised when the same text would be stored in another way.
+# Part of every version's name: raised when this package stores the same text differently.
 _FORMAT = "3"
 
 # Numbers named in a message.
@@ -45,12 +45,12 @@ IdOrigin = Literal["ids", "metadata", "source", "text"]
 
 @dataclass
 class SourceDocument:
-    """A document as it comes in."""
+    """A document as it was given."""
 
     doc_id: str
     parts: list[Document]  # such as pages, in their order
     id_origin: IdOrigin = "ids"
-    stored: int = 0  # number of the first parts that are stored already
+    stored: int = 0  # how many parts, from the first, are stored already
 
 
 @runtime_checkable
@@ -60,15 +60,15 @@ class HeaderMaker(Protocol):
     def make(
         self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance
     ) -> Steps[list[DocumentVersion]]:
-        """Put headers in front of documents and their chunks; return them in their order.
+        """Put headers in front of documents and their chunks; return these in their order.
 
-        Called again with documents that were split into smaller chunks to leave room for headers.
+        Called again for documents that were split into smaller chunks to leave room for headers.
         A model's answers are kept in the ``docstore``; ``advance`` counts them.
         """
 
 
 def with_headers(document: DocumentVersion, above: str, in_front: Iterable[str]) -> DocumentVersion:
-    """A document with what may stand above its segments, and what is embedded before each chunk."""
+    """Add to a document the header above its segments, and those embedded before its chunks."""
     pairs = zip(document.chunks, in_front, strict=True)
     chunks = [chunk._replace(header=header) for chunk, header in pairs]
     return replace(document, chunks=chunks, header=above)
@@ -90,7 +90,7 @@ def split_document(
     left_out = {*WRITTEN, *(name for name, rule in rules.items() if rule == "drop")}
     of_parts = [_without(left_out, part.metadata) for part in source.parts]
     of_spans = [_without(left_out, span.metadata) for span in spans]
-    # What a splitter says of some chunks does not hold for the whole document.
+    # Metadata that a splitter gives to chunks does not hold for the whole document.
     names = set(itertools.chain.from_iterable(of_spans))
     shared, rest, stored_rules = sort_metadata(of_parts, rules, doc_id, changing=names)
     lengths = [len(part.page_content) for part in source.parts]
@@ -141,10 +141,10 @@ def _places(
     of_parts: Sequence[Mapping[str, Any]],
     of_span: Mapping[str, Any],
 ) -> Sequence[tuple[int, Mapping[str, Any]]]:
-    """The metadata along a chunk, of the parts that it lies in and of its splitter."""
+    """The metadata along a chunk, from the parts that it lies in and from its splitter."""
     if not of_parts:
         return [(0, of_span)] if of_span else ()
-    # White space at its ends belongs to no part.
+    # White space at the ends of a chunk counts for no part.
     first_character = start + len(chunk) - len(chunk.lstrip() or chunk)
     last_character = start + len(chunk.rstrip() or chunk) - 1
     first = bisect.bisect_right(part_starts, first_character) - 1
@@ -156,8 +156,8 @@ def _places(
 
 
 def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
-    """The document with the name of its version: a digest of all that is written of it."""
-    text = document.text or " " * document.length  # white space alone has no chunks
+    """Name a document's version by a digest of all that is written of the document."""
+    text = document.text or " " * document.length  # white space has no chunks
     described: list[Any] = [text, document.header, _sorted(document.metadata), document.rules]
     described += [[start, length, _sorted(here)] for start, length, here in document.parts]
     for chunk in document.chunks:
@@ -176,7 +176,7 @@ def _sorted(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_rules(rules: Mapping[str, Rule] | None) -> dict[str, Rule]:
-    """The rules, checked; a ``ValueError`` if they are no mapping, or one is unknown."""
+    """Check rules; a ``ValueError`` if they are no mapping, or one is unknown."""
     return _RULES.validate_python(rules or {})
 
 
@@ -187,11 +187,11 @@ def sort_metadata(
     *,
     changing: Collection[str] = (),
 ) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, Rule]]:
-    """Tell metadata that holds for a whole document from that which changes between its parts.
+    """Separate metadata of the whole document from metadata that changes between its parts.
 
-    Fields with the rule ``"same"`` hold for all parts if one has them (None counts as lacking);
-    those in ``changing`` change in any case. Returns what holds for all; for each part what else
-    it has, or an empty list if none has; and the rules to store, without default ones.
+    Fields with the rule ``"same"`` hold for all parts if one part has them (None counts as none);
+    fields in ``changing`` change in any case. Returns the metadata of the document; that of each
+    part, or an empty list if no part has any; and the rules to store, without default ones.
     """
     place = f"metadata of document {doc_id!r}"
     dropped = {name for name, rule in rules.items() if rule == "drop"}
@@ -203,7 +203,7 @@ def sort_metadata(
         if rules.get(name) == "same":
             found = [value for value in found if value is not None] or [None]
             everywhere = True
-        # By their JSON: arrays and the like cannot be compared.
+        # Compared as JSON, since arrays, for example, cannot be compared.
         values = list({encode_json({name: value}, place): value for value in found}.values())
         if rules.get(name) == "same" and len(values) > 1:
             raise ValueError(
@@ -221,7 +221,7 @@ def sort_metadata(
 
 
 def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) -> list[str]:
-    """Where whole numbers in fields with the rule ``"range"`` do not rise by one, a phrase each."""
+    """Describe where whole numbers in fields with the rule ``"range"`` do not rise by one."""
     problems = []
     for name, values in numbered(parts, rules):
         if jumps := [f"{b} comes after {a}" for a, b in itertools.pairwise(values) if b != a + 1]:
@@ -232,7 +232,7 @@ def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) 
 def numbered(
     parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule], more: Collection[str] = ()
 ) -> Iterator[tuple[str, list[int]]]:
-    """The fields with the rule ``"range"``, and `more`, that are a whole number in all parts."""
+    """The fields with the rule ``"range"``, and ``more``, that are whole numbers in all parts."""
     ranges = [name for name, rule in {**DEFAULT_RULES, **rules}.items() if rule == "range"]
     for name in dict.fromkeys([*ranges, *more]):
         values: list[Any] = [part.get(name) for part in parts]

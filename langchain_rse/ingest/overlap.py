@@ -1,23 +1,23 @@
-"""How far neighboring chunks of a text overlap, and what a splitter stripped between them."""
+"""Measures how far neighboring chunks overlap, and guesses white space stripped between them."""
 
 WHITE_SPACE = 16
-"""Splitters strip white space, indentation included: at most this many missing characters between
-two chunks are taken for it."""
+"""Splitters strip white space, indentation included: up to this many missing characters between
+two chunks are taken for stripped white space."""
 
 SURE_OVERLAP = 24
 """Neighbors with this many equal characters overlap; fewer may be equal by chance."""
 
-# Chunks of a splitter share less.
+# Chunks of a splitter overlap less than this.
 _LONGEST_OVERLAP = 10_000
 
 
 def white_space(length: int) -> str:
-    """What most likely was stripped: a space, or a blank line and indentation."""
+    """The white space that was most likely stripped: a space, or a blank line and indentation."""
     return " " if length == 1 else "\n\n".ljust(length)[: max(length, 0)]
 
 
 def agrees(text: str, start: int, chunk: str) -> bool:
-    """Return True if a chunk that starts within a text, or after it, has no other text there."""
+    """Return True if a chunk that starts within a text, or after it, does not contradict it."""
     there = text[start:]
     return there.startswith(chunk) or chunk.startswith(there)
 
@@ -28,10 +28,10 @@ def is_stripped(before: str, after: str) -> bool:
 
 
 def overlap(before: str, after: str, most: int | None = None) -> int:
-    """Characters of the longest end of one text that begins the next, 0 if equal by chance.
+    """The length of the longest end of one text that begins the next, 0 if equal by chance.
 
-    `SURE_OVERLAP` characters are no chance; where chunks are known to overlap, by at most `most`
-    characters, fewer count as well if they are whole words.
+    `SURE_OVERLAP` characters are not equal by chance; if chunks are known to overlap, by at most
+    ``most`` characters, fewer count as well if they are whole words.
     """
     limit = _LONGEST_OVERLAP if most is None else most
     longest = min(len(before) - 1, len(after) - 1, limit)

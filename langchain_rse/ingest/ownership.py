@@ -1,9 +1,9 @@
-"""Who may write a document: one call at a time, which its manifest names as the owner.
+"""Ownership of documents: one call at a time writes a document, whose manifest names that call.
 
 A call owns a document from the manifest that announces a version to the one that ends the work.
-Both, and all in between, are written only if the manifest is as this call left it, so that a call
-that was taken for dead notices it. An owner is taken for dead if its process is known to have ended
-or its manifest has not changed for `LEASE` seconds, by the clock of the one who waits.
+These manifests, and all in between, are written only if the manifest is as this call left it, so
+that a call that was taken for dead notices. An owner is taken for dead if its process is known to
+have ended or its manifest has not changed for `LEASE` seconds, by the clock of the call that waits.
 """
 
 import logging
@@ -33,13 +33,13 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LEASE = 300.0
-"""Seconds after which an owner on another machine that gives no sign of life has lost a document.
+"""Seconds without a sign of life after which an owner on another machine loses a document.
 
 The owner gives a sign between two calls of a store, so one batch must not take as long as this."""
 
-# Seconds, each twice the one before; the log says when the longest is reached.
+# Seconds; each pause is twice as long as the last. The log says when the longest is reached.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.28
-# A manifest that is gone or changed again and again is in a store that does not keep it.
+# If manifests are lost or changed more often than this, the store does not keep them.
 _MOST_LOSSES = 20
 
 # Tokens of the calls that run in this process.
@@ -48,7 +48,7 @@ _active: set[str] = set()
 
 @cache
 def _machine() -> str:
-    """What processes have in common that see one another by their numbers."""
+    """Identify the machine or container within which process ids are unique."""
     names = [platform.node()]
     for place in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         with suppress(OSError):
@@ -59,7 +59,7 @@ def _machine() -> str:
 
 def _has_ended(process: int) -> bool:
     """True if a process of this machine is known to have ended."""
-    if sys.platform == "win32":  # there, asking would end it
+    if sys.platform == "win32":  # there, os.kill would end the process
         return False
     try:
         os.kill(process, 0)
@@ -80,7 +80,7 @@ class Claims:
         self._batch_size = batch_size
         self._token = f"{_machine()}:{os.getpid()}:{uuid.uuid4().hex}"
         self.held: dict[str, Manifest] = {}  # as they were last written, by key
-        self._seen: dict[tuple[str, str], float] = {}  # since when manifests of others are so
+        self._seen: dict[tuple[str, str], float] = {}  # when others' manifests were first seen
         self._renewed = _clocks()
         self._pause = _FIRST_PAUSE
         self._losses = 0
@@ -108,27 +108,27 @@ class Claims:
     def claim(
         self, wanted: Iterable[tuple[Manifest, Document | None]]
     ) -> Steps[dict[str, Manifest]]:
-        """Own documents: write manifests in place of records that were read; return them by key."""
+        """Take ownership: write manifests in place of the records read; return them by key."""
         return self._change((replace(one, owner=self._token), record) for one, record in wanted)
 
     def update(
         self, manifests: Iterable[Manifest], *, remove: bool = False
     ) -> Steps[dict[str, Manifest]]:
-        """Write or remove manifests of documents that are still owned; return those, by key."""
-        # Documents whose new manifest has no owner are given up.
+        """Write or remove the manifests of documents still owned; return these by key."""
+        # A manifest without an owner releases its document.
         owned = [one for one in manifests if one.key in self.held]
         new = (replace(one, owner="") if remove else one for one in owned)
         changes = ((one, self.held[one.key].to_document()) for one in new)
         return self._change(changes, remove=remove)
 
     def renew(self) -> Steps[None]:
-        """Give a sign of life, and find out what others took over, if that is some time ago."""
-        # By two clocks: one stands still while a machine sleeps, the other may be set.
+        """Give a sign of life if the last is old; this also notices documents others took over."""
+        # Two clocks: one stands still while a machine sleeps, the other may be set.
         if max(abs(a - b) for a, b in zip(_clocks(), self._renewed, strict=True)) > LEASE / 10:
             yield from self.update(list(self.held.values()))
 
     def wait(self, names: Iterable[str]) -> Steps[None]:
-        """Wait a little for the documents of these ids, which others are writing."""
+        """Pause, as other calls are writing the documents of these ids."""
         yield from pause(self._pause)
         if self._pause < _LONGEST_PAUSE <= 2 * self._pause:
             named = first_few(map(repr, names))
@@ -136,13 +136,13 @@ class Claims:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def guarded(self, steps: Steps[T]) -> Steps[T]:
-        """Make steps; if they fail, others may go on with the documents that are owned."""
+        """Run steps; if they fail, release the owned documents, so that other calls may go on."""
         try:
             return (yield from steps)
         except GeneratorExit:  # nothing can be called any more
             raise
         except BaseException:
-            with suppress(Exception):  # the first error is the one to be told
+            with suppress(Exception):  # the first error is the one to raise
                 yield from self.update([replace(one, owner="") for one in self.held.values()])
             raise
 

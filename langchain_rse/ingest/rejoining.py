@@ -1,4 +1,4 @@
-"""Chunks that were given as documents are put together again; files of one name are refused."""
+"""Joins chunks that were given as documents again; refuses two files of one name."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,13 @@ WHOLE = (
     "them: RSERetriever(..., text_splitter=splitter)"
 )
 
-# What stands between chunks that do not overlap, where white space was stripped.
+# The text put between chunks that do not overlap, where white space was stripped.
 _SEPARATOR = "\n"
 _EXCERPT = 40
 
-# Documents without an id look like chunks of one text if one of this length has no end; or if the
-# longest has this length, and most neighbors are longer together than it: a splitter would not
-# have cut between them otherwise.
+# Documents without an id look like chunks of one text if one of at least 60 characters ends in the
+# middle of a sentence; or if the longest has at least 200, and at least 80 % of neighbors are
+# longer together than it: a splitter would not have cut between them otherwise.
 _CUT_OFF = 60
 _LONG = 200
 _MOST = 0.8
@@ -36,7 +36,7 @@ _OPEN_END = re.compile(r"[^\W_]\Z|[,\-\u2013\u2014]\Z")
 
 
 class _Placed(NamedTuple):
-    """A part, and where it starts in its text, as far as its metadata says so."""
+    """A part, and where it starts in its text, if its metadata says so."""
 
     part: Document
     text: str
@@ -49,10 +49,10 @@ class _Placed(NamedTuple):
 
 
 def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
-    """Put together those parts of a document that are chunks of one text.
+    """Join those parts of a document that are chunks of one text.
 
     Neighbors with the same metadata are of one text, such as a page. Their ``start_index`` says
-    where they lie in it; without that, an end that is the beginning of the next part does.
+    where they lie in it; without that, the overlap of a part with the next one does.
     """
     if source.id_origin == "text":
         return source
@@ -85,25 +85,25 @@ def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
 
 
 def described(part: Document, doc_id: str) -> str:
-    """What tells a part from others of its document: its metadata, but for its place."""
+    """Describe a part by its metadata without its place, to tell it from others of its document."""
     names = sorted(set(part.metadata) - WRITTEN, key=str)
     fields = {name: part.metadata[name] for name in names}
     return encode_json(fields, f"metadata of document {doc_id!r}")
 
 
 def begins_later(part: Document) -> bool:
-    """True if a part says that it does not begin where its text does."""
+    """True if the ``start_index`` of a part says that text is before it."""
     start = part.metadata.get(START_INDEX)
     return type(start) is int and start > 0
 
 
 def _start(source: SourceDocument, part: Document) -> int | None:
-    """The ``start_index`` of a part, -1 if its splitter could not tell; None if retrieved."""
+    """The ``start_index`` of a part, -1 if its splitter found none; None if it is unknown."""
     if VERSION in part.metadata or {SEGMENT, START_INDEX} <= part.metadata.keys():
         if source.id_origin == "ids":
             return None
         raise ValueError(
-            f"document {source.doc_id!r} would be replaced by what was retrieved, a fragment "
+            f"document {source.doc_id!r} would be replaced by a fragment that was retrieved "
             f"(it begins {part.page_content[:_EXCERPT]!r}). To add the document, {WHOLE}. To make "
             "the fragment a document of its own, give it an id: add_documents([...], ids=[...])"
         )
@@ -112,14 +112,14 @@ def _start(source: SourceDocument, part: Document) -> int | None:
 
 
 def _by_position(source: SourceDocument, group: Sequence[_Placed], *, append: bool) -> str:
-    """The text of chunks by their ``start_index``, of which some may be unknown."""
+    """Join chunks by their ``start_index``, or by overlap where that is unknown."""
     placed: list[tuple[int, _Placed]] = []
     for one in group:
         start = one.start
         if start is None or start < 0:
             shared = _shared(placed[-1][1].text, one.text) if placed else 0
             if not shared:
-                raise _cannot(source, f"nothing tells where one lies ({one})")
+                raise _cannot(source, f"the place of one is unknown ({one})")
             start = placed[-1][0] + len(placed[-1][1].text) - shared
         placed.append((start, one))
     placed.sort(key=lambda pair: (pair[0], -len(pair[1].text)))
@@ -137,28 +137,28 @@ def _by_position(source: SourceDocument, group: Sequence[_Placed], *, append: bo
         if missing > WHITE_SPACE:
             raise _cannot(source, f"{missing} characters are missing before the one with {one}")
         if not agrees(text, place, one.text):
-            raise _cannot(source, f"another one has other text at the place of that with {one}")
+            raise _cannot(source, f"another one contradicts the text of the one with {one}")
         text += white_space(missing) + one.text[max(-missing, 0) :]
     return text
 
 
 def _by_text(source: SourceDocument, group: Sequence[_Placed]) -> str:
-    """The text of chunks, of which some end with the beginning of the next."""
+    """Join chunks by their overlaps."""
     text = group[0].text
     for before, after in pairwise(group):
         shared = _shared(before.text, after.text)
         if shared is None:
             what = f"their text repeats itself ({after.text[:_EXCERPT]!r})"
-            raise _cannot(source, f"{what}, so that nothing tells how far two of them overlap")
+            raise _cannot(source, f"{what}, so the length of their overlap is unknown")
         stripped = not shared and is_stripped(text, after.text)
         text += (_SEPARATOR if stripped else "") + after.text[shared:]
     return text
 
 
 def _shared(before: str, after: str) -> int | None:
-    """Characters in which two neighbors surely overlap, or 0; None if their text repeats itself."""
+    """The length of a sure overlap of two neighbors, or 0; None if their text repeats itself."""
     shared = overlap(before, after)
-    # Where text repeats itself, more may be equal than was shared.
+    # If text repeats itself, more may be equal than the chunks shared.
     repeats = shared and 2 * overlap(before[1 - shared :], after) >= shared
     return None if repeats else shared
 
@@ -174,7 +174,7 @@ def _cannot(source: SourceDocument, problem: str) -> SplittingError:
 
 
 def check_one_file(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
-    """Refuse parts of two files of one ``source``: of equal metadata, or with falling pages."""
+    """Refuse parts of two files with one ``source``: equal metadata, or falling page numbers."""
     new = source.parts[source.stored :]
     if source.id_origin != "source" or len(new) < 2:  # noqa: PLR2004
         return
@@ -182,12 +182,12 @@ def check_one_file(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
     falls = (f"{name} {b} comes after {a}" for name, n in numbers for a, b in pairwise(n) if b < a)
     problem = next(falls, "")
     if not problem and len({described(part, source.doc_id) for part in new}) < len(new):
-        problem = "nothing in the metadata of two of them tells them apart"
+        problem = "two of them have the same metadata"
     if problem:
         raise ValueError(
             f"several documents have the source {source.doc_id!r}, which makes them parts of one, "
             f"but {problem}. Give different files ids of their own: ids= or metadata['doc_id']; "
-            f"parts of one in order, told apart by metadata['page']. If they are chunks, {WHOLE}"
+            f"parts of one file in order, each with metadata['page']. If they are chunks, {WHOLE}"
         )
 
 
@@ -213,7 +213,7 @@ class LooseChunks:
         self._lengths.append(len(self._last))
 
     def warning(self) -> str | None:
-        """What to warn of; None if they do not look like chunks."""
+        """The warning; None if the documents do not look like chunks."""
         lengths, longest = self._lengths, max(self._lengths, default=0)
         full = [one + other > longest for one, other in pairwise(lengths)]
         look_filled = longest >= _LONG and sum(full) >= max(2, _MOST * len(full))

@@ -1,6 +1,6 @@
-"""From any text splitter to spans that tile the text.
+"""Converts the chunks of any text splitter to spans that tile the text.
 
-A splitter returns texts; what RSE needs is where they lie, so that neighboring chunks
+A splitter returns texts. RSE needs to know where they lie, so that neighboring chunks
 can be joined again without a gap, an overlap or a lost character.
 """
 
@@ -18,21 +18,21 @@ from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.alignment import OPENING_TAGS, UNKNOWN, Gap, Placement, align, fold
 
 _EXCERPT = 60
-# The most letters and digits that may be in no chunk (separators and the like): in one place, and
-# as a share of the text.
+# The most letters and digits that may be in no chunk, such as separators: in one place, and as a
+# share of the text.
 _DROPPED = 100
 _DROPPED_SHARE = 0.1
-# With this, splitters for Markdown join sections of the same heading, which is not in the chunk.
+# Splitters for Markdown put this between sections of the same heading, which is not in the chunk.
 _SEAM = "  \n"
 _MARKDOWN_HEADING = re.compile(r"(?m)^[ \t]*#{1,6}[ \t].*$")
 
 
 @runtime_checkable
 class Splitter(Protocol):
-    """What `find_spans` needs of a splitter: LangChain's ``TextSplitter`` has it.
+    """A text splitter, such as LangChain's ``TextSplitter``.
 
-    One that knows where its chunks lie may have a method ``split_spans(text)`` as well, which
-    returns a list of `Span`; it is used then.
+    A splitter that knows where its chunks lie may also have a method ``split_spans(text)``, which
+    returns a list of `Span` and is used instead.
     """
 
     def split_text(self, text: str) -> Sequence[str] | Sequence[Document]:
@@ -43,7 +43,7 @@ class Span(NamedTuple):
     """A chunk's place in its document, and what is embedded for it."""
 
     start: int  # first character of the chunk in the text
-    end: int  # character after the last; spans tile the text: the next one starts here
+    end: int  # the character after the last, where the next span starts
     embedded_text: str  # the chunk as the splitter gave it, overlap included
     metadata: Mapping[str, Any] = MappingProxyType({})  # such as the headings above it
 
@@ -57,7 +57,7 @@ def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here
         )
     if isinstance(splitter, RecursiveJsonSplitter):
         raise SplittingError(
-            "RecursiveJsonSplitter writes JSON anew, so its chunks are not in the text. Use "
+            "RecursiveJsonSplitter rewrites the JSON, so its chunks are not in the text. Use "
             "RecursiveCharacterTextSplitter(separators=['},', '],', ',', ' ', ''], "
             "keep_separator='end') on the text"
         )
@@ -76,12 +76,12 @@ def warn_of_contained(contained: int, splitter: Splitter) -> None:
 def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
     """Split a text into spans that tile it, with any splitter that keeps its letters and digits.
 
-    The text is cut where chunks start: what lies between two belongs to the first, and a heading
-    that the splitter moved into a chunk's metadata to that chunk.
+    The text is cut where chunks start. Text between two chunks belongs to the first, but a heading
+    that the splitter moved into a chunk's metadata belongs to that chunk.
 
-    Returns the spans in the order of the text, and how many chunks were dropped, as they lie wholly
-    inside another one. A SplittingError if a chunk cannot be found, or if more than 100 letters and
-    digits are left out in one place or a tenth of all.
+    Returns the spans in the order of the text, and the number of chunks that were dropped because
+    they lie wholly inside another one. A SplittingError if a chunk cannot be found, or if more than
+    100 letters and digits are left out, and these are in one place or more than a tenth of all.
     """
     check_splitter(splitter)
     if not text:
@@ -112,7 +112,7 @@ def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
             f"chunk {placement} of {len(chunks)} that {name} returned, "
             f"{texts[placement][:_EXCERPT]!r}, is not in the text after the chunks before it: the "
             "splitter rewrites, reorders or invents text. Use one that keeps it, such as "
-            "RecursiveCharacterTextSplitter, for HTML from_language('html') of it or "
+            "RecursiveCharacterTextSplitter, for HTML its from_language('html') or "
             "HTMLSectionSplitter; with a regular expression, set keep_separator=True"
         )
     _check_dropped(text, chunks, placement, name)
@@ -120,14 +120,14 @@ def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
 
 
 def _check_dropped(text: str, chunks: Sequence[Document], placement: Placement, name: str) -> None:
-    """Refuse a splitter that leaves out text that it does not put into metadata either."""
+    """Refuse a splitter that leaves text out of chunks and of their metadata."""
     lost: list[tuple[int, Gap]] = []
     moves_headings = any(chunk.metadata for chunk in chunks)
     for number, gap in placement.gaps.items():
         content = gap.content
         headings = _headings(chunks[number]) if number < len(chunks) else []
         if moves_headings:
-            # Headings with nothing under them are in no chunk's metadata.
+            # Headings without text below them are in no chunk's metadata.
             line = text.rfind("\n", 0, gap.start) + 1
             headings += map(fold, _MARKDOWN_HEADING.findall(text, line, gap.end))
         for heading in headings:
@@ -160,7 +160,7 @@ def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> tuple[
             continue
         start, end = place
         if kept and start <= kept[-1][0]:
-            # Both begin at one place: the longer has all of the shorter.
+            # Both begin at one place: the longer one contains the shorter one.
             contained += 1
             if end > reached:
                 kept[-1] = (kept[-1][0], chunk)
@@ -170,7 +170,7 @@ def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> tuple[
             gap = placement.gaps.get(number)
             if gap and any(heading in gap.content for heading in _headings(chunk)):
                 between = text[reached : gap.start]
-                # Its line, or the tags before it, begin before its first letter.
+                # Its line, or the tags before it, start before its first letter.
                 tags = OPENING_TAGS.search(between)
                 start = reached + (tags.start() if tags else between.rfind("\n") + 1)
             kept.append((start, chunk))

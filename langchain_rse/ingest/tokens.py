@@ -1,7 +1,7 @@
-"""Splits a text by the tokens of an embedding model, so that no chunk is cut off when embedded.
+"""Splits a text by the tokens of an embedding model, so that no chunk is too long for the model.
 
-LangChain's token splitters return what a tokenizer decodes, which may be another text, and
-count without the special tokens that the model adds. `TokenSplitter` cuts the text itself.
+LangChain's token splitters return decoded tokens, which may differ from the text, and do not
+count the special tokens that the model adds. `TokenSplitter` cuts the text itself.
 """
 
 import copy
@@ -26,8 +26,8 @@ _BREAKS = (
     re.compile(r"\n\s*"),
     _SPACE,
 )
-# Characters of text for each token of room: doubled until they have the tokens. The last is the
-# most of a chunk; white space, and words too long for a vocabulary, have hardly any tokens.
+# Characters of text to tokenize for each token of room, more if these have too few tokens. The last
+# limits a chunk, since white space, and words too long for a vocabulary, have hardly any tokens.
 _CHARACTERS_PER_TOKEN = (3, 6, 12)
 _LONGEST_WORD = 20
 
@@ -36,21 +36,21 @@ class TokenSplitter(TextSplitter):
     """Splits a text into chunks of a limited number of tokens, each an exact slice of the text.
 
     Each chunk is cut at the end of a paragraph, if there is one in its second half, else of a
-    sentence, line or word; inside of a word only if it is longer than a chunk. It is counted as it
-    is embedded: with its overlap, its header and the tokens that the model adds.
+    sentence, line or word; within a word only if the word is longer than a chunk. Its tokens are
+    counted as it is embedded: with its overlap, its header and the tokens that the model adds.
 
     Made with `from_huggingface_tokenizer`, or `from_tiktoken_encoder` for OpenAI's models; both
     need ``pip install 'langchain-rse[tokens]'``.
 
     Args:
-        token_starts: Gives, for a text, where each token starts, in characters, ascending; without
-            special tokens.
-        special_tokens: Tokens that the model adds to each text, such as ``[CLS]`` and ``[SEP]``.
-        tokens_per_chunk: What the model reads at once: the most tokens of an embedded text, special
-            tokens and ``reserve`` included.
-        chunk_overlap: The most tokens in front of a chunk that are embedded with it.
-        reserve: Tokens to leave free for what else is put in front, such as a model's prompt
-            (`count` counts them); ``headers`` need none.
+        token_starts: Returns the places in a text where its tokens start, in characters, ascending,
+            without special tokens.
+        special_tokens: Number of tokens that the model adds to each text, such as ``[CLS]``.
+        tokens_per_chunk: The most tokens of an embedded text, special tokens and ``reserve``
+            included: the number that the model reads at once.
+        chunk_overlap: The most tokens before a chunk that are embedded with it.
+        reserve: Tokens to leave free for other text in front of chunks, such as a model's prompt
+            (`count` counts them). ``headers`` need none.
 
     Raises:
         ValueError: If the numbers leave no room for text.
@@ -92,7 +92,7 @@ class TokenSplitter(TextSplitter):
             settings: The keyword arguments of the class.
 
         Raises:
-            TypeError: If it is another object, such as a slow tokenizer.
+            TypeError: If ``tokenizer`` is another object, such as a slow tokenizer.
         """
         from tokenizers import Tokenizer  # noqa: PLC0415
 
@@ -113,11 +113,11 @@ class TokenSplitter(TextSplitter):
     def from_tiktoken_encoder(  # type: ignore[override]  # special tokens are text
         cls, encoding_name: str = "gpt2", model_name: str | None = None, **settings: int
     ) -> Self:
-        """Split by the tokens of a tiktoken encoding; special tokens in the text are text.
+        """Split by the tokens of a tiktoken encoding; special tokens in the text count as text.
 
         Args:
             encoding_name: The encoding, such as ``"cl100k_base"``.
-            model_name: Instead, a model with this encoding, such as ``"text-embedding-3-small"``.
+            model_name: A model, such as ``"text-embedding-3-small"``, whose encoding is used.
             settings: The keyword arguments of the class.
         """
         import tiktoken  # noqa: PLC0415
@@ -128,19 +128,19 @@ class TokenSplitter(TextSplitter):
         return cls(functools.partial(_tiktoken_starts, encoding), **settings)
 
     def count(self, text: str) -> int:
-        """The number of tokens of a text, without the special tokens that the model adds."""
+        """Count the tokens of a text, without the special tokens that the model adds."""
         return len(self._token_starts(encodable(text)))
 
     @override
     def split_text(self, text: str) -> list[str]:
-        """The embedded text of each chunk, with its overlap; see `split_spans`."""
+        """Split a text into the embedded texts of chunks, with overlaps; see `split_spans`."""
         return [span.embedded_text for span in self.split_spans(text)]
 
     def split_spans(self, text: str) -> list[Span]:
         """Split a text into spans that tile it.
 
-        Each is embedded with up to ``chunk_overlap`` tokens before its start. NUL and lone
-        surrogates count as U+FFFD does, which is embedded in their place.
+        Each span is embedded with up to ``chunk_overlap`` tokens before its start. NUL and lone
+        surrogates count as U+FFFD, which is embedded in their place.
 
         Raises:
             SplittingError: If a single character has more tokens than a chunk may have.
@@ -163,13 +163,13 @@ class TokenSplitter(TextSplitter):
         return spans
 
     def with_reserve(self, tokens: int) -> Self:
-        """A splitter like this one that leaves a number of tokens more free."""
+        """Return a copy of this splitter that leaves a number of tokens more free."""
         other = copy.copy(self)
         other.room -= tokens
         return other
 
     def fit_headers(self, chunks: Sequence[Chunk], reserve: int) -> tuple[list[Chunk], int]:
-        """Chunks with headers of at most half a chunk, and the reserve that these need."""
+        """Shorten headers to at most half a chunk; return the chunks and the reserve they need."""
         most = (self.room - self._overlap) // 2
         shortened = {chunk.header: self._shortened(chunk.header, most) for chunk in chunks}
         fitting = [chunk._replace(header=shortened[chunk.header]) for chunk in chunks]
@@ -177,12 +177,12 @@ class TokenSplitter(TextSplitter):
         excess = max(map(self.count, embedded), default=0) - self.room
         if excess > 0:
             longest = max(self.count(with_header(header, "")) for header in shortened.values())
-            # Tokens may be others where header and chunk meet: then one more round, or two.
+            # Tokens may differ where header and chunk meet, which takes another round or two.
             reserve = max(longest, reserve + excess)
         return fitting, reserve
 
     def _shortened(self, header: str, most: int) -> str:
-        """The beginning of a header that has, with the empty line after it, so few tokens."""
+        """Cut a header to ``most`` tokens, counted with the empty line after it."""
         shorter = header
         for room in range(most, 0, -1):
             if self.count(with_header(shorter, "")) <= most:
@@ -191,14 +191,14 @@ class TokenSplitter(TextSplitter):
         return ""
 
     def _end(self, text: str, overlap_start: int, start: int, room: int) -> int | None:
-        """Where to end the chunk that starts here; None if it has no room for a character."""
+        """Find the end of the chunk that starts here; None if it has no room for a character."""
         for characters in _CHARACTERS_PER_TOKEN:
             window = encodable(text[overlap_start : overlap_start + characters * room])
             bounds = [*self._token_starts(window), len(window)]
-            # The word in which a window ends may have other tokens as a whole.
+            # A word cut by the window's end may have other tokens as a whole.
             if bounds[min(room, len(bounds) - 1)] < len(window) - _LONGEST_WORD:
                 break
-        # On its own, a text may have more tokens than inside of a longer one.
+        # A text alone may have more tokens than as a part of a longer one.
         for tokens in range(min(room, len(bounds) - 1), -1, -1):
             limit = max(overlap_start + bounds[tokens], start + 1)
             end = _cut(text, start, limit)
@@ -209,7 +209,7 @@ class TokenSplitter(TextSplitter):
         return None
 
     def _overlap_start(self, text: str, start: int, end: int) -> int:
-        """Where the text begins that is embedded with the chunk after this one."""
+        """Find the start of the overlap that is embedded with the chunk after this one."""
         if not self._overlap:
             return end
         starts = self._token_starts(encodable(text[start:end]))
@@ -221,7 +221,7 @@ class TokenSplitter(TextSplitter):
 
 
 def _cut(text: str, start: int, limit: int) -> int:
-    """The best place to end a chunk, after ``start`` and not after ``limit``."""
+    """Find the best place to end a chunk, after ``start`` and not after ``limit``."""
     if limit >= len(text):
         return len(text)
     places = []

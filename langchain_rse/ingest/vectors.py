@@ -1,4 +1,4 @@
-"""The vectors of chunks: added, told apart from those that are there, and deleted, by their ids."""
+"""Adds, finds and deletes the vectors of chunks by their ids; counts texts that are too long."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ class EmbeddingLimit:
 
     most: int
     length_function: Counter
-    unit: str  # what that counts, for the warning
+    unit: str  # of the lengths, for the warning
     _embedded: int = field(default=0, init=False)
     _too_long: list[float] = field(default_factory=list, init=False)
 
@@ -49,17 +49,17 @@ class EmbeddingLimit:
 
 @dataclass(frozen=True)
 class Vectors:
-    """What `Writer` does to the vector store."""
+    """Writes and deletes vectors for a `Writer`."""
 
     vectorstore: VectorStore
-    batch_size: int  # items in one call of it, or of the docstore
+    batch_size: int  # items in one call of the vector store, or of the docstore
     limit: EmbeddingLimit | None = None
-    progress: ChunkBar = field(default_factory=ChunkBar)  # counts chunks that are written
+    progress: ChunkBar = field(default_factory=ChunkBar)  # counts written chunks
 
     def add(
         self, chunks: Iterable[Document], kept: set[str], known: Mapping[str, str], claims: Claims
     ) -> Steps[None]:
-        """Write chunks, but ``kept`` ones; ``known`` are ids of vectors by digests of texts."""
+        """Write chunks, except ``kept`` ones; ``known`` has ids of vectors by digests of texts."""
         with during(f"adding vectors to {type(self.vectorstore).__name__}"):
             for some in batches(chunks, self.batch_size):
                 yield from claims.renew()
@@ -99,14 +99,14 @@ class Vectors:
             )
 
     def delete(self, vectors: Iterable[str], *, required: bool = True) -> Steps[None]:
-        """Delete those vectors that are there; unless required, pass over stores that fail."""
+        """Delete vectors that exist; unless ``required``, none if the store cannot tell which."""
         with during(f"deleting vectors from {type(self.vectorstore).__name__}"):
             for some in batches(vectors, self.batch_size):
                 try:
                     yield from self._delete_all(some)
                 except (AttributeError, LookupError, RuntimeError, ValueError):
-                    # FAISS deletes nothing if one vector is not there; LanceDB and Milvus fail
-                    # before anything was added.
+                    # FAISS deletes nothing if one vector does not exist; LanceDB and Milvus fail
+                    # if nothing was added before.
                     existing = yield from self.existing(some)
                     if existing is None and not required:
                         continue
@@ -124,7 +124,7 @@ class Vectors:
             )
 
     def existing(self, ids: list[str]) -> Steps[dict[str, str] | None]:
-        """The embedded texts of vectors that are in the store; None if the store cannot tell."""
+        """The embedded texts of those vectors that exist; None if the store cannot tell."""
         store = self.vectorstore
         try:
             with during(f"reading from {type(store).__name__}"):
@@ -143,7 +143,7 @@ class Vectors:
 def find_limit(
     embeddings: Embeddings | None, most: int | None, length_function: Counter | None
 ) -> EmbeddingLimit | None:
-    """The limit that is given, else the one that is known of the model; None if there is none."""
+    """Return the given limit, else the one in the model's files; None if there is none."""
     if most is not None and most < 1:
         raise ValueError(f"max_embedded_length must be at least 1; got {most!r}")
     if length_function is not None:
@@ -159,7 +159,7 @@ def find_limit(
 
 
 def _known_limit(embeddings: Embeddings | None) -> tuple[int | None, Counter | None]:
-    """The limit of a sentence-transformers model and how it counts tokens, by its files here."""
+    """Read a sentence-transformers model's limit and tokenizer from its files on this machine."""
     name: Any = getattr(embeddings, "model_name", None)
     if not isinstance(name, str):
         return None, None
@@ -177,6 +177,6 @@ def _known_limit(embeddings: Embeddings | None) -> tuple[int | None, Counter | N
         tokenizer = Tokenizer.from_file(str(vocabulary))
         tokenizer.no_truncation()
         tokenizer.no_padding()
-    except Exception:  # noqa: BLE001 - not installed, or another model with other files
+    except Exception:  # noqa: BLE001 - not installed, or a model with other files
         return None, None
     return most, lambda text: len(tokenizer.encode(encodable(text)).ids)

@@ -1,4 +1,4 @@
-"""Writing documents to the docstore and the vector store, so that the two never disagree."""
+"""Writes documents to the docstore and the vector store, so that the two never disagree."""
 
 import itertools
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -33,21 +33,21 @@ from langchain_rse.stores.records import (
 from langchain_rse.stores.vectorstores import gives_vectors
 
 Check = Callable[[Iterable[tuple[DocumentVersion, Manifest]]], Steps[None]]
-"""Looks at documents that are to be written, each with its manifest so far."""
+"""Checks documents before they are written, each with its present manifest."""
 
-# What the docstore has for a document: the manifest and its record, None if none can be read. Then
-# the manifest lists what was found of the document.
+# What the docstore has for a document: the manifest and its record, None if that cannot be read. A
+# manifest that cannot be read is replaced by one with the versions that were found.
 _Stored = tuple[Manifest, Document | None]
 
 
 @dataclass
 class Writer:
-    """Writes, replaces and deletes documents in both stores, each in one call at a time."""
+    """Writes, replaces and deletes documents in both stores, each by one call at a time."""
 
     vectors: Vectors
     docstore: DocStore
-    model: str = ""  # which embeds the chunks, see `Manifest`
-    # Documents that were written with the text of another one, and that one.
+    model: str = ""  # id of the model that embeds the chunks, see `Manifest`
+    # Ids of documents that have the text of another one, and the id of that one.
     same_texts: dict[str, str] = field(default_factory=dict)
 
     def write(
@@ -57,8 +57,8 @@ class Writer:
 
         A manifest announces the version before its records and vectors are written; the next
         makes it current; then the former version is removed. Chunks whose embedded text has a
-        vector in another version of these documents are written with that vector. First of all,
-        ``check``, which may raise an error, looks at documents that are not stored in this version.
+        vector in another version of these documents are written with that vector. Before all this,
+        ``check`` is called for documents not stored in this version; it may raise an error.
         """
         left = {document.key: document for document in documents}
         stores = self.docstore, self.vectors.vectorstore
@@ -72,7 +72,7 @@ class Writer:
                     yield from claims.wait(document.doc_id for document in left.values())
 
     def delete(self, ids: Sequence[str]) -> Steps[list[str]]:
-        """Delete documents, the vectors first; return the ids of those that were there."""
+        """Delete documents, the vectors first; return the ids of those that existed."""
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         left = {document_key(doc_id): doc_id for doc_id in ids}
@@ -89,7 +89,7 @@ class Writer:
     def _write_free(
         self, documents: Sequence[DocumentVersion], check: Check, claims: Claims, *, force: bool
     ) -> Steps[list[str]]:
-        """Write the documents that nobody else is writing; return the keys of those now done."""
+        """Write the documents that no other call is writing; return the keys of those now done."""
         stored, owners = yield from self._stored(documents)
         done: list[DocumentVersion] = []
         to_clean: list[_Stored] = []
@@ -114,12 +114,12 @@ class Writer:
         owned = {**written, **claimed}
         some = [*done, *(one for one in documents if one.key in owned)]
         yield from self._record_texts(some, owners, owned)
-        # What was removed of a document that another call took over, this call makes good.
+        # A document that another call took over is not done: this call restores what it removed.
         finished = yield from self._finish(list(owned.values()), claims)
         return [*(document.key for document in done), *finished]
 
     def _delete_free(self, ids: Mapping[str, str], claims: Claims) -> Steps[dict[str, bool]]:
-        """Delete the documents that nobody else is writing; return which were there, by keys."""
+        """Delete the documents that no other call is writing; return which existed, by keys."""
         entries: list[_Stored] = []
         done: dict[str, bool] = {}
         found = yield from self._read_manifests(ids)
@@ -128,7 +128,7 @@ class Writer:
             if found[manifest_key(manifest.key)] is None and not manifest.unfinished:
                 done[manifest.key] = False
             elif claims.is_free(manifest):
-                # Without a current version no query sees the document any more, and adding it
+                # Without a current version, no query sees the document any more, and adding it
                 # again after a crash does not take it for complete.
                 gone = replace(manifest, current=None, unfinished=manifest.versions)
                 entries.append((gone, record))
@@ -148,9 +148,9 @@ class Writer:
         return [Manifest.from_document(one, key) if one else None for key, one in records.items()]
 
     def _adopted_vectors(self, manifest: Manifest, version: Version) -> Steps[list[str]]:
-        """The recorded ids of the vectors that a version was adopted from."""
+        """Read the ids of the vectors that a version was adopted from."""
         records = yield from self.records(version.vectors_keys(manifest.key))
-        pages = (  # without those that an interrupted call did not write
+        pages = (  # without pages that an interrupted call did not write
             read_adopted(record, key, manifest) for key, record in records.items() if record
         )
         return list(itertools.chain.from_iterable(pages))
@@ -185,22 +185,22 @@ class Writer:
     def _as_stored(
         self, doc_id: str, found: Mapping[str, Record], *, may_be_lost: bool = False
     ) -> Steps[_Stored]:
-        """What the docstore has for a document, given the records that were read."""
+        """Get what the docstore has for a document from the records that were read."""
         key = document_key(doc_id)
         record = found[manifest_key(key)]
         manifest = readable_manifest(record, manifest_key(key))
-        if manifest is None:  # what it listed, if there was one, is found by its keys
+        if manifest is None:  # versions that a lost manifest listed are found by their keys
             is_lost = record is not None or may_be_lost
             versions = (yield from stored_versions(self.docstore, key)) if is_lost else []
             manifest = Manifest(doc_id, unfinished=versions)
         return manifest, record if isinstance(record, Document) else None
 
-    # Texts, to find documents with the same one
+    # Records of texts, to find documents with the same text
 
     def _stored(
         self, documents: Sequence[DocumentVersion]
     ) -> Steps[tuple[list[_Stored], dict[str, str]]]:
-        """What is stored of documents; by digests of texts, which documents have, or had, them."""
+        """Read what is stored of documents; also which have, or had, their texts, by digest."""
         texts = {text_key(one.text_digest): one.text_digest for one in documents if one.text_digest}
         found = yield from self._read_manifests((one.key for one in documents), *texts)
         owners = {
@@ -216,7 +216,7 @@ class Writer:
     def _record_texts(
         self, documents: Sequence[DocumentVersion], owners: Mapping[str, str], owned: Container[str]
     ) -> Steps[None]:
-        """Record which document, of those owned, has a text; note those whose text others have."""
+        """Record the texts of owned documents; note documents whose text another one has."""
         texts = {document.doc_id: document.text_digest for document in documents}
         others = [document_key(owner) for owner in owners.values() if owner not in texts]
         for manifest in (yield from self.manifests(others)):
@@ -235,7 +235,7 @@ class Writer:
         )
 
     def _forget_texts(self, manifests: Iterable[Manifest]) -> Steps[None]:
-        """Remove the records that say that these documents have their texts."""
+        """Remove the records of texts that name these documents."""
         texts = [(text_key(one.text_digest), one.doc_id) for one in manifests if one.text_digest]
         found = yield from self.records(dict(texts))
         yield from self._delete_records(
@@ -245,7 +245,7 @@ class Writer:
     # Both stores
 
     def _is_stored(self, document: DocumentVersion, manifest: Manifest) -> bool:
-        """True if a document is stored in this version, whole and embedded by this model."""
+        """True if a document is stored in this version, completely and embedded by this model."""
         return (
             manifest.current == document.version
             and document.version not in manifest.unfinished
@@ -259,7 +259,7 @@ class Writer:
     def _without_vectors(
         self, documents: Sequence[DocumentVersion], stored: Sequence[_Stored]
     ) -> Steps[set[str]]:
-        """The keys of stored documents of which a few vectors were looked for, and one is gone."""
+        """Look for a few vectors of each stored document; return the keys of those lacking one."""
         samples: dict[str, str] = {}
         for document, (manifest, _) in zip(documents, stored, strict=True):
             if self._is_stored(document, manifest):
@@ -278,7 +278,7 @@ class Writer:
     def _write_new(
         self, new: Sequence[tuple[DocumentVersion, _Stored]], claims: Claims, *, force: bool
     ) -> Steps[dict[str, Manifest]]:
-        """Write documents that nobody else is writing; return their new manifests by their keys."""
+        """Write documents that no other call is writing; return their new manifests by key."""
         claimed = yield from claims.claim(
             (replace(one, unfinished=[*_others(one.unfinished, document), document.version]), old)
             for document, (one, old) in new
@@ -313,7 +313,7 @@ class Writer:
         return (yield from claims.update(manifests))
 
     def _finish(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[dict[str, Manifest]]:
-        """Remove what manifests list as unfinished, and give up their documents; see `update`."""
+        """Remove what manifests list as unfinished, and release the documents; see `update`."""
         yield from self._remove_unfinished([one for one in manifests if one.unfinished], claims)
         ended = (replace(one, unfinished=(), owner="") for one in manifests)
         return (yield from claims.update(ended))
@@ -324,14 +324,14 @@ class Writer:
         records: list[tuple[str, Iterable[str]]] = []
         for manifest in manifests:
             key = manifest.key
-            # If the index was adopted again, its vectors are still those of the user.
+            # If the index was adopted again, its vectors still belong to the user.
             current = manifest.current if manifest.current and manifest.current.adopted else None
             kept = set((yield from self._adopted_vectors(manifest, current)) if current else ())
             for version in manifest.unfinished:
                 adopted = yield from self._adopted_vectors(manifest, version)
                 gone = [vector for vector in adopted if vector not in kept]
                 vectors += [(key, version.vector_ids(key)), (key, [] if current else gone)]
-                # The list of vectors goes last: it says what is left to do.
+                # The list of vectors is removed last: it says what is left to do.
                 records += [(key, map(adopted_key, gone)), (key, version.docstore_keys(key))]
         for remove, removed in ((self.vectors.delete, vectors), (self._delete_records, records)):
             pairs = ((key, one) for key, some in removed for one in some)
@@ -342,7 +342,7 @@ class Writer:
     def _kept(
         self, new: Iterable[tuple[DocumentVersion, Manifest]], anew: set[str]
     ) -> Steps[set[str]]:
-        """The vectors in the store that need not be added again; those to make anew are deleted."""
+        """Find vectors that need not be added; delete those of documents to embed ``anew``."""
         kept: set[str] = set()
         for document, manifest in new:
             if document.version not in manifest.versions:
@@ -358,7 +358,7 @@ class Writer:
         return kept
 
     def _known(self, new: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[dict[str, str]]:
-        """The vectors of other versions of documents, by the digests of their embedded texts."""
+        """Find vectors of other versions of documents, by the digests of their embedded texts."""
         ids: list[Iterable[str]] = []
         for document, manifest in new if gives_vectors(self.vectors.vectorstore) else ():
             for version in () if document.adopted else _others(manifest.versions, document):
@@ -372,7 +372,7 @@ class Writer:
 
 
 def readable_manifest(record: Record, key: str) -> Manifest | None:
-    """The manifest of a record; None if there is none, or it cannot be read."""
+    """Read the manifest of a record; None if there is no record or it cannot be read."""
     try:
         return Manifest.from_document(record, key) if isinstance(record, Document) else None
     except CorruptRecordError:

@@ -1,1 +1,1 @@
-"""From a query to segments, step by step."""
+"""The steps of a query: search, rerank, score, select, read, render."""

@@ -1,7 +1,7 @@
-"""The budget: which of the selected segments fit, by the lengths of their texts.
+"""The budget: decides which of the selected segments fit, by the lengths of their texts.
 
 The solver counts characters, which are known without reading a text. A budget in other units is
-converted at the rate of the candidates' texts, generously; then the texts are read and measured.
+converted at the rate of the candidates' texts, with a margin; then the texts are measured.
 """
 
 import itertools
@@ -20,9 +20,9 @@ from langchain_rse.stores.records import with_header
 
 # Typed as an object: to mypy, a Callable is never a builtin function.
 _CHARACTERS: object = len
-# In other units than characters: how much more than the budget is selected and read.
+# With other units than characters: the share of the budget in characters to select and read.
 _MARGIN = 1.3
-# Candidates whose texts give the rate of a unit in characters.
+# The number of candidates whose texts give the rate between a unit and characters.
 _SAMPLE = 10
 # Ends of sentences, in scripts with and without spaces, and of lines; else ends of words.
 _SENTENCE_ENDS = re.compile(r"""[.!?…]+[\"'”\u2019»)\]]*(?=\s)|[\u3002\uff01\uff1f]|\S(?=\s*\n)""")
@@ -30,12 +30,12 @@ _WORD_ENDS = re.compile(r"\S(?=\s)")
 
 
 class Texts:
-    """The chunks that were read, by column, and how much of a budget their texts take."""
+    """The chunks that were read, by column, and the lengths of their texts."""
 
     def __init__(
         self, scored: ScoredChunks, records: Mapping[int, Document | None], budget: "Budget"
     ) -> None:
-        self.records = records  # None for those that are missing
+        self.records = records  # None for missing chunks
         self._scored = scored
         self._budget = budget
 
@@ -56,17 +56,17 @@ class Texts:
 
 
 class Budget:
-    """The budget of a query."""
+    """The budget of a query: how much text fits, and how it is measured."""
 
     def __init__(self, settings: QuerySettings, sample: Iterable[str]) -> None:
         given = settings.max_context_length
         self.limit = math.inf if given is None else given
-        self.characters = given  # generous if that is in other units
+        self.characters = given  # with a margin if the budget is in other units
         self._length_function = settings.length_function
         self._known: dict[str, float] = {}
         counts_characters = settings.length_function is _CHARACTERS
         self.include_header = settings.include_header
-        # True if the lengths of chunks in characters tell what fits.
+        # True if the lengths of chunks in characters decide what fits.
         self.is_exact = counts_characters and not settings.include_header
         self._spare = settings.allow_trim or not counts_characters
         if given is not None and not counts_characters:
@@ -105,7 +105,7 @@ class Budget:
         """The number of steps that fit, of those whose texts were read."""
         if self.is_exact and not self._spare:
             return count
-        # More steps make more text, so the first that do not fit end the search.
+        # More steps make more text, so a binary search finds the first that do not fit.
         return bisect_left(
             range(1, count + 1),
             True,
@@ -121,9 +121,9 @@ class Budget:
 def trim(
     selection: Selection, count: int, texts: Texts, budget: Budget, minimum_value: float
 ) -> tuple[list[Segment], tuple[Segment, int, int] | None]:
-    """Add as much of the step after the first ``count`` as there is room for.
+    """Add as much of the step after the first ``count`` as fits.
 
-    Returns the segments that stay as they are; and the one that grew or is new, if any, with the
+    Returns the unchanged segments; and the segment that grew or is new, if any, with the number of
     characters to leave out at its beginning and at its end.
     """
     chosen = selection.segments(count)
@@ -132,8 +132,8 @@ def trim(
     grown = next((s for s in selection.segments(count + 1) if s.start <= start < s.end), None)
     if grown is None or not all(texts.of(column, column + 1) for column in range(start, end)):
         return chosen, None
-    # The end of the step goes before the segment that it extends, else its beginning goes after
-    # the segment before it.
+    # If the step extends the segment after it, its end is kept; else its beginning, after the
+    # segment before it.
     keep_end = grown.start == start and grown.end > end
     beside = (end, grown.end) if keep_end else (grown.start, start)
     extended = next((segment for segment in chosen if segment[:2] == beside), None)

@@ -1,4 +1,4 @@
-"""Which candidates do not count: those of older versions, and copies of better ones."""
+"""Leaves out candidates that do not count: those of older versions, and copies of better ones."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeGuard
@@ -8,7 +8,7 @@ from langchain_rse.engine.relevance import lower_words
 from langchain_rse.query.searching import Candidate, Place
 from langchain_rse.stores.reading import Layout, Layouts
 
-# Near copies: so many words in a row are compared, and such a share of them is the same.
+# Near copies: the number of words in each sequence compared, and the share of equal sequences.
 _ROW, _NEARLY_ALL = 5, 0.8
 
 Ranked = Sequence[tuple[Candidate, float]]
@@ -16,23 +16,23 @@ Ranked = Sequence[tuple[Candidate, float]]
 
 
 class LeftOut(NamedTuple):
-    """Why a candidate does not count."""
+    """A candidate that does not count, and the reason."""
 
     candidate: Candidate
-    relevance: float  # that it would have
+    relevance: float  # if it counted
     outcome: str  # such as "older version" or "duplicate"
     of: str | None = None  # the document that has the same text, if it is a duplicate
 
 
 def is_current(layout: object, version: str) -> TypeGuard[Layout]:
-    """True for the layout of a document of which queries see this version."""
+    """True for the layout of a document whose current version, which queries see, is this one."""
     return isinstance(layout, Layout) and layout.version == version
 
 
 def left_out_of(ranked: Ranked, layouts: Layouts, settings: QuerySettings) -> dict[Place, LeftOut]:
-    """The candidates that do not count, as far as is known: old ones, and copies of better ones."""
+    """Find the candidates in known documents that are old, or copies of better candidates."""
     left_out: dict[Place, LeftOut] = {}
-    first: dict[str, Layout] = {}  # document that has a text
+    first: dict[str, Layout] = {}  # the best document with a text, by the text's digest
     known = [(candidate, r) for candidate, r in ranked if candidate.key in layouts]
     for candidate, relevance in known:
         layout = layouts[candidate.key]
@@ -50,9 +50,9 @@ def left_out_of(ranked: Ranked, layouts: Layouts, settings: QuerySettings) -> di
 
 
 def _near_copies(ranked: Ranked, layouts: Layouts) -> dict[Place, LeftOut]:
-    """Candidates of which better ones of other documents have nearly all, word by word."""
+    """Find candidates whose word sequences are nearly all in better ones of other documents."""
     copies: dict[Place, LeftOut] = {}
-    first: dict[tuple[bytes, ...], Candidate] = {}  # which document has some words in a row
+    first: dict[tuple[bytes, ...], Candidate] = {}  # the best candidate with a sequence of words
     for candidate, relevance in ranked:
         layout, text = layouts[candidate.key], candidate.document.page_content
         header = layout.manifest.header if isinstance(layout, Layout) else ""

@@ -1,4 +1,4 @@
-"""Which documents a query names: by their titles, or the names of their files."""
+"""Finds the documents that a query names, by their titles or the names of their files."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from langchain_rse.query.searching import Candidate
 
 _WORD = re.compile(r"[^\W_]+")
 _LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]{2,}|\d{2,}")
-# Words in a row that a name may run together, as in ACTIVISIONBLIZZARD.
+# The most words that a name may write as one, as in ACTIVISIONBLIZZARD.
 _RUN = 3
-# A document whose words weigh this much is named, even if more words name another one.
+# A document whose words weigh this much counts as named, even if more words name another one.
 _NAMED = 3.0
 
 
 class Named(NamedTuple):
     """What the names of documents say about the candidates of a query."""
 
-    shortfall: Floats  # per candidate: how much less than another one its document is named
+    shortfall: Floats  # per candidate: how much less its document is named than another one
     query: str  # the query without the words that name documents
 
 
@@ -49,15 +49,15 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
         key: asked & _words(str(one.get("title") or title_of_source(one.get("source"))))
         for key, one in metadata.items()
     }
-    if not any(found.values()):  # as for most queries: no text has to be looked at
+    if not any(found.values()):  # true for most queries, which saves reading the texts
         return nothing
     weights = _weights(found, candidates)
     sums = {key: sum(weights[key].values()) for key in names}
     best = max(sums.values())
     if best < 1:
         return nothing
-    # Documents that are named beside each other, as in a comparison, do not compete: less named is
-    # one whose words are some of another's, or weigh little.
+    # Documents that are named together, as in a comparison, do not compete: a document is less
+    # named only if its words are some of another's, or weigh little.
     shortfall = {
         key: max(
             sums[other] - sums[key]
@@ -77,7 +77,7 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
 def _weights(
     found: dict[str, set[str]], candidates: Sequence[Candidate]
 ) -> dict[str, dict[str, float]]:
-    """What each word of a document's name says; nothing if they are numbers only."""
+    """Weigh each word of a document's name; none if they are numbers only."""
     keys = np.array([candidate.key for candidate in candidates])
     texts = [b" " + lower_words(c.document.page_content) + b" " for c in candidates]
     weights: dict[str, dict[str, float]] = {key: {} for key in found}

@@ -1,4 +1,4 @@
-"""The way of a query: search, rerank, score, select, read, render."""
+"""Answers a query in steps: search, rerank, score, select, read, render."""
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
@@ -28,7 +28,7 @@ from langchain_rse.stores.reading import Layouts, unreadable
 
 __all__ = ["Candidate", "Found", "Sources", "find_candidates", "retrieve"]
 
-# A document can be replaced between two reads; again and again means something is wrong.
+# A document can be replaced between two reads; if that happens in each attempt, it is an error.
 _ATTEMPTS = 3
 
 
@@ -41,9 +41,9 @@ def retrieve(
     *,
     recorder: Recorder = SILENT,
 ) -> Steps[list[Document]]:
-    """Answer a query with segments, of candidates found here or by `find_candidates` before.
+    """Answer a query with segments, from ``found`` candidates or those of `find_candidates`.
 
-    A recorder is shown what the steps saw.
+    ``recorder`` notes what the steps saw.
     """
     config = config_for_reranker(settings.config, sources.reranker)
     settings = settings.model_copy(update={"config": config})
@@ -57,11 +57,11 @@ def retrieve(
         answer = yield from _answer(sources, found, settings, seen, recorder, is_last=is_last)
         if answer is not None:
             return answer
-        if seen is not None:  # the same queries again: generated ones may be others each time
+        if seen is not None:  # keep the queries: generated ones may differ each time
             settings, found = settings.model_copy(update={"queries": list(found)}), None
     raise MissingRecordError(
         f"documents were replaced or deleted during each of {_ATTEMPTS} attempts to read them; "
-        "ask again when fewer are being written"
+        "ask again when fewer documents are being written"
     )
 
 
@@ -74,10 +74,10 @@ def _answer(
     *,
     is_last: bool,
 ) -> Steps[list[Document] | None]:
-    """The segments; None to search again, as documents were replaced or deleted meanwhile.
+    """Make segments; return None to search again, if documents were replaced or deleted meanwhile.
 
-    ``seen`` are versions that were found before and were not current then: found again, they are
-    left over in the vector store. None if there is no searching again.
+    ``seen`` are outdated versions that a search found before: found again, they are left over in
+    the vector store. It is None if there is no other search.
     """
     candidates = list({c.place: c for some in found.values() for c in some}.values())
     compressor = sources.reranker if any(c.filtered for c in candidates) else None
@@ -136,7 +136,7 @@ def find_candidates(
 
 
 def _check_pair(sources: Sources) -> Steps[str]:
-    """Check the docstore against the vector store, if known; return the id of the model, or ""."""
+    """Check that the docstore belongs to the vector store, if that is known; return the model."""
     store, retriever = sources.vectorstore, sources.base_retriever
     if isinstance(retriever, VectorStoreRetriever):
         store = retriever.vectorstore

@@ -1,4 +1,4 @@
-"""Read: the texts of the selected segments, and with them what fits the budget exactly."""
+"""Read: reads the texts of selected segments, and measures which of them fit the budget."""
 
 import itertools
 import math
@@ -23,14 +23,14 @@ from langchain_rse.stores.records import chunk_key
 
 @dataclass(frozen=True)
 class ScoredChunk:
-    """A chunk of a segment, and how it was scored."""
+    """A chunk of a segment, with its scores."""
 
     index: int  # its number in the document
     record: Document | None  # None if the docstore lacks it
     candidate: Candidate | None = None  # None for a chunk that the search did not find
     relevance: float = 0.0  # from score, rank and words, in [0, 1]; 0 if it is no candidate
-    credited: float = 0.0  # relevance with the credit of its neighbors, which the solver saw
-    value: float = 0.0  # what it adds to a segment: its weighted relevance after the penalty
+    credited: float = 0.0  # relevance with neighbor credit, which the solver saw
+    value: float = 0.0  # the chunk's part of the segment's: weighted relevance after the penalty
 
 
 class DocumentSegment(NamedTuple):
@@ -73,11 +73,11 @@ def read(
     budget: Budget,
     settings: QuerySettings,
 ) -> Steps[tuple[list[DocumentSegment], int] | None]:
-    """Read the selected segments and leave out those that do not fit, best first; count the steps.
+    """Read the selected segments that fit, best first; also return the number of their steps.
 
-    If none is left, the best candidate that fits and is worth the penalty takes their place. None
-    if a document was replaced or deleted since its layout was read, or has chunks that cannot be
-    read, as its entry in ``scored.layouts`` then says.
+    If none fits, the best candidate that fits and is worth the penalty takes their place. Returns
+    None if a document was replaced or deleted since its layout was read, or has chunks that cannot
+    be read, as its entry in ``scored.layouts`` then says.
     """
     count = budget.steps_to_read(scored, selection)
     columns = [column for step in selection.steps[:count] for column in range(*step)]
@@ -158,7 +158,7 @@ def _without_missing(segment: DocumentSegment, on_missing: str) -> Iterator[Docu
         chunks = list(run)
         found = [number for number, chunk in enumerate(chunks) if chunk.candidate is not None]
         if chunks[0].record is not None and found:
-            # As in any segment, candidates stand at both ends.
+            # Each part begins and ends with a candidate, as any segment does.
             inside = chunks[found[0] : found[-1] + 1]
             yield segment._replace(
                 chunks=inside,

@@ -1,4 +1,4 @@
-"""Render: from segments to the Documents that are returned."""
+"""Render: makes the Documents that are returned from segments."""
 
 import itertools
 from bisect import bisect_right
@@ -26,7 +26,7 @@ from langchain_rse.stores.records import (
 
 
 def render(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list[Document]:
-    """Make Documents of the best ``k`` segments, given best first, in the order asked for."""
+    """Make Documents of the best ``k`` segments, which are given best first, in their ``order``."""
     numbers: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
     most = settings.max_per_document or len(segments)
     few = (one for one in segments if next(numbers[one.document.manifest.key]) < most)
@@ -69,7 +69,7 @@ def _to_document(segment: DocumentSegment, settings: QuerySettings) -> Document:
 
 
 def _changing_metadata(segment: DocumentSegment) -> Sequence[Mapping[str, Any]]:
-    """The changing metadata along a segment, but white space at the ends of a trimmed one."""
+    """The changing metadata along a segment, without white space at the ends if it is trimmed."""
     text = segment.text
     inside = text.strip() or text if segment.skipped or segment.dropped else text
     first = segment.skipped + text.index(inside)
@@ -79,13 +79,13 @@ def _changing_metadata(segment: DocumentSegment) -> Sequence[Mapping[str, Any]]:
         key = chunk_key(segment.document.manifest.key, segment.document.version, index)
         changes += [(start + place, here) for place, here in metadata_changes(record, key)]
         start += len(record.page_content)
-    # What holds at the first character began at or before it.
+    # The metadata of the first character began at or before it.
     number = max(bisect_right(changes, first, key=lambda change: change[0]) - 1, 0)
     return [here for place, here in changes[number:] if place < first + len(inside)]
 
 
 def _describe(chunk: ScoredChunk) -> dict[str, Any]:
-    """A chunk in the metadata of its segment."""
+    """Describe a chunk for the metadata of its segment."""
     length = len(chunk.record.page_content) if chunk.record else 0
     described: dict[str, Any] = {"index": chunk.index, "length": length}
     candidate = chunk.candidate

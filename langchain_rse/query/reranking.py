@@ -1,4 +1,4 @@
-"""Rerank: ask a document compressor, and match what it returns with the candidates."""
+"""Rerank: calls a document compressor, and matches the Documents it returns with candidates."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ def _ask(
     query: str,
     callbacks: Callbacks,
 ) -> Steps[list[Candidate]]:
-    """The candidates of a query as the reranker returned them."""
+    """Rerank the candidates of one query."""
     name = type(reranker).__name__
     if not candidates:
         return []
@@ -89,7 +89,7 @@ def _ask(
 
 
 def _without_judgment(document: Document) -> Document:
-    """A copy, since compressors write into what they are given, without an earlier judgment."""
+    """Copy a document, as compressors change those they are given, without earlier judgments."""
     metadata = {name: value for name, value in document.metadata.items() if name not in _WRITTEN}
     return document.model_copy(update={"metadata": metadata})
 
@@ -97,7 +97,7 @@ def _without_judgment(document: Document) -> Document:
 def _matched(
     candidates: Sequence[Candidate], returned: Sequence[Document], name: str
 ) -> Iterator[tuple[Candidate, Document]]:
-    """Pairs of a candidate and the Document that the reranker returned for it."""
+    """Yield pairs of a candidate and the Document that the reranker returned for it."""
     numbers_of: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for number, candidate in enumerate(candidates):
         for identity in _identities(candidate.document):
@@ -106,7 +106,7 @@ def _matched(
     for document in returned:
         identities = list(_identities(document))
         if identities[0][0] == "chunk":
-            del identities[1:]  # it names one chunk, whatever its id and text are
+            del identities[1:]  # the chunk is certain, even if its id or text was changed
         known = next((numbers_of[one] for one in identities if one in numbers_of), None)
         if known is None:
             raise CandidateError(
@@ -123,7 +123,7 @@ def _matched(
 
 
 def _identities(document: Document) -> Iterator[tuple[object, ...]]:
-    """What identifies a Document, the surest first: its chunk, its id, its text."""
+    """Yield what identifies a Document, the surest first: its chunk, its id, its text."""
     values = document.metadata
     if isinstance(values.get(DOC_ID), str) and VERSION in values and CHUNK_INDEX in values:
         yield "chunk", values[DOC_ID], values[VERSION], values[CHUNK_INDEX]

@@ -1,4 +1,4 @@
-"""Score: from the scores of candidates to the relevance of all chunks around them."""
+"""Score: computes the relevance of candidates, and of the chunks around them, from scores."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ _CALIBRATIONS: Mapping[str, Calibration] = {
     "VoyageAIRerank": "voyage",
     "SimilarityBasedRelevanceFilter": "identity",
 }
-# Their scores are similarities, so they do not count as rerankers.
+# Compressors whose scores are similarities, so that they do not count as rerankers.
 _SIMILARITIES = frozenset({"SimilarityBasedRelevanceFilter"})
 
-# Of a document, the best chunks that tell its relevance as a whole.
+# The number of a document's best chunks whose mean relevance is that of the document.
 _BEST = 5
 
-# Of each candidate, its rank in a search, None if that did not find it, and its score.
+# For each candidate, its rank in a search, None if that did not find it, and its score.
 _Ranks = Sequence[tuple[int | None, float | None]]
 
-# The exact solver closes no longer gaps between chunks of positive relevance.
+# The longest gap, in chunks, between relevant chunks that the exact solver closes.
 _LONGEST_GAP = 16
 
 
@@ -60,23 +60,23 @@ class ScoredChunks(NamedTuple):
     be in a segment with them.
     """
 
-    layouts: Layouts  # all that is known of the candidates' documents
+    layouts: Layouts  # of the candidates' documents, those read so far
     # The document of each chunk, and its number there; documents by their best candidates.
     places: Sequence[tuple[Layout, int]]
     starts: NDArray[np.intp]  # the first column of each window
     candidates: Mapping[int, Candidate]  # by column, for the query that they fit best
-    found: Sequence[Mapping[int, float]]  # of each of several queries, by column, best first
-    relevance: Floats  # of each chunk, 0 for those that are no candidates
-    credited: Floats  # the same with neighbor credit
-    turns: Floats  # the same, a row for each query that takes turns, or one for all
+    found: Sequence[Mapping[int, float]]  # for each of several queries: relevance by column
+    relevance: Floats  # of each chunk, 0 for chunks that are no candidates
+    credited: Floats  # relevance with neighbor credit
+    turns: Floats  # the same, with a row for each query that takes turns, or one row for all
     lengths: NDArray[np.int64]  # of each chunk, in characters
-    document_lengths: NDArray[np.int64]  # the same for the document of each chunk
+    document_lengths: NDArray[np.int64]  # of the document of each chunk, in characters
     left_out: Mapping[Place, LeftOut]  # candidates that do not count
-    others: Ranked  # candidates that do, of all documents, each with its own relevance
+    others: Ranked  # candidates that count, of all documents, each with its own relevance
 
 
 def config_for_reranker(config: RSEConfig, reranker: BaseDocumentCompressor | None) -> RSEConfig:
-    """The config with values for ``"auto"`` and None, which depend on who scored.
+    """Replace ``"auto"`` and None in the config by values that depend on the reranker.
 
     A reranker is known by the name of its class or of a base class.
     """
@@ -94,8 +94,8 @@ def score(
 ) -> Steps[ScoredChunks]:
     """Score the candidates and the chunks around them in the documents that are considered.
 
-    What candidates are left out for is known only of documents in ``layouts``, so while some are
-    left out, further documents are read and added there.
+    Whether a candidate is left out is known only for documents in ``layouts``. While candidates are
+    left out, further documents are considered, read and added there.
     """
     reranked, every_left_out = sources.reranker is not None, dict[Place, LeftOut]()
     ranked = [_ranked(query, found[query], settings, reranked=reranked) for query in found]
@@ -114,7 +114,7 @@ def score(
         unread = considered - layouts.keys()
         if not unread:
             break
-        if layouts:  # so that many documents that are gone take one more read, not many
+        if layouts:  # all at once, so that many missing documents take one more read, not many
             unread = {c.key for c, _ in joint} - layouts.keys()
         wanted = [c for c, _ in joint if c.key in unread]
         layouts |= yield from _read_layouts(sources.docstore, wanted, settings)
@@ -126,14 +126,14 @@ def score(
 
 
 def _without_credit(scored: ScoredChunks, copies: Container[Place]) -> ScoredChunks:
-    """Near copies are no better for their neighbors; between relevant chunks, they fill gaps."""
+    """Take neighbor credit from near copies, which then only fill gaps between relevant chunks."""
     places = ((one.manifest.doc_id, one.version, index) for one, index in scored.places)
     left = np.array([place not in copies for place in places], dtype=np.float64)
     return scored._replace(credited=scored.credited * left, turns=scored.turns * left)
 
 
 def outdated(candidates: Sequence[Candidate], layouts: Layouts) -> set[tuple[str, str]]:
-    """Documents, with the versions of their candidates, of which no candidate is current."""
+    """Find documents without a current candidate; return these with the candidates' versions."""
     known = {(c.key, c.version) for c in candidates if c.key in layouts}
     in_use = {key for key, version in known if is_current(layouts[key], version)}
     in_use |= unreadable(layouts).keys()
@@ -143,7 +143,7 @@ def outdated(candidates: Sequence[Candidate], layouts: Layouts) -> set[tuple[str
 def _ranked(
     query: str, candidates: Sequence[Candidate], settings: QuerySettings, *, reranked: bool
 ) -> Ranked:
-    """The candidates with their relevance, best first."""
+    """Compute the relevance of a query's candidates; return them with it, best first."""
     config = settings.config
     factors = np.ones(len(candidates))
     if config.name_weight:
@@ -176,9 +176,9 @@ def _ranked(
 def _by_ranks(
     ranks: _Ranks, factors: Floats, config: RSEConfig, query: str = "", texts: Sequence[str] = ()
 ) -> Floats:
-    """The relevance of candidates by the ranks and scores of a search, and the words of texts.
+    """Compute the relevance of candidates from ranks and scores of a search, and words of texts.
 
-    The factors say how far the query means the candidates' documents.
+    The factors are lower for candidates whose documents the query does not name.
     """
     relevance = np.zeros(len(ranks))
     found = sorted((rank, number) for number, (rank, _) in enumerate(ranks) if rank is not None)
@@ -191,8 +191,8 @@ def _by_ranks(
     fused = _fuse(calibrated * meant, order, config)
     if config.lexical_credit and texts:
         words = bm25_scores(query, [texts[number] for number in numbers]) * meant
-        if words.any():  # a query in another language says nothing here
-            # Scores and words are two witnesses: noisy or, as for neighbors.
+        if words.any():  # none match a query in another language
+            # Scores and words are independent evidence: noisy or, as for neighbors.
             by_words = config.lexical_credit * _fuse(minmax(words), _ranks(words), config)
             fused = fused + by_words * (1 - fused)
     relevance[numbers] = np.where(calibrated >= config.min_relevance, fused, 0.0)
@@ -200,10 +200,10 @@ def _by_ranks(
 
 
 def _weighted(pairs: Ranked, layouts: Layouts, config: RSEConfig) -> Ranked:
-    """The candidates of a query with `RSEConfig.document_weight`.
+    """Apply `RSEConfig.document_weight` to the candidates of a query.
 
     A document of fewer than five chunks is compared with the best of the longer ones. The document
-    of the best candidate counts in full, so that there is an answer if that is relevant enough.
+    of the best candidate keeps its relevance, so that it is returned if it is relevant enough.
     """
     by_document: dict[str, list[float]] = {}
     for candidate, relevance in pairs:
@@ -226,7 +226,7 @@ def _weighted(pairs: Ranked, layouts: Layouts, config: RSEConfig) -> Ranked:
 
 
 def _joined(ranked: Sequence[Ranked], queries: Sequence[str]) -> Ranked:
-    """The candidates of all queries, each for the query that it fits best, the best first."""
+    """Join the candidates of all queries, each for the query that it fits best, best first."""
     if len(ranked) == 1:
         return ranked[0]
     best: dict[Place, tuple[Candidate, float]] = {}
@@ -239,7 +239,7 @@ def _joined(ranked: Sequence[Ranked], queries: Sequence[str]) -> Ranked:
 
 
 def _order(relevance: Floats) -> NDArray[np.intp]:
-    """The places of relevances, the highest first; equal ones in their order."""
+    """The indexes of relevances, the highest first; equal ones in their order."""
     return np.argsort(-relevance, kind="stable")
 
 
@@ -251,7 +251,7 @@ def _ranks(relevance: Floats) -> NDArray[np.intp]:
 
 
 def _fuse(relevance: Floats, ranks: NDArray[np.intp], config: RSEConfig) -> Floats:
-    """Relevance fused with the rank, then sharpened. The fields that may be None are set."""
+    """Fuse relevance with the rank, then sharpen it. Fields of ``config`` must not be None."""
     if config.rank_fusion == "mean":
         fused = fuse_mean(relevance, ranks, count=relevance.size)
     else:
@@ -260,7 +260,7 @@ def _fuse(relevance: Floats, ranks: NDArray[np.intp], config: RSEConfig) -> Floa
 
 
 def _renumbered(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates with ranks from 0 again, after some were left out."""
+    """Number the ranks of candidates from 0 again, after some were left out."""
     ranks = sorted(c.rank for c in candidates if c.rank is not None)
     by_words = sorted(c.lexical_rank for c in candidates if c.lexical_rank is not None)
     return [
@@ -291,8 +291,8 @@ def _find_windows(chunks: Sequence[int], config: RSEConfig) -> list[range]:
     """The windows of a document in which segments can lie.
 
     With the published solvers, chunks that are no candidates cost the penalty, so a segment begins
-    and ends on a candidate and closes no gap longer than itself; only a penalty of 0 lets it reach
-    further. Windows are ascending and apart, and may reach beyond the end of the document.
+    and ends on a candidate and closes no gap longer than itself; only with a penalty of 0 it may
+    reach further. Windows are ascending, do not touch, and may end after the document does.
     """
     reach, longest = config.neighbor_radius, config.max_length or 1
     if config.solver == "exact":
@@ -303,7 +303,7 @@ def _find_windows(chunks: Sequence[int], config: RSEConfig) -> list[range]:
 
 
 def _windows(chunks: Sequence[int], reach: int, apart: int) -> list[range]:
-    """The chunks within a reach of ascending ones; those less than a number apart have one."""
+    """Make a window of ``reach`` around each ascending chunk; join those of chunks close by."""
     windows: list[range] = []
     for chunk in chunks:
         start, stop = max(chunk - reach, 0), chunk + reach + 1
@@ -316,9 +316,9 @@ def _windows(chunks: Sequence[int], reach: int, apart: int) -> list[range]:
 def _restricted(
     layout: Layout, chunks: Iterable[int], settings: QuerySettings
 ) -> Layout | CorruptRecordError:
-    """The layout with windows of candidates only, if a filter might exclude the chunks around them.
+    """Cut the windows to candidates only, if a filter might exclude the chunks around them.
 
-    An error if there are candidates beyond the end of the document.
+    Returns an error if there are candidates beyond the end of the document.
     """
     current = layout.manifest.current
     if current and (last := max(chunks, default=-1)) >= current.chunks:
@@ -328,7 +328,7 @@ def _restricted(
         )
     if current is None:
         return layout
-    # An adopted store's field of this name may be another.
+    # In an adopted store, the field of this name may mean something else.
     shared = {*layout.manifest.metadata, *(() if current.adopted else (DOC_ID,))}
     if not (settings.candidates_only or may_split(settings.search_kwargs, shared)):
         return layout
@@ -338,7 +338,7 @@ def _restricted(
 def _in_columns(
     ranked: Sequence[Ranked], joint: Ranked, layouts: Layouts, settings: QuerySettings
 ) -> ScoredChunks:
-    """Lay out the windows of all documents, and let neighbors of candidates have credit."""
+    """Lay out the windows of all documents in columns, and give neighbor credit."""
     config = settings.config
     keys = dict.fromkeys(candidate.key for candidate, _ in joint)
     documents = [one for key in keys if isinstance(one := layouts[key], Layout)]
@@ -382,13 +382,13 @@ def _in_columns(
 def _credited(
     relevance: Floats, sizes: Sequence[int], alone: NDArray[np.intp], config: RSEConfig
 ) -> Floats:
-    """The relevance of windows of these sizes, shape ``(rows, chunks)``, with neighbor credit.
+    """Add neighbor credit to the relevance of windows of these sizes, shape ``(rows, chunks)``.
 
-    The chunk of a document of one, which has its column in ``alone``, is credited as if chunks like
-    it stood around it, since the chunks of long documents would leave no room for it.
+    The only chunk of a document, with its column in ``alone``, is credited as if chunks like it
+    stood around it, since the chunks of long documents would leave no room for it.
     """
     radius = config.neighbor_radius
-    # In one array, so far apart that no window has credit from another.
+    # In one array, with gaps so wide that no window gets credit from another.
     chunks = np.arange(relevance.shape[1])
     places = chunks + radius * (2 * np.repeat(np.arange(len(sizes)), sizes) + 1)
     apart = np.zeros((len(relevance), chunks.size + 2 * radius * len(sizes)))

@@ -1,4 +1,4 @@
-"""Which search arguments may exclude chunks, and whether a filter held.
+"""Finds search arguments that may exclude chunks, and checks that results obey a filter.
 
 Stores take filters under many names, so any argument may be one, except those known not to be.
 """
@@ -30,7 +30,7 @@ HARMLESS = frozenset(
         *("ef", "ef_search", "nprobe", "nprobes", "num_candidates", "refine_factor"),
     }
 )
-"""Arguments that make a search faster or more exact, or exclude what is not similar enough."""
+"""Arguments that make a search faster or more exact, or exclude chunks that are less similar."""
 
 PLACES = frozenset(
     {
@@ -44,16 +44,16 @@ PLACES = frozenset(
 """Arguments that say where to search. All chunks of a document are in one place, since this package
 writes them there."""
 
-# What the vector store has of our chunks under these names, whatever a document's metadata says.
+# Metadata that this package writes to the vector store, in place of a document's own.
 _OURS = frozenset({*PLACE, CHUNK_ID, NAMESPACE, VERSION}) - {DOC_ID}
 
 _PLAIN = (str, numbers.Number, dt.date, dt.time, uuid.UUID, type(None))
-# Numbers that differ by less are equal: some stores keep few digits.
+# Numbers that differ by less count as equal, since some stores keep few digits.
 _PRECISION = 1e-6
 
 
 def may_exclude(search_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that may keep chunks from being found, however similar they are."""
+    """The arguments that may exclude chunks however similar they are."""
     return {
         name: given
         for name, given in search_kwargs.items()
@@ -64,8 +64,8 @@ def may_exclude(search_kwargs: Mapping[str, Any]) -> dict[str, Any]:
 def check_filtered(documents: Sequence[Document], condition: object, name: str) -> None:
     """Raise a ValueError if a store or retriever of this name returned what a filter excludes.
 
-    Checked is which fields equal which strings, numbers or booleans, as in ``{"year": 2024}``,
-    ``{"year": {"$eq": 2024}}`` and ``"$and"`` of those; a list stands for any of its values.
+    Only equality with strings, numbers or booleans is checked, as in ``{"year": 2024}``,
+    ``{"year": {"$eq": 2024}}`` and ``"$and"`` of these; a list stands for any of its values.
     """
     for field, wanted in _equalities(condition):
         for document in documents:
@@ -81,28 +81,28 @@ def check_filtered(documents: Sequence[Document], condition: object, name: str) 
 
 
 def check_stored(search_kwargs: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-    """Raise a ValueError if filters on a returned chunk's metadata name what the store has not."""
+    """Raise a ValueError if filters name metadata of a returned chunk that the store lacks."""
     given = [one for name, one in may_exclude(search_kwargs).items() if name not in PLACES]
     names = {name.rpartition(".")[2] for name in itertools.chain(*map(_names, given))} - {""}
     if found := sorted(names & _OURS):
         raise ValueError(
-            f"the filter names {', '.join(found)}, which say where a chunk is stored, not what a "
-            "document's metadata says. Index that under another name"
+            f"the filter names {', '.join(found)}, which this package writes for each chunk in "
+            "place of a document's own metadata. Index that under another name"
         )
     for name in sorted(names & metadata.keys()):
         if metadata[name] is not None and not simple_metadata({name: metadata[name]}):
             raise ValueError(
                 f"the filter names {name}, but vector stores get only strings, numbers and "
-                f"booleans, not {metadata[name]!r:.200}: it does not hold. Index, for example, one "
+                f"booleans, not {metadata[name]!r:.200}: it does not work. Index, for example, one "
                 f"boolean for each value of {name}"
             )
 
 
 def _names(given: Any, *, of_field: bool | None = None) -> Iterator[str]:  # noqa: ANN401 - any store's filter
-    """The names of the fields in a filter: keys, or all words of an expression but in quotes.
+    """Yield the fields that a filter names: its keys, or all unquoted words of an expression.
 
-    A name that nothing has, "", stands for what cannot be understood. ``of_field`` is True within
-    what a field is compared with, False within operators such as "$and".
+    The name "" stands for a part that cannot be understood. ``of_field`` is True within the value
+    that a field is compared with, False within operators such as "$and".
     """
     if isinstance(given, Mapping):
         for name, value in given.items():
@@ -120,7 +120,7 @@ def _names(given: Any, *, of_field: bool | None = None) -> Iterator[str]:  # noq
 
 
 def _equalities(condition: object) -> Iterator[tuple[str, Collection[Any]]]:
-    """The fields of a filter that have to equal a value, and the values that will do."""
+    """Yield the fields of a filter that must equal a value, and the allowed values."""
     for name, wanted in condition.items() if isinstance(condition, Mapping) else ():
         if name == "$and" and isinstance(wanted, (list, tuple)):
             for part in wanted:
@@ -133,7 +133,7 @@ def _equalities(condition: object) -> Iterator[tuple[str, Collection[Any]]]:
 
 
 def _is_same(found: object, wanted: object) -> bool:
-    """True if two values are equal, whatever a store made of them: 3, 3.0, "3"; True, "true"."""
+    """True if two values are equal in some notation of a store: 3, 3.0, "3"; True, "true"."""
     if found is None:
         return False
     if str(found).casefold() == str(wanted).casefold():
@@ -145,7 +145,7 @@ def _is_same(found: object, wanted: object) -> bool:
 
 
 def may_split(search_kwargs: Mapping[str, Any], shared: Container[str]) -> bool:
-    """True if a filter may be by more than the metadata ``shared`` by all chunks of a document."""
+    """True if a filter may tell chunks of a document apart: by other than ``shared`` metadata."""
     return any(
         name not in PLACES and any(not field or field not in shared for field in _names(given))
         for name, given in may_exclude(search_kwargs).items()

@@ -1,4 +1,4 @@
-"""Search: candidates from a vector store or retriever, and from the docstore's full-text index."""
+"""Search: finds candidates in a vector store or retriever, and in the full-text index."""
 
 import itertools
 import math
@@ -45,13 +45,13 @@ _SCORE_NAMES = (RELEVANCE_SCORE, _SCORE, "similarity_score", "similarity", "_sco
 # Differences below this share of the largest score are rounding.
 _NOISE = 1e-6
 
-# Searches of a query, or of several, at a time.
+# The most searches at the same time, of one query or of several.
 AT_ONCE = 8
 
 _ScoredDocument = tuple[Document, float | None]
 
 
-Place = tuple[str, str, int]  # what tells a chunk from all others: document, version, number
+Place = tuple[str, str, int]  # identifies a chunk: document id, version, number
 
 
 class Sources(NamedTuple):
@@ -85,11 +85,11 @@ class Candidate(NamedTuple):
     search_rank: int | None = None
     judgment: Mapping[str, bool | str | None] = MappingProxyType({})  # see `judgment_of`
     filtered: bool = False  # True if a compressor dropped others, for unknown reasons
-    query: str = ""  # for which it was found, if there are several
+    query: str = ""  # the query for which it was found, if there are several
 
     @property
     def place(self) -> Place:
-        """Which chunk it is."""
+        """The key of the chunk among all chunks."""
         return self.doc_id, self.version, self.chunk_index
 
 
@@ -98,7 +98,7 @@ Found = Mapping[str, Sequence[Candidate]]
 
 
 def asked(query: str, settings: QuerySettings, callbacks: Callbacks = None) -> Steps[list[str]]:
-    """The queries to search for: given, generated or the query itself; none for an empty query."""
+    """The queries to search for: those given or generated, or the query; none if it is empty."""
     queries, generator = settings.queries, settings.query_generator
     if queries is None and generator is not None and query.strip():
         with during("asking query_generator for queries"):
@@ -112,7 +112,7 @@ def asked(query: str, settings: QuerySettings, callbacks: Callbacks = None) -> S
                     "model answer with a text? Let a parser follow it that returns its lines"
                 )
         if not any(map(str.strip, queries)):
-            warn(f"query_generator made no queries of {query!r:.200}: it is searched for itself")
+            warn(f"query_generator made no queries of {query!r:.200}: the question is searched for")
             queries = None
     return [one for one in dict.fromkeys(queries or [query]) if one.strip()]
 
@@ -120,7 +120,7 @@ def asked(query: str, settings: QuerySettings, callbacks: Callbacks = None) -> S
 def search(
     sources: Sources, queries: Sequence[str], settings: QuerySettings, callbacks: Callbacks = None
 ) -> Steps[tuple[dict[str, list[Candidate]], int]]:
-    """Find the candidates of each query, each chunk at its best rank; count all Documents found."""
+    """Find candidates for each query, each chunk at its best rank; count all Documents found."""
     check_search(sources, settings)
     searches = [
         _ask_retriever(sources.base_retriever, query, settings, callbacks)
@@ -158,8 +158,8 @@ def check_search(sources: Sources, settings: QuerySettings) -> None:
         return
     if sources.vectorstore is None:
         raise ValueError(
-            f"hybrid={settings.hybrid} needs vectorstore, since filters of a base_retriever are "
-            "not known here. Use hybrid=0, with a base_retriever that searches by words as well"
+            f"hybrid={settings.hybrid} needs vectorstore, since filters inside a base_retriever "
+            "are unknown. Use hybrid=0, with a base_retriever that searches by words as well"
         )
     try:
         check_lexical(sources.docstore)
@@ -168,14 +168,14 @@ def check_search(sources: Sources, settings: QuerySettings) -> None:
         raise ValueError(f"hybrid={settings.hybrid}: {error}") from error
     if unknown := sorted(may_exclude(settings.search_kwargs).keys() - {"filter"}):
         raise ValueError(
-            f"hybrid={settings.hybrid}: lexical search does not know what {', '.join(unknown)} in "
-            "search_kwargs excludes. Use filter, a dict of fields and the values they equal, or "
+            f"hybrid={settings.hybrid}: lexical search cannot apply {', '.join(unknown)} in "
+            "search_kwargs. Use filter, a dict of fields and the values they equal, or "
             "hybrid=0"
         )
 
 
 def _own(found: list[_ScoredDocument], sources: Sources) -> list[_ScoredDocument]:
-    """What is in the namespace of the docstore; nothing else is looked at."""
+    """Keep the Documents in the namespace of the docstore, with a warning if there are others."""
     namespace = namespace_of(sources.docstore)
     own = [one for one in found if namespace_in(one[0].metadata) == namespace]
     others = len(found) - len(own)
@@ -184,7 +184,7 @@ def _own(found: list[_ScoredDocument], sources: Sources) -> list[_ScoredDocument
         warn(
             f"{others} of {len(found)} Documents of {sources.name} are left out, as they are not "
             f"in this namespace. Let it find only those with {NAMESPACE}={namespace!r} in their "
-            "metadata, and keep that"
+            "metadata, and return that metadata"
         )
     return own
 
@@ -192,14 +192,14 @@ def _own(found: list[_ScoredDocument], sources: Sources) -> list[_ScoredDocument
 def _search_vectors(
     sources: Sources, query: str, settings: QuerySettings
 ) -> Steps[list[_ScoredDocument]]:
-    """Search with scores if the store has them."""
+    """Search the vector store, with scores if it has them."""
     store: Any = sources.vectorstore
     given = {"k": settings.fetch_k, **settings.search_kwargs}
     arguments = own_arguments(store, namespace_of(sources.docstore), given)
-    # Relevance scores come second: not every metric has the function that makes them of plain
-    # scores, and it warns of values outside [0, 1].
+    # Relevance scores come second: not every metric has the function that computes them from
+    # scores, and that function warns of values outside [0, 1].
     methods = ["similarity_search_with_score", "similarity_search_with_relevance_scores"]
-    if "score_threshold" in arguments:  # only relevance scores know it
+    if "score_threshold" in arguments:  # an argument of relevance scores only
         del methods[0]
     with during(f"searching {type(store).__name__}"):
         for name in methods:
@@ -251,7 +251,7 @@ def _search_words(
 def _identify_adopted(
     docstore: BaseStore[str, Document], answers: Sequence[Sequence[_ScoredDocument]]
 ) -> Steps[list[list[_ScoredDocument]]]:
-    """Add to vectors of an adopted index which chunk they stand for; leave out those of none."""
+    """Add the place of the chunk to vectors of an adopted index; leave out vectors of no chunk."""
     keys = {
         id(document): adopted_key(vector)
         for document, _ in itertools.chain(*answers)
@@ -286,7 +286,7 @@ def check_documents(returned: object, name: str) -> list[Document]:
 
 
 def _with_scores(documents: Sequence[Document]) -> list[_ScoredDocument]:
-    """Documents with the scores in their metadata, if all have one under the same name."""
+    """Pair Documents with the scores in their metadata, if all have one under the same name."""
     for name in _SCORE_NAMES:
         if all(name in document.metadata for document in documents):
             scores = [finite_score(document.metadata[name]) for document in documents]
@@ -297,7 +297,7 @@ def _with_scores(documents: Sequence[Document]) -> list[_ScoredDocument]:
 
 
 def without_rising_scores(scores: Sequence[float | None]) -> list[float | None]:
-    """Relevance scores, best candidate first; none at all if they rise, which contradicts that."""
+    """Return relevance scores of candidates, best first; all None if they rise in that order."""
     known = [score for score in scores if score is not None]
     noise = _NOISE * max(map(abs, known), default=0.0)
     falls = any(after < before - noise for before, after in itertools.pairwise(known))
@@ -318,7 +318,7 @@ def finite_score(score: object) -> float | None:
 def _candidates(
     found: Sequence[_ScoredDocument], settings: QuerySettings, *, judged: bool
 ) -> dict[Place, Candidate]:
-    """The candidates by their places; with a warning for those that are left out."""
+    """Make candidates, by their places, with a warning for those that are left out."""
     candidates: dict[Place, Candidate] = {}
     left_out: list[CandidateError] = []
     for number, (document, score) in enumerate(found):
@@ -341,14 +341,14 @@ def _candidates(
     if left_out:
         warn(
             f"{len(left_out)} of {len(found)} candidates are left out, as they do not say which "
-            "chunk of which document they are (on_missing='split'). If others have added them to "
+            "chunk of which document they are (on_missing='split'). If other code added them to "
             f"an adopted index, adopt it again. The first one: {left_out[0]}"
         )
     return candidates
 
 
 def _candidate(document: Document, number: int, **known: Any) -> Candidate:  # noqa: ANN401
-    """The candidate of a Document, with what else is known of it."""
+    """Make a candidate of a Document, with the other ``known`` fields."""
     doc_id, version, index = map(document.metadata.get, (DOC_ID, VERSION, CHUNK_INDEX))
     if type(index) is not int:
         index = _whole_number(index)
@@ -362,8 +362,8 @@ def _candidate(document: Document, number: int, **known: Any) -> Candidate:  # n
         return Candidate(document, doc_id, document_key(doc_id), version, index, **known)
     raise CandidateError(
         f"candidate {number} (id {document.id!r}) has {unknown}={document.metadata.get(unknown)!r} "
-        "in its metadata; RSE needs to know which chunk of which document it is. Bring an index of "
-        "other code in with RSERetriever.from_existing_index, and again when it has grown; or "
+        "in its metadata; RSE needs to know which chunk of which document it is. Bring in an index "
+        "of other code with RSERetriever.from_existing_index, and again when it has grown; or "
         "write it with add_documents or RSEIndexer. A retriever or reranker in between must keep "
         "ids and metadata. on_missing='split' leaves such candidates out"
     )

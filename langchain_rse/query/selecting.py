@@ -1,4 +1,4 @@
-"""Select: from scored chunks to segments, in the order in which a growing budget takes them."""
+"""Select: makes segments of scored chunks, in the order in which a growing budget takes them."""
 
 import itertools
 import math
@@ -20,17 +20,17 @@ class Selection(NamedTuple):
     """The segments of a query, as they grow with the budget. All numbers are columns."""
 
     values: Floats  # what each chunk adds to a segment
-    # What a growing budget adds, the best first: ranges (start, end), with the exact solver chunk
-    # by chunk, with the others segment by segment.
+    # Ranges (start, end) that a growing budget adds, the best first: chunk by chunk with the exact
+    # solver, segment by segment with the others.
     steps: Sequence[Bounds]
-    segments: Callable[[int], list[Segment]]  # that a number of steps forms, best first
-    weights: Floats = np.ones(1)  # how much the relevance of each chunk after the penalty counts
+    segments: Callable[[int], list[Segment]]  # those that a number of steps forms, best first
+    weights: Floats = np.ones(1)  # by which each chunk's relevance after the penalty is multiplied
     # By column, with the exact solver: the penalty below which a chunk is in the solution.
     thresholds: Mapping[int, float] = MappingProxyType({})
 
 
 def select(scored: ScoredChunks, settings: QuerySettings, budget: float | None) -> Selection:
-    """Choose segments, somewhat beyond a budget in characters; None for all worth the penalty."""
+    """Choose segments, a little more than a budget in characters; None for no budget."""
     if settings.config.solver == "exact":
         return _select_exactly(scored, settings, budget)
     return _select_as_published(scored, settings.config)
@@ -41,9 +41,9 @@ def worth_alone(
 ) -> list[Segment]:
     """The candidates that are worth the penalty and fit the room, the most relevant first.
 
-    One of them, a segment that costs nothing, is returned if no step fits.
+    If no step fits, one of them is returned as a segment, without a segment cost.
     """
-    if config.solver != "exact" and not selection.steps:  # as published
+    if config.solver != "exact" and not selection.steps:  # the published solvers return nothing
         return []
     worth = (scored.relevance >= config.irrelevant_chunk_penalty) & (scored.relevance > 0)
     worth &= selection.values >= config.minimum_value
@@ -90,7 +90,7 @@ def _select_exactly(scored: ScoredChunks, settings: QuerySettings, room: float |
     config, per_document = settings.config, settings.max_per_document
     budget = room
     if budget is None or config.minimum_value > 0 or per_document:
-        # Segments that are left out make room for later ones.
+        # Segments that are left out afterwards make room for others.
         budget = float(scored.lengths.sum())
     rank = partial(
         rank_chunks,
@@ -135,7 +135,7 @@ def _best_of_each_query(
 
 
 def _with_few_segments(steps: Sequence[Bounds], scored: ScoredChunks, most: int) -> list[Bounds]:
-    """The steps, each held back until it makes no more segments of a document than a number."""
+    """Hold back each step until it makes no more segments of a document than ``most``."""
     edges = {*scored.starts.tolist(), scored.lengths.size}
     count: Counter[str] = Counter()
 
@@ -150,12 +150,12 @@ def _with_few_segments(steps: Sequence[Bounds], scored: ScoredChunks, most: int)
 
 
 def _by_turns(several: Iterable[Iterable[Any]]) -> Iterator[Any]:
-    """The first of each, then the second of each, and so on."""
+    """Yield the first item of each, then the second of each, and so on."""
     return (one for turn in itertools.zip_longest(*several) for one in turn if one is not None)
 
 
 def _once(steps: Iterable[Bounds]) -> list[Bounds]:
-    """The steps without what steps before them have."""
+    """Remove from each step the columns of steps before it."""
     taken: set[int] = set()
     rest = []
     for step in steps:
@@ -167,7 +167,7 @@ def _once(steps: Iterable[Bounds]) -> list[Bounds]:
 
 
 def _best_of_each_document(scored: ScoredChunks, turns: Floats, config: RSEConfig) -> list[Segment]:
-    """The best segment of each document, the best first; of several queries by turns."""
+    """The best segment of each document, best first; several queries take turns."""
     several: list[list[Segment]] = []
     bounds = [*scored.starts.tolist(), len(scored.places)]
     for values in turns:

@@ -1,6 +1,6 @@
-"""Why: the trace of what the steps of a query saw, and messages if it returned nothing.
+"""Makes the trace of a query's steps, and messages that say why it returned nothing.
 
-Nothing is computed a second time: a trace has the numbers that chose the segments.
+Nothing is computed a second time: a trace has the numbers by which segments were chosen.
 """
 
 import itertools
@@ -40,9 +40,9 @@ from langchain_rse.stores.records import DOC_ID, SEGMENT, Manifest
 
 logger = logging.getLogger(__name__)
 
-# What a traced chunk has of its candidate.
+# Fields that a traced chunk takes from its candidate.
 _OF_CANDIDATES = TracedChunk.__dataclass_fields__.keys() & set(Candidate._fields)
-# Documents among which one with text is looked for.
+# The number of documents that are searched for one with text.
 _LOOKED_AT = 500
 
 
@@ -68,7 +68,7 @@ class Recorder:
         self._last = time.perf_counter()
 
     def saw(self, step: str, **seen: Any) -> None:  # noqa: ANN401 - of any step
-        """Note what a step saw when it has ended; of a search that begins again, the last one."""
+        """Note what a step saw when it has ended; a repeated search replaces the one before."""
         if self._collectors:
             now = time.perf_counter()
             self._seconds[step] = self._seconds.get(step, 0.0) + now - self._last
@@ -115,7 +115,7 @@ def _name(function: object) -> str:
 def _segments(
     chosen: Sequence[DocumentSegment], documents: Sequence[Document], settings: QuerySettings
 ) -> Iterator[TracedSegment]:
-    """The chosen segments, with what became of them."""
+    """Trace the chosen segments: whether each was returned, and why not."""
     numbers = {
         (one.metadata[DOC_ID], one.metadata[SEGMENT]["chunk_start"]): number
         for number, one in enumerate(documents, 1)
@@ -143,7 +143,7 @@ def _segments(
 
 
 def _penalty(seen: Mapping[str, Any], config: RSEConfig) -> float | None:
-    """The lowest relevance that was worth text: more than the setting if the budget is short."""
+    """The lowest relevance that was chosen: above the setting if the budget is short."""
     if "segments" not in seen or config.solver != "exact":
         return None
     selection, included = seen["selection"], seen["included"]
@@ -158,7 +158,7 @@ def _penalty(seen: Mapping[str, Any], config: RSEConfig) -> float | None:
 def _documents(
     seen: Mapping[str, Any], segments: Sequence[TracedSegment], settings: QuerySettings
 ) -> Iterator[TracedDocument]:
-    """The documents that have candidates, the best first."""
+    """Trace the documents that have candidates, the best first."""
     scored: ScoredChunks | None = seen.get("scored")
     found: dict[Place, LeftOut] = {}
     if scored:
@@ -192,7 +192,7 @@ def _documents(
 
 
 def _why_not(chunk: TracedChunk, layout: object, config: RSEConfig) -> str:
-    """Why none of a document's chunks was considered, by the first of them."""
+    """Say why none of a document's chunks was considered, by the first of them."""
     if layout is None:
         return "the docstore does not know it"
     if isinstance(layout, CorruptRecordError):
@@ -210,7 +210,7 @@ def _considered(
     segments: Sequence[TracedSegment],
     settings: QuerySettings,
 ) -> Iterator[tuple[str, TracedChunk]]:
-    """The chunks that the solver saw, each with its document's key; takes them out of ``found``."""
+    """Trace the chunks that the solver saw, with their document's keys; removes from ``found``."""
     selection: Selection = seen["selection"]
     inside = {
         (one.doc_id, index): one.reason
@@ -251,11 +251,11 @@ def _chunk(
 def _outcomes(
     scored: ScoredChunks, selection: Selection, included: int, settings: QuerySettings
 ) -> list[str]:
-    """Why each chunk that the solver saw is in no segment, if it is in none."""
+    """Say for each chunk that the solver saw why it is in no segment, if it is in none."""
     config, values, exact = settings.config, selection.values, settings.config.solver == "exact"
     if not values.size:
         return []
-    # What the solver did not choose, by the run of chunks worth their text around each.
+    # Chunks not chosen have the reason of the run of chunks around them that are worth the penalty.
     good = values > 0 if exact else values >= 0
     bounds = np.union1d(scored.starts, np.flatnonzero(np.diff(good)) + 1)
     runs = np.repeat(np.add.reduceat(values, bounds), np.diff([*bounds, values.size]))
@@ -282,13 +282,13 @@ def _outcomes(
     return list(np.select(list(reasons.values()), list(reasons), rest).tolist())
 
 
-# Why nothing was returned
+# Reasons why nothing was returned
 
 
 def explain_nothing_found(
     sources: Sources, settings: QuerySettings, returned: int, candidates: int
 ) -> Steps[str]:
-    """Say why no candidates are left, of those that stand for the Documents that were returned."""
+    """Say why no candidates are left of the Documents that were found."""
     arguments = settings.search_kwargs
     thresholds = {name: arguments[name] for name in arguments if name.endswith("threshold")}
     limits = may_exclude(arguments) | thresholds
@@ -296,12 +296,12 @@ def explain_nothing_found(
         reranker = type(sources.reranker).__name__
         return _log(logging.INFO, f"{reranker} kept none of {candidates} candidates")
     if returned:
-        known = f"none of {returned} Documents of {sources.name} is a chunk that the docstore knows"
+        known = f"none of {returned} Documents of {sources.name} is a chunk in the docstore"
         return _log(logging.WARNING, f"{known}. If the index was adopted, adopt it again")
     if sources.vectorstore is not None and not limits and (yield from _has_text(sources.docstore)):
         raise StoreMismatchError(
             f"{sources.name} found nothing, but the docstore has documents: the vector store "
-            "is empty, or another one than they were added to. If its vectors are lost, "
+            "is empty, or is not the one they were added to. If its vectors are lost, "
             "check(repair=True) or langchain-rse check --repair writes them again"
         )
     under = "".join(f" with {name}={value!r:.200}" for name, value in limits.items())
@@ -324,7 +324,7 @@ def explain_left_out(
     replaced: Collection[object],
     settings: QuerySettings,
 ) -> Steps[None]:
-    """Say which documents are left out that were replaced, are unknown or cannot be read."""
+    """Warn of documents left out because they were replaced, are unknown or cannot be read."""
     if replaced:
         warn(f"{len(replaced)} document(s) were replaced while they were read: ask again")
     unknown = [c.doc_id for c in candidates if layouts.get(c.key, c) is None]
@@ -339,8 +339,8 @@ def explain_left_out(
         warn(
             f"{len(unknown)} of {len(candidates)} candidates are left out, as the docstore does "
             f"not know their document(s) {names}. check(repair=True), or langchain-rse check "
-            "--repair, removes their vectors. If the docstore lost them, add them again; if others "
-            "added them to an adopted index, adopt it again"
+            "--repair, removes their vectors. If the docstore lost them, add them again; if other "
+            "code added them to an adopted index, adopt it again"
         )
     if errors := unreadable(layouts):
         named = dict.fromkeys(repr(c.doc_id) for c in candidates if c.key in errors)
@@ -392,7 +392,7 @@ def explain_nothing_chosen(
         reason = (
             "none of the candidates that are worth the penalty fits max_context_length="
             f"{budget.limit:g}: the shortest has {shortest} characters. allow_trim=True returns "
-            "part of it; or make chunks smaller, or give more room"
+            "part of it; or make chunks smaller, or raise the budget"
         )
     return _log(level, reason)
 

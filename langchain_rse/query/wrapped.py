@@ -1,4 +1,4 @@
-"""What is known of a wrapped retriever: what it takes and filters by, and how much it returns."""
+"""Inspects a wrapped retriever: the arguments it takes, its filters, and how much it returns."""
 
 import inspect
 from collections.abc import Iterator, Mapping
@@ -11,9 +11,9 @@ from langchain_rse._messages import first_few, warn
 from langchain_rse.config import QuerySettings
 from langchain_rse.query.search_arguments import may_exclude
 
-# Fields in which retrievers hold the retrievers that they ask.
+# Fields in which retrievers hold the retrievers that they call.
 _INNER = ("retrievers", "base_retriever", "retriever", "bound", "runnable", "fallbacks")
-# Those that leave nothing out but by their search arguments, and by relevance.
+# Retrievers that leave chunks out only by their search arguments and by relevance.
 _NOT_FILTERING = frozenset(
     {
         *("BM25Retriever", "KNNRetriever", "NanoPQRetriever", "SVMRetriever", "TFIDFRetriever"),
@@ -22,7 +22,7 @@ _NOT_FILTERING = frozenset(
         *("RunnableWithFallbacks", "VectorStoreRetriever"),
     }
 )
-# Document compressors that do the same, besides those that are called a reranker.
+# Document compressors that leave chunks out only by relevance, as all with "Rerank" in the name.
 _RANKING = frozenset(
     {
         *("EmbeddingsFilter", "EmbeddingsRedundantFilter", "LLMChainExtractor", "LLMChainFilter"),
@@ -36,7 +36,7 @@ _MOST_BY_DEFAULT = 10  # a larger limit was set on purpose
 
 
 def check_taken(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
-    """Raise a ValueError for a search argument that LangChain would drop, or take for another."""
+    """Raise a ValueError for a search argument that LangChain would drop, or that replaces one."""
     inside = [(name, held) for name, held in _inside(retriever) if may_exclude({name: held})]
     for name, value in search_kwargs.items():
         if refusing := _refusing(retriever, name):
@@ -57,7 +57,7 @@ def check_taken(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
 
 
 def _refusing(retriever: object, name: str) -> str:
-    """The first class among a retriever and those that it asks that does not take an argument."""
+    """Find the first class, of a retriever and those it calls, that does not take an argument."""
     if not isinstance(retriever, BaseRetriever):
         return ""
     # LangChain decides by this method, for async calls as well.
@@ -72,7 +72,7 @@ def _refusing(retriever: object, name: str) -> str:
 def with_filters_inside(
     settings: QuerySettings, retriever: object, compressor: object
 ) -> QuerySettings:
-    """The settings, with lists of all search arguments that decide which chunks may be seen."""
+    """Return the settings with all values of each search argument, also those of the retrievers."""
     if retriever is None and compressor is None:
         return settings
     unknown = [] if compressor is None else [type(compressor).__name__]
@@ -87,14 +87,14 @@ def with_filters_inside(
         alone = True
         warn(
             f"{first_few(dict.fromkeys(unknown))} may leave chunks out for other reasons than "
-            "relevance, so segments contain nothing but the candidates. Set candidates_only=False "
-            "if it filters nothing, to fill in the chunks between them; else candidates_only=True"
+            "relevance, so segments contain only the candidates. Set candidates_only=False if it "
+            "does not filter, to fill in the chunks between candidates; else candidates_only=True"
         )
     return settings.model_copy(update={"candidates_only": alone, "search_kwargs": arguments})
 
 
 def _inside(retriever: object) -> Iterator[tuple[str, Any]]:
-    """The search arguments that retrievers hold; for classes that may filter, "" and their name."""
+    """Yield the search arguments that retrievers hold; "" and the class for one that may filter."""
     if retriever is None:
         return
     if type(retriever).__name__ not in _NOT_FILTERING:
@@ -110,7 +110,7 @@ def _inside(retriever: object) -> Iterator[tuple[str, Any]]:
 
 
 def drops_by_relevance(compressor: object) -> bool:
-    """True if what a document compressor drops is known to be of little relevance."""
+    """True if a document compressor is known to drop documents only by their relevance."""
     name = type(compressor).__name__
     if name == "DocumentCompressorPipeline":
         return all(map(drops_by_relevance, getattr(compressor, "transformers", ())))
@@ -124,7 +124,7 @@ def _inner(retriever: object) -> Iterator[object]:
 
 
 def warn_of_few(retriever: object, returned: int, fetch_k: int) -> None:
-    """Warn if a retriever, or those that it asks, return no more than a few by default."""
+    """Warn if a retriever, or those that it calls, return only a few chunks by default."""
     found = list(_limits(retriever, fetch_k))
     limits = [limit for _, limit in found] or [0]
     # A compressor may have dropped some.
@@ -137,7 +137,7 @@ def warn_of_few(retriever: object, returned: int, fetch_k: int) -> None:
 
 
 def _limits(retriever: object, fetch_k: int) -> Iterator[tuple[str, int]]:
-    """What is to be said of each limit, and the limit."""
+    """Yield each limit with its part of the warning."""
     if not isinstance(retriever, BaseRetriever):
         return
     only = f"{type(retriever).__name__} returns only its"

@@ -1,4 +1,4 @@
-"""Adding the documents of a Ray dataset, on all machines of a Ray cluster."""
+"""Add the documents of a Ray dataset to the stores, on all machines of a Ray cluster."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,15 +21,15 @@ __all__ = ["index", "row_to_documents"]
 
 Row = Mapping[str, Any]
 
-# Another attempt does not change what is wrong with a document or a setting.
+# Errors of a document or a setting, which another attempt would meet again.
 _LASTING = (LookupError, TypeError, ValueError)
 
 
 def row_to_documents(row: Row) -> Document | list[Document]:
-    """What the column ``item`` has, as `ray.data.from_items` names it; else a document of columns.
+    """Return the column ``item``, as `ray.data.from_items` names it; else make a document of a row.
 
-    ``text`` is its text and ``id``, if there is one, its id; ``metadata`` and all other columns
-    are its metadata, without None, with which tables fill gaps.
+    The column ``text`` is its text and ``id``, if there is one, its id; ``metadata`` and all other
+    columns are its metadata. None is left out, since tables fill gaps with it.
     """
     if "item" in row:
         return cast("Document | list[Document]", row["item"])
@@ -55,23 +55,23 @@ def index(
     """Add the documents of a dataset; load, split and embed them in many processes.
 
     All processes write into the same stores, with the result of ``add_documents``. A call that was
-    cut off anywhere is completed by calling again.
+    interrupted is completed by calling again.
 
     Args:
-        dataset: Has a document in each row, whole.
+        dataset: Has one whole document in each row.
         make_indexer: Opens the stores and makes an indexer; called in each process.
         to_documents: From a row to its document, or to its parts, such as the pages of a file.
         concurrency: Number of processes.
         batch_size: Rows that are added in one call.
         retries: How often a batch is tried again if a store or model fails.
-        **resources: What a process needs, as ``map_batches`` of Ray Data takes it: ``num_gpus=1``.
+        **resources: What a process needs, as arguments of Ray's ``map_batches``: ``num_gpus=1``.
 
     Returns:
-        The ids of the documents, each once, in no order.
+        The ids of the documents, each once, in any order.
 
     Raises:
         ValueError: If parts of a document are in several rows.
-        RuntimeError: If a document cannot be added; it names the document and the error.
+        RuntimeError: If a document cannot be added; the message has the document and the error.
     """
     if not isinstance(dataset, Dataset):
         raise TypeError(f"dataset must be a ray.data.Dataset; got {type(dataset).__name__}")
@@ -109,7 +109,7 @@ class _Worker:
         self._indexer = make_indexer()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """Add the documents; return their ids, and where these are from; or an error."""
+        """Add the documents; return their ids and the origins of these, or an error."""
         rows: list[tuple[list[Document], Mapping[str, str]]] = []  # documents, and their ids
         place = ""
         try:
@@ -121,11 +121,11 @@ class _Worker:
                 rows.append((documents, ids))
             try:
                 self._add([one for documents, _ in rows for one in documents])
-            except Exception:  # noqa: BLE001 - one of them fails: which?
+            except Exception:  # noqa: BLE001 - finds out which document fails
                 for documents, names in rows:
                     place = f"document {', '.join(map(repr, names))} cannot be added"
                     self._add(documents)
-        except Exception as error:  # noqa: BLE001 - it could not always be sent to the caller
+        except Exception as error:  # noqa: BLE001 - some errors cannot be sent to the caller
             notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
             failure = f"{place}: {type(error).__name__}: {error}{notes}"
             return pa.Table.from_pylist([{"error": failure}])

@@ -40,7 +40,7 @@ class CohereReranker(Compressor):
     top_n: int | None = Field(default=None, ge=1)
     """How many documents to return; None for all, which `RSERetriever` needs."""
     max_retries: int = Field(default=3, ge=0)
-    """How often the SDK sends a request again after 408, 409, 429 or 5xx, with pauses."""
+    """How often the SDK repeats a request after status 408, 409, 429 or 5xx, with pauses."""
     timeout: float = Field(default=60.0, gt=0)
     """Seconds after which a request fails."""
 

@@ -1,4 +1,4 @@
-"""CrossEncoderReranker: a cross-encoder's order and its scores."""
+"""CrossEncoderReranker: reranks with a cross-encoder and keeps its scores."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +14,10 @@ from langchain_rse.stores.records import RELEVANCE_SCORE
 
 
 class CrossEncoderReranker(Compressor):
-    """A cross-encoder's order with its scores, which langchain-classic's namesake drops.
+    """Reranks with a cross-encoder and keeps its scores, which langchain-classic's class drops.
 
     All documents are returned, best first, as copies with the model's score as
-    ``relevance_score`` in their metadata, logits or not: only how they are spread counts.
+    ``relevance_score`` in their metadata. Scores may be logits: only their spread counts.
 
     Raises:
         ValueError: At use, if the model does not return one finite number for each text.
@@ -47,7 +47,7 @@ class CrossEncoderReranker(Compressor):
 
 
 def best_first(documents: Sequence[Document], scores: Sequence[float]) -> list[Document]:
-    """Copies of documents with their scores in the metadata; of equal scores, the order stays."""
+    """Copy documents with their scores in the metadata, best first, equal scores in their order."""
     scored = sorted(zip(documents, scores, strict=True), key=lambda pair: -pair[1])
     return [
         document.model_copy(update={"metadata": {**document.metadata, RELEVANCE_SCORE: score}})

@@ -1,1 +1,1 @@
-"""What is kept: the records of documents, and the stores that hold them."""
+"""The records of documents, and the stores that keep them."""

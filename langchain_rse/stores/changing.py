@@ -1,4 +1,4 @@
-"""Changing records of the docstore only if nobody else has: compare and set."""
+"""Compare and set: changes records of the docstore only if no other call has changed them."""
 
 import threading
 from abc import abstractmethod
@@ -18,10 +18,10 @@ Change = tuple[str, Document | None, Document | None]
 """A key, the record that is expected there, and the new one. None stands for no record."""
 
 Record = Document | CorruptRecordError | None
-"""What is read by a key: a record, why it cannot be read, or nothing."""
+"""The result of reading a key: a record, the error that says why it cannot be read, or None."""
 
 REVISION = "revision"
-"""Metadata that tells a record from its former self, whatever a store makes of other values."""
+"""Metadata that differs in each version of a record, even if a store changes other values."""
 
 
 class StepStore(BaseStore[str, Document]):
@@ -29,7 +29,7 @@ class StepStore(BaseStore[str, Document]):
 
     @abstractmethod
     def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
-        """What the method of this name does."""
+        """Do the work of the method with this name."""
 
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
         """Get the Documents of the keys, None for keys that are missing.
@@ -44,10 +44,10 @@ class StepStore(BaseStore[str, Document]):
         return await arun(self._steps("mget", keys))
 
     def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        """Write Documents, in place of those with the same keys.
+        """Write Documents; they replace those with the same keys.
 
         Raises:
-            TypeError: If metadata has a value that cannot be kept.
+            TypeError: If metadata has a value that cannot be stored.
         """
         run(self._steps("mset", key_value_pairs))
 
@@ -56,7 +56,7 @@ class StepStore(BaseStore[str, Document]):
         await arun(self._steps("mset", key_value_pairs))
 
     def mdelete(self, keys: Sequence[str]) -> None:
-        """Delete the keys; missing ones are passed over."""
+        """Delete the keys; missing keys are ignored."""
         run(self._steps("mdelete", keys))
 
     async def amdelete(self, keys: Sequence[str]) -> None:
@@ -67,16 +67,16 @@ class StepStore(BaseStore[str, Document]):
 class ComparesAndSets(StepStore):
     """A docstore in which a record can be changed on the condition that it is as expected.
 
-    This holds between all processes that use the store; `is_as_expected` compares. What has been
-    changed survives a power cut, and so does all that was written before. Any store that has these
-    two methods will do.
+    This holds for all processes that use the store; `is_as_expected` compares. A change survives a
+    power cut, and so does all that was written before it. A store of another class that has these
+    two methods works as well.
     """
 
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        """Make each change whose record is as expected; return which were made.
+        """Make each change whose record is as expected; return for each whether it was made.
 
         A change is a key, the Document that is expected there, and the new one; None stands for no
-        record. A record that cannot be read counts as none.
+        record. A record that cannot be read counts as no record.
         """
         return run(self._steps("compare_and_set", changes))
 
@@ -91,7 +91,7 @@ _lock = threading.Lock()
 
 
 def change(docstore: DocStore, changes: Sequence[Change]) -> Steps[list[bool]]:
-    """Make each change whose record is as expected, at least in this process; return which."""
+    """Make each change whose record is as expected; return which, safe at least in this process."""
     with during("writing to the docstore"):
         if hasattr(docstore, "compare_and_set"):
             store: Any = docstore
@@ -121,7 +121,7 @@ def _change_in_process(docstore: DocStore, changes: Sequence[Change]) -> Steps[l
 
 
 def is_as_expected(found: object, expected: Document | None) -> bool:
-    """True if a record is the expected one; what is no Document counts as no record."""
+    """True if a record is the expected one; anything but a Document counts as no record."""
     if not isinstance(found, Document) or expected is None:
         return not isinstance(found, Document) and expected is None
     if REVISION in expected.metadata:
@@ -130,7 +130,7 @@ def is_as_expected(found: object, expected: Document | None) -> bool:
 
 
 def read_records(docstore: DocStore, keys: Sequence[str]) -> Steps[dict[str, Record]]:
-    """Read records in one call, or more if some cannot be read, which are errors then."""
+    """Read records in one call, or more if some cannot be read; these have their error."""
     with during("reading from the docstore"):
         try:
             records = yield from call(docstore.mget, docstore.amget, keys)
@@ -148,7 +148,7 @@ def read_records(docstore: DocStore, keys: Sequence[str]) -> Steps[dict[str, Rec
 
 
 def list_keys(docstore: DocStore, beginning: str) -> Steps[list[str]]:
-    """The keys of the docstore that begin with some text."""
+    """List the keys of the docstore that begin with a text."""
 
     def find(prefix: str | None) -> list[str]:
         return [key for key in docstore.yield_keys(prefix=prefix) if key.startswith(beginning)]

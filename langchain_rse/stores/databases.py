@@ -1,4 +1,4 @@
-"""Databases as SQLDocStore uses them: URLs, connections, forks, and what their errors mean."""
+"""Database helpers of SQLDocStore: URLs, connections, forks, and explanations of errors."""
 
 import asyncio
 import contextlib
@@ -16,17 +16,17 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
 _MEANINGS: dict[str, tuple[type[OSError], str]] = {
-    "read-only": (PermissionError, "cannot be written to, nor its table or index be made"),
+    "read-only": (PermissionError, "cannot be written to, not even to make its table or index"),
     "unable to open database file": (
         FileNotFoundError,
-        "cannot be opened; if nobody may write to it, use 'sqlite:///file:...?immutable=1&uri=true'",
+        "cannot be opened; if it is read-only, use 'sqlite:///file:...?immutable=1&uri=true'",
     ),
     "database is locked": (TimeoutError, "stayed locked by another program for all of its timeout"),
-    "not a database": (OSError, "is damaged, or not SQLite's: restore it, or begin a new one"),
+    "not a database": (OSError, "is damaged or no SQLite file: restore it, or begin a new one"),
     "image is malformed": (OSError, "is damaged: restore it from a backup, or begin a new one"),
     "disk is full": (OSError, "cannot be written to: make room on the disk and try again"),
 }
-"""What SQLite says, the error to raise for it, and what it means."""
+"""Words in messages of SQLite, with the error to raise and its explanation."""
 
 
 def parse_url(url: str | URL) -> URL:
@@ -49,8 +49,8 @@ def parse_url(url: str | URL) -> URL:
 
 
 def is_async(url: URL) -> bool:
-    """True if the database is one that async code can wait for: psycopg's."""
-    # For SQLite, which is no server, aiosqlite takes longer than any other thread.
+    """True if the database has an async driver: psycopg, which needs greenlet."""
+    # For SQLite, which is no server, aiosqlite is slower than a thread.
     return url.get_driver_name() == "psycopg" and find_spec("greenlet") is not None
 
 
@@ -61,7 +61,7 @@ def is_memory(url: URL) -> bool:
 
 @contextlib.contextmanager
 def explained(store: object) -> Iterator[None]:
-    """Say what to do about the errors that users meet."""
+    """Raise known errors of databases with an explanation of what to do."""
     try:
         yield
     except DBAPIError as error:
@@ -73,7 +73,7 @@ def explained(store: object) -> Iterator[None]:
 
 
 def prepare_engine(engine: Engine) -> None:
-    """Set up the connections of an engine, and what becomes of them when a process forks."""
+    """Set up the connections of an engine, also for processes that fork."""
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _tune_sqlite)
     if not isinstance(engine.pool, StaticPool):
@@ -81,12 +81,12 @@ def prepare_engine(engine: Engine) -> None:
 
 
 class AsyncEngines:
-    """An engine for each event loop, closed once that ended: connections cannot change loops."""
+    """Keeps an engine for each event loop until the loop ends, as connections belong to a loop."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
         self._lock = threading.Lock()
-        # With each engine, what closes it, and its connections.
+        # With each engine, the generator that closes it, and its connections.
         self._engines: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[Any, None], weakref.WeakSet[Any]]
         ] = weakref.WeakKeyDictionary()
@@ -122,10 +122,10 @@ class AsyncEngines:
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
-    # What is damaged and no UTF-8 is read, and does not fit its checksum.
+    # Damaged text that is not UTF-8 is read anyway; its checksum then fails.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     cursor = connection.cursor()
-    # Commits survive a power cut. This is SQLite's default, where it was not built otherwise.
+    # Commits survive a power cut. This is SQLite's default, which a build may change.
     cursor.execute("PRAGMA synchronous=FULL")
     # 32 MB: lexical search reads pages all over the file again and again.
     cursor.execute("PRAGMA cache_size=-32000")
@@ -136,7 +136,7 @@ _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 
 def _before_fork() -> None:
-    # SQLite's locks would be taken for those of the new process, too.
+    # SQLite would take its locks for those of the new process as well.
     for engine in list(_engines):
         if engine.dialect.name == "sqlite":
             engine.dispose()

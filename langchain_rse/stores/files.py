@@ -9,7 +9,7 @@ from pathlib import Path
 
 from langchain_rse.stores.json import Swap, SwappingBytes, SwappingDocStore
 
-# Keys become paths: their parts are neither "." nor "..", nor too long for the name of a file.
+# Keys become paths, so their parts must not be "." or "..", nor too long for a file name.
 _PART = r"(?!\.\.?(?:/|$))[A-Za-z0-9_.-]{1,200}"
 _KEY = re.compile(rf"{_PART}(?:/{_PART})*")
 # No key has "=" in it.
@@ -21,12 +21,12 @@ _LOCK = "lock="
 class FileDocStore(SwappingDocStore):
     """A docstore in a folder, with a JSON file for each record, on Linux and macOS.
 
-    Files are replaced as a whole: whenever a process is killed, each record is as it was or as it
-    is to be. Several processes of one machine can write. Keys with other characters than
-    ``A-Za-z0-9_./-``, or with parts such as ``..``, are a ValueError.
+    Files are replaced as a whole: if a process is killed, each record is either the old one or the
+    new one. Several processes on one machine can write. Keys with other characters than
+    ``A-Za-z0-9_./-``, or with parts such as ``..``, raise a ValueError.
 
     Args:
-        path: The folder. It is made when the store first writes.
+        path: The folder. It is created when the store first writes.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -82,7 +82,7 @@ class _Files(SwappingBytes):
         return self._root / f"{key}{_SUFFIX}"
 
     def _replace(self, values: Mapping[Path, bytes | None], *, durable: bool = False) -> None:
-        """Write files, or remove them for None; those that are `_locked`."""
+        """Write files, or remove them for None; must be called while `_locked`."""
         written: dict[Path, Path] = {}
         for number, (path, value) in enumerate(values.items()):
             if value is not None:
@@ -97,7 +97,7 @@ class _Files(SwappingBytes):
                 continue
             path.unlink(missing_ok=True)
             for folder in path.relative_to(self._root).parents[:-1]:
-                with contextlib.suppress(OSError):  # it is not empty, or not there
+                with contextlib.suppress(OSError):  # it is not empty, or does not exist
                     (self._root / folder).rmdir()
         if durable:
             os.sync()
@@ -107,7 +107,7 @@ class _Files(SwappingBytes):
         (self._root / _NEW).mkdir(parents=True, exist_ok=True)
         with (self._root / _LOCK).open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            for left in (self._root / _NEW).iterdir():  # by a process that was killed
+            for left in (self._root / _NEW).iterdir():  # files of a process that was killed
                 left.unlink()
             yield
 

@@ -1,11 +1,11 @@
 """Full-text search of the chunks in a SQL docstore.
 
-The database keeps the index itself, by triggers: a chunk and its words are written, replaced
-and deleted in one transaction, whoever writes. A query means its words, any of which may match;
-operators in it mean nothing.
+The database updates the index by triggers: a chunk and its words are written, replaced and
+deleted in one transaction, by any writer. Any word of a query may match; operators in it have no
+effect.
 """
 
-# Only names that were checked are put into statements, all else is a parameter.
+# Only checked names are put into statements, all other values are parameters.
 # ruff: noqa: S608
 
 import json
@@ -35,29 +35,29 @@ from langchain_rse.stores.records import (
 
 # Chunks that are ranked for a query. If more have one of its words, the most common are left out.
 _MOST_RANKED = 2_000
-# A longer query is a passage; its other words make no difference.
+# The words used of a query; longer ones are passages, whose further words hardly matter.
 _MOST_WORDS = 256
 _LONGEST_QUERY = 20_000  # characters
 _WORD = re.compile(r"[^\W_]+")
-# For FTS5's tokenizer "trigram": Chinese characters and kana stand without spaces, so every three
-# in a row are a term; any other word is one.
+# For FTS5's tokenizer "trigram": Chinese characters and kana are written without spaces, so each
+# sequence of three is a term; any other word is a term as a whole.
 _UNSPACED = "\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _TRIGRAM_OR_WORD = re.compile(rf"(?=([{_UNSPACED}]{{3}}))|([^\W_{_UNSPACED}]+)")
 _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 
 
 def check_lexical(docstore: object) -> Any:  # noqa: ANN401 - a docstore with `lexical_search`
-    """Return a docstore that finds chunks by their words; a ValueError if it does not."""
+    """Return the docstore if it has a full-text index, else raise a ValueError."""
     if getattr(docstore, "lexical", False):
         return docstore
     raise ValueError(
         "needs a docstore with a full-text index: SQLDocStore(..., lexical=True), which also "
-        f"indexes the chunks that are in its table already; got {docstore!r}"
+        f"indexes the chunks already in its table; got {docstore!r}"
     )
 
 
 def check_filter(condition: object) -> Mapping[str, Any]:
-    """Return a filter if lexical search can apply it, else raise: chunks would get through."""
+    """Return a filter if lexical search can apply it, else raise a ValueError."""
     if condition is None:
         return {}
     if isinstance(condition, Mapping) and all(
@@ -74,26 +74,26 @@ def check_filter(condition: object) -> Mapping[str, Any]:
 
 
 class LexicalIndex:
-    """The full-text index of a table of chunks, kept with settings that say how words are read."""
+    """The full-text index of a table of chunks; the settings say how text is split into words."""
 
     # SQL, with the table's name and the settings in braces.
     _creation: ClassVar[tuple[str, ...]]
     _removal: ClassVar[tuple[str, ...]]
     _settings_query: ClassVar[str]
-    _lock: ClassVar[str]  # begins a transaction in which nobody else writes
+    _lock: ClassVar[str]  # begins a transaction that excludes other writers
     # Each word of :query, and the number of chunks that have it, counted up to :most.
     _count: ClassVar[str]
     # The :limit chunks that match :query best: key, record, score, the document's manifest.
     _search: ClassVar[str]
-    _within: ClassVar[str]  # true of chunks whose keys begin with :prefix, all before :end
-    _or: ClassVar[str]  # stands between the words of :query
+    _within: ClassVar[str]  # true for chunks whose keys begin with :prefix, all before :end
+    _or: ClassVar[str]  # the operator between the words of :query
 
     def __init__(self, table: str, settings: str) -> None:
         self._table = table
         self._settings = settings
 
     def create(self, connection: Connection) -> None:
-        """Make the index if it is missing, with the chunks of the table, in one transaction."""
+        """Create the index if it is missing, with the chunks of the table, in one transaction."""
         if self._is_there(connection):  # looking first keeps a read-only database usable
             return
         connection.exec_driver_sql(self._sql(self._lock))
@@ -119,11 +119,11 @@ class LexicalIndex:
     def search(
         self, connection: Connection, query: str, k: int, condition: object, prefix: str
     ) -> list[tuple[Document, float]]:
-        """What `SQLDocStore.lexical_search` returns."""
+        """Find chunks; see `SQLDocStore.lexical_search`."""
         if k < 1:
             raise ValueError(f"k must be at least 1; got {k!r}")
         equal = check_filter(condition)
-        # In the order of bytes, U+FFFF comes after all characters of keys.
+        # U+FFFF sorts after all characters of keys in the order of bytes.
         within = {"prefix": prefix, "end": f"{prefix}\uffff"}
         words = self._choose_words(connection, query, within)
         parameters = {"query": self._or.join(words), "words": json.dumps(words), **within}
@@ -145,14 +145,14 @@ class LexicalIndex:
                         if _passes(chunk.metadata, equal):
                             found.append((chunk, score))
                 except CorruptRecordError as error:
-                    warn(f"lexical search leaves a record out: {error}")
+                    warn(f"lexical search leaves out a record: {error}")
             if len(found) >= k or len(matches) < limit:
                 return found[:k]
             limit *= 16  # old versions, or chunks that the filter excludes, took the places
         return []
 
     def _is_there(self, connection: Connection) -> bool:
-        """True if the index was made already; an error if that was with other settings."""
+        """True if the index exists; a ValueError if it was built with other settings."""
         settings = connection.exec_driver_sql(self._sql(self._settings_query)).scalar()
         if settings is not None and settings != self._settings:
             raise ValueError(
@@ -164,7 +164,7 @@ class LexicalIndex:
     def _choose_words(
         self, connection: Connection, query: str, within: Mapping[str, str]
     ) -> dict[str, int]:
-        """The words of a query to search for, rarest first, and how many chunks have each."""
+        """Choose the words of a query to search for, rarest first, with their numbers of chunks."""
         text = self._terms(UNENCODABLE.sub(" ", query[:_LONGEST_QUERY]))
         parameters = {"query": text, "most": _MOST_RANKED + 1, **within}
         rows = connection.execute(sa.text(self._sql(self._count)), parameters)
@@ -177,7 +177,7 @@ class LexicalIndex:
         return words
 
     def _terms(self, query: str) -> str:
-        """The query in the form that `_count` takes."""
+        """Convert a query to the form that `_count` takes."""
         return query
 
     def _sql(self, statement: str) -> str:
@@ -187,12 +187,12 @@ class LexicalIndex:
 
 
 def _manifest(document: str, record: str | None, condition: Mapping[str, Any]) -> Manifest | None:
-    """The manifest of a document; None if it is missing or a filter excludes all its chunks."""
+    """Read a document's manifest; None if it is missing or a filter excludes all its chunks."""
     if record is None:
         return None
     key = manifest_key(document)
     manifest = Manifest.from_document(decode_document(record, key), key)
-    # The vector store has other values of these names for chunks that were adopted.
+    # For adopted chunks, the vector store has other values in these fields.
     is_adopted = manifest.current and manifest.current.adopted
     return None if is_adopted and {*PLACE, CHUNK_ID} & condition.keys() else manifest
 
@@ -208,16 +208,16 @@ def _passes(metadata: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
 
 
 class SQLiteIndex(LexicalIndex):
-    """An FTS5 table, ranked by its BM25. The texts stand in the table of chunks only."""
+    """An FTS5 table, ranked by BM25. Only the table of chunks has the texts."""
 
     _is_chunk = "key GLOB '?*/?*/[0-9]*' AND key NOT GLOB '*/*/*[^0-9]*'"
-    # SQLite's texts end at NUL, so it becomes a space; an escaped backslash before "u0000" is none.
+    # SQLite's texts end at NUL, so NUL becomes a space; an escaped backslash and "u0000" is no NUL.
     _json = r"replace(replace(value, '\\', '\\ '), '\u0000', ' ')"
     _add = (
         'INSERT INTO "{table}_lexical"(rowid, text) '
         'SELECT id, text FROM "{table}_lexical_texts" WHERE key = new.key;'
     )
-    # As the index keeps no texts, it has to be told which words to remove.
+    # The index keeps no texts, so it must be given the words to remove.
     _remove = (
         'INSERT INTO "{table}_lexical"("{table}_lexical", rowid, text) '
         """SELECT 'delete', id, text FROM "{table}_lexical_texts" WHERE key = old.key;"""
@@ -304,8 +304,8 @@ class PostgresIndex(LexicalIndex):
             REFERENCES "{table}" ON DELETE CASCADE, words tsvector NOT NULL)""",
         """COMMENT ON TABLE "{table}_lexical" IS $${settings}$$""",
         # The words of a chunk are those of its document's id, its header and its text. PostgreSQL
-        # takes neither NUL nor lone surrogates: they become spaces. "_" and the like in an id
-        # part its words. A tsvector holds 1 MB. A record that is not JSON has no words.
+        # takes neither NUL nor lone surrogates: they become spaces. "_", "-", ".", "/" and "\" in
+        # an id separate words. A tsvector holds 1 MB. A record that is not JSON has no words.
         r"""CREATE FUNCTION "{table}_lexical_words"(language regconfig, value text)
             RETURNS tsvector LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
             value := regexp_replace(value, '(\\\\)|\\u(0000|d[89a-f]..)', '\1 ', 'g');
@@ -340,8 +340,8 @@ class PostgresIndex(LexicalIndex):
                 AS tsquery) AS term
             FROM unnest(to_tsvector('{settings}', :query))
             ORDER BY positions[1], lexeme LIMIT {words}) AS terms"""
-    # ts_rank ignores how rare a word is, so each is ranked by itself, its weight the inverse
-    # document frequency of BM25. 1: divided by 1 + the logarithm of the text's length.
+    # ts_rank ignores how rare a word is, so each word is ranked by itself and weighted by BM25's
+    # inverse document frequency. 1: divided by 1 + the logarithm of the text's length.
     _search = """WITH weighted AS MATERIALIZED (
             SELECT CAST(word.key AS tsquery) AS term, ln(1 + (greatest(
                 total - CAST(word.value AS float), 0) + 0.5) / (CAST(word.value AS float) + 0.5)
@@ -369,7 +369,7 @@ class PostgresIndex(LexicalIndex):
 
 
 def lexical_index(backend: str, table: str, *, tokenizer: str, language: str) -> LexicalIndex:
-    """The full-text index of a table, for the kind of database."""
+    """Make the full-text index of a table for a kind of database."""
     if backend == "sqlite":
         return SQLiteIndex(table, tokenizer)
     if backend == "postgresql":

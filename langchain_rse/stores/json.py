@@ -1,7 +1,7 @@
 """Documents as JSON records, and a docstore that keeps them in any byte store.
 
-Values that JSON lacks are written as ``{"__rse__": [kind, value]}``. The last field of a record
-is a checksum of its key and of all that stands before.
+Values of types that JSON lacks are written as ``{"__rse__": [kind, value]}``. The last field of a
+record is a checksum of its key and of all fields before it.
 """
 
 import datetime as dt
@@ -47,7 +47,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
-    """Write a value as JSON that reads back as it was; a MetadataError names its ``place``."""
+    """Encode a value as JSON that decodes to it again; a MetadataError names its ``place``."""
     try:
         plain = _to_json(value, place)
         try:
@@ -63,7 +63,7 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
 
 
 def encode_document(document: Document, key: str) -> str:
-    """Write a Document as the record of a key, which `decode_document` reads back as it was."""
+    """Encode a Document as the record of a key, which `decode_document` reads unchanged."""
     fields: dict[str, Any] = {"page_content": document.page_content}
     if document.metadata:
         fields["metadata"] = document.metadata
@@ -74,12 +74,12 @@ def encode_document(document: Document, key: str) -> str:
 
 
 def decode_document(record: str | bytes, key: str) -> Document:
-    """Read what `encode_document` wrote; else, or if that was changed, a CorruptRecordError."""
+    """Read a record of `encode_document`; a CorruptRecordError if it is none or was changed."""
     try:
         plain = record if isinstance(record, str) else record.decode()
         text, end = plain[:-_CHECKSUM_LENGTH], plain[-_CHECKSUM_LENGTH:]
         if end != _CHECKSUM % _checksum(text.encode(), key):
-            raise ValueError("its checksum does not fit")  # noqa: TRY301 - like what else is wrong
+            raise ValueError("its checksum does not fit")  # noqa: TRY301 - like all other errors
         # Not orjson: it reads integers of more than 64 bits as floats.
         fields = json.loads(text + "}", object_hook=_from_json if _TAG in text else None)
         return Document(
@@ -97,7 +97,7 @@ def decode_document(record: str | bytes, key: str) -> Document:
 
 
 def is_record(record: str | bytes | None, document: Document | None, key: str) -> bool:
-    """True if the record of a key is that of a Document; for None, if there is none to read."""
+    """True if a key's record is that of the Document; for None, if no record can be read."""
     if record is not None and document is not None:
         text = encode_document(document, key)
         if record in (text, text.encode()):  # decoded, NaN would not equal itself
@@ -165,10 +165,10 @@ def _from_json(fields: dict[str, Any]) -> Any:  # noqa: ANN401
 class JSONDocStore(StepStore):
     """A docstore that keeps Documents in a byte store such as ``LocalFileStore`` or ``RedisStore``.
 
-    `langchain_rse.RSERetriever` wraps byte stores by itself; this is for direct use.
+    `langchain_rse.RSERetriever` wraps byte stores by itself; this class is for direct use.
 
     Args:
-        store: The byte store. It keeps UTF-8 JSON.
+        store: The byte store, in which records are UTF-8 JSON.
     """
 
     def __init__(self, store: BaseStore[str, bytes]) -> None:
@@ -187,7 +187,7 @@ class JSONDocStore(StepStore):
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """Yield the keys that begin with the prefix."""
-        # Some stores take a prefix for a folder, so they are asked for all keys.
+        # Some stores take a prefix for a folder, so all keys are read.
         return (key for key in self.store.yield_keys() if key.startswith(prefix or ""))
 
     async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
@@ -206,7 +206,7 @@ class SwappingBytes(ByteStore):
 
     @abstractmethod
     def swap(self, swaps: Sequence[Swap]) -> list[bool]:
-        """Make each change whose bytes are as expected, durably; return which were made."""
+        """Make each change whose bytes are as expected, durably; return for each if it was made."""
 
 
 class SwappingDocStore(JSONDocStore, ComparesAndSets):
@@ -242,7 +242,7 @@ def as_docstore(store: DocStore | BaseStore[str, bytes]) -> DocStore:
 
 
 def _keeps_bytes(cls: type) -> bool:
-    """True if a class of stores says so, as ``BaseStore[str, bytes]`` does."""
+    """True if the type arguments of a store's class are those of ``BaseStore[str, bytes]``."""
     return any(
         # ``InMemoryBaseStore[bytes]`` names the type of its values only.
         issubclass(get_origin(base) or object, BaseStore) and get_args(base)[-1] is bytes

@@ -1,4 +1,4 @@
-"""Documents by the names that people give them."""
+"""Finds documents by the names that people use: ids, paths and file names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def names_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
-    """The ids of documents, by ids, sources and names of files with and without suffix."""
+    """Index the ids of documents by ids, sources, and file names with and without suffix."""
     names: dict[str, list[str]] = {}
     for one in manifests:
         path, source = Path(one.doc_id), str(one.metadata.get("source", one.doc_id))
@@ -21,7 +21,7 @@ def names_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
 
 
 def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:
-    """The id of the document of that id, path or name of a file, see `names_of`."""
+    """Find the id of a document by its id, path or file name, see `names_of`."""
     for doc_id in (name, str(Path(name).resolve())):
         if doc_id in names.get(doc_id, ()):
             return doc_id

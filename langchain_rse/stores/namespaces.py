@@ -1,7 +1,7 @@
-"""Namespaces: documents that share a docstore and a vector store, and do not meet.
+"""Namespaces: keep documents apart that share a docstore and a vector store.
 
-A namespace is part of every key in the docstore, and of the names of versions: so its vectors have
-ids of their own, and are told apart whoever finds them.
+A namespace is part of every key in the docstore and of the names of versions, so its vectors have
+ids of their own, and a search that finds those of another namespace can tell them apart.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:  # half a second of imports that docstores do without
     from langchain_core.vectorstores import VectorStore
 
 _BAD_NAME = re.compile(f"{UNENCODABLE.pattern}|.{{201}}", re.DOTALL)
-# Records whose keys begin with these; all others begin with the document's key.
+# The first part of some records' keys; the keys of all others begin with the document's key.
 _FAMILIES = ("manifest", "texts", "answers", "adopted")
-# Vector stores of which it is known how to filter.
+# Vector stores that this package knows how to filter.
 _BY_DICT = ("Chroma", "FAISS", "PGVector", "PGVectorStore")
 _FILTERED = (*_BY_DICT, "InMemoryVectorStore", "Milvus", "QdrantVectorStore")
 
 
 def namespace_digest(namespace: str) -> str:
-    """What stands for a namespace in keys, and as `NAMESPACE` in the metadata of vectors."""
+    """The digest of a namespace in keys, and as `NAMESPACE` in the metadata of vectors."""
     return digest("namespace", namespace)[:16]
 
 
 class NamespacedStore(StepStore):
-    """The part of a docstore that a namespace has; the same key is another record in each."""
+    """The records of one namespace in a docstore; the same key is another record in each."""
 
     def __init__(self, docstore: DocStore, namespace: str) -> None:
         self.docstore = docstore
@@ -81,7 +81,7 @@ class NamespacedStore(StepStore):
         return await store.alexical_search(*args, **kwargs, prefix=f"{self.digest}-")
 
     def _check(self, *, writes: bool = False) -> Steps[None]:
-        """Refuse a docstore without namespaces; before the first is written to, note that."""
+        """Refuse a docstore without namespaces; before the first write, mark that it has some."""
         store = self.docstore
         if self._marked:
             return
@@ -90,7 +90,7 @@ class NamespacedStore(StepStore):
             if any("-" not in key for key in (yield from list_keys(store, manifest_key("")))):
                 raise StoreMismatchError(
                     "the docstore has documents without a namespace; got "
-                    f"namespace={self.namespace!r}. Use it without, or others for namespaces"
+                    f"namespace={self.namespace!r}. Omit namespace=, or use another docstore"
                 )
             if writes:
                 yield from call(store.mset, store.amset, [(NAMESPACES, Document(""))])
@@ -106,7 +106,7 @@ class NamespacedStore(StepStore):
         return self._outer(prefix) if prefix and "/" in prefix else None
 
     def _inner(self, key: str, prefix: str | None) -> str:
-        """The key that stands for one of the docstore; empty if none does that has the prefix."""
+        """Undo `_outer`; empty if the key is not of this namespace or lacks the prefix."""
         inner = key.replace(f"{self.digest}-", "", 1)
         return inner if self._outer(inner) == key and inner.startswith(prefix or "") else ""
 
@@ -120,7 +120,7 @@ def in_namespace(
     namespace: Any,  # noqa: ANN401 - a string, as is checked here
     vectorstore: VectorStore | None = None,
 ) -> DocStore:
-    """The part of a docstore that is in a namespace; the docstore itself if that is empty."""
+    """Return the part of a docstore in a namespace; the docstore itself for an empty one."""
     if not isinstance(namespace, str) or _BAD_NAME.search(namespace):
         raise ValueError(
             "namespace must be a string of at most 200 characters, none of them NUL or a lone "
@@ -128,8 +128,8 @@ def in_namespace(
         )
     if namespace and vectorstore is not None and kind_of(vectorstore, _FILTERED) not in _FILTERED:
         raise ValueError(
-            f"namespace={namespace!r}: how to filter in a {type(vectorstore).__name__} is not "
-            f"known, only in {', '.join(_FILTERED)}; give each namespace a collection and a "
+            f"namespace={namespace!r}: langchain-rse cannot filter a {type(vectorstore).__name__}, "
+            f"only {', '.join(_FILTERED)}; give each namespace a collection and a "
             "docstore of its own"
         )
     own = docstore.namespace if isinstance(docstore, NamespacedStore) else ""
@@ -147,22 +147,22 @@ def namespace_of(docstore: DocStore) -> str:
 
 
 def refuse_namespaces(found: object) -> None:
-    """Raise a StoreMismatchError if anything of a namespace was found where none is given."""
+    """Raise a StoreMismatchError if something of a namespace was found, and none is given."""
     if found:
         raise StoreMismatchError(
-            "these stores have namespaces, and none was given: say which, with namespace=..., or "
-            "use a docstore and a collection of their own"
+            "these stores have namespaces, and none was given: give one with namespace=..., or "
+            "use another docstore and collection"
         )
 
 
 def own_arguments(store: Any, namespace: str, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-    """The arguments of a search, and among them the filter on a namespace, given by its digest."""
+    """Add the filter on a namespace, given by its digest, to the arguments of a search."""
     if not namespace:
         return {**given}
     kind, own, found = kind_of(store, _FILTERED), {NAMESPACE: {"$eq": namespace}}, {**given}
     name = "expr" if kind == "Milvus" else "filter"
     users: Any = given.get(name)
-    if kind == "FAISS":  # it filters what it has found
+    if kind == "FAISS":  # it filters after the search
         found["fetch_k"] = max(len(store.index_to_docstore_id), 1)
     if kind == "Milvus":
         expression = f'{NAMESPACE} == "{namespace}"'

@@ -1,4 +1,4 @@
-"""Which vector store and embedding model a docstore belongs to: a record, checked before use."""
+"""Records which vector store and embedding model a docstore belongs to, and checks them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from langchain_rse.stores.records import NAMESPACES, digest
 from langchain_rse.stores.vectorstores import kind_of, name_of
 
 PAIR_KEY = "vectorstore"
-"""The docstore key of the record on its vector store."""
+"""The docstore key of the record about its vector store."""
 
 PROBE = "Which passage of these documents answers question 1"
-"""A text whose vector tells models apart. If it is changed, all models are taken for others."""
+"""A text whose vector tells models apart. If it is changed, all models seem to be others."""
 
 _DIGITS = 5
-# Vectors of one model are at most this far apart, as a share of their length: a cosine of 0.98.
+# The largest distance of vectors of one model, as a share of their length: a cosine of 0.98.
 _NEAR = 0.2
 
 
@@ -34,12 +34,12 @@ class _Pair(BaseModel, frozen=True):
     """A vector store and its embedding model."""
 
     kind: str  # class of the vector store
-    name: str  # of its collection or index; empty if it does not tell it
+    name: str  # of its collection or index; empty if unknown
     model: str = ""  # its id, a digest of its first probe; empty without a model
     probe: Sequence[float] = ()  # its vector of `PROBE`, rounded
 
     def has_model_of(self, other: _Pair) -> bool:
-        """True if the models are the same, or one of the two is not known."""
+        """True if the models are the same, or one of them is unknown."""
         one, two = np.asarray(self.probe), np.asarray(other.probe)
         if one.shape != two.shape:
             return not (one.size and two.size)
@@ -56,8 +56,8 @@ def check_pair(
 ) -> Steps[str]:
     """Check that a docstore belongs to a vector store and its embedding model, once in a process.
 
-    With ``force``, it does from now on. With ``record``, that is recorded if nothing is. Returns
-    the id of the model; empty if it is not known.
+    With ``force``, it belongs to them from now on. With ``record``, the pair is recorded if none
+    is. Returns the id of the model; empty if it is unknown.
     """
     objects = [one for one in (docstore, vectorstore, vectorstore.embeddings) if one is not None]
     place = tuple(map(id, objects))
@@ -68,7 +68,7 @@ def check_pair(
         refuse_namespaces(records[NAMESPACES])
         found = records[PAIR_KEY]
         expected = found if isinstance(found, Document) else None
-        stored = None  # also if it is damaged: then it is written again
+        stored = None  # also if it is damaged, and is written again
         with suppress(ValidationError):
             stored = _Pair.model_validate(expected.metadata) if expected else None
         if stored is None and not record:
@@ -102,17 +102,17 @@ def _describe(vectorstore: VectorStore) -> Steps[_Pair]:
     if (embeddings := vectorstore.embeddings) is None:
         return pair
     with during("embedding a text by which the embedding model is known"):
-        # As a query: it is none of the documents' texts, which some models count or keep.
+        # As a query, since some models count or keep the texts of documents.
         vector = yield from call(embeddings.embed_query, embeddings.aembed_query, PROBE)
     probe = tuple(round(float(value), _DIGITS) for value in vector)
     return pair.model_copy(update={"model": digest(*map(str, probe)), "probe": probe})
 
 
 def _differences(stored: _Pair, pair: _Pair, vectorstore: VectorStore) -> Steps[list[str]]:
-    """What is another than in the record, in words."""
+    """Describe the differences from the record."""
     names = [f"{one.kind} {one.name!r}" if one.name else one.kind for one in (stored, pair)]
     differs = [f"its vectors are in {names[0]}, not in {names[1]}"] * (names[0] != names[1])
-    # A model that contradicts itself, such as one of random vectors, has nothing to go by.
+    # A model that contradicts itself, such as one of random vectors, cannot be compared.
     if not stored.has_model_of(pair) and pair.has_model_of((yield from _describe(vectorstore))):
         sizes = len(stored.probe), len(pair.probe)
         told = "" if sizes[0] == sizes[1] else f" of {sizes[0]} dimensions, not {sizes[1]}"

@@ -1,4 +1,4 @@
-"""Reading documents from the docstore, whole, or the spans and chunks that a query needs."""
+"""Reads documents from the docstore: whole ones, or the spans and chunks that a query needs."""
 
 import itertools
 import operator
@@ -36,9 +36,9 @@ from langchain_rse.stores.records import (
     spans_key,
 )
 
-# Records that are read at once where all are read.
+# Records to read in one call when all records are read.
 _BATCH = 500
-# Longer texts of white space alone are not read.
+# Longer texts that are only white space are not read.
 _MOST_SPACE = 1_000_000
 
 VersionKey = tuple[str, str]
@@ -53,7 +53,7 @@ class Layout:
     """Where chunks of a document's current version lie."""
 
     manifest: Manifest
-    windows: Sequence[range]  # chunks that were asked for and exist, without gaps; ascending
+    windows: Sequence[range]  # requested chunks that exist, without gaps; ascending
     pages: Mapping[int, NDArray[np.int64]]  # starts of the chunks, and the end of the last one
 
     @property
@@ -63,22 +63,22 @@ class Layout:
         return current.name if current else ""
 
     def lengths(self) -> NDArray[np.int64]:
-        """Lengths of the windows' chunks in characters, one window after the other."""
+        """The lengths of the windows' chunks in characters, one window after the other."""
         spans = [self.span_of(index) for window in self.windows for index in window]
         return np.diff(np.array(spans, np.int64).reshape(-1, 2))[:, 0]
 
     def span_of(self, index: int) -> tuple[int, int]:
-        """The first character of a chunk, which lies in a window, and the one after its last."""
+        """The first character of a chunk in a window, and the character after its last one."""
         page, place = divmod(index, SPANS_PER_PAGE)
         return int(self.pages[page][place]), int(self.pages[page][place + 1])
 
 
 Layouts = dict[str, Layout | CorruptRecordError | None]
-"""By document key: the layout, or why it cannot be read; None if the docstore has no manifest."""
+"""By document key: the layout or the error of reading it; None if there is no manifest."""
 
 
 def unreadable(layouts: Layouts) -> dict[str, CorruptRecordError]:
-    """Why some documents cannot be read, by their keys."""
+    """The errors of documents that cannot be read, by their keys."""
     return {key: one for key, one in layouts.items() if isinstance(one, CorruptRecordError)}
 
 
@@ -110,21 +110,21 @@ def read_layouts(
 
 
 def readable(record: Record) -> Document | None:
-    """The record, if there is one; the error that says why it cannot be read is raised."""
+    """Return the record, None if there is none; raise its error if it cannot be read."""
     if isinstance(record, CorruptRecordError):
         raise record
     return record
 
 
 def _pages_of(chunks: range) -> range:
-    """The pages that have the spans of some chunks."""
+    """The numbers of the pages with the spans of these chunks."""
     return range(chunks.start // SPANS_PER_PAGE, -(-chunks.stop // SPANS_PER_PAGE))
 
 
 def _layout(
     manifest: Manifest, windows: Mapping[VersionKey, Sequence[range]], found: Mapping[str, Record]
 ) -> Layout:
-    """The layout of the windows of a document's current version, cut where the document ends."""
+    """Make the layout of a document's current version; windows end where the document does."""
     if manifest.current is None:
         return Layout(manifest, [], {})
     name, chunks, _ = manifest.current
@@ -139,7 +139,7 @@ def _layout(
 
 
 def _without(gaps: Sequence[int], windows: Sequence[range]) -> Sequence[range]:
-    """The windows cut at gaps, ascending: no segment lies across one."""
+    """Cut ascending windows at gaps, since no segment may contain one."""
     if not gaps:
         return windows
     parts = []
@@ -153,7 +153,7 @@ def _without(gaps: Sequence[int], windows: Sequence[range]) -> Sequence[range]:
 def _reading(record: Record, place: str, manifest: Manifest) -> Iterator[Document]:
     try:
         if not isinstance(record, Document):
-            raise TypeError(record or "it is missing")  # noqa: TRY301 - like what else is wrong
+            raise TypeError(record or "it is missing")  # noqa: TRY301 - like all other errors
         yield record
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise CorruptRecordError(
@@ -165,7 +165,7 @@ def _reading(record: Record, place: str, manifest: Manifest) -> Iterator[Documen
 def read_spans(
     record: Record, place: str, manifest: Manifest, page: int
 ) -> tuple[NDArray[np.int64], list[int]]:
-    """The cuts of a page of spans, and the numbers of the chunks that are gaps."""
+    """Read the cuts of a page of spans, and the numbers of the chunks that are gaps."""
     first = page * SPANS_PER_PAGE
     chunks = manifest.current.chunks if manifest.current else 0
     expected = min(SPANS_PER_PAGE, chunks - first) + 1
@@ -182,7 +182,7 @@ def read_spans(
 
 
 def read_parts(record: Record, place: str, manifest: Manifest) -> Sequence[Part]:
-    """The parts that a document was given in; empty without record: then it was one."""
+    """Read the parts that a document was given in; empty if it was one, without a record."""
     if record is None:
         return []
     with _reading(record, place, manifest) as found:
@@ -195,7 +195,7 @@ def read_parts(record: Record, place: str, manifest: Manifest) -> Sequence[Part]
 
 
 def read_adopted(record: Record, place: str, manifest: Manifest) -> list[str]:
-    """The ids of a page of adopted vectors."""
+    """Read the ids of a page of adopted vectors."""
     with _reading(record, place, manifest) as found:
         return _IDS.validate_python(found.metadata["ids"])
 
@@ -205,8 +205,8 @@ def read_chunks(
 ) -> Steps[dict[tuple[str, int], Record] | None]:
     """Read chunks of the layouts' versions in one batch, by document keys and chunk indexes.
 
-    An error stands for those that cannot be read or do not fit their place, None for those that
-    are missing; None for all if that is as a document was replaced since its layout was read.
+    A chunk that cannot be read or does not fit its place has its error, a missing one None. Returns
+    None if chunks are missing because a document was replaced since its layout was read.
     """
     wanted = list(dict.fromkeys(chunks))
     keys = [chunk_key(key, layouts[key].version, index) for key, index in wanted]
@@ -220,7 +220,7 @@ def read_chunks(
                 read_changes(record, place, (layout.manifest.doc_id, index, *layout.span_of(index)))
             except CorruptRecordError as error:
                 found[key, index] = error
-    # A missing chunk is told from a document that was replaced by the manifest as it is now.
+    # The present manifest tells whether a chunk is missing or its document was replaced.
     missing = dict.fromkeys(key for (key, _), record in found.items() if record is None)
     if not missing:
         return found
@@ -235,7 +235,7 @@ def read_chunks(
 def read_changes(
     record: Document, place: str, expected: tuple[str, int, int, int]
 ) -> list[tuple[int, Mapping[str, Any]]]:
-    """The `metadata_changes` of a chunk, if it is the expected one by its fields in `PLACE`."""
+    """The `metadata_changes` of a chunk; an error if its fields in `PLACE` are not as expected."""
     found, length = tuple(map(record.metadata.get, PLACE)), len(record.page_content)
     if found != expected or length != expected[3] - expected[2]:
         raise CorruptRecordError(
@@ -246,7 +246,7 @@ def read_changes(
 
 
 def stored_versions(docstore: DocStore, key: str) -> Steps[list[Version]]:
-    """Versions of a document that the docstore has, as large as their records need them to be."""
+    """Find versions of a document by the keys in the docstore, each at least as large as these."""
     found: dict[str, Version] = {}
     for place in (yield from list_keys(docstore, f"{key}/")):
         _, name, *kind, last = place.split("/")
@@ -254,7 +254,7 @@ def stored_versions(docstore: DocStore, key: str) -> Steps[list[Version]]:
         _, chunks, adopted = found.get(name, Version(name, 0))
         if kind == ["vectors"]:
             adopted = max(adopted, (number + 1) * SPANS_PER_PAGE)
-        else:  # a page of spans has those of one chunk at least
+        else:  # a page of spans has at least one chunk
             first = number * SPANS_PER_PAGE if kind == ["spans"] else number
             chunks = max(chunks, first + 1)
         found[name] = Version(name, chunks, adopted)
@@ -262,7 +262,7 @@ def stored_versions(docstore: DocStore, key: str) -> Steps[list[Version]]:
 
 
 def read_manifests(docstore: DocStore, most: int | None = None) -> Steps[list[Manifest]]:
-    """Read the manifests of all documents, or the first ones, ordered by their keys."""
+    """Read the manifests of all documents, or of the first ``most``, ordered by their keys."""
     keys = yield from list_keys(docstore, manifest_key(""))
     refuse_namespaces(any("-" in key for key in keys))
     manifests: list[Manifest] = []
@@ -274,7 +274,7 @@ def read_manifests(docstore: DocStore, most: int | None = None) -> Steps[list[Ma
 
 
 def every_chunk(docstore: DocStore) -> Iterator[Steps[list[Document]]]:
-    """Read the chunks of current versions, a batch with each item."""
+    """Read the chunks of current versions, one batch with each item."""
     manifests: list[Manifest] = []
 
     def first() -> Steps[list[Document]]:
@@ -303,12 +303,12 @@ def every_chunk(docstore: DocStore) -> Iterator[Steps[list[Document]]]:
 
 
 class StoredDocument(NamedTuple):
-    """What the docstore has of a document's current version."""
+    """A document's current version as the docstore has it, and its problems."""
 
-    # As it was written, but embedded without overlap; None if some is missing, or it was adopted.
+    # As it was written, but without overlap; None if something is missing, or it was adopted.
     document: DocumentVersion | None
-    wrong: dict[str, list[str]]  # keys of records, by what is wrong with them
-    vectors: list[str]  # ids, as far as they are known
+    wrong: dict[str, list[str]]  # keys of records, by the kind of problem
+    vectors: list[str]  # the known ids
 
 
 def read_document(docstore: DocStore, manifest: Manifest) -> Steps[StoredDocument]:
@@ -377,7 +377,7 @@ def _compare(records: Mapping[str, Record], manifest: Manifest, version: Version
 
 
 def _tile(spans: Sequence[tuple[int, int]], length: int) -> bool:
-    """True if spans, if there are any, tile a text of this length."""
+    """True if spans tile a text of this length, or if there are none."""
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
     return not spans or [*starts, length] == [0, *ends]
 
@@ -403,7 +403,7 @@ def read_text(docstore: DocStore, manifest: Manifest) -> Steps[StoredText | None
     document = (yield from read_document(docstore, manifest)).document
     if document is None:
         return None
-    # What is white space alone has no chunks.
+    # A text that is only white space has no chunks.
     text = document.text or " " * min(manifest.length, _MOST_SPACE)
     if len(text) != manifest.length:
         return None

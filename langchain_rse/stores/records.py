@@ -1,4 +1,4 @@
-"""Names and records that the two stores share: metadata keys, store keys, manifests, chunks."""
+"""Defines what the two stores contain: metadata fields, keys, manifests and records of chunks."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ CHUNK_INDEX = "chunk_index"  # the chunk's number in the document, from 0
 START_INDEX = "start_index"  # the first character in the document's text
 END_INDEX = "end_index"  # the character after the last one
 PLACE = (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX)
-# Of chunks in the vector store.
-CHUNK_ID = "chunk_id"  # the id there, for pipelines that lose ids
+# Metadata of chunks in the vector store.
+CHUNK_ID = "chunk_id"  # the id in the vector store, for pipelines that lose ids
 VERSION = "rse_version"  # the version of the document
-NAMESPACE = "rse_namespace"  # digest of the namespace, if it is in one
-# What indexing writes: what a retrieved chunk has of it is not true of a new document.
+NAMESPACE = "rse_namespace"  # digest of the document's namespace, if it has one
+# Fields that indexing writes: those of a retrieved chunk do not hold for a new document.
 WRITTEN = frozenset({*PLACE, CHUNK_ID, VERSION, NAMESPACE})
-# Of chunks' records in the docstore.
+# Metadata of chunks' records in the docstore.
 PLACES = "places"  # `Chunk.metadata`, if there is any
-HEADER = "header"  # what was embedded in front, if anything
-# Of segments: the value. Of reranked documents: the reranker's score.
+HEADER = "header"  # the header that was embedded in front, if there is one
+# Metadata of segments: their value. Of reranked documents: the reranker's score.
 RELEVANCE_SCORE = "relevance_score"
-# Of segments: a dict of its chunks and how they were scored.
+# Metadata of segments: a dict of their chunks and the scores of these.
 SEGMENT = "rse"
-# Of filtered documents.
+# Metadata of filtered documents.
 IS_RELEVANT = "is_relevant"  # True if the model judged so, None if it is not judged
 RELEVANCE_EXPLANATION = "relevance_explanation"  # why, by the model; None if it is not judged
 RELEVANCE_FAILURE = "relevance_failure"  # why it is not judged
 
 SPANS_PER_PAGE = 512
-"""Chunks whose spans stand in one record; also adopted vectors whose ids do."""
+"""The number of chunks whose spans are in one record; also of adopted vectors whose ids are."""
 
 Rule = Literal["range", "first", "last", "all", "same", "drop"]
-"""What a segment carries of a field that changes along a document, see `RSEIndexer`."""
+"""How a segment shows a metadata field that changes along a document, see `RSEIndexer`."""
 
 DEFAULT_RULES: Mapping[str, Rule] = {"page": "range", "page_label": "range"}
-"""Fields with a rule that nobody has to give: also where a document has a single page."""
+"""Fields that have a rule by default, also if they are the same in a whole document."""
 
 UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 """Characters that some database or model cannot take: NUL and lone surrogates."""
@@ -60,7 +60,7 @@ UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 # Names of metadata that Chroma refuses.
 _RESERVED = re.compile(r"[$#]|(chroma:document)?\Z")
 
-# The form of the records. A docstore with another number has to be written anew.
+# The format of the records. A docstore with another number has to be built again.
 _FORMAT = 5
 
 # Far above any document; without a limit, a forged record would keep a reader busy forever.
@@ -72,7 +72,7 @@ _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
 
 # Keys
 
-# Of these, ``key`` is a `document_key`, and ``version`` a version's name.
+# The comments name the arguments: ``key`` is a `document_key`, ``version`` a version's name.
 manifest_key = "manifest/{}".format  # key
 answers_key = "answers/{}".format  # key, for a language model's answers about the document
 text_key = "texts/{}".format  # digest of a text, for the document that has it
@@ -86,7 +86,7 @@ NAMESPACES = "namespaces"
 
 
 def digest(*parts: str) -> str:
-    """A digest of strings: 32 hexadecimal digits, which every store accepts as a key."""
+    """Compute a digest of strings: 32 hexadecimal digits, which every store accepts as a key."""
     state = hashlib.blake2b(digest_size=16)
     for part in parts:
         encoded = part.encode("utf-8", "surrogatepass")
@@ -97,22 +97,22 @@ def digest(*parts: str) -> str:
 
 @lru_cache(1024)
 def document_key(doc_id: str) -> str:
-    """The part of a document's keys in the docstore that stands for the document."""
+    """The part of a document's docstore keys that identifies the document."""
     return digest(doc_id)
 
 
 def adopted_key(vector: str) -> str:
-    """The docstore key of the record on an adopted vector; ``vector`` is its id."""
+    """The docstore key of the record about an adopted vector; ``vector`` is its id."""
     return f"adopted/{digest(vector)}"
 
 
 def version_name(namespace: str, *parts: str) -> str:
-    """The name of a version: a digest of its parts, behind that of its namespace if it has one."""
+    """The name of a version: a digest of its parts, after its namespace's digest if it has one."""
     return f"{namespace}-{digest(*parts)}" if namespace else digest(*parts)
 
 
 def namespace_in(metadata: Mapping[str, Any]) -> str:
-    """The digest of the namespace that a chunk in the vector store is in; empty for none."""
+    """The digest of a chunk's namespace, by its metadata in the vector store; empty for none."""
     version = metadata.get(VERSION)
     if version is None:  # written by other code, and adopted
         return str(metadata.get(NAMESPACE, ""))
@@ -120,13 +120,13 @@ def namespace_in(metadata: Mapping[str, Any]) -> str:
 
 
 def vector_id(key: str, version: str, index: int) -> str:
-    """The id of a chunk in the vector store: a UUID, the one form that all of them accept."""
+    """The id of a chunk in the vector store: a UUID, the one form that all stores accept."""
     return str(uuid.uuid5(_VECTOR_NAMESPACE, chunk_key(key, version, index)))
 
 
 def vector_of(document: Document) -> str | None:
-    """The id of a chunk that comes from the vector store; None if it has none."""
-    # Searches in Qdrant and Milvus give it as metadata.
+    """The id of a Document that came from the vector store; None if it has none."""
+    # Searches in Qdrant and Milvus return it as metadata.
     ids = (document.id, document.metadata.get("_id"), document.metadata.get("pk"))
     return next((str(vector) for vector in ids if vector is not None), None)
 
@@ -135,17 +135,17 @@ def vector_of(document: Document) -> str | None:
 
 
 def encodable(text: str) -> str:
-    """The text with U+FFFD for characters that databases or models cannot take (`UNENCODABLE`)."""
+    """Replace characters that databases or models cannot take (`UNENCODABLE`) by U+FFFD."""
     return UNENCODABLE.sub("\ufffd", text)
 
 
 def with_header(header: str, text: str) -> str:
-    """A text with its header in front, and an empty line between; the text alone without one."""
+    """Put a header in front of a text, with an empty line between; no line without a header."""
     return f"{header}\n\n{text}" if header else text
 
 
 def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
-    """What every vector store takes: encodable strings, finite numbers of 64 bits, booleans."""
+    """Keep values that every vector store takes: encodable strings, 64-bit numbers, booleans."""
     simple: dict[str, Any] = {}
     for name, value in metadata.items():
         plain = value.item() if isinstance(value, np.generic) else value
@@ -164,7 +164,7 @@ def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float 
 def in_vector_store(
     text: str, metadata: Mapping[str, Any], place: Mapping[str, Any], version: str
 ) -> Document:
-    """A chunk as the vector store has it; a damaged one may lack names of `PLACE`."""
+    """Make the Document of a chunk in the vector store; a damaged one may lack names of `PLACE`."""
     found = {**simple_metadata(metadata), **place, VERSION: version}
     if namespace := namespace_in(found):
         found[NAMESPACE] = namespace
@@ -174,7 +174,7 @@ def in_vector_store(
 
 
 def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
-    """What a relevance filter left in the metadata of a document; empty if none judged it."""
+    """A relevance filter's judgment in the metadata of a document; empty if none judged it."""
     names = (IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE)
     found = {name: metadata[name] for name in names if name in metadata}
     plain = all(value is None or isinstance(value, (bool, str)) for value in found.values())
@@ -188,8 +188,8 @@ class Version(NamedTuple):
     """A version of a document."""
 
     name: str  # digest of the text and of everything that shapes its chunks
-    chunks: _Count  # how many
-    adopted: _Count = 0  # vectors that other code had added; 0 if there is one for each chunk
+    chunks: _Count  # number of chunks
+    adopted: _Count = 0  # number of vectors added by other code; 0 if this package added them
 
     @property
     def pages(self) -> int:
@@ -197,7 +197,7 @@ class Version(NamedTuple):
         return _pages(self.chunks)
 
     def docstore_keys(self, key: str) -> Iterator[str]:
-        """All keys of this version in the docstore, but those of adopted vectors."""
+        """All keys of this version in the docstore, except those of adopted vectors."""
         yield from (chunk_key(key, self.name, index) for index in range(self.chunks))
         yield from (spans_key(key, self.name, page) for page in range(self.pages))
         yield parts_key(key, self.name)
@@ -208,7 +208,7 @@ class Version(NamedTuple):
         return (_vectors_key(key, self.name, page) for page in range(_pages(self.adopted)))
 
     def vector_ids(self, key: str) -> Iterator[str]:
-        """The ids of this version in the vector store, but those of adopted vectors."""
+        """The ids of this version in the vector store, except those of adopted vectors."""
         count = 0 if self.adopted else self.chunks
         return (vector_id(key, self.name, index) for index in range(count))
 
@@ -219,23 +219,23 @@ def _pages(items: int) -> int:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A document's entry in the docstore."""
+    """The record of a document in the docstore: its versions, metadata and owner."""
 
     doc_id: str
-    current: Version | None = None  # what queries see; None before the first, and in deletion
+    current: Version | None = None  # the one queries see; None before the first, and in deletion
     unfinished: Sequence[Version] = ()  # being written or removed: any part may be stored
     # Token of the call that is writing or deleting the document, see
     # `langchain_rse.ingest.ownership`; empty if none is.
     owner: str = ""
-    # Another one each time the manifest is written, by which changes are noticed.
+    # A new one each time the manifest is written, by which changes are noticed.
     revision: str = field(default_factory=lambda: uuid.uuid4().hex)
-    model: str = ""  # of the vectors, see `langchain_rse.stores.pairing`; empty if not known
+    model: str = ""  # id of the embedding model, see `langchain_rse.stores.pairing`; may be empty
     length: _Length = 0  # characters of the current version's text
-    text_digest: str = ""  # of that text, by which equal texts are known; empty without text
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # for the whole document
-    # What segments carry of some fields; the others follow the default rules.
+    text_digest: str = ""  # of that text, to find equal texts; empty without text
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # of the whole document
+    # Rules of some metadata fields; the others follow the default rules.
     rules: Mapping[str, Rule] = field(default_factory=dict)
-    header: str = ""  # what may stand above its segments; empty for nothing
+    header: str = ""  # put above segments with ``include_header``; may be empty
 
     @property
     def key(self) -> str:
@@ -244,12 +244,12 @@ class Manifest:
 
     @property
     def versions(self) -> list[Version]:
-        """All versions of which anything may be in the stores."""
+        """All versions that may have records or vectors in the stores."""
         current = [self.current] if self.current else []
         return list(dict.fromkeys([*current, *self.unfinished]))
 
     def to_document(self) -> Document:
-        """The record of this manifest."""
+        """Make the record of this manifest."""
         fields = {
             **vars(self),
             "current": self.current and list(self.current),
@@ -260,7 +260,7 @@ class Manifest:
 
     @classmethod
     def from_document(cls, record: Document, key: str) -> Manifest:
-        """Read a manifest's record; CorruptRecordError or FormatError if that cannot be done."""
+        """Read a manifest's record; CorruptRecordError or FormatError if it cannot be read."""
         fields = record.metadata
         if "doc_id" in fields and fields.get("format") != _FORMAT:
             raise FormatError(
@@ -293,32 +293,32 @@ class Chunk(NamedTuple):
     end: int  # the character after its last one
     text: str  # empty for a gap
     embedded_text: str  # without the header
-    # What does not hold for the whole document: pairs of a character of the chunk and the metadata
-    # from there on. The first pair is for character 0, with the metadata of the first character
-    # that is not white space. Empty if there is none.
+    # Metadata that does not hold for the whole document: pairs of a character of the chunk and the
+    # metadata from there on. The first pair is for character 0, with the metadata of the first
+    # character that is not white space. Empty if there is no such metadata.
     metadata: Sequence[tuple[int, Mapping[str, Any]]] = ()
-    header: str = ""  # what is embedded in front of it, with an empty line between
+    header: str = ""  # the header embedded in front of it, with an empty line between
 
 
 Part = tuple[int, int, Mapping[str, Any]]
-"""A part of a document: its first character, its length, and what does not hold for all parts."""
+"""A part of a document: its first character, its length, and its own metadata."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentVersion:
-    """A document, ready to be written; `Manifest` says what some of the fields are."""
+    """A document, ready to be written; `Manifest` describes some of the fields."""
 
     doc_id: str
     version: Version
     length: int
     metadata: Mapping[str, Any]
     chunks: Sequence[Chunk]  # in the order of the text; they tile it
-    parts: Sequence[Part] = ()  # it was given in; empty if it is one, whose metadata is `metadata`
-    gaps: frozenset[int] = frozenset()  # numbers of chunks whose text nobody has, if it is adopted
+    parts: Sequence[Part] = ()  # as they were given; empty if it is one, with `metadata`
+    gaps: frozenset[int] = frozenset()  # numbers of chunks whose text is missing, if it is adopted
     rules: Mapping[str, Rule] = field(default_factory=dict)
     header: str = ""
-    # If it is adopted: the id of each vector that is in the store, and the number of the chunk it
-    # stands for, None if it stands for nothing.
+    # If it is adopted: the id of each vector in the store, and the number of its chunk, None if the
+    # vector was left out.
     adopted: Sequence[tuple[str, int | None]] = ()
 
     @property
@@ -328,7 +328,7 @@ class DocumentVersion:
 
     @property
     def text(self) -> str:
-        """The text, of its chunks."""
+        """The text of all chunks."""
         return "".join(chunk.text for chunk in self.chunks)
 
     @cached_property
@@ -337,12 +337,12 @@ class DocumentVersion:
         return digest(self.text) if self.chunks else ""
 
     def metadata_of(self, chunk: Chunk) -> Mapping[str, Any]:
-        """What holds at the first character of a chunk that is not white space."""
+        """The metadata at the first character of a chunk that is not white space."""
         return {**self.metadata, **(chunk.metadata[0][1] if chunk.metadata else {})}
 
 
 def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
-    """The records of a document in the docstore, but its manifest, by their keys."""
+    """Make the docstore records of a document, except its manifest, with their keys."""
     key, name, chunks = document.key, document.version.name, document.chunks
     # These come first: they say what to remove if the rest is not written.
     vectors = [vector for vector, _ in document.adopted]
@@ -372,7 +372,7 @@ def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]
 def adopted_record(
     vector: str, doc_id: str = "", version: str = "", index: int | None = None
 ) -> tuple[str, Document]:
-    """The record of the chunk that an adopted vector stands for, if it does, with its key."""
+    """Make the record that names the chunk of an adopted vector, if it has one, with its key."""
     metadata = {DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index}
     return adopted_key(vector), _record(**(metadata if index is not None else {DOC_ID: None}))
 
@@ -382,7 +382,7 @@ def _record(**metadata: Any) -> Document:  # noqa: ANN401 - any metadata
 
 
 def chunk_vectors(document: DocumentVersion) -> Iterator[Document]:
-    """What the vector store gets of a document: nothing if it is adopted."""
+    """Make the Documents that the vector store gets; none if the document is adopted."""
     for index, chunk in enumerate(() if document.adopted else document.chunks):
         text = with_header(chunk.header, chunk.embedded_text)
         place = _place(document.doc_id, index, chunk)
@@ -401,11 +401,11 @@ _PLACES = TypeAdapter(Annotated[list[tuple[NonNegativeInt, dict[str, Any]]], Fie
 def segment_metadata(
     shared: Mapping[str, Any], rules: Mapping[str, Rule], places: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The metadata of a segment, of what its document and its chunks have.
+    """Make the metadata of a segment from that of its document and its chunks.
 
     Fields with a rule follow it whether or not they change along this document; others follow
-    ``"range"`` where they change. ``places`` is what holds along the segment, in the order of its
-    text, besides what is ``shared`` by all.
+    ``"range"`` if they change. ``places`` has the metadata along the segment, in the order of its
+    text, without that ``shared`` by the whole document.
     """
     all_rules = {**DEFAULT_RULES, **rules}
     ruled = {name: value for name, value in shared.items() if name in all_rules}
@@ -416,7 +416,7 @@ def segment_metadata(
         rule = all_rules.get(name, "range")
         if rule == "all":
             values = [place[name] for place in everywhere if name in place]
-            # By their JSON: arrays and the like cannot be compared.
+            # Compared as JSON, since arrays, for example, cannot be compared.
             found[name] = list({encode_json(value, name): value for value in values}.values())
         elif rule == "range":
             found |= {f"{name}_start": first[name]} if name in first else {}
@@ -428,8 +428,8 @@ def segment_metadata(
 
 
 def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str, Any]]]:
-    """Metadata that changes along a chunk: pairs of a character, from 0, and what holds there."""
-    if PLACES not in record.metadata:  # as in most; a query asks twice for each chunk it returns
+    """Metadata that changes along a chunk: pairs of a character, from 0, and the metadata there."""
+    if PLACES not in record.metadata:  # true for most; queries ask twice for each returned chunk
         return [(0, {})]
     places = record.metadata[PLACES]
     try:
@@ -442,7 +442,7 @@ def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str,
 
 
 def chunk_document(record: Document, key: str, manifest: Manifest) -> Document:
-    """A chunk of the current version as in the vector store, without overlap and outer space."""
+    """Make a chunk's Document as in the vector store, without overlap and outer white space."""
     own = metadata_changes(record, key)[0][1]
     if record.metadata.get(DOC_ID, manifest.doc_id) != manifest.doc_id:
         raise CorruptRecordError(f"the docstore's chunk {key!r} is not of {manifest.doc_id!r}")

@@ -28,13 +28,13 @@ return made
 class RedisDocStore(SwappingDocStore):
     """A docstore in Redis, or in a server that speaks its protocol, other than Redis Cluster.
 
-    Redis keeps what it is told to keep: set ``appendfsync always`` for records that survive a power
-    cut, and ``maxmemory-policy noeviction``. A warning says if Redis may evict records. Async
+    What Redis keeps depends on its settings: set ``appendfsync always`` for records that survive a
+    power cut, and ``maxmemory-policy noeviction``. A warning says if Redis may evict records. Async
     methods use threads.
 
     Args:
         url: A URL such as ``redis://:password@host:6379/0`` or ``unix:///path``.
-        prefix: What the names of all keys in Redis begin with.
+        prefix: The beginning of the names of all keys in Redis.
 
     Raises:
         ImportError: If the package redis is not installed.
@@ -103,7 +103,7 @@ class _Redis(SwappingBytes):
 
     @cached_property
     def _checked(self) -> Any:  # noqa: ANN401
-        """The client, after a warning if the server may evict records."""
+        """The client; at first use, warns if the server may evict records."""
         memory = self.client.info("memory")
         policy = memory.get("maxmemory_policy", "noeviction")
         if memory.get("maxmemory") and policy != "noeviction":

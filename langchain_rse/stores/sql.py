@@ -39,7 +39,7 @@ T = TypeVar("T")
 # SQLite and PostgreSQL limit the parameters of a statement.
 _KEYS_PER_STATEMENT = 500
 _KEYS_PER_PAGE = 1000
-# PostgreSQL cuts names longer than 63 off; those of the full-text index are up to 15 longer.
+# PostgreSQL truncates names at 63; names of the full-text index are up to 15 longer than this.
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
 
@@ -48,22 +48,22 @@ class SQLDocStore(ComparesAndSets):
 
     On SQLite it needs no server. The database is put into WAL mode: several threads and processes
     can read while one writes. Other databases need their driver, for example
-    ``postgresql+psycopg://user:password@host/database``; async methods use psycopg's own, with
-    ``SQLAlchemy[asyncio]``, else threads.
+    ``postgresql+psycopg://user:password@host/database``; async methods use psycopg's async
+    connections if ``SQLAlchemy[asyncio]`` is installed, else threads.
 
-    The table is made when it is first needed. A store can be used before and after ``os.fork``;
-    one in memory is copied. Pickled and deep copies, which hold the URL with its password, open
-    connections of their own to the same table; of one in memory they are refused.
+    The table is made when it is first needed. A store can be used before and after ``os.fork``,
+    which copies a store in memory. Pickled and deep copies hold the URL with its password and open
+    their own connections to the same table; a store in memory cannot be pickled or copied so.
 
     Args:
         url: A SQLAlchemy database URL, for example ``"sqlite:///folder/chunks.db"``;
             ``"sqlite://"`` keeps the store in memory.
         table_name: Name of the table: letters, digits and underscores, at most 40.
-        lexical: Whether to keep a full-text index of the chunks, for `lexical_search`, on SQLite
-            and PostgreSQL: made when the store is first used, kept by the database from then on.
+        lexical: True to keep a full-text index of the chunks, for `lexical_search`, on SQLite and
+            PostgreSQL. It is made when the store is first used, and then kept by the database.
         tokenizer: On SQLite: a tokenizer of FTS5, such as ``"porter unicode61"`` for English
-            without endings, or ``"trigram"`` for Chinese and Japanese, which finds any three
-            characters in a row and nothing shorter.
+            without endings, or ``"trigram"`` for Chinese and Japanese, which finds any sequence
+            of three characters and nothing shorter.
         language: On PostgreSQL: a text search configuration, such as ``"english"``.
         timeout: Seconds to wait for a lock of SQLite.
         engine_kwargs: More arguments for ``sqlalchemy.create_engine``, such as ``pool_size``.
@@ -106,10 +106,10 @@ class SQLDocStore(ComparesAndSets):
         if self._sqlite:
             connect_args = {"timeout": timeout, **self._engine_kwargs.get("connect_args", {})}
             self._engine_kwargs["connect_args"] = connect_args
-            if self._memory:  # one connection, which all threads take turns at
+            if self._memory:  # one connection, which threads use in turn
                 connect_args["check_same_thread"] = False
                 self._engine_kwargs["poolclass"] = StaticPool
-        else:  # the server may have been started anew
+        else:  # the server may have been restarted
             self._engine_kwargs.setdefault("pool_pre_ping", True)
         self.lexical = lexical
         self._settings = {"tokenizer": tokenizer, "language": language}
@@ -132,7 +132,7 @@ class SQLDocStore(ComparesAndSets):
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
-        # The query of a server's URL may hold a password as well.
+        # The query part of a server's URL may hold a password as well.
         url = self._url if self._sqlite else self._url.set(query={})
         return f"SQLDocStore({url.render_as_string(hide_password=True)!r})"
 
@@ -153,7 +153,7 @@ class SQLDocStore(ComparesAndSets):
 
     @override
     def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
-        """Do what the method does in one transaction."""
+        """Do the work of the method in one transaction."""
         works: dict[str, Callable[..., Any]] = {
             "mget": self._get,
             "mset": self._set,
@@ -188,22 +188,22 @@ class SQLDocStore(ComparesAndSets):
     ) -> list[tuple[Document, float]]:
         """Find the chunks of current versions that match the words of a query best.
 
-        Any word may match; rare ones count more. At most about 2,000 chunks are ranked: if more
+        Any word may match; rare words count more. At most about 2,000 chunks are ranked: if more
         have one of the words, the most common words are left out.
 
         Args:
-            query: The query; operators and quotes in it mean nothing.
-            k: At most this many chunks, at least 1.
-            filter: Fields of the metadata, of the chunk or its document, and the strings,
-                numbers or booleans that they equal, all of them.
-            prefix: How the keys of chunks begin that can be found: those of one namespace.
+            query: The query; operators and quotes in it have no effect.
+            k: The most chunks to return, at least 1.
+            filter: Metadata fields of the chunk or its document, with the strings, numbers or
+                booleans that they must equal. All must hold.
+            prefix: Only chunks whose keys begin with this are found: those of one namespace.
 
         Returns:
             The chunks, with metadata as in the vector store, and their scores above 0, best first.
 
         Raises:
             ValueError: If the store was made without ``lexical=True``, ``k`` is below 1, or
-                the filter is anything else.
+                the filter is of another form.
         """
         check_lexical(self)
         return self._run(self._index.search, query, k, filter, prefix)
@@ -221,9 +221,9 @@ class SQLDocStore(ComparesAndSets):
         return await self._arun(self._index.search, query, k, filter, prefix)
 
     def drop_lexical_index(self) -> None:
-        """Remove the table's full-text index, made with whatever tokenizer or language.
+        """Remove the table's full-text index, also one built with another tokenizer or language.
 
-        Needs ``lexical=True``; the store makes a new one when it is next used.
+        Needs ``lexical=True``; the store makes a new index when it is next used.
         """
         check_lexical(self)
         with explained(self), self._lock:
@@ -237,7 +237,7 @@ class SQLDocStore(ComparesAndSets):
         self._engine.dispose()
 
     async def aclose(self) -> None:
-        """Close the pooled connections, those of this event loop included."""
+        """Close the pooled connections, including those of this event loop."""
         await self._async_engines.aclose()
         self.close()
 
@@ -248,8 +248,8 @@ class SQLDocStore(ComparesAndSets):
     def _values(
         self, connection: Connection, keys: Iterable[str], *, lock: bool = False
     ) -> dict[str, str]:
-        """The records of the keys that are there."""
-        # In the same order by all, or they would wait for each other.
+        """Read the records of those keys that exist."""
+        # Rows are locked in the same order by all callers, to avoid deadlocks.
         query = self._select.order_by(self._table.c.key).with_for_update() if lock else self._select
         values: dict[str, str] = {}
         for some in batch_iterate(_KEYS_PER_STATEMENT, dict.fromkeys(keys)):
@@ -258,7 +258,7 @@ class SQLDocStore(ComparesAndSets):
         return values
 
     def _change(self, connection: Connection, changes: Sequence[Change]) -> list[bool]:
-        if self._sqlite:  # nobody else writes between reading and writing
+        if self._sqlite:  # no other connection writes between reading and writing
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         values = self._values(connection, sorted(key for key, _, _ in changes), lock=True)
         made: dict[str, int] = {}  # of a key given twice, the first counts
@@ -267,7 +267,7 @@ class SQLDocStore(ComparesAndSets):
                 made[key] = number
         new = [(key, changes[number][2]) for key, number in made.items()]
         added = _rows((key, record) for key, record in new if record and key not in values)
-        if added and connection.dialect.name == "postgresql":  # what is not there was not locked
+        if added and connection.dialect.name == "postgresql":  # missing rows were not locked
             insert = postgresql.insert(self._table).on_conflict_do_nothing()
             there = connection.execute(insert.returning(self._table.c.key), added).scalars().all()
             for key in {row["key"] for row in added}.difference(there):
@@ -297,11 +297,11 @@ class SQLDocStore(ComparesAndSets):
             connection.execute(sa.delete(self._table).where(key.in_(which if postgres else some)))
 
     def _page(self, connection: Connection, prefix: str, after: str | None) -> list[str]:
-        """The next keys with a prefix; none if there are no more."""
+        """Read the next keys with a prefix; none if there are no more."""
         key = self._table.c.key
         start = key >= prefix if after is None else key > after
         query = sa.select(key).where(start).order_by(key).limit(_KEYS_PER_PAGE)
-        # In the order of bytes, keys with the same prefix stand together.
+        # In the order of bytes, keys with the same prefix are consecutive.
         return [name for name in connection.execute(query).scalars() if name.startswith(prefix)]
 
     def _run(self, work: Callable[..., T], *args: object) -> T:
@@ -326,7 +326,7 @@ class SQLDocStore(ComparesAndSets):
                 return await connection.run_sync(self._transact, work, *args)  # type: ignore[no-any-return]
 
     def _transact(self, connection: Connection, work: Callable[..., T], *args: object) -> T:
-        # On PostgreSQL, a transaction would make three round trips of a read's one.
+        # On PostgreSQL, a transaction would take three round trips for a read instead of one.
         if work == self._get and connection.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="AUTOCOMMIT")
         with connection.begin():
@@ -374,12 +374,12 @@ class SQLDocStore(ComparesAndSets):
             with self._engine.begin() as connection:
                 connection.execute(CreateTable(self._table, if_not_exists=True))
         except DBAPIError:
-            # PostgreSQL may refuse if two processes make it at once.
+            # PostgreSQL may fail if two processes make the table at the same time.
             if not sa.inspect(self._engine).has_table(self._table.name):
                 raise
 
     def _use_wal(self) -> None:
-        """Switch the file to WAL mode, which it keeps; SQLite does not wait for this lock."""
+        """Switch the file to WAL mode for good; retries, as SQLite does not wait for this lock."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -393,7 +393,7 @@ class SQLDocStore(ComparesAndSets):
 
 
 def _table(name: str) -> sa.Table:
-    # Keys are compared by their bytes, so that those with the same prefix stand together.
+    # Keys are compared by their bytes, so that keys with the same prefix are consecutive.
     key = (
         sa.String(512)
         .with_variant(sa.String(512, collation="C"), "postgresql")
@@ -409,8 +409,8 @@ def _table(name: str) -> sa.Table:
 
 
 def _rows(pairs: Iterable[tuple[str, Document]]) -> list[dict[str, str]]:
-    # A key given twice: the last one counts. Writers that use the same order cannot wait for each
-    # other in a circle.
+    # If a key is given twice, the last one counts. Writers that use the same order of keys cannot
+    # deadlock.
     return [
         {"key": key, "value": encode_document(document, key)}
         for key, document in sorted(dict(pairs).items(), key=lambda pair: str(pair[0]))

@@ -1,4 +1,4 @@
-"""What LangChain has no method for: listing a store's chunks, reading and writing its vectors."""
+"""Lists a vector store's chunks, and reads and writes its vectors, for the kinds known here."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # half a second of imports that docstores do without
 
 logger = logging.getLogger(__name__)
 
-# Points in one request to Qdrant, which has at most 32 MB; langchain-qdrant sends as many.
+# Points in one request to Qdrant, which takes at most 32 MB; langchain-qdrant sends as many.
 _QDRANT_BATCH = 64
-# Chunks in one request to a server; Chroma Cloud gives no more than 300.
+# Chunks in one request to a server; Chroma Cloud returns at most 300.
 _PAGE = 250
 
 Found = Iterable[tuple[Any, Sequence[float]]]
@@ -32,18 +32,18 @@ Row = tuple[str, str, dict[str, Any], list[float]]
 """A chunk in a vector store: id, embedded text, metadata and vector."""
 
 NextChunks = Callable[[], Steps[list[Document]]]
-"""Gives the next chunks of a store with each call, without their vectors; none at the end."""
+"""Returns the next chunks of a store with each call, without their vectors; none at the end."""
 
 
 def kind_of(store: VectorStore, known: Container[str] = ()) -> str:
-    """The kind of a store: the first of its classes that is known (here, too), else its own."""
+    """The kind of a store: the first class in its MRO that is ``known`` or in this module."""
     names = [kind.__name__ for kind in type(store).__mro__]
     return next((name for name in names if name in known or name in _STORES), names[0])
 
 
 def name_of(store: Any) -> str:  # noqa: ANN401 - a VectorStore of any kind
-    """The name of the collection, index or table, if the store tells it; else empty."""
-    # Chroma's documentation uses the collection; it has no other way to the name.
+    """The name of the collection or index, if the store has it; else empty."""
+    # Chroma's documentation uses ``_collection``; there is no other access to the name.
     names = [getattr(getattr(store, "_collection", None), "name", None)]
     names += (getattr(store, name, None) for name in ("collection_name", "index_name"))
     return next((name for name in names if isinstance(name, str)), "")
@@ -55,12 +55,12 @@ def gives_vectors(store: VectorStore) -> bool:
 
 
 def list_chunks(store: VectorStore) -> NextChunks | None:
-    """List the chunks of a store with ids and metadata; None if it is of no kind known here."""
+    """List the chunks of a store with ids and metadata; None if its kind is unknown here."""
     return _STORES[kind_of(store)](store).following() if gives_vectors(store) else None
 
 
 def read_vectors(store: VectorStore, ids: Iterable[str]) -> Steps[dict[str, list[float]]]:
-    """Read vectors by their ids; those that are not there, or cannot be read, are left out."""
+    """Read vectors by their ids; vectors that do not exist, or cannot be read, are left out."""
     try:
         found = yield from _STORES[kind_of(store)](store).reading(list(dict.fromkeys(ids)))
         return (
@@ -77,7 +77,7 @@ def write_vectors(store: VectorStore, rows: Sequence[Row]) -> Steps[object]:
 
 
 class _Access:
-    """A store of one kind: how it is listed, and how its vectors are read and written."""
+    """Lists a store of one kind, and reads and writes its vectors."""
 
     def __init__(self, store: Any) -> None:  # noqa: ANN401 - its package need not be installed
         self.store = store
@@ -170,7 +170,7 @@ class _Qdrant(_Access):
                 return
 
     def read(self, ids: list[str]) -> Found:
-        if self.store.retrieval_mode != "dense":  # a sparse vector would be needed as well
+        if self.store.retrieval_mode != "dense":  # sparse vectors would be needed as well
             return []
         records = self.store.client.retrieve(self.store.collection_name, ids, with_vectors=True)
         name = self.store.vector_name
@@ -214,11 +214,11 @@ class _PGVector(_Access):
         return call_to_the_end(add, aadd, texts, vectors, metadatas, ids)
 
     def _rows(self, select: Callable[[Any], sa.Select[Any]]) -> Steps[list[Any]]:
-        """Rows of the collection; ``select`` makes the query from the table."""
+        """Read rows of the collection; ``select`` makes the query from the table."""
         store = self.store
 
         def query(collection: Any) -> sa.Select[Any]:  # noqa: ANN401
-            table = store.EmbeddingStore  # there once the collection is
+            table = store.EmbeddingStore  # exists once the collection does
             return select(table).where(table.collection_id == collection.uuid)
 
         def read() -> list[Any]:

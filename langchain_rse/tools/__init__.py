@@ -1,7 +1,7 @@
-"""For agents: a search tool whose passages can be cited, checked quotations, an MCP server.
+"""Tools for agents: search with passages to cite, a check of quotations, an MCP server.
 
-`create_rse_tool` makes a LangChain tool of a retriever; `verify_quotes` finds what an answer quotes
-in the passages that it was given. `langchain_rse.tools.mcp` serves a knowledge base to MCP clients.
+`create_rse_tool` makes a LangChain tool of a retriever; `verify_quotes` looks for an answer's
+quotations in the passages that it is based on; `langchain_rse.tools.mcp` serves MCP clients.
 """
 
 from langchain_rse.tools.quotes import Quote, verify_quotes

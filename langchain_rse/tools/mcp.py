@@ -1,4 +1,4 @@
-"""An MCP server, by which agents of any make search the documents of a retriever."""
+"""An MCP server, with which any agent can search the documents of a retriever."""
 
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from langchain_rse.stores.records import Version
 from langchain_rse.tools.passages import place_of, read_passage
 from langchain_rse.tools.search import create_rse_tool
 
-_LONGEST = 20_000  # characters of a document that are read at once
+_LONGEST = 20_000  # characters of a document to read in one call
 _INSTRUCTIONS = (
     "search finds passages of documents and says where they stand; read_around reads what stands "
     "around a passage; list_documents lists all documents. Cite source, pages and characters."
@@ -36,15 +36,15 @@ def create_mcp_server(
 ) -> "FastMCP[Any]":
     """Make an MCP server with the tools ``search``, ``read_around`` and ``list_documents``.
 
-    All of them only read. ``create_mcp_server(retriever).run()`` serves a client on stdin and
-    stdout, ``run("streamable-http")`` any number of them. Nothing asks who they are.
+    The tools only read. ``create_mcp_server(retriever).run()`` serves one client on stdin and
+    stdout, ``run("streamable-http")`` any number of clients, without authentication by default.
 
     Args:
-        retriever: What searches.
+        retriever: The retriever that searches.
         name: The server's name.
         k: The most passages of an answer.
         max_context_length: The most text of an answer, headings included, in the units of the
-            retriever's ``length_function``. None for the retriever's.
+            retriever's ``length_function``. None for that of the retriever.
         **settings: Arguments of the SDK's ``FastMCP``, such as ``host``, ``port`` and ``auth``.
 
     Raises:

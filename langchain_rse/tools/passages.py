@@ -1,4 +1,4 @@
-"""Passages as a model reads them: numbered, with their source, pages and characters."""
+"""Formats passages for a model: numbered, with their source, pages and characters."""
 
 import itertools
 import sys
@@ -25,14 +25,14 @@ from langchain_rse.stores.records import (
 )
 
 NUMBER = "number"
-"""In the ``rse`` metadata of a passage: the number by which it is cited."""
+"""The field in the ``rse`` metadata of a passage with the number by which it is cited."""
 
 Shown = Mapping[tuple[str, str, int], int]
-"""By document, version and chunk: the number of the passage that has shown it."""
+"""The number of the passage that has shown a chunk, by document, version and chunk."""
 
 
 def place_of(metadata: Mapping[str, Any]) -> str:
-    """The source, pages (counted from 1) and characters to cite."""
+    """Describe the source, pages (counted from 1) and characters to cite."""
     place = visible(str(metadata.get("source") or metadata[DOC_ID]))
     first, last = metadata.get("page_start"), metadata.get("page_end")
     if type(first) is int and type(last) is int:
@@ -41,7 +41,7 @@ def place_of(metadata: Mapping[str, Any]) -> str:
 
 
 def numbered(segments: Sequence[Document], first: int) -> list[Document]:
-    """Copies of the segments with numbers from ``first``."""
+    """Copy segments and number them from ``first``."""
     passages = [one.model_copy(deep=True) for one in segments]
     for number, one in enumerate(passages, first):
         one.metadata[SEGMENT][NUMBER] = number
@@ -49,7 +49,7 @@ def numbered(segments: Sequence[Document], first: int) -> list[Document]:
 
 
 def text_of(segments: Sequence[Document], first: int) -> str:
-    """The text of segments, each below a line with its number and what to cite."""
+    """Format the text of segments, each below a line with its number and place to cite."""
     return "\n\n".join(
         f"[{number}] {place_of(one.metadata)}\n" + one.page_content.strip("\r\n")
         for number, one in enumerate(segments, first)
@@ -57,20 +57,20 @@ def text_of(segments: Sequence[Document], first: int) -> str:
 
 
 def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, or None
-    """What is in the lists of a graph's state, among it the messages under whatever key."""
+    """Collect the items of all lists in a graph's state: messages may have any key."""
     state = getattr(runtime, "state", None)
     fields = state if isinstance(state, Mapping) else getattr(state, "__dict__", {})
     return [one for some in fields.values() if isinstance(some, list) for one in some]
 
 
 def shown_in(messages: Sequence[object]) -> Shown:
-    """What tools have shown in a conversation, unless its text was taken out of their messages."""
+    """Find chunks that tools have shown in a conversation, if the text is still in the message."""
     shown: dict[tuple[str, str, int], int] = {}
     for message in messages:
         if not isinstance(message, ToolMessage) or not isinstance(message.artifact, list):
             continue
         for one in message.artifact:
-            # Some checkpoints bring Documents back as dicts.
+            # Some checkpoints restore Documents as dicts.
             fields = one if isinstance(one, Mapping) else getattr(one, "__dict__", {})
             metadata = fields.get("metadata") or {}
             rse = metadata.get(SEGMENT) or {}
@@ -83,9 +83,9 @@ def shown_in(messages: Sequence[object]) -> Shown:
 def new_parts(
     docstore: BaseStore[str, Document], segment: Document, shown: Shown
 ) -> Steps[tuple[list[Document], set[int]]]:
-    """What of a segment was not shown, and the numbers of the passages that have shown the rest.
+    """Return the parts of a segment not shown yet, and the numbers of passages that show the rest.
 
-    Parts that have nothing of what was found itself are left out.
+    Parts without a candidate are left out.
     """
     doc_id, rse = segment.metadata[DOC_ID], segment.metadata[SEGMENT]
 
@@ -115,9 +115,9 @@ def read_passage(
     chunks: range,
     characters: range = range(sys.maxsize),
 ) -> Steps[Document | None]:
-    """Read the text of some chunks, or what of it lies in a range of the document's characters.
+    """Read the text of chunks, limited to a range of the document's characters.
 
-    None if they are not all stored, or the version is no longer the document's.
+    None if some of them are not stored, or the version is no longer current.
     """
     key, start, end = document_key(doc_id), characters.start, characters.stop
     layout = (yield from read_layouts(docstore, {(key, version): [chunks]}))[key]

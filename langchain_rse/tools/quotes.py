@@ -1,4 +1,4 @@
-"""Checks what an answer quotes against the passages that it was made of."""
+"""Checks the quotations in an answer against the passages that it is based on."""
 
 import re
 from bisect import bisect_left
@@ -13,11 +13,11 @@ from langchain_rse.ingest.alignment import Form, fold, folded, quotation_pattern
 from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, START_INDEX
 from langchain_rse.tools.passages import NUMBER
 
-# Opening marks, and those that close them.
+# Opening marks, and the marks that close them.
 _PAIRS = {"“": "”", "”": "”", "„": "“”", "«": "»", "»": "«", "「": "」", "『": "』"}
-# These are inches and apostrophes as well, so that they need a place beside a word; and inside.
+# Marks that may be inches or apostrophes, so must be at the edge of a word; and the text inside.
 _AMBIGUOUS = [('"', '"', '[^"]'), ("\u2018", "\u2019", "[^\u2018]"), ("'", "'", r"[\s\S]")]
-_LETTER = r"[^\W\u2e80-\U0010ffff]"  # but of scripts without spaces
+_LETTER = r"[^\W\u2e80-\U0010ffff]"  # except scripts without spaces
 _IN_PARAGRAPH = r"(?!\n\s*\n)"
 _UNCLOSED = (
     rf'(?P<open>[{"".join(_PAIRS)}]|(?<!{_LETTER})"(?=\S))(?:{_IN_PARAGRAPH}(?!(?P=open))[\s\S])*'
@@ -39,10 +39,10 @@ _QUOTATION = re.compile(
 _CODE = re.compile(r"```(?s:.*?)(?:```|\Z)|`[^`\n]+`")
 _LEFT_OUT = re.compile(r"[\[(]\s*(?:…|\.{3})\s*[\])]|…|\.{3,}|\.(?: \.){2,}")
 _AROUND = " \t\r\n,.;:!?\"'\u2018\u2019" + "".join(_PAIRS)
-# Words; in scripts without spaces, characters.
+# Words; single characters in scripts without spaces.
 _WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
 _LEAST_WORDS = 3
-# Letters in a row by which similar texts are compared, so that common letters cost no time.
+# The length of sequences of letters by which similar texts are compared, which saves time.
 _RUN = 4
 _LONG = 1_000
 
@@ -54,18 +54,18 @@ class Quote:
     """A quotation in an answer, and where it is in the passages.
 
     Attributes:
-        text: What is between the quotation marks, or in a block quote.
+        text: The text between the quotation marks, or of a block quote.
         start: Its first character in the answer.
-        end: The character after its last one there.
-        verdict: ``"exact"``: it is in a passage, white space aside; ``"similar"``: with small
+        end: The character after its last one in the answer.
+        verdict: ``"exact"``: it is in a passage, except for white space; ``"similar"``: with small
             differences, see ``similarity``; ``"missing"``: it is in none; ``"too short"``: it has
-            fewer than three words, which stand anywhere; ``"unclosed"``: no mark closes it. The
-            last two are not looked for.
+            fewer than three words, which may occur anywhere; ``"unclosed"``: no mark closes it. The
+            last two are not searched for.
         number: The number of the passage, from 1; None if it was not found, as is ``doc_id``.
-        doc_id: The document's id.
-        start_index: Its first character in the document's text.
-        end_index: The character after its last one there.
-        found: What stands there.
+        doc_id: The id of the passage's document.
+        start_index: The first character of the place in the document's text.
+        end_index: The character after the last one of that place.
+        found: The text of that place.
         similarity: The share of letters and digits that are the same, from 0 to 1.
     """
 
@@ -84,16 +84,16 @@ class Quote:
 def verify_quotes(
     answer: str, segments: Iterable[Document], *, min_similarity: float = 0.85
 ) -> list[Quote]:
-    """Find the text that an answer quotes in the segments that it was made of.
+    """Find the quotations of an answer in the segments that it is based on.
 
-    Quotations are text in quotation marks of any language and Markdown's block quotes, but nothing
-    in code. An ellipsis within a quotation stands for text that was left out of one segment. Marks,
+    Quotations are text in quotation marks of any language and Markdown's block quotes, except in
+    code. An ellipsis within a quotation stands for text of the segment that was left out. Marks,
     punctuation at the ends and white space are not compared.
 
     Args:
         answer: The answer, as text or Markdown.
-        segments: What a retriever or the artifacts of `create_rse_tool` returned. A segment's
-            number is that of the tool, or its place here, from 1.
+        segments: The segments from a retriever or from the artifacts of `create_rse_tool`. A
+            segment's number is that of the tool, or its place here, from 1.
         min_similarity: The share of letters and digits that must be the same in a similar
             quotation, from 0 to 1. Its digits must all be the same.
 
@@ -135,7 +135,7 @@ class _Source(NamedTuple):
 
 
 def _source(number: int, document: Document) -> _Source:
-    """The text of a segment without the header that may stand above it."""
+    """Make the source of a segment, without the header that may be above its text."""
     metadata, text = document.metadata, document.page_content
     length = metadata.get(END_INDEX, len(text)) - metadata.get(START_INDEX, 0)
     text = text[max(len(text) - length, 0) :]
@@ -171,7 +171,7 @@ def _check(quote: Quote, sources: Sequence[_Source], least: float) -> Quote:
 def _in_order(
     parts: Sequence[str], source: _Source, find: Callable[[str, _Source, int], _Place]
 ) -> _Place:
-    """Where all parts are, one after the other; of no similarity if one is not."""
+    """Find all parts one after the other; similarity 0 if one is missing."""
     places: list[_Place] = []
     for part in parts:
         places.append(find(part, source, places[-1][2] if places else 0))
@@ -186,7 +186,7 @@ def _exact(part: str, source: _Source, least: int) -> _Place:
 
 
 def _similar(part: str, source: _Source, least: int) -> _Place:
-    """Where the text around the longest run of the same letters is, if its digits are the same."""
+    """Find the text around the longest run of equal letters, if its digits are the same."""
     letters, (_, text, places, *_) = fold(part), source.form
     least = bisect_left(places, least)
     if (start := text.find(letters, least)) >= 0:

@@ -1,4 +1,4 @@
-"""A tool that lets an agent search, and cite what it finds."""
+"""A tool with which an agent can search, and cite the passages it finds."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -31,9 +31,9 @@ _DESCRIPTION = (
     "source, and its place there. Cite passages by their numbers, such as [1]."
 )
 _MOST = 10
-# What stands above a passage, about, for the retriever to leave room for.
+# About the heading of a passage, for which the retriever leaves room.
 _HEADING = "[10] a/file/of/some/folder.pdf, pages 10-11, characters 100000-110000\n\n\n"
-# Of the numbers for passages of calls that are made at once, none of which knows of the others.
+# The least distance between the passage numbers of parallel calls, which do not see each other.
 _APART = 20
 
 
@@ -48,18 +48,18 @@ def create_rse_tool(
     filter_fields: Sequence[str] | Mapping[str, str] = (),
     make_filter: Callable[[dict[str, Any], Any], Any] | None = None,
 ) -> StructuredTool:
-    """Make a tool that searches and returns numbered passages with what to cite.
+    """Make a tool that searches and returns numbered passages with their sources.
 
-    The model gives ``query`` and, if it wants, ``k`` and ``filter``. It reads each passage below a
+    The model gives ``query`` and, optionally, ``k`` and ``filter``. It reads each passage below a
     line such as ``[1] report.pdf, pages 3-4, characters 1200-3400``; the artifact of the message is
     the list of these segments, with the number in ``metadata["rse"]["number"]``. Wrong arguments
-    are answered by a message of status "error". In a graph of LangGraph, what earlier calls have
-    shown is not shown again, and numbers go on: each stands for one passage of the conversation.
+    are answered by a message of status "error". In a graph of LangGraph, text that earlier calls
+    have shown is not shown again, and each number stands for one passage of the conversation.
 
     Args:
-        retriever: What searches.
+        retriever: The retriever that searches.
         name: The tool's name.
-        description: What the model is told about the tool.
+        description: The description of the tool that the model reads.
         k: The most passages of an answer, at least 1. None for the retriever's, or 10.
         max_context_length: The most text of an answer, headings included, in the units of
             ``length_function``. None for the retriever's.
@@ -109,9 +109,9 @@ def _check_filter(
     is_alone = len(fields) + bool(own) == 1
     if not (can_join or (isinstance(own, Mapping | None) and (is_alone or not retriever.hybrid))):
         raise ValueError(
-            "filter_fields cannot be joined by $and with each other and the retriever's filter "
-            f"{own!r:.200}, if that is no dict or with hybrid={retriever.hybrid}: give "
-            "make_filter, a function from a dict of fields and values, and that filter, to one"
+            "filter_fields cannot be joined with each other and the retriever's filter "
+            f"{own!r:.200}: it is no dict, or hybrid={retriever.hybrid} takes one field only. Give "
+            "make_filter, a function from a dict of fields and values, and that filter, to a filter"
         )
 
 
@@ -121,7 +121,7 @@ def _joined(wanted: dict[str, Any], own: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 def _arguments(k: int, filter_fields: Sequence[str] | Mapping[str, str]) -> type[BaseModel]:
-    """What the model may give. Names of metadata fields are aliases, since they may be any."""
+    """Make the model's arguments. Metadata fields are aliases, since they may have any name."""
     marker: object = None  # by which LangGraph, if it is installed, hands over its state
     with contextlib.suppress(ImportError, AttributeError):
         from langgraph import prebuilt  # noqa: PLC0415
@@ -153,7 +153,7 @@ _Answer = tuple[str, list[Document]]  # the text for the model, and the passages
 
 @dataclass(frozen=True)
 class _Search:
-    """The tool, but what LangChain asks of one."""
+    """The function of the tool, without LangChain's interface."""
 
     retriever: RSERetriever
     k: int
@@ -172,7 +172,7 @@ class _Search:
         self,
         callbacks: Callbacks,
         query: str,
-        k: int | None = None,  # not all versions of LangChain give what has a default
+        k: int | None = None,  # some versions of LangChain do not pass defaults
         filter: BaseModel | None = None,  # noqa: A002 - the model's word
         runtime: Any = None,  # noqa: ANN401 - of LangGraph
     ) -> Steps[_Answer]:
@@ -209,9 +209,9 @@ class _Search:
     def _search(
         self, query: str, k: int, shown: Shown, given: Mapping[str, Any]
     ) -> Steps[tuple[list[Document], set[int]]]:
-        """Segments without what was shown, and the numbers of passages that were found again.
+        """Find segments without text shown before; also the numbers of passages found again.
 
-        If there are any, the search is made again with room for them, which is then for others.
+        If passages were found again, a second search has more room, so that it finds new ones.
         """
         heading, limit = self.measure(_HEADING), self.limit
         for _ in range(2):
@@ -239,7 +239,7 @@ class _Search:
 
 
 def _calls_before(runtime: Any, messages: Sequence[object]) -> int:  # noqa: ANN401
-    """How many calls stand before this one among those that are made at once."""
+    """Count the calls before this one in the same message, which run in parallel."""
     for message in messages:
         ids = [one["id"] for one in getattr(message, "tool_calls", ())]
         if runtime.tool_call_id in ids:

@@ -166,7 +166,7 @@ class Bench:
             else:
                 indexer.add_documents(documents, **arguments)
         except ValueError as error:
-            if operation.kind != "append" or "stored ends with these" not in str(error):
+            if operation.kind != "append" or "ends with these parts" not in str(error):
                 raise
             await self.make(Operation("add", operation.whole))
 

@@ -42,7 +42,7 @@ data.documents.forEach((doc, place) => {
   }
 });
 creditColumns(columns, initial.neighbor_credit, initial.neighbor_radius).forEach((credited, n) => {
-  const { outcome } = chunks[n]; // near copies have no credit of their neighbors
+  const { outcome } = chunks[n]; // near copies have no neighbor credit
   columns.copies[n] = outcome === "duplicate" || (credited > 0 && chunks[n].credited === 0);
 });
 // The answer as it was returned.
@@ -124,7 +124,7 @@ function update() {
   if (selected) showChunk(selected);
 }
 
-// Segments as the trace has them: document, first chunk, the one after the last.
+// Segments in the form of the trace: document, first chunk, the one after the last.
 const placed = (segments) => segments.slice(0, state.k ?? undefined).map(({ start, end }) =>
   [chunks[start].document, chunks[start].index, chunks[end - 1].index + 1].join());
 
@@ -179,7 +179,7 @@ function hideChunk() {
 }
 const nameOf = (chunk) => data.documents[chunk.document].name;
 
-// Made once for each chunk, as are segments: what stays on the page is not laid out again.
+// Made once for each chunk, as are segments: elements that stay are not laid out again.
 function partOf(chunk) {
   if (chunk.part) return chunk.part;
   const found = isFound(chunk);

@@ -234,7 +234,7 @@ class Problem {
     return beyond + 1 < alone.length ? Math.max(alone[beyond + 1][0], penalty) : penalty;
   }
 
-  // Chunks of equal threshold, the one that adds most for its cost first.
+  // Chunks of equal threshold, those that add most for their cost first.
   densestFirst(group, before) {
     const taken = new Set(before);
     const density = (chunk) => {
@@ -292,7 +292,7 @@ class Problem {
     return steps;
   }
 
-  // The steps, each held back until it makes no more segments of a document than a number.
+  // The steps, each held back until it makes no more segments of a document than allowed.
   fewSegments(steps, documents, most) {
     const [kept, taken, heldBack, count] = [[], new Set(), new Set(), new Map()];
     for (const step of steps) {
@@ -335,7 +335,7 @@ function chooseSegments(columns, settings) {
     start, end, value: problem.valueOf(start, end, penalty),
   }));
   const values = credited.map((c, n) => (columns.lengths[n] / problem.unit) * (c - penalty));
-  if (!segments.length) { // the best candidate that fits and is worth the penalty, whatever else
+  if (!segments.length) { // the best candidate that fits and is worth the penalty
     const alone = [...values.keys()].filter((n) => {
       const r = columns.relevance[n];
       return columns.found[n] && r > 0 && r >= penalty && values[n] >= minimum;

@@ -93,7 +93,7 @@ def test_json_has_escapes(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_settings_of_a_knowledge_base_that_are_none(tmp_path: Path, content: str) -> None:
     (tmp_path / "settings.json").write_text(content, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"settings\.json that can be read"):
+    with pytest.raises(ValueError, match=r"no readable settings\.json"):
         Made.of(tmp_path)
 
 

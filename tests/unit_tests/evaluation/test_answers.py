@@ -416,16 +416,16 @@ points: one minus other, 3 questions [95% interval]
 
 def test_what_cannot_be_compared() -> None:
     one = report_of([1, 5], "one")
-    with pytest.raises(ValueError, match="have other questions"):
+    with pytest.raises(ValueError, match="have different questions"):
         one.compare(report_of([1], "other"))
     verdicts = evaluate_answers(
         found(), QUESTIONS[:2], llm=answerer(), grader=grader("right"), rubric="verdict"
     )
-    with pytest.raises(ValueError, match=r"one and .* have other metrics"):
+    with pytest.raises(ValueError, match=r"one and .* have different metrics"):
         one.compare(verdicts)
     with pytest.warns(UserWarning, match="1 of 2"):
         first, second = report_of([1, None], "first"), report_of([None, 1], "second")
-    with pytest.raises(ValueError, match="first and second have no question that both"):
+    with pytest.raises(ValueError, match="first and second have no question with a grade in both"):
         first.compare(second)
 
 

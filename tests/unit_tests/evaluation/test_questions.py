@@ -250,7 +250,7 @@ def test_a_quotation_must_be_there_once(quotation: str, doc_id: str, message: st
     with pytest.raises(ValueError, match=re.escape(f"question 2: {message}")) as caught:
         locate_evidence([quoting("One"), quoting(quotation, doc_id)], TEXTS)
     assert "in sources" in str(caught.value)
-    assert "Copy it from there, quote more, or give start and end" in str(caught.value)
+    assert "Copy it, quote more, or give start and end" in str(caught.value)
 
 
 def test_a_quotation_that_overlaps_itself_is_there_twice() -> None:

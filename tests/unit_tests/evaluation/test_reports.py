@@ -66,10 +66,10 @@ def test_a_difference_all_questions_share_is_sure_though_each_report_is_not() ->
 
 def test_only_what_was_asked_the_same_is_compared() -> None:
     report = many(1, 2)
-    with pytest.raises(ValueError, match="Canned and Canned have other questions"):
+    with pytest.raises(ValueError, match="Canned and Canned have different questions"):
         report.compare(many(1, 2, 3))
     budgets = evaluate(canned(text_at(0, 1)), [ask_for((0, 10))], [5])
-    with pytest.raises(ValueError, match="have other budgets"):
+    with pytest.raises(ValueError, match="have different budgets"):
         report.compare(budgets)
 
 

@@ -232,7 +232,7 @@ def test_what_is_stored_is_not_added_twice(stores: Stores, again: tuple[int, ...
 def test_text_without_numbers_is_not_added_twice(stores: Stores) -> None:
     for text in ("The first part of a log.\n", "The second part of a log.\n"):
         stores.add([Document(text, metadata={"source": "a"})], append=True)
-    with pytest.raises(ValueError, match=r"append=True.*'a' that is stored ends with these"):
+    with pytest.raises(ValueError, match=r"append=True.*'a' ends with these"):
         stores.add([Document(text, metadata={"source": "a"})], append=True)
 
 

@@ -354,7 +354,7 @@ def test_what_a_live_call_is_writing_is_left_alone(pair: Pair) -> None:
         before = pair.contents()
         repaired = pair.repair()
         assert repaired.ok
-        assert repaired.notes == ["document 'b' is being written; look at it later"]
+        assert repaired.notes == ["document 'b' is being written; check it later"]
         assert pair.contents() == before
     # It ended without an end: what it left is removed.
     assert pair.verify().problems == {"unfinished": 1}
@@ -473,7 +473,7 @@ def test_a_store_that_cannot_tell_what_it_has() -> None:
     indexer = RSEIndexer(store, InMemoryByteStore())
     indexer.add_documents([Document("text", id="a")])
     assert indexer.verify().notes == [
-        "Unlisted cannot tell which vectors it has; none was looked for"
+        "Unlisted cannot tell which vectors it has; missing ones are not found"
     ]
 
 
@@ -489,7 +489,7 @@ def test_the_report_is_plain_json_and_short(pair: Pair) -> None:
     report = pair.verify()
     assert json.loads(json.dumps(report.to_dict()))["problems"] == {"missing_vectors": 12}
     assert str(report) == (
-        "2 documents, 12 chunks: not in order\n"
+        "2 documents, 12 chunks: problems found\n"
         "chunks without a vector: 12, such as document 'a' (6); document 'b' (6)"
     ) or "such as document 'b' (6); document 'a' (6)" in str(report)
 

@@ -176,11 +176,11 @@ def moved(chunks: list[Document], number: int, by: int) -> list[Document]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda some: moved(some, 2, 5), "has other text at the place|characters are missing"),
-        (lambda some: moved(some, 2, -5), "has other text at the place of that with start_index"),
+        (lambda some: moved(some, 2, 5), "contradicts the text of|characters are missing"),
+        (lambda some: moved(some, 2, -5), "contradicts the text of the one with start_index"),
         (lambda some: some[:2] + some[4:], r"\d+ characters are missing before .*start_index=\d+"),
         (lambda some: some + chunks_of(recursive(90, add_start_index=True), TEXT[31:]), "other"),
-        (lambda some: moved(some, 2, -1 - some[2].metadata["start_index"]), "nothing tells where"),
+        (lambda some: moved(some, 2, -1 - some[2].metadata["start_index"]), "the place of one is"),
     ],
     ids=["wrong", "wrong too", "missing", "two texts", "unknown"],
 )

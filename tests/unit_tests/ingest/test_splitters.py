@@ -378,7 +378,7 @@ def test_json_written_anew_is_refused_with_advice() -> None:
     splitter: Any = RecursiveJsonSplitter()
 
     with pytest.raises(
-        SplittingError, match=r"RecursiveJsonSplitter writes JSON anew.*separators="
+        SplittingError, match=r"RecursiveJsonSplitter rewrites the JSON.*separators="
     ):
         split_spans('{"a": {"b": 1}}', splitter)
 

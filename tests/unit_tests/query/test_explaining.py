@@ -154,7 +154,7 @@ def test_all_candidates_are_of_others(why: Any) -> None:
     with pytest.warns(UserWarning, match="1 of 1 candidates are left out"):
         level, reason = why(retriever)
     assert level == "WARNING"
-    assert reason.startswith("none of 1 Documents of InMemoryVectorStore is a chunk that the")
+    assert reason.startswith("none of 1 Documents of InMemoryVectorStore is a chunk in the")
 
 
 def test_the_penalty(why: Any) -> None:

@@ -299,7 +299,7 @@ def test_rights_that_no_vector_store_has_do_not_let_everything_through(
 ) -> None:
     """Of the whole document, or of a page: lists are in the docstore only."""
     name = "reviewers" if "reviewers" in filter_ else "groups"
-    said = rf"the filter names {name}, but .*\['.*it does not hold.*one boolean for each value"
+    said = rf"the filter names {name}, but .*\['.*it does not work.*one boolean for each value"
     with pytest.raises(ValueError, match=said):
         ask_blind(way, make_blind(), filter_, inside=inside)
 

@@ -571,7 +571,7 @@ def test_a_read_only_database_without_the_table(way: Way, path: Path) -> None:
         connection.execute("CREATE TABLE other (id)")
     connection.close()
     store = SQLDocStore(f"sqlite:///file:{path}?mode=ro&uri=true")
-    with pytest.raises(PermissionError, match="nor its table or index be made"):
+    with pytest.raises(PermissionError, match="not even to make its table or index"):
         get(way, store, "a")
 
 
