@@ -11,12 +11,12 @@ from pydantic import ValidationError
 _PASSED_OVER = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
 
 
-# Control characters, and those that change the direction of writing.
-_OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Control characters, those that change the direction of writing, and lone surrogates.
+_OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(text: str, kept: str = "") -> str:
-    """Escape, as ``repr`` does, the characters that a terminal or log obeys, but ``kept`` ones."""
+    """Escape, as ``repr`` does, what a terminal obeys or cannot show, but ``kept`` characters."""
     return _OBEYED.sub(lambda found: found[0] if found[0] in kept else ascii(found[0])[1:-1], text)
 
 

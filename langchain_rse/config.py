@@ -376,7 +376,7 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The ``config`` and ``hybrid`` of a retriever in a file that `RSEConfig.to_file` wrote."""
     content = Path(path).read_bytes()
     try:
-        saved = json.loads(content)
+        saved = dict(json.loads(content).items())
         hybrid = saved.pop("hybrid", 0.0)
         settings = QuerySettings(config=RSEConfig(**saved), hybrid=hybrid)
     except (AttributeError, RecursionError, TypeError, ValueError) as error:

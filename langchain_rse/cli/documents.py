@@ -79,9 +79,9 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Compare all that the two stores have; the exit status is 1 if anything is wrong."""
+    opened = KnowledgeBase.existing(kb)
     with only_writer(kb) if repair else contextlib.nullcontext():
-        retriever = KnowledgeBase.existing(kb).retriever
-        report = retriever.check(repair=repair, show_progress=sys.stderr.isatty())
+        report = opened.retriever.check(repair=repair, show_progress=sys.stderr.isatty())
     if as_json:
         print_json(report.to_dict())
     else:

@@ -114,10 +114,12 @@ class KnowledgeBase:
     @cached_property
     def docstore(self) -> SQLDocStore:
         """The docstore, which opens ten times faster than the vector store."""
+        from sqlalchemy import URL
+
         from langchain_rse.stores.sql import SQLDocStore
 
-        url = f"sqlite:///{(self.folder / _DOCSTORE).as_posix()}"
-        return SQLDocStore(url, lexical=self.made.lexical)
+        path = (self.folder / _DOCSTORE).as_posix()  # in the text of a URL, "%20" would be a space
+        return SQLDocStore(URL.create("sqlite", database=path), lexical=self.made.lexical)
 
     @cached_property
     def vectorstore(self) -> Chroma:

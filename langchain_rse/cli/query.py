@@ -44,8 +44,10 @@ def query(
     from langchain_rse import TraceCollector
     from langchain_rse.explaining.trace import load_extra
 
-    if report:
-        load_extra("report")  # before the query, if it cannot be written
+    if report:  # before the query, if it cannot be written
+        load_extra("report")
+        if not report.parent.is_dir():
+            raise typer.BadParameter(f"there is no folder {report.parent}", param_hint="--report")
     condition = filter_of(conditions or ())
     fields = settings(config, preset, penalty, hybrid)
     retriever, collector = KnowledgeBase.existing(kb, **fields).retriever, TraceCollector()

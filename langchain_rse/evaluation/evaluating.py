@@ -7,7 +7,16 @@ from typing import Annotated, Any
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import RetrieverLike
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, InstanceOf, PositiveInt
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PositiveInt,
+    model_validator,
+)
+from typing_extensions import Self
 
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Steps, arun, call, compute, concurrently, during, run
@@ -17,6 +26,7 @@ from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.reading import Layout, read_layouts, read_text
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX, document_key
 
+_LIMITS = {"max_context_length", "length_function"}
 METRICS = ("recall", "precision", "iou", "segments", "characters")
 
 Slice = tuple[str, int, int]
@@ -45,6 +55,15 @@ class Task(BaseModel):
     start_index_key: str = START_INDEX
     show_progress: bool
     arguments: dict[str, Any]
+    texts: dict[str, str] = {}  # digests of the texts of documents, for an RSERetriever
+
+    @model_validator(mode="after")
+    def _check_arguments(self) -> Self:
+        if isinstance(self.retriever, RSERetriever) and (known := _LIMITS & self.arguments.keys()):
+            raise ValueError(
+                f"{', '.join(sorted(known))} cannot be given: budgets has the numbers of characters"
+            )
+        return self
 
     def find_evidence(self) -> Steps[None]:
         """Find quotations, and check that all evidence is in ``sources`` or the index."""
@@ -78,6 +97,16 @@ class Task(BaseModel):
             return
         self.questions = yield from compute(locate_evidence, self.questions, texts, lengths, place)
 
+    def find_copies(self, question: Question, answers: Sequence[Sequence[Document]]) -> Steps[None]:
+        """Read the digests of texts: of documents with one text, an RSERetriever returns one."""
+        if isinstance(self.retriever, RSERetriever):
+            ids = {one.metadata[DOC_ID] for answer in answers for one in answer}
+            ids |= {part.doc_id for part in question.evidence}
+            keys = {(document_key(one), ""): () for one in ids - self.texts.keys()}
+            layouts = yield from read_layouts(self.retriever.docstore, keys)
+            found = [one.manifest for one in layouts.values() if isinstance(one, Layout)]
+            self.texts |= {one.doc_id: one.text_digest for one in found if one.text_digest}
+
     def measure(
         self, question: Question, answers: Sequence[Sequence[Document]]
     ) -> list[list[float]]:
@@ -94,13 +123,17 @@ class Task(BaseModel):
             if not isinstance(document, Document):
                 raise TypeError(f"a retriever must return Documents; got {document!r:.80}")
             if length := min(len(document.page_content), budget - spent):
-                returned.append(self._locate(document, length))
+                returned.append(self._slice(*self._locate(document, length)))
                 spent += length
-        wanted = [(part.doc_id, part.start, part.end) for part in question.evidence]
+        wanted = [self._slice(part.doc_id, part.start, part.end) for part in question.evidence]
         union, size = _size([*wanted, *returned]), _size(wanted)
         common = size + _size(returned) - union
         precision = common / spent if spent else 0.0
         return [common / size, precision, common / union, float(len(returned)), float(spent)]
+
+    def _slice(self, doc_id: str, start: int, end: int) -> Slice:
+        """Make a slice by its text, so that slices of copies are the same."""
+        return self.texts.get(doc_id, doc_id), start, end
 
     def _locate(self, document: Document, length: int) -> Slice:
         """Locate the first characters of a Document in its source, by metadata or by text."""
@@ -181,6 +214,7 @@ class _Evaluation(Task):
                 found = call(invoke, ainvoke, question.question, **self.arguments, **limit)
                 answers.append((yield from found))
             answers *= len(self.budgets) // len(limits)
+            yield from self.find_copies(question, answers)
             figures = yield from compute(self.measure, question, answers)
         advance(1)
         return figures

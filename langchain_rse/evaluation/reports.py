@@ -298,10 +298,18 @@ def measure_reliability(
         ranges: The number of ranges from 0 to 1, at least 1.
 
     Raises:
-        ValueError: If the numbers of traces and questions differ, or ``ranges`` is below 1.
+        ValueError: If the traces are of other questions, evidence is quoted and has no place yet,
+            or ``ranges`` is below 1.
     """
     relevances, relevant = list[float](), list[float]()
     for question, trace in zip(questions, traces, strict=True):
+        if trace.query != question.question:
+            raise ValueError(f"a trace is of {trace.query!r}, not of {question.question!r}")
+        if any(part.is_quoted for part in question.evidence):
+            raise ValueError(
+                f"evidence for {question.question!r} is quoted: use the questions of a report of "
+                "evaluate, report.questions, where it has its place"
+            )
         for document, chunk in trace.candidates:
             start, end = chunk.start_index, chunk.end_index
             if start is None or end is None:

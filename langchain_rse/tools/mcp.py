@@ -13,7 +13,7 @@ from langchain_rse._sync import arun
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.names import find_document, names_of
 from langchain_rse.stores.reading import read_manifests
-from langchain_rse.stores.records import Version
+from langchain_rse.stores.records import Version, encodable
 from langchain_rse.tools.passages import place_of, read_passage
 from langchain_rse.tools.search import create_rse_tool
 
@@ -101,4 +101,4 @@ async def _read(docstore: BaseStore[str, Document], document: str, start: int, e
             f"there are no characters {start}-{end} in {doc_id!r}, which has {manifest.length}, or "
             "not all of them are stored"
         )
-    return f"{place_of(found.metadata)}\n{found.page_content}"
+    return f"{place_of(found.metadata)}\n{encodable(found.page_content)}"

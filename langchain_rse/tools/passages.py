@@ -22,10 +22,14 @@ from langchain_rse.stores.records import (
     SEGMENT,
     START_INDEX,
     document_key,
+    encodable,
 )
 
 NUMBER = "number"
 """The field in the ``rse`` metadata of a passage with the number by which it is cited."""
+
+# Other tools may leave other things in their messages.
+_OF_PASSAGES = {NUMBER, "version", "chunk_start", "chunk_end"}
 
 Shown = Mapping[tuple[str, str, int], int]
 """The number of the passage that has shown a chunk, by document, version and chunk."""
@@ -51,7 +55,7 @@ def numbered(segments: Sequence[Document], first: int) -> list[Document]:
 def text_of(segments: Sequence[Document], first: int) -> str:
     """Format the text of segments, each below a line with its number and place to cite."""
     return "\n\n".join(
-        f"[{number}] {place_of(one.metadata)}\n" + one.page_content.strip("\r\n")
+        f"[{number}] {place_of(one.metadata)}\n" + encodable(one.page_content.strip("\r\n"))
         for number, one in enumerate(segments, first)
     )
 
@@ -72,9 +76,10 @@ def shown_in(messages: Sequence[object]) -> Shown:
         for one in message.artifact:
             # Some checkpoints restore Documents as dicts.
             fields = one if isinstance(one, Mapping) else getattr(one, "__dict__", {})
-            metadata = fields.get("metadata") or {}
-            rse = metadata.get(SEGMENT) or {}
-            if NUMBER in rse and f"[{rse[NUMBER]}] " in str(message.content):
+            metadata: Any = fields.get("metadata")
+            rse: Any = metadata.get(SEGMENT) if isinstance(metadata, Mapping) else None
+            is_ours = isinstance(rse, Mapping) and rse.keys() >= _OF_PASSAGES
+            if is_ours and f"[{rse[NUMBER]}] " in str(message.content):
                 for index in range(rse["chunk_start"], rse["chunk_end"]):
                     shown[metadata[DOC_ID], rse["version"], index] = rse[NUMBER]
     return shown

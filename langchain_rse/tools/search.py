@@ -71,6 +71,7 @@ def create_rse_tool(
     Raises:
         ValueError: If ``k`` or ``max_context_length`` is out of its range, or the filter of the
             retriever, or of a wrapped one, cannot be joined with others.
+        TypeError: If ``filter_fields`` is a string.
     """
     k = (retriever.k or _MOST) if k is None else k
     limit = retriever.max_context_length if max_context_length is None else max_context_length
@@ -104,6 +105,8 @@ def _check_filter(
 ) -> None:
     if not fields:
         return
+    if isinstance(fields, str):
+        raise TypeError(f"filter_fields must be a list of names, or a dict; got {fields!r}")
     check_taken(retriever.base_retriever, {"filter": dict.fromkeys(fields)})
     own = retriever.search_kwargs.get("filter")
     is_alone = len(fields) + bool(own) == 1
@@ -162,16 +165,21 @@ class _Search:
     joined: Callable[[dict[str, Any], Any], Any]
 
     # LangChain hands over callbacks to functions that name them.
-    def sync(self, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
-        return run(self._answer(callbacks, **asked))
+    def sync(self, query: str, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
+        return run(self._answer(query, callbacks, **asked))
 
-    async def asynchronous(self, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
-        return await arun(self._answer(callbacks, **asked))
+    async def asynchronous(
+        self,
+        query: str,
+        callbacks: Callbacks = None,
+        **asked: Any,  # noqa: ANN401
+    ) -> _Answer:
+        return await arun(self._answer(query, callbacks, **asked))
 
     def _answer(
         self,
-        callbacks: Callbacks,
         query: str,
+        callbacks: Callbacks,
         k: int | None = None,  # some versions of LangChain do not pass defaults
         filter: BaseModel | None = None,  # noqa: A002 - the model's word
         runtime: Any = None,  # noqa: ANN401 - of LangGraph
@@ -222,6 +230,7 @@ class _Search:
                 k=k,
                 max_context_length=limit,
                 length_function=lambda text: heading + self.measure(text),
+                allow_trim=False,  # what is cut off a chunk would count as shown
                 **given,
             )
             found: list[Document] = []
