@@ -106,7 +106,7 @@ def _joining(
     if fields and not (is_dict and (not retriever.hybrid or len(fields) + bool(own) == 1)):
         raise ValueError(
             "filter_fields cannot be joined with each other and the retriever's filter "
-            f"{own!r:.200}: it is no dict, or hybrid={retriever.hybrid} takes one field only. Give "
+            f"{own!r:.200}: that needs a dict and hybrid=0; got hybrid={retriever.hybrid}. Or give "
             "make_filter, a function from a dict of fields and values to the filter"
         )
 
