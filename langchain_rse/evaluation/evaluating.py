@@ -7,26 +7,17 @@ from typing import Annotated, Any
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import RetrieverLike
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    InstanceOf,
-    PositiveInt,
-    model_validator,
-)
-from typing_extensions import Self
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, InstanceOf, PositiveInt
 
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Steps, arun, call, compute, concurrently, during, run
 from langchain_rse.evaluation.questions import Question, locate_evidence
 from langchain_rse.evaluation.reports import Report
 from langchain_rse.retriever import RSERetriever
+from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.reading import Layout, read_layouts, read_text
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX, document_key
 
-_LIMITS = {"max_context_length", "length_function"}
 METRICS = ("recall", "precision", "iou", "segments", "characters")
 
 Slice = tuple[str, int, int]
@@ -56,14 +47,6 @@ class Task(BaseModel):
     show_progress: bool
     arguments: dict[str, Any]
     texts: dict[str, str] = {}  # digests of the texts of documents, for an RSERetriever
-
-    @model_validator(mode="after")
-    def _check_arguments(self) -> Self:
-        if isinstance(self.retriever, RSERetriever) and (known := _LIMITS & self.arguments.keys()):
-            raise ValueError(
-                f"{', '.join(sorted(known))} cannot be given: budgets has the numbers of characters"
-            )
-        return self
 
     def find_evidence(self) -> Steps[None]:
         """Find quotations, and check that all evidence is in ``sources`` or the index."""
@@ -97,15 +80,16 @@ class Task(BaseModel):
             return
         self.questions = yield from compute(locate_evidence, self.questions, texts, lengths, place)
 
-    def find_copies(self, question: Question, answers: Sequence[Sequence[Document]]) -> Steps[None]:
-        """Read the digests of texts: of documents with one text, an RSERetriever returns one."""
-        if isinstance(self.retriever, RSERetriever):
-            ids = {one.metadata[DOC_ID] for answer in answers for one in answer}
-            ids |= {part.doc_id for part in question.evidence}
-            keys = {(document_key(one), ""): () for one in ids - self.texts.keys()}
-            layouts = yield from read_layouts(self.retriever.docstore, keys)
-            found = [one.manifest for one in layouts.values() if isinstance(one, Layout)]
-            self.texts |= {one.doc_id: one.text_digest for one in found if one.text_digest}
+    def find_copies(
+        self, docstore: DocStore, question: Question, answers: Sequence[Sequence[Document]]
+    ) -> Steps[None]:
+        """Read the digests of texts: of documents with equal text, an RSERetriever returns one."""
+        ids = {one.metadata[DOC_ID] for answer in answers for one in answer}
+        ids |= {part.doc_id for part in question.evidence}
+        keys = {(document_key(one), ""): () for one in ids - self.texts.keys()}
+        layouts = (yield from read_layouts(docstore, keys)).values()
+        found = [one.manifest for one in layouts if isinstance(one, Layout)]
+        self.texts |= {one.doc_id: one.text_digest or one.doc_id for one in found}
 
     def measure(
         self, question: Question, answers: Sequence[Sequence[Document]]
@@ -214,7 +198,8 @@ class _Evaluation(Task):
                 found = call(invoke, ainvoke, question.question, **self.arguments, **limit)
                 answers.append((yield from found))
             answers *= len(self.budgets) // len(limits)
-            yield from self.find_copies(question, answers)
+            if isinstance(self.retriever, RSERetriever):
+                yield from self.find_copies(self.retriever.docstore, question, answers)
             figures = yield from compute(self.measure, question, answers)
         advance(1)
         return figures

@@ -160,7 +160,7 @@ class _Search(Task):
                     for each in limits:
                         answer = retrieve(sources, question.question, each, None, found)
                         answers.append((yield from answer))
-                    yield from self.find_copies(question, answers)
+                    yield from self.find_copies(sources.docstore, question, answers)
                     # In a thread, so that async code yields to the event loop here.
                     figures = yield from compute(self.measure, question, answers)
                     scores[row, column] = np.mean(figures, axis=0)[METRICS.index(self.metric)]

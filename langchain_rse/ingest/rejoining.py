@@ -103,7 +103,7 @@ def _start(source: SourceDocument, part: Document) -> int | None:
         if source.id_origin == "ids":
             return None
         raise ValueError(
-            f"document {source.doc_id!r} would be replaced by a fragment that was retrieved "
+            f"document {source.doc_id!r} would be replaced by a retrieved fragment of it "
             f"(it begins {part.page_content[:_EXCERPT]!r}). To add the document, {WHOLE}. To make "
             "the fragment a document of its own, give it an id: add_documents([...], ids=[...])"
         )

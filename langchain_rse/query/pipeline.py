@@ -1,7 +1,5 @@
 """Answers a query in steps: search, rerank, score, select, read, render."""
 
-import logging
-
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStoreRetriever
@@ -22,7 +20,6 @@ from langchain_rse.query.tracing import (
     explain_left_out,
     explain_nothing_chosen,
     explain_nothing_found,
-    log_empty,
     warn_of_other_models,
 )
 from langchain_rse.query.wrapped import with_filters_inside
@@ -124,7 +121,7 @@ def find_candidates(
     queries = yield from asked(query, settings, callbacks)
     recorder.saw("queries", settings=settings)
     if not queries:
-        recorder.saw("search", reason=log_empty(logging.INFO, "the query is empty"))
+        recorder.saw("search", reason="the query is empty")
         return {}
     yield from _check_pair(sources)
     candidates, returned = yield from search(sources, queries, settings, callbacks)

@@ -294,10 +294,10 @@ def explain_nothing_found(
     limits = may_exclude(arguments) | thresholds
     if candidates:
         reranker = type(sources.reranker).__name__
-        return log_empty(logging.INFO, f"{reranker} kept none of {candidates} candidates")
+        return _log(logging.INFO, f"{reranker} kept none of {candidates} candidates")
     if returned:
         known = f"none of {returned} Documents of {sources.name} is a chunk in the docstore"
-        return log_empty(logging.WARNING, f"{known}. If the index was adopted, adopt it again")
+        return _log(logging.WARNING, f"{known}. If the index was adopted, adopt it again")
     if sources.vectorstore is not None and not limits and (yield from _has_text(sources.docstore)):
         raise StoreMismatchError(
             f"{sources.name} found nothing, but the docstore has documents: the vector store "
@@ -305,7 +305,7 @@ def explain_nothing_found(
             "check(repair=True) or langchain-rse check --repair writes them again"
         )
     under = "".join(f" with {name}={value!r:.200}" for name, value in limits.items())
-    return log_empty(logging.INFO, f"{sources.name} found nothing{under}")
+    return _log(logging.INFO, f"{sources.name} found nothing{under}")
 
 
 def _has_text(docstore: BaseStore[str, Document]) -> Steps[bool]:
@@ -394,7 +394,7 @@ def explain_nothing_chosen(
             f"{budget.limit:g}: the shortest has {shortest} characters. Make chunks smaller, or "
             f"raise the budget{'' if settings.allow_trim else '; allow_trim=True returns a part'}"
         )
-    return log_empty(level, reason)
+    return _log(level, reason)
 
 
 def warn_of_other_models(model: str, manifests: Iterable[Manifest]) -> None:
@@ -407,7 +407,6 @@ def warn_of_other_models(model: str, manifests: Iterable[Manifest]) -> None:
         )
 
 
-def log_empty(level: int, reason: str) -> str:
-    """Log why a query returned nothing, and return it."""
+def _log(level: int, reason: str) -> str:
     logger.log(level, "a query returned nothing: %s", reason)
     return reason

@@ -69,8 +69,7 @@ def create_rse_tool(
             ``{"year": 2024}``, and the retriever's own filter or None. By default: ``"$and"``.
 
     Raises:
-        ValueError: If ``k`` or ``max_context_length`` is out of its range, or the filter of the
-            retriever, or of a wrapped one, cannot be joined with others.
+        ValueError: If ``k`` or ``max_context_length`` is out of range, or filters cannot be joined.
         TypeError: If ``filter_fields`` is a string.
     """
     k = (retriever.k or _MOST) if k is None else k
@@ -113,7 +112,7 @@ def _check_filter(
     if not (can_join or (isinstance(own, Mapping | None) and (is_alone or not retriever.hybrid))):
         raise ValueError(
             "filter_fields cannot be joined with each other and the retriever's filter "
-            f"{own!r:.200}: it is no dict, or hybrid={retriever.hybrid} takes one field only. Give "
+            f"{own!r:.200}: that needs a dict and hybrid=0; got hybrid={retriever.hybrid}. Or give "
             "make_filter, a function from a dict of fields and values, and that filter, to a filter"
         )
 

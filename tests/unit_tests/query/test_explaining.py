@@ -210,7 +210,9 @@ def test_nothing_fits(why: Any) -> None:
     retriever = make_retriever({"a": "long line 0\nline 1\nw 90\n"}, max_context_length=6)
     level, reason = why(retriever)
     assert level == "WARNING"
-    assert "fits max_context_length=6: the shortest has 7 characters. allow_trim=True" in reason
+    assert "fits max_context_length=6: the shortest has 7 characters. Make chunks smaller" in reason
+    assert reason.endswith("; allow_trim=True returns a part")
+    assert "allow_trim" not in why(retriever, allow_trim=True, max_context_length=1)[1]
     level, reason = why(retriever, length_function=lambda text: len(text.encode()))
     assert level == "WARNING"
     assert "max_context_length=6" in reason
