@@ -52,9 +52,6 @@ WAYS: Mapping[str, RSEConfig] = {
     "alone, decay 40 and segment cost 0.7": RSEConfig(
         rerank_weight=1.0, decay_rate=40.0, segment_cost=0.7
     ),
-    "the same, sharpened": RSEConfig(
-        calibration="sigmoid", decay_rate=100.0, contrast=3.0, neighbor_radius=3
-    ),
 }
 
 Reliability = list[tuple[float, bool]]

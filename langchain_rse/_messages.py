@@ -1,9 +1,11 @@
 """Helpers for messages: short lists, escaped characters, warnings at the caller's line."""
 
+import importlib
 import re
 import sys
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -45,3 +47,12 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         frame = frame.f_back
         level += 1
     warnings.warn(visible(message), category, stacklevel=level + 1)
+
+
+def load(module: str, extra: str, user: str) -> Any:  # noqa: ANN401 - a module
+    """Import a module that a user needs; an ImportError says which extra has what it lacks."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        message = f"{user} needs {error.name}: pip install 'langchain-rse[{extra}]'"
+        raise ImportError(message) from error

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
-from langchain_rse._messages import visible
+from langchain_rse._messages import load, visible
 
 Advance = Callable[[int], object]
 """Advances a progress bar by a number of items."""
@@ -57,10 +57,5 @@ class ChunkBar:
 def _tqdm(show: bool, **settings: Any) -> AbstractContextManager[Any]:  # noqa: ANN401, FBT001
     if not show:
         return nullcontext()
-    try:
-        from tqdm import tqdm  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError(
-            "show_progress=True needs tqdm: pip install 'langchain-rse[progress]'"
-        ) from error
+    tqdm = load("tqdm", "progress", "show_progress=True").tqdm
     return cast("AbstractContextManager[Any]", tqdm(**settings))

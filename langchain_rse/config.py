@@ -94,9 +94,6 @@ class RSEConfig(BaseModel):
     decay_rate: _Positive | None = None
     """The rank at which 1/e of the relevance is left, with ``rank_fusion="decay"``. None: 15, or
     30 with a reranker."""
-    contrast: _Positive = 1.0
-    """Raises the odds of a relevance against 0.4 to this power, after rank fusion; see
-    `langchain_rse.engine.sharpen`. 1 changes nothing."""
     lexical_credit: _Share = 0.7
     """The relevance, from 0 to 1, of the candidate that matches the words of the query best (BM25
     among the candidates). It is combined with the relevance r from scores as
@@ -321,7 +318,6 @@ class QuerySettings(BaseModel):
     calibration: _Calibration | None = None
     rank_fusion: _RankFusion | None = None
     decay_rate: _Positive | None = None
-    contrast: _Positive | None = None
     lexical_credit: _Share | None = None
     name_weight: _NotNegative | None = None
     document_weight: _NotNegative | None = None

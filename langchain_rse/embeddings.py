@@ -6,6 +6,8 @@ from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
+from langchain_rse._messages import load
+
 __all__ = ["WordLlamaEmbeddings"]
 
 
@@ -40,12 +42,7 @@ class WordLlamaEmbeddings(Embeddings):
 
     @cached_property
     def _model(self) -> Any:  # noqa: ANN401 - wordllama has no types
-        try:
-            import wordllama  # noqa: PLC0415
-        except ImportError as error:
-            raise ImportError(
-                "WordLlamaEmbeddings needs wordllama: pip install 'langchain-rse[cli]'"
-            ) from error
+        wordllama = load("wordllama", "cli", "WordLlamaEmbeddings")
         # Its default looks for the weights in a cache and then on the network.
         return wordllama.WordLlama.load(
             cache_dir=Path(wordllama.__file__).parent, disable_download=True

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from langchain_rse._messages import load
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.output import AsJson, print_json, print_segment, print_text
 from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, filter_of, settings
@@ -42,10 +43,10 @@ def query(
 ) -> None:
     """Ask a knowledge base."""
     from langchain_rse import TraceCollector
-    from langchain_rse.explaining.trace import load_extra
+    from langchain_rse.explaining.trace import REPORT
 
     if report:  # before the query, if it cannot be written
-        load_extra("report")
+        load(*REPORT)
         if not report.parent.is_dir():
             raise typer.BadParameter(f"there is no folder {report.parent}", param_hint="--report")
     condition = filter_of(conditions or ())

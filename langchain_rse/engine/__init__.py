@@ -20,7 +20,6 @@ from langchain_rse.engine.relevance import (
     fuse_decay,
     fuse_mean,
     neighbor_credit,
-    sharpen,
 )
 from langchain_rse.engine.segments import Floats, Segment
 
@@ -40,7 +39,6 @@ __all__ = [
     "minmax",
     "neighbor_credit",
     "rank_chunks",
-    "sharpen",
     "sigmoid",
     "solve_budget",
     "solve_exact",

@@ -3,7 +3,6 @@
 Arguments and results named relevance are arrays of numbers in [0, 1].
 """
 
-import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,8 +12,6 @@ from numpy.typing import ArrayLike
 
 from langchain_rse.engine.segments import Floats
 
-# The relevance that `sharpen` leaves as it is: the default penalty.
-_MIDDLE = 0.4
 _WORD = re.compile(r"\w+")
 # Translates ASCII to words in lower case with spaces between, much faster than the expression.
 _SPACED = bytes(c if _WORD.match(chr(c)) else 32 for c in bytes(range(128)).lower()).ljust(256)
@@ -30,21 +27,6 @@ def fuse_mean(relevance: Floats, ranks: ArrayLike, *, count: int) -> Floats:
     """Average relevance with the rank, from 0: ``(relevance + 1 - rank / count) / 2``."""
     share = np.asarray(ranks, dtype=np.float64) / max(count, 1)
     return np.asarray((relevance + 1.0 - share) / 2.0)
-
-
-def sharpen(relevance: Floats, *, contrast: float) -> Floats:
-    """Move relevances away from 0.4: raise their odds, relative to its odds, to a power.
-
-    ``odds(r') / odds(0.4) = (odds(r) / odds(0.4)) ** contrast``, with ``odds(r) = r / (1 - r)``.
-    0, 0.4 and 1 stay, and so does the order; a contrast of 1 changes nothing.
-    """
-    if contrast == 1:
-        return relevance
-    middle = math.log(_MIDDLE / (1 - _MIDDLE))
-    with np.errstate(divide="ignore"):
-        logits = np.log(relevance) - np.log1p(-relevance)
-    # The logistic function, exact for small relevances too.
-    return np.asarray(np.exp(-np.logaddexp(0.0, -(contrast * (logits - middle) + middle))))
 
 
 def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> Floats:

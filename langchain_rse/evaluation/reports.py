@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse._messages import first_few
+from langchain_rse._messages import first_few, load
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.explaining.trace import RSETrace, load_extra
+from langchain_rse.explaining.trace import PLOTS, RSETrace
 
 _FORMATS = {"points": ".2f", "segments": ".1f", "characters": ",.0f"}  # of others .3f
 _RESAMPLES = 2_000
@@ -159,7 +159,7 @@ class Report(Table):
                 has = f"budgets {one.budgets} and the metrics {', '.join(one.metrics)}"
                 raise ValueError(f"{metric} by budget cannot be plotted: {one.name} has {has}")
             curves.append((one.name, one.budgets, one.mean(metric), one.interval(metric)))
-        return load_extra("plots").plot_curves(curves, metric, dark=dark)
+        return load(*PLOTS).plot_curves(curves, metric, dark=dark)
 
     def _title(self) -> str:
         known = len(_known(self.figures[self.metrics[0]]))
@@ -270,7 +270,7 @@ class Reliability(Table):
 
     def plot(self, *, dark: bool = False) -> Any:  # noqa: ANN401 - matplotlib need not be there
         """Plot the shares against relevance; needs matplotlib, the extra ``plot``."""
-        return load_extra("plots").plot_shares(self.edges, self.share, self.candidates, dark=dark)
+        return load(*PLOTS).plot_shares(self.edges, self.share, self.candidates, dark=dark)
 
     def _title(self) -> str:
         return f"candidates that hold evidence, of {self.candidates.sum():,}"

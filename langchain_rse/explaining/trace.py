@@ -18,7 +18,11 @@ from typing import Any
 from pydantic import TypeAdapter
 from typing_extensions import Self
 
-from langchain_rse._messages import counted, visible
+from langchain_rse._messages import counted, load, visible
+
+# Modules with their extras, and what needs them.
+PLOTS = ("langchain_rse.explaining.plots", "plot", "plot")
+REPORT = ("langchain_rse.explaining.report", "report", "to_html")
 
 OUTCOMES = {
     "returned": "it is in a returned segment",
@@ -206,7 +210,7 @@ class RSETrace:
         The page is one file that loads nothing else. It contains the question, the texts of the
         candidates and of the answer, and the settings. Needs the extra ``report``.
         """
-        text: str = load_extra("report").render_report(self)
+        text: str = load(*REPORT).render_report(self)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -246,7 +250,7 @@ class RSETrace:
             ax: Axes of matplotlib to draw the first of these documents into.
             dark: True for a dark background.
         """
-        return load_extra("plots").plot_trace(self, documents, (start, end), ax=ax, dark=dark)
+        return load(*PLOTS).plot_trace(self, documents, (start, end), ax=ax, dark=dark)
 
     def __str__(self) -> str:
         return "\n".join(visible(line) for line in self._lines())
@@ -286,19 +290,6 @@ class RSETrace:
             yield f"It was short of room: text was returned from a relevance of {self.penalty:.3g}"
         times = (f"{name} {1e3 * seconds:.1f}" for name, seconds in self.steps.items())
         yield f"Time: {1e3 * sum(self.steps.values()):.1f} ms ({', '.join(times)})"
-
-
-_EXTRAS = {"plots": ("matplotlib", "plot"), "report": ("jinja2", "report")}
-
-
-def load_extra(module: str) -> Any:  # noqa: ANN401 - a module
-    """Load ``"plots"`` or ``"report"``; an ImportError says what to install for it."""
-    try:
-        return importlib.import_module(f"langchain_rse.explaining.{module}")
-    except ImportError as error:
-        package, extra = _EXTRAS[module]
-        message = f'{module}: {package} is missing: pip install "langchain-rse[{extra}]"'
-        raise ImportError(message) from error
 
 
 def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:

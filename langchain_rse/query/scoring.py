@@ -23,7 +23,6 @@ from langchain_rse.engine import (
     fuse_mean,
     minmax,
     neighbor_credit,
-    sharpen,
 )
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.query.leaving_out import LeftOut, Ranked, is_current, left_out_of
@@ -251,12 +250,10 @@ def _ranks(relevance: Floats) -> NDArray[np.intp]:
 
 
 def _fuse(relevance: Floats, ranks: NDArray[np.intp], config: RSEConfig) -> Floats:
-    """Fuse relevance with the rank, then sharpen it. Fields of ``config`` must not be None."""
+    """Fuse relevance with the rank. Fields of ``config`` must not be None."""
     if config.rank_fusion == "mean":
-        fused = fuse_mean(relevance, ranks, count=relevance.size)
-    else:
-        fused = fuse_decay(relevance, ranks, decay_rate=config.decay_rate or 0.0)
-    return sharpen(fused, contrast=config.contrast)
+        return fuse_mean(relevance, ranks, count=relevance.size)
+    return fuse_decay(relevance, ranks, decay_rate=config.decay_rate or 0.0)
 
 
 def _renumbered(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr
 from typing_extensions import override
 
 from langchain_rse._compressing import Compressor
+from langchain_rse._messages import load
 from langchain_rse._sync import Steps, batches, call
 from langchain_rse.rerankers.cross_encoder import best_first
 
@@ -75,10 +76,5 @@ class CohereReranker(Compressor):
         return self._client("ClientV2")
 
     def _client(self, name: str) -> Any:  # noqa: ANN401
-        try:
-            import cohere  # noqa: PLC0415
-        except ImportError as error:
-            raise ImportError(
-                "CohereReranker needs cohere: pip install 'langchain-rse[cohere]'"
-            ) from error
+        cohere = load("cohere", "cohere", "CohereReranker")
         return getattr(cohere, name)(self.cohere_api_key.get_secret_value(), base_url=self.base_url)

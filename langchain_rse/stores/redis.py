@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from langchain_rse._messages import warn
+from langchain_rse._messages import load, warn
 from langchain_rse._sync import batches
 from langchain_rse.stores.json import Swap, SwappingBytes, SwappingDocStore
 
@@ -61,12 +61,7 @@ class RedisDocStore(SwappingDocStore):
 
 class _Redis(SwappingBytes):
     def __init__(self, url: str, prefix: str) -> None:
-        try:
-            import redis  # noqa: PLC0415
-        except ImportError as error:
-            raise ImportError(
-                "RedisDocStore needs the package 'redis': pip install 'langchain-rse[redis]'"
-            ) from error
+        redis = load("redis", "redis", "RedisDocStore")
         self._url, self._prefix = url, prefix
         self.client: Any = redis.Redis.from_url(url)
 

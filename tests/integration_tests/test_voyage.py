@@ -42,8 +42,8 @@ lines = [f"dog {number}" for number in range(int(count) - 2)]
 text = "\\n".join([*lines, "quick red fox", "red and fox"]) + "\\n"
 retriever.add_documents([Document(text)], ids=["a"])
 for segments in (
-    retriever.invoke("quick red fox", neighbor_credit=0, decay_rate=1e9, contrast=1),
-    asyncio.run(retriever.ainvoke("quick red fox", neighbor_credit=0, decay_rate=1e9, contrast=1)),
+    retriever.invoke("quick red fox", neighbor_credit=0, decay_rate=1e9),
+    asyncio.run(retriever.ainvoke("quick red fox", neighbor_credit=0, decay_rate=1e9)),
 ):
     print(json.dumps([[s.page_content, s.metadata["rse"]["chunks"]] for s in segments]))
 print(repr(retriever), file=sys.stderr)

@@ -45,7 +45,6 @@ QUERY = "query 0"
 PLAIN = RSEConfig(
     calibration="identity",
     decay_rate=1e9,
-    contrast=1.0,
     irrelevant_chunk_penalty=0.5,
     lexical_credit=0.0,
     name_weight=0.0,

@@ -18,7 +18,6 @@ from langchain_rse.engine import (
     fuse_decay,
     fuse_mean,
     neighbor_credit,
-    sharpen,
 )
 
 # Few letters, so that words occur again, and every kind of character between them.
@@ -53,34 +52,6 @@ def test_fusion_keeps_the_order_of_ranks_and_the_range(relevance: NDArray[np.flo
     ):
         assert ((fused >= 0) & (fused <= 1)).all()
         assert (np.diff(fused) <= 0).all()
-
-
-def test_sharpen_by_hand() -> None:
-    # The odds of 0.4 are 2/3; those of 0.5 are 1.5 times that, those of 0.25 half of it.
-    sharpened = sharpen(np.array([0.0, 0.25, 0.4, 0.5, 1.0]), contrast=3)
-
-    below, above = 2 / 3 / 8, 2 / 3 * 1.5**3
-    assert sharpened == pytest.approx([0, below / (1 + below), 0.4, above / (1 + above), 1])
-    assert sharpened[[0, -1]].tolist() == [0, 1]
-
-
-@settings(max_examples=60)
-@given(
-    arrays(np.float64, st.integers(0, 9), elements=st.floats(0, 1)),
-    st.sampled_from([1e-3, 0.5, 1.0, 3.0, 1e6]),
-)
-def test_sharpened_relevances_keep_their_order_and_their_side(
-    relevance: NDArray[np.float64], contrast: float
-) -> None:
-    sharpened = sharpen(relevance, contrast=contrast)
-
-    assert ((sharpened >= 0) & (sharpened <= 1)).all()
-    assert (np.diff(sharpened[np.argsort(relevance)]) >= -1e-12).all()
-    if contrast == 1:
-        assert sharpened.tolist() == relevance.tolist()
-    if contrast > 1:
-        assert (sharpened[relevance > 0.4] >= relevance[relevance > 0.4] - 1e-12).all()
-        assert (sharpened[relevance < 0.4] <= relevance[relevance < 0.4] + 1e-12).all()
 
 
 def test_bm25_scores_by_hand() -> None:

@@ -287,7 +287,7 @@ def test_the_same_seed_finds_the_same_sync_and_async(way: Way) -> None:
 
 def test_better_parameters_are_found_and_keep_what_they_claim(way: Way) -> None:
     corpus = Corpus(config=NOTHING, segment_cost=0.3)
-    tuning = corpus.tune(way, space={"minimum_value": (0.0, 50.0), "contrast": (1.5,)})
+    tuning = corpus.tune(way, space={"minimum_value": (0.0, 50.0), "decay_rate": (30.0,)})
     assert tuning.start == 0
     assert tuning.changes["minimum_value"] == 0.0
     assert tuning.interval[0] > 0

@@ -419,7 +419,7 @@ def test_a_known_reranker_has_its_own_calibration(way: Way) -> None:
     other = make(texts, reranker=Reranker(scores=scores))
 
     def relevances(retriever: RSERetriever) -> list[float]:
-        settings = {"irrelevant_chunk_penalty": 0.1, "minimum_value": 0, "contrast": 1}
+        settings = {"irrelevant_chunk_penalty": 0.1, "minimum_value": 0}
         segments = way.invoke(retriever, QUERY, calibration="auto", **settings)
         chunks = [chunk for segment in segments for chunk in segment.metadata["rse"]["chunks"]]
         return [chunk["relevance"] for chunk in chunks]
@@ -554,7 +554,7 @@ def test_a_log_line_says_that_nothing_fits(way: Way, caplog: pytest.LogCaptureFi
     retriever = make(TEXTS, max_context_length=2)
     assert way.invoke(retriever, QUERY) == []
     (message,) = caplog.messages
-    assert "max_context_length=2: the shortest has 5 characters. allow_trim=True" in message
+    assert "max_context_length=2: the shortest has 5 characters. Make chunks smaller" in message
     assert total(way.invoke(retriever, QUERY, allow_trim=True)) == 2
     assert way.invoke(retriever, QUERY, max_context_length=0) == []
     assert way.invoke(retriever, "   ", max_context_length=1) == []

@@ -178,7 +178,6 @@ EXACT = st.builds(
     neighbor_radius=st.integers(0, 3),
     segment_cost=st.sampled_from([0.0, 0.1, 1.0]),
     minimum_value=st.sampled_from([-1.0, 0.0, 0.5]),
-    contrast=st.just(1.0),
     **{name: st.just(value) for name, value in PLAIN.items()},
 )
 
@@ -319,7 +318,6 @@ def test_without_a_penalty_every_segment_contains_a_candidate(
 def test_credit_ends_with_the_document_and_with_its_radius() -> None:
     config = RSEConfig(
         **PLAIN,
-        contrast=1.0,
         irrelevant_chunk_penalty=0.0,
         neighbor_credit=0.5,
         neighbor_radius=2,
@@ -360,7 +358,6 @@ def relevances(scores: list[float], texts: list[str], query: str, **config: Any)
             "calibration": "identity",
             "irrelevant_chunk_penalty": 0.0,
             "neighbor_credit": 0.0,
-            "contrast": 1.0,
             **config,
         },
     )

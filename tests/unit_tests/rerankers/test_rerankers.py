@@ -73,9 +73,7 @@ def by_rank(way: Way, reranker: Any, **kwargs: Any) -> list[tuple[int, Any, Any]
     retriever = make_retriever(
         {"a": TEXT},
         reranker=reranker,
-        config=fakes.EVERYTHING.replace(
-            calibration="auto", decay_rate=1e9, contrast=1.0, neighbor_credit=0.0
-        ),
+        config=fakes.EVERYTHING.replace(calibration="auto", decay_rate=1e9, neighbor_credit=0.0),
     )
     chunks = [
         chunk

@@ -165,7 +165,7 @@ def test_a_filter_of_the_retriever_holds_besides_those_of_the_model(way: Way) ->
     assert own == {"tenant": 1}
     for fields in ({"search_kwargs": {"filter": "tenant = 1"}}, {"hybrid": 0.5}):
         other = retriever.model_copy(update=fields)
-        with pytest.raises(ValueError, match="Give make_filter"):
+        with pytest.raises(ValueError, match="give make_filter"):
             create_rse_tool(other, filter_fields=["year"])
         create_rse_tool(other, filter_fields=["year"], make_filter=by_equality)
 
