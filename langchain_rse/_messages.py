@@ -54,5 +54,6 @@ def load(module: str, extra: str, user: str) -> Any:  # noqa: ANN401 - a module
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        message = f"{user} needs {error.name}: pip install 'langchain-rse[{extra}]'"
+        package = str(error.name).partition(".")[0]
+        message = f"{user} needs {package}: pip install 'langchain-rse[{extra}]'"
         raise ImportError(message) from error

@@ -357,3 +357,29 @@ def test_a_command_that_writes_waits_for_another_one(
     assert "Another command is writing to kb; waiting for its end" in log.read_text()
     with (tmp_path / "kb" / "lock").open("ab") as file:  # nobody holds it any more
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize("name", ["kb%201", "kb?1", "kb#1"])
+def test_a_folder_may_have_any_name(run: Run, name: str) -> None:
+    assert run("index", "docs/cats.txt", "--kb", name).exit_code == 0
+    assert (Path(name) / "chunks.db").exists()
+    assert "cats.txt" in run("list", "--kb", name).stdout
+
+
+def test_a_report_needs_its_folder_before_the_query(run: Run) -> None:
+    result = run("query", "cats", "--kb", "kb", "--report", "missing/report.html")
+    assert result.exit_code == 2
+    assert "there is no folder missing" in result.stderr
+
+
+def test_checking_makes_no_folder(run: Run) -> None:
+    for options in ([], ["--repair"]):
+        assert run("check", "--kb", "another", *options).exit_code == 2
+    assert not Path("another").exists()
+
+
+def test_saved_settings_are_an_object(run: Run) -> None:
+    Path("saved.json").write_text("[1]", encoding="utf-8")
+    result = run("query", "cats", "--kb", "kb", "--config", "saved.json")
+    assert result.exit_code == 2
+    assert "saved.json is not a JSON object of settings" in result.stderr

@@ -275,6 +275,15 @@ def test_an_rse_retriever_is_invoked_for_each_budget_as_a_user_does(way: Way) ->
     assert report.figures["segments"].min() >= 2
 
 
+def test_evidence_counts_in_each_document_that_has_its_text(way: Way) -> None:
+    """Of documents with one text, queries return one."""
+    retriever = indexed()
+    retriever.add_documents([Document(TEXT)], ids=["copy"])
+    for doc_id in ("a", "copy"):
+        question = ask_for((0, 20), question="first paragraph", doc_id=doc_id)
+        assert ask(way, retriever, [question], [10_000]).mean("recall").tolist() == [1.0]
+
+
 def test_an_rse_retriever_is_measured_by_what_it_returns(way: Way) -> None:
     retriever = indexed(length_function=fakes.words, max_context_length=3)
     question = ask_for((0, len(TEXT)), question="first paragraph")

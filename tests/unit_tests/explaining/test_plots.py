@@ -120,6 +120,11 @@ def test_reports_and_reliability() -> None:
     assert np.isnan(found.share).sum() == 1
     assert "0.75 to 1.00" in str(found)
     draw(found.plot())
+    with pytest.raises(ValueError, match=f"a trace is of 'query 5', not of '{QUERY}'"):
+        measure_reliability(questions, [retriever.explain("query 5")])
+    quoted = [Question(QUERY, [Evidence("a", text="a 1")])]
+    with pytest.raises(ValueError, match="is quoted: use the questions of a report"):
+        measure_reliability(quoted, [retriever.explain(QUERY)])
     draw(measure_reliability([], []).plot())
     with pytest.raises(ValueError, match="zip"):
         measure_reliability(questions, [])

@@ -174,7 +174,7 @@ def test_a_notebook_needs_no_package(trace: RSETrace, monkeypatch: pytest.Monkey
     monkeypatch.delitem(sys.modules, "langchain_rse.explaining.report", raising=False)
     shown = trace._repr_html_()
     assert all(segment.text in shown for segment in trace.segments)
-    with pytest.raises(ImportError, match=r'pip install "langchain-rse\[report\]"'):
+    with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[report\]'"):
         trace.to_html()
 
 

@@ -88,5 +88,5 @@ def test_a_table_has_a_row_for_each_chunk(trace: RSETrace) -> None:
 def test_what_is_missing_is_named(trace: RSETrace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "langchain_rse.explaining.plots", raising=False)
-    with pytest.raises(ImportError, match=r"pip install \"langchain-rse\[plot\]\""):
+    with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'langchain-rse\[plot\]'"):
         trace.plot()

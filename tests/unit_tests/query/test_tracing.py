@@ -373,3 +373,12 @@ async def test_sync_and_async_give_the_same_trace(fields: dict[str, Any]) -> Non
     unlike: dict[str, Any] = {"steps": {}}
     assert one.to_dict() | unlike == two.to_dict() | unlike
     agree(two, await retriever.ainvoke(QUERY))
+
+
+def test_half_a_character_can_be_printed() -> None:
+    retriever = make_retriever({})
+    retriever.add_documents([Document(lines(0), id="a", metadata={"source": "a\ud83d"})])
+    trace = retriever.explain(QUERY)
+    assert "a\\ud83d" in str(trace)
+    for text in (str(trace), trace._repr_html_(), trace.to_html()):
+        assert text.encode()

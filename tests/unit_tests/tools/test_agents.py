@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
@@ -144,6 +145,27 @@ def test_a_segment_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> No
         chunks = [chunk["index"] for chunk in one.metadata["rse"]["chunks"]]
         rse = one.metadata["rse"]
         assert chunks == list(range(rse["chunk_start"], rse["chunk_end"]))
+
+
+@pytest.mark.parametrize(
+    "artifact",
+    [
+        [1, None, "text"],
+        [{"metadata": "text"}],
+        [{"metadata": {"rse": True}}],
+        [Document("text", metadata={"rse": {"number": 1}})],
+    ],
+    ids=str,
+)
+def test_what_other_tools_leave_in_a_conversation_is_passed_over(way: Way, artifact: Any) -> None:
+    before = [
+        AIMessage("", tool_calls=[{"name": "other", "args": {}, "id": "a"}]),
+        ToolMessage("[1] text", tool_call_id="a", name="other", artifact=artifact),
+    ]
+    model = ScriptedModel(script=[[{"query": "q 0"}], "."])
+    app = create_agent(model, [create_rse_tool(make_retriever(TEXTS))])
+    *_, answer, _ = way.invoke(app, {"messages": before})["messages"]
+    assert str(answer.content).startswith("[1] ")
 
 
 def test_passages_whose_text_was_taken_out_of_the_conversation_are_shown_again(way: Way) -> None:

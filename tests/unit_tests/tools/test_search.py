@@ -170,6 +170,31 @@ def test_a_filter_of_the_retriever_holds_besides_those_of_the_model(way: Way) ->
         create_rse_tool(other, filter_fields=["year"], make_filter=by_equality)
 
 
+def test_filter_fields_are_no_string() -> None:
+    with pytest.raises(TypeError, match="must be a list of names, or a dict; got 'source'"):
+        create_rse_tool(make_retriever(TEXTS), filter_fields="source")
+
+
+def test_a_question_alone_will_do(way: Way) -> None:
+    tool = create_rse_tool(make_retriever(TEXTS), k=1)
+    assert str(way.invoke(tool, "q 1")).startswith("[1] ")
+
+
+def test_what_trimming_would_cut_off_is_not_lost(way: Way) -> None:
+    """A chunk counts as shown; the rest of it would not be shown by any later call."""
+    retriever = make_retriever({"a": "q " + "word " * 30 + "5"}, allow_trim=True)
+    assert way.invoke(retriever, "q 1", max_context_length=100)
+    message = ask(way, create_rse_tool(retriever, max_context_length=100), query="q 1")
+    assert "none of the candidates that are worth the penalty fits" in str(message.content)
+
+
+def test_half_a_character_is_replaced(way: Way) -> None:
+    """What a client could not send; readers of PDF files make such text."""
+    message = ask(way, create_rse_tool(make_retriever({"a": "q\ud83d 5"})), query="q 1")
+    assert str(message.content).endswith("\nq\ufffd 5")
+    assert [one.page_content for one in message.artifact] == ["q\ud83d 5"]
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
