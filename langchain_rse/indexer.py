@@ -204,7 +204,7 @@ class RSEIndexer:
         return await arun(check_stores(self._writer(), repair=False, show_progress=show_progress))
 
     def repair(self, *, show_progress: bool = False) -> CheckReport:
-        """Mend what `verify` finds wrong with the two stores, and compare them again.
+        """Repair what `verify` finds wrong with the two stores, and compare them again.
 
         Vectors that are lost or of another model are written again from the docstore's texts,
         without overlap. Documents with lost text are removed; the report names them, to be added

@@ -301,7 +301,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         return await self._own_indexer().adelete(ids)
 
     def check(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
-        """Compare the two stores, and mend them with ``repair``; see `RSEIndexer.verify`."""
+        """Compare the two stores; ``repair`` corrects what is wrong. See `RSEIndexer.verify`."""
         indexer = self._own_indexer()
         return (indexer.repair if repair else indexer.verify)(show_progress=show_progress)
 

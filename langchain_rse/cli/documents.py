@@ -75,7 +75,7 @@ def remove(
 def check(
     kb: Folder,
     *,
-    repair: Annotated[bool, typer.Option(help="Mend what can be mended.")] = False,
+    repair: Annotated[bool, typer.Option(help="Repair what can be repaired.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare all that the two stores have; the exit status is 1 if anything is wrong."""

@@ -28,7 +28,7 @@ def refuse_pieces(
         if known is None or known.adopted or manifest.text_digest == document.text_digest:
             continue
         stored = yield from read_text(writer.docstore, manifest)
-        if stored is None:  # damaged: replacing it mends it
+        if stored is None:  # damaged: replacing it repairs it
             continue
         problem, text = "", document.text
         own = document.parts[0][2] if document.parts else {}

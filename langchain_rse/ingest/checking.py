@@ -1,4 +1,4 @@
-"""Verify and repair: compares what the two stores have of each document, and mends it."""
+"""Verify and repair: compares what the two stores have of each document, and repairs it."""
 
 import itertools
 import re
@@ -47,7 +47,7 @@ PROBLEMS = {
 
 # Keys in one call.
 _BATCH = 500
-# Mending uncovers further problems, such as the records of an unreadable manifest.
+# Repairing uncovers further problems, such as the records of an unreadable manifest.
 _MOST_SCANS = 4
 _EXAMPLES = 5
 
@@ -57,14 +57,14 @@ _KEY = re.compile(r"(?:(manifest|texts|answers|adopted)/)?([0-9a-f]{32})(?:/([^/
 
 @dataclass(frozen=True, kw_only=True)
 class CheckReport:
-    """The result of comparing two stores: their size, their problems and what was mended.
+    """The result of comparing two stores: their size, their problems and what was repaired.
 
     Attributes:
         documents: Number of documents.
         chunks: Number of their chunks.
         problems: Number of problems by kind.
         examples: The first few places of each kind of problem.
-        mended: Number of mended problems by kind.
+        repaired: Number of repaired problems by kind.
         add_again: Ids of documents that have to be added, or adopted, again.
         notes: What could not be checked, or was left unchanged.
     """
@@ -73,7 +73,7 @@ class CheckReport:
     chunks: int = 0
     problems: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    mended: Mapping[str, int] = field(default_factory=dict)
+    repaired: Mapping[str, int] = field(default_factory=dict)
     add_again: Sequence[str] = ()
     notes: Sequence[str] = ()
 
@@ -89,7 +89,7 @@ class CheckReport:
     def __str__(self) -> str:
         counts = f"{counted(self.documents, 'document')}, {counted(self.chunks, 'chunk')}"
         lines = [f"{counts}: {'nothing wrong' if self.ok else 'problems found'}"]
-        lines += [f"mended: {PROBLEMS[kind]}: {count:,}" for kind, count in self.mended.items()]
+        lines += [f"repaired: {PROBLEMS[kind]}: {count:,}" for kind, count in self.repaired.items()]
         for kind, count in self.problems.items():
             lines.append(f"{PROBLEMS[kind]}: {count:,}, such as {'; '.join(self.examples[kind])}")
         if self.add_again:
@@ -100,7 +100,7 @@ class CheckReport:
 def check_stores(
     writer: Writer, *, repair: bool, show_progress: bool = False
 ) -> Steps[CheckReport]:
-    """Compare two stores; with ``repair``, mend what is wrong and compare them again."""
+    """Compare two stores; with ``repair``, correct what is wrong and compare again."""
     model, problems = "", []
     try:
         stores = writer.docstore, writer.vectors.vectorstore
@@ -120,7 +120,7 @@ def check_stores(
             if not (repair and left and found) or found == last:
                 break
             last, known = found, known | found
-            yield from check.mend()
+            yield from check.repair()
     counts: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     for one in [*check.findings, *problems]:
@@ -131,7 +131,7 @@ def check_stores(
         chunks=check.chunks,
         problems=dict(counts),
         examples={kind: some[:_EXAMPLES] for kind, some in examples.items()},
-        mended=dict(Counter(kind for kind, _, _ in known - found)),
+        repaired=dict(Counter(kind for kind, _, _ in known - found)),
         add_again=sorted({*check.add_again.values()}),
         notes=[*check.passed_over, *check.removed],
     )
@@ -168,7 +168,7 @@ class _ChangedError(Exception):
 
 @dataclass
 class _Check(Writer):
-    """Checks everything in two stores, in batches, and mends what is wrong."""
+    """Checks everything in two stores, in batches, and repairs what is wrong."""
 
     # Results of the last scan.
     findings: list[_Finding] = field(default_factory=list)
@@ -311,10 +311,10 @@ class _Check(Writer):
             yield from self._keep(found)
             advance(len(chunks))
 
-    # Mending
+    # Repairing
 
-    def mend(self) -> Steps[None]:
-        """Remove orphans, then mend documents, unless they were changed meanwhile."""
+    def repair(self) -> Steps[None]:
+        """Remove orphans, then repair documents, unless they were changed meanwhile."""
         damaged: dict[str, _Seen] = {}
         for one in self.findings:
             if one.kind.startswith("orphan") or not one.doc_id:

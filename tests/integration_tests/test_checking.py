@@ -49,15 +49,15 @@ class Folder:
     def delete(self, *names: str) -> None:
         self.use(lambda indexer: self.way.delete(indexer, names))
 
-    def mend(self, wrong: dict[str, int], answers: int) -> None:
-        """Verify finds this, repair mends it, and a query finds all of the documents."""
+    def repair(self, wrong: dict[str, int], answers: int) -> None:
+        """Verify finds this, repair corrects it, and a query finds all of the documents."""
 
         def work(indexer: RSEIndexer) -> None:
             report = self.way.call(indexer.verify, indexer.averify)
             assert report.problems == wrong
             report = self.way.call(indexer.repair, indexer.arepair)
             assert report.ok, report
-            assert report.mended == wrong
+            assert report.repaired == wrong
             report = self.way.call(indexer.verify, indexer.averify)
             assert report.ok, report
             retriever = RSERetriever(
@@ -98,7 +98,7 @@ def test_one_store_is_restored_from_an_older_backup(
     wrong = {"missing_vectors": 14, "orphan_vectors": 12}
     if older == "chunks.db":
         wrong = {"missing_vectors": 12, "orphan_vectors": 14}
-    folder.mend(wrong, 3)
+    folder.repair(wrong, 3)
 
 
 def test_the_vector_store_is_lost(folder: Folder, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_vector_store_is_lost(folder: Folder, tmp_path: Path) -> None:
             folder.way.invoke(retriever, "paragraph")
 
     folder.use(refused)
-    folder.mend({"missing_vectors": 12}, 2)
+    folder.repair({"missing_vectors": 12}, 2)
 
 
 def test_on_postgresql(postgres_url: str, way: Way) -> None:

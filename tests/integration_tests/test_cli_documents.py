@@ -161,7 +161,7 @@ def test_check(run: Run, tmp_path: Path) -> None:
 
     result = run("check", "--kb", "kb", "--repair")
     assert result.exit_code == 0
-    assert "mended: chunks without a vector: 1" in result.stdout
+    assert "repaired: chunks without a vector: 1" in result.stdout
     assert run("check", "--kb", "kb").exit_code == 0
 
 

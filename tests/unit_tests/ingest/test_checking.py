@@ -1,4 +1,4 @@
-"""Verify and repair: each kind of damage is found, counted and mended, or named."""
+"""Verify and repair: each kind of damage is found, counted and repaired, or named."""
 
 from __future__ import annotations
 
@@ -224,8 +224,8 @@ def unreadable_text_record(pair: Pair) -> None:
     pair.spoil(text_key(pair.manifest("b").text_digest))
 
 
-# What is mended, so that both stores are as they would be without the damage.
-MENDED: dict[Damage, dict[str, int]] = {
+# What is repaired, so that both stores are as they would be without the damage.
+REPAIRED: dict[Damage, dict[str, int]] = {
     vectors_of_a_deleted_document: {"orphan_vectors": 6},
     vectors_of_a_former_version: {"orphan_vectors": 6},
     records_of_a_former_version: {"orphan_records": 7},
@@ -247,14 +247,14 @@ def test_nothing_is_wrong_with_what_was_just_written(pair: Pair) -> None:
     assert (report.documents, report.chunks, report.problems, report.notes) == (2, 12, {}, [])
 
 
-@pytest.mark.parametrize("damage", MENDED, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("damage", REPAIRED, ids=lambda damage: damage.__name__)
 def test_damage_is_found_and_mended(pair: Pair, damage: Damage) -> None:
     damage(pair)
     report = pair.verify()
-    assert (report.ok, dict(report.problems)) == (False, MENDED[damage])
+    assert (report.ok, dict(report.problems)) == (False, REPAIRED[damage])
     repaired = pair.repair()
     assert repaired.ok, repaired
-    assert dict(repaired.mended) == MENDED[damage]
+    assert dict(repaired.repaired) == REPAIRED[damage]
     assert pair.verify().ok
     # As if nothing had happened, but for what was deleted or replaced.
     texts = pair.texts()
@@ -400,7 +400,7 @@ def test_documents_of_another_model_are_embedded_again(pair: Pair) -> None:
     assert pair.verify().problems == {"mismatch": 1}
     repaired = pair.repair()
     assert repaired.ok
-    assert repaired.mended == {"other_model": 2}
+    assert repaired.repaired == {"other_model": 2}
     for row in pair.vectorstore.store.values():
         assert row["vector"] == Other().embed_query(row["text"])
     assert pair.verify().ok
@@ -464,7 +464,7 @@ def test_what_cannot_be_checked_is_said(pair: Pair, monkeypatch: pytest.MonkeyPa
     records_of_a_deleted_document(pair)
     rows = Pair(InMemoryByteStore(), Way(None)).vectorstore.store
     pair.vectorstore.store.update(rows)
-    assert pair.repair().mended == {"orphan_records": 7}
+    assert pair.repair().repaired == {"orphan_records": 7}
     assert len(pair.texts()) == 6
 
 
@@ -557,7 +557,7 @@ def test_nothing_is_ever_wrong_after_a_call(steps: list[tuple[str, str, int]]) -
             if step == "delete":
                 pair.indexer.delete([name])
             elif step == "repair":
-                assert pair.indexer.repair().mended == {}
+                assert pair.indexer.repair().repaired == {}
             elif step == "adopt":
                 loose = [Document(text, id=f"{name}{number}", metadata={"file": f"old {name}"})]
                 pair.vectorstore.add_documents(loose)
