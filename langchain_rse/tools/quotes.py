@@ -82,7 +82,7 @@ class Quote:
 
 
 def verify_quotes(
-    answer: str, segments: Iterable[Document], *, min_similarity: float = 0.85
+    answer: str, segments: Iterable[Document | Mapping[str, Any]], *, min_similarity: float = 0.85
 ) -> list[Quote]:
     """Find the quotations of an answer in the segments that it is based on.
 
@@ -92,8 +92,8 @@ def verify_quotes(
 
     Args:
         answer: The answer, as text or Markdown.
-        segments: The segments from a retriever or from the artifacts of `create_rse_tool`. A
-            segment's number is that of the tool, or its place here, from 1.
+        segments: The segments from a retriever or from the artifacts of `create_rse_tool`, also as
+            dicts from a checkpointer. Their numbers are the tool's, or their places here, from 1.
         min_similarity: The share of letters and digits that must be the same in a similar
             quotation, from 0 to 1. Its digits must all be the same.
 
@@ -134,11 +134,12 @@ class _Source(NamedTuple):
     form: Form  # its letters and digits
 
 
-def _source(number: int, document: Document) -> _Source:
+def _source(number: int, document: Document | Mapping[str, Any]) -> _Source:
     """Make the source of a segment, without the header that may be above its text."""
-    metadata, text = document.metadata, document.page_content
-    length = metadata.get(END_INDEX, len(text)) - metadata.get(START_INDEX, 0)
-    text = text[max(len(text) - length, 0) :]
+    fields = document if isinstance(document, Mapping) else vars(document)
+    metadata, text = fields["metadata"], fields["page_content"]
+    if metadata.keys() >= {START_INDEX, END_INDEX}:
+        text = text[max(len(text) - metadata[END_INDEX] + metadata[START_INDEX], 0) :]
     number = (metadata.get(SEGMENT) or {}).get(NUMBER, number)
     return _Source(number, metadata, text, folded(text, enumerate(text)))
 

@@ -118,6 +118,19 @@ def test_documents_of_other_retrievers() -> None:
     assert (quote.verdict, quote.doc_id, quote.start_index) == ("exact", None, 7)
 
 
+def test_segments_that_a_checkpointer_made_dicts_of() -> None:
+    segment = passage("One two three four.", rse={"number": 7}).model_dump()
+    (quote,) = verify_quotes("“two three four”", [segment])
+    assert (quote.verdict, quote.number, quote.doc_id) == ("exact", 7, "report")
+    assert quote.start_index == 104
+
+
+def test_chunks_of_text_splitters_have_a_start_but_no_end() -> None:
+    chunk = Document("Herons fish at dawn.", metadata={"start_index": 271})
+    (quote,) = verify_quotes("“Herons fish at dawn”", [chunk])
+    assert (quote.verdict, quote.start_index, quote.end_index) == ("exact", 271, 290)
+
+
 def test_the_whole_segment_and_a_long_one_with_differences() -> None:
     chance = random.Random(3)  # noqa: S311
     words = [f"{chance.choice('abcdefgh')}{number:x}" for number in range(1500)]
