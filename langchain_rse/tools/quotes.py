@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
+from unicodedata import normalize
 
 from langchain_core.documents import Document
 
@@ -14,33 +15,36 @@ from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, START_INDEX
 from langchain_rse.tools.passages import NUMBER
 
 # Opening marks, and the marks that close them.
-_PAIRS = {"“": "”", "”": "”", "„": "“”", "«": "»", "»": "«", "「": "」", "『": "』"}
-# Marks that may be inches or apostrophes, so must be at the edge of a word; and the text inside.
+_MARKS = "“” ”” „“” «» »« \u2039\u203a 「」 『』 《》 \uff02\uff02"
+_PAIRS = {pair[0]: pair[1:] for pair in _MARKS.split()}
+# Marks that may be inches, commas or arrows, so must be at the edge of a word; and the text inside.
 _AMBIGUOUS = [('"', '"', '[^"]'), ("\u2018", "\u2019", "[^\u2018]"), ("'", "'", r"[\s\S]")]
-_LETTER = r"[^\W\u2e80-\U0010ffff]"  # except scripts without spaces
+_AMBIGUOUS += [("\u201a", "[\u2018\u2019]", "[^\u201a]"), ("\u203a", "\u2039", "[^\u203a]")]
+_LETTER = r"[^\W_\u2e80-\U0010ffff]"  # except scripts without spaces
 _IN_PARAGRAPH = r"(?!\n\s*\n)"
 _UNCLOSED = (
     rf'(?P<open>[{"".join(_PAIRS)}]|(?<!{_LETTER})"(?=\S))(?:{_IN_PARAGRAPH}(?!(?P=open))[\s\S])*'
 )
-_QUOTATION = re.compile(
-    "|".join(
-        [
-            r"^[ \t]*(?P<block>>.*(?:\n[ \t]*>.*)*)",
-            *(f"{a}(?:{_IN_PARAGRAPH}[^{a}{b}])*[{b}]" for a, b in _PAIRS.items()),
-            *(
-                rf"(?<!{_LETTER}){a}(?=\S)(?:{_IN_PARAGRAPH}{inside})*?(?<=\S){b}(?!{_LETTER})"
-                for a, b, inside in _AMBIGUOUS
-            ),
-            _UNCLOSED,
-        ]
-    ),
-    re.MULTILINE,
-)
+_MARKED = [f"{a}(?:{_IN_PARAGRAPH}[^{a}{b}])*[{b}]" for a, b in _PAIRS.items()]
+_MARKED += [
+    rf"(?<!{_LETTER}){a}(?=\S)(?:{_IN_PARAGRAPH}{inside})*?(?<=\S){b}(?!{_LETTER})"
+    for a, b, inside in _AMBIGUOUS
+]
+_ITEMS = r"[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)*"  # of lists around a block quote
+_BLOCK_QUOTE = rf"^{_ITEMS}(?P<block>>.*(?:\n[ \t]*>.*)*)"
+_QUOTATION = re.compile("|".join([_BLOCK_QUOTE, *_MARKED, _UNCLOSED]), re.MULTILINE)
+# Numbers; after a letter, digit, % or bracket, a sign is a hyphen.
+_SIGN = r"(?<![\w%)\]])[-+\u2010-\u2013\u2212]"
+_NUMBER = re.compile(rf"(?:{_SIGN})?\d+(?:[.,]\d+)*|[¹²³⁰-₉]+|[¼-¾⅐-⅞①-⒛]")
+_PLAIN = str.maketrans("\u2010\u2011\u2012\u2013\u2212\u2044", "----- ")
 _CODE = re.compile(r"```(?s:.*?)(?:```|\Z)|`[^`\n]+`")
+_CITATION = re.compile(r"\[\d+(?:\s*,\s*\d+)*\]")
+_BLOCK_MARKS = re.compile(rf"^(?:{_ITEMS}>)+[ \t]*", re.MULTILINE)
+_ATTRIBUTION = re.compile(r"\n(?:[—\u2013]|--).*\Z")
 _LEFT_OUT = re.compile(r"[\[(]\s*(?:…|\.{3})\s*[\])]|…|\.{3,}|\.(?: \.){2,}")
-_AROUND = " \t\r\n,.;:!?\"'\u2018\u2019" + "".join(_PAIRS)
+_AROUND = "\t\r\n,.;:!?\"'\u2018\u2019\u201a" + _MARKS
 # Words; single characters in scripts without spaces.
-_WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
+_WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W_]\w*")
 _LEAST_WORDS = 3
 # The length of sequences of letters by which similar texts are compared, which saves time.
 _RUN = 4
@@ -58,9 +62,8 @@ class Quote:
         start: Its first character in the answer.
         end: The character after its last one in the answer.
         verdict: ``"exact"``: it is in a passage, except for white space; ``"similar"``: with small
-            differences, see ``similarity``; ``"missing"``: it is in none; ``"too short"``: it has
-            fewer than three words, which may occur anywhere; ``"unclosed"``: no mark closes it. The
-            last two are not searched for.
+            differences, see ``similarity``; ``"missing"``: it is in none; ``"too short"``: fewer
+            than three words; ``"unclosed"``: no mark closes it. The last two are not searched for.
         number: The number of the passage, from 1; None if it was not found, as is ``doc_id``.
         doc_id: The id of the passage's document.
         start_index: The first character of the place in the document's text.
@@ -82,20 +85,20 @@ class Quote:
 
 
 def verify_quotes(
-    answer: str, segments: Iterable[Document], *, min_similarity: float = 0.85
+    answer: str, segments: Iterable[Document | Mapping[str, Any]], *, min_similarity: float = 0.85
 ) -> list[Quote]:
     """Find the quotations of an answer in the segments that it is based on.
 
     Quotations are text in quotation marks of any language and Markdown's block quotes, except in
     code. An ellipsis within a quotation stands for text of the segment that was left out. Marks,
-    punctuation at the ends and white space are not compared.
+    punctuation at the ends, citations such as ``[1]`` and white space are not compared.
 
     Args:
         answer: The answer, as text or Markdown.
-        segments: The segments from a retriever or from the artifacts of `create_rse_tool`. A
-            segment's number is that of the tool, or its place here, from 1.
+        segments: The segments from a retriever or from the artifacts of `create_rse_tool`, also as
+            dicts from a checkpointer. Their numbers are the tool's, or their places here, from 1.
         min_similarity: The share of letters and digits that must be the same in a similar
-            quotation, from 0 to 1. Its digits must all be the same.
+            quotation, from 0 to 1. Its numbers must all be the same.
 
     Returns:
         The quotations in the order of the answer.
@@ -113,8 +116,7 @@ def verify_quotes(
 
 
 def _quotations(answer: str) -> Iterator[Quote]:
-    without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
-    for found in _QUOTATION.finditer(without_code):
+    for found in _QUOTATION.finditer(_CODE.sub(lambda code: "." * len(code[0]), answer)):
         start, end = found.start() + 1, found.end() - 1
         text = answer[start:end]
         if found["open"]:
@@ -122,8 +124,15 @@ def _quotations(answer: str) -> Iterator[Quote]:
             continue
         if found["block"]:
             start, end = found.span("block")
-            text = re.sub(r"(?m)^[ \t]*>[ \t>]*", "", answer[start:end]).strip(_AROUND)
-        if count := len(_WORD.findall(text)):
+            text = _BLOCK_MARKS.sub("", answer[start:end]).strip()
+            text = _ATTRIBUTION.sub("", text).strip(_AROUND)
+            # If most of the block is in marks, the words around them are not the source's.
+            block = _BLOCK_MARKS.sub(lambda marks: " " * len(marks[0]), answer[start:end])
+            marked = [one for one in _quotations(" " * start + block) if one.verdict == "missing"]
+            if 2 * sum(len(one.text) for one in marked) >= len(text):
+                yield from marked
+                continue
+        if count := len(_WORD.findall(_CITATION.sub("", text))):
             yield Quote(text, start, end, "missing" if count >= _LEAST_WORDS else "too short")
 
 
@@ -134,11 +143,12 @@ class _Source(NamedTuple):
     form: Form  # its letters and digits
 
 
-def _source(number: int, document: Document) -> _Source:
+def _source(number: int, document: Document | Mapping[str, Any]) -> _Source:
     """Make the source of a segment, without the header that may be above its text."""
-    metadata, text = document.metadata, document.page_content
-    length = metadata.get(END_INDEX, len(text)) - metadata.get(START_INDEX, 0)
-    text = text[max(len(text) - length, 0) :]
+    fields = document if isinstance(document, Mapping) else vars(document)
+    metadata, text = fields["metadata"], fields["page_content"]
+    if metadata.keys() >= {START_INDEX, END_INDEX}:
+        text = text[max(len(text) - metadata[END_INDEX] + metadata[START_INDEX], 0) :]
     number = (metadata.get(SEGMENT) or {}).get(NUMBER, number)
     return _Source(number, metadata, text, folded(text, enumerate(text)))
 
@@ -148,9 +158,11 @@ _NOWHERE = (0.0, 0, 0)
 
 
 def _check(quote: Quote, sources: Sequence[_Source], least: float) -> Quote:
-    parts = [part.strip(_AROUND) for part in _LEFT_OUT.split(quote.text) if _WORD.search(part)]
-    whole = [quote.text.strip(_AROUND)]  # an ellipsis may be the source's own
-    for wanted, find in ((whole, _exact), (parts, _exact), (parts, _similar)):
+    # The source may itself contain an ellipsis, or numbers in brackets.
+    whole = list(dict.fromkeys([quote.text, _CITATION.sub("", quote.text)]))
+    split = [[part for part in _LEFT_OUT.split(text) if _WORD.search(part)] for text in whole]
+    tries = [([text], _exact) for text in whole] + [(parts, _exact) for parts in split]
+    for wanted, find in tries + [(parts, _similar) for parts in split]:
         found = [(_in_order(wanted, one, find), one) for one in sources]
         (similarity, start, end), source = max(found, key=lambda pair: pair[0][0])
         if similarity >= least and similarity:
@@ -174,7 +186,7 @@ def _in_order(
     """Find all parts one after the other; similarity 0 if one is missing."""
     places: list[_Place] = []
     for part in parts:
-        places.append(find(part, source, places[-1][2] if places else 0))
+        places.append(find(part.strip(_AROUND), source, places[-1][2] if places else 0))
         if not places[-1][0]:
             break
     return min(places)[0], places[0][1], places[-1][2]
@@ -186,35 +198,39 @@ def _exact(part: str, source: _Source, least: int) -> _Place:
 
 
 def _similar(part: str, source: _Source, least: int) -> _Place:
-    """Find the text around the longest run of equal letters, if its digits are the same."""
-    letters, (_, text, places, *_) = fold(part), source.form
+    """Find the text around the longest run of equal letters, if its numbers are the same."""
+    letters, numbers, (_, text, places, *_) = fold(part), _numbers(part, 0, len(part)), source.form
     least = bisect_left(places, least)
-    if (start := text.find(letters, least)) >= 0:
-        return 1.0, places[start], places[start + len(letters) - 1] + 1
-    matcher = SequenceMatcher(None, _runs(letters), _runs(text[least:]), autojunk=False)
-    run = matcher.find_longest_match()
+    for equal in re.compile(letters).finditer(text, least):
+        place = (1.0, places[equal.start()], places[equal.end() - 1] + 1)
+        if _numbers(source.text, *place[1:]) == numbers:
+            return place
+    # Frequent runs are left out: in repetitive text they would take very long.
+    wanted, is_long = _runs(letters), len(letters) >= _LONG
+    run = SequenceMatcher(None, wanted, _runs(text[least:])).find_longest_match()
     slack, near = len(letters) // 8, least + run.b - run.a
     first = max(near - slack, least)
-    matcher.set_seq2(_runs(text[first : near + len(letters) + slack]))
-    *runs, _ = matcher.get_matching_blocks()
+    around = _runs(text[first : near + len(letters) + slack])
+    *runs, _ = SequenceMatcher(None, wanted, around, autojunk=is_long).get_matching_blocks()
     if not runs:
         return _NOWHERE
     start = max(first + runs[0].b - runs[0].a, least)
     end = min(first + runs[-1].b - runs[-1].a + len(letters), len(text))
-    found = text[start:end]
-    if _digits(letters) != _digits(found):
-        return _NOWHERE
-    if len(letters) < _LONG:
-        similarity = SequenceMatcher(None, letters, found, autojunk=False).ratio()
-    else:
+    if is_long:
         same = sum(one.size + _RUN - 1 for one in runs)
-        similarity = min(2 * same / (len(letters) + len(found)), 1.0)
-    return similarity, places[start], places[end - 1] + 1
+        similarity = min(2 * same / (len(letters) + end - start), 1.0)
+    else:
+        similarity = SequenceMatcher(None, letters, text[start:end], autojunk=False).ratio()
+    place = (similarity, places[start], places[end - 1] + 1)
+    return place if _numbers(source.text, *place[1:]) == numbers else _NOWHERE
 
 
 def _runs(letters: str) -> list[str]:
     return [letters[start : start + _RUN] for start in range(len(letters) - _RUN + 1)]
 
 
-def _digits(letters: str) -> str:
-    return "".join(filter(str.isdecimal, letters))
+def _numbers(text: str, start: int, end: int) -> str:
+    """Join the numbers between two places of a text, each as a whole and in plain characters."""
+    near = _NUMBER.finditer(text, max(start - _LONG, 0), end + _LONG)
+    inside = (one[0] for one in near if start < one.end() and one.start() < end)
+    return normalize("NFKD", " ".join(inside)).translate(_PLAIN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,18 @@ def check(answer: str, *passages: Document) -> list[Quote]:
         ("他说“今天天气很好”的。", "exact"),
         ("彼は「我们去公园」と言った。", "exact"),
         ("> Revenue grew\n>by 12% in 2023,", "exact"),
+        ("- > Revenue grew by 12% in 2023", "exact"),
+        ("1. > Revenue grew by 12% in 2023", "exact"),
+        ("* > - > Revenue grew by 12%\n  > in 2023", "exact"),
+        ("\u2039Revenue grew by 12%\u203a", "exact"),
+        ("\u2039 Revenue grew by 12% \u203a", "exact"),
+        ("\u203aRevenue grew by 12%\u2039", "exact"),
+        ("\u201aRevenue grew by 12%\u2018", "exact"),
+        ("\u201athe board doesn\u2019t expect\u2019", "exact"),
+        ("《今天天气很好》", "exact"),
+        ("\uff02今天天气很好\uff02", "exact"),
+        ('_"Revenue grew by 12%"_', "exact"),
+        ('_"Revenue fell by a lot"_', "missing"),
         ('"Revenue grew ... margins. Costs fell [...] freight"', "exact"),
         ('"Herons fish at dawn ... and cranes dance"', "exact"),
         ("“Revenue rose by 12% in 2023, driven by higher margins”", "similar"),
@@ -50,6 +63,7 @@ def check(answer: str, *passages: Document) -> list[Quote]:
         ("“Costs fell because freight ... Revenue grew by 12%”", "missing"),
         ("“Profits were lost to bad weather and strikes”", "missing"),
         ("“higher margins”", "too short"),
+        ("“higher margins [1, 2]”", "too short"),
         ("“Revenue grew by 12% in 2023\n\nand so on", "unclosed"),
         ('"Revenue grew by 12%', "unclosed"),
     ],
@@ -57,7 +71,7 @@ def check(answer: str, *passages: Document) -> list[Quote]:
 def test_one_quotation(answer: str, verdict: str) -> None:
     (quote,) = check(answer)
     assert quote.verdict == verdict
-    if not answer.startswith(">"):
+    if ">" not in answer:
         assert answer[quote.start : quote.end] == quote.text
     if verdict in {"exact", "similar"}:
         assert (quote.number, quote.doc_id) == (1, "report")
@@ -72,6 +86,9 @@ def test_one_quotation(answer: str, verdict: str) -> None:
     [
         "",
         "No quotation, but the dogs' tails, '90s and a 5\" pipe of 6\" length.",
+        "Open Settings \u203a Privacy and security \u203a Location",
+        "> [1]",
+        "“___ ___ ___ ___”",
         '```json\n{"a": "Costs rose because freight"}\n```',
         'Set `name="no words of theirs here"`.',
         '“” "" «...»',
@@ -88,6 +105,75 @@ def test_a_quotation_with_code_in_it() -> None:
     assert (quote.verdict, quote.text) == ("exact", source)
     (block,) = check("> " + source.replace("\n", "\n> "), passage(source))
     assert block.verdict == "exact"
+
+
+WITH_NUMBERS = (
+    "CO₂ rose 2½ times in 2019\u20132021. COVID-19 hit pages 3-4.\nThe pump weighs 2.5 kg, costs "
+    "$1,234.50 and lost \u22123% of its value [12]. THE PUMP HAD 25 KG.\n"
+    "1,000 \u20ac were lost.\n\u2014 The owner"
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("The Pump weighs 2.5 kg", "similar"),
+        ("The Pump weighs 25 kg", "missing"),
+        ("weighs 2.5 kg, costs $12,345.0", "missing"),
+        ("and lost -3% of its value", "similar"),
+        ("and lost 3% of its value", "missing"),
+        ("and lost +3% of its value", "missing"),
+        ("3% Of its value", "missing"),
+        ("5 Kg, costs $1,234.50", "missing"),
+        ("Covid-19 hit pages 3\u20134", "similar"),
+        ("Covid 19 hit pages 3 - 4", "similar"),
+        ("CO2 rose 2 1/2 times in 2019-2021", "similar"),
+        ("CO2 rose 2 1/4 times in 2019-2021", "missing"),
+        ("the pump had 25 kg", "similar"),
+    ],
+)
+def test_all_numbers_of_a_similar_quotation_are_equal(answer: str, verdict: str) -> None:
+    (quote,) = verify_quotes(f"“{answer}”", [passage(WITH_NUMBERS)], min_similarity=0.95)
+    assert quote.verdict == verdict
+
+
+def test_the_place_of_equal_letters_with_the_same_numbers() -> None:
+    (quote,) = check("“it has 25 kg”", passage("It has 2.5 kg. It has 25 kg."))
+    assert (quote.verdict, quote.found) == ("similar", "It has 25 kg")
+
+
+@pytest.mark.parametrize(
+    ("answer", "texts", "verdict"),
+    [
+        ("“lost \u22123% of its value [12]”", ["lost \u22123% of its value [12]"], "exact"),
+        ("“The pump weighs [1] 2.5 kg [2, 3].”", ["The pump weighs [1] 2.5 kg [2, 3]."], "exact"),
+        ("“The pump weighed 2.5 kg [1].”", ["The pump weighed 2.5 kg [1]."], "similar"),
+        ("> The pump weighs 2.5 kg [1].", ["The pump weighs 2.5 kg [1]"], "exact"),
+        ('> "The pump weighs 2.5 kg," [1]', ["The pump weighs 2.5 kg,"], "exact"),
+        ("> “The pump weighs 2.5 kg”\n>\n> — source [1]", ["The pump weighs 2.5 kg"], "exact"),
+        ("> The pump weighs 2.5 kg\n> -- source, p. 3", ["The pump weighs 2.5 kg"], "exact"),
+        ("> 1,000 \u20ac were lost.\n> — The owner", ["1,000 \u20ac were lost"], "exact"),
+        ("> According to [1], “The pump weighs 2.5 kg”", ["The pump weighs 2.5 kg"], "exact"),
+        ("> “The pump weighs\n> 2.5 kg” [1]", ["The pump weighs\n  2.5 kg"], "exact"),
+        (
+            "> “The pump weighs 2.5 kg” and “lost −3% of its value”",  # noqa: RUF001
+            ["The pump weighs 2.5 kg", "lost −3% of its value"],  # noqa: RUF001
+            "exact",
+        ),
+        # Quotation marks in a smaller part of a block may be the source's.
+        (
+            "> They lied when they said that “The pump weighs 2.5 kg”",
+            ["They lied when they said that “The pump weighs 2.5 kg"],
+            "missing",
+        ),
+    ],
+)
+def test_citations_and_words_around_a_quotation(
+    answer: str, texts: list[str], verdict: str
+) -> None:
+    found = check(answer, passage(WITH_NUMBERS))
+    assert [quote.text for quote in found] == texts
+    assert {quote.verdict for quote in found} == {verdict}
 
 
 def test_several_quotations_in_their_order() -> None:
@@ -118,6 +204,19 @@ def test_documents_of_other_retrievers() -> None:
     assert (quote.verdict, quote.doc_id, quote.start_index) == ("exact", None, 7)
 
 
+def test_segments_that_a_checkpointer_made_dicts_of() -> None:
+    segment = passage("One two three four.", rse={"number": 7}).model_dump()
+    (quote,) = verify_quotes("“two three four”", [segment])
+    assert (quote.verdict, quote.number, quote.doc_id) == ("exact", 7, "report")
+    assert quote.start_index == 104
+
+
+def test_chunks_of_text_splitters_have_a_start_but_no_end() -> None:
+    chunk = Document("Herons fish at dawn.", metadata={"start_index": 271})
+    (quote,) = verify_quotes("“Herons fish at dawn”", [chunk])
+    assert (quote.verdict, quote.start_index, quote.end_index) == ("exact", 271, 290)
+
+
 def test_the_whole_segment_and_a_long_one_with_differences() -> None:
     chance = random.Random(3)  # noqa: S311
     words = [f"{chance.choice('abcdefgh')}{number:x}" for number in range(1500)]
@@ -132,6 +231,15 @@ def test_the_whole_segment_and_a_long_one_with_differences() -> None:
     (quote,) = check(f"“{text.translate(letters)}”", passage(source.translate(letters)))
     assert quote.verdict == "similar"
     assert quote.end_index - quote.start_index == pytest.approx(len(source), abs=10)
+
+
+def test_repetitive_texts_are_compared_in_little_time() -> None:
+    started = time.process_time()
+    quoted, source = "the heron sat " * 400, "the heron " * 3000
+    assert check(f"“{quoted}”", passage(source))[0].verdict == "missing"
+    assert time.process_time() - started < 5  # it took more than 20 seconds
+    (block,) = check("> - > " * 5000 + "the heron sat", passage(source))
+    assert block.text == "the heron sat"
 
 
 def test_a_similarity_out_of_range() -> None:
