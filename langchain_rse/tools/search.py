@@ -92,8 +92,8 @@ def create_rse_tool(
         name=name,
         description=description,
         args_schema=_arguments(k, filter_fields),
-        func=search.sync,
-        coroutine=search.asynchronous,
+        func=search.answer,
+        coroutine=search.aanswer,
         response_format="content_and_artifact",
         handle_validation_error=explain,
     )
@@ -164,18 +164,13 @@ class _Search:
     joined: Callable[[dict[str, Any], Any], Any]
 
     # LangChain hands over callbacks to functions that name them.
-    def sync(self, query: str, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
-        return run(self._answer(query, callbacks, **asked))
+    def answer(self, query: str, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
+        return run(self._steps(query, callbacks, **asked))
 
-    async def asynchronous(
-        self,
-        query: str,
-        callbacks: Callbacks = None,
-        **asked: Any,  # noqa: ANN401
-    ) -> _Answer:
-        return await arun(self._answer(query, callbacks, **asked))
+    async def aanswer(self, query: str, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
+        return await arun(self._steps(query, callbacks, **asked))
 
-    def _answer(
+    def _steps(
         self,
         query: str,
         callbacks: Callbacks,
