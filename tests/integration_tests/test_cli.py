@@ -238,7 +238,7 @@ def test_a_report_that_cannot_be_written_is_said_before_the_query(
     monkeypatch.delitem(sys.modules, "langchain_rse.explaining.report", raising=False)
     result = run("query", "do cats sleep", "--kb", "none", "--report", "out.html")
     assert result.exit_code == 2
-    assert 'pip install "langchain-rse[report]"' in result.stderr
+    assert "needs jinja2: pip install 'langchain-rse[report]'" in result.stderr
 
 
 def test_help_lists_the_commands(run: Run) -> None:

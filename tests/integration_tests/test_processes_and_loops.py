@@ -153,7 +153,7 @@ def test_a_postgres_that_was_started_anew(postgres_url: str) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"This is a text. " * 400, "not SQLite's"), (None, "is damaged.*malformed")],
+    [(b"This is a text. " * 400, "no SQLite file"), (None, "is damaged.*malformed")],
     ids=["text", "damaged"],
 )
 async def test_a_damaged_file_is_an_error_for_its_reader(
