@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 
 from langchain_rse import SQLDocStore
+from tests.integration_tests.stores import soon
 
 FORK = """
 import asyncio, os, sys
@@ -122,11 +122,7 @@ def test_ended_event_loops_leave_no_connections(postgres_url: str, ending: str) 
             loop.run_until_complete(work())
             loop.close()
     most = 0 if ending == "asyncio.run" else 3
-    for _ in range(200):  # a server process ends shortly after its client has gone
-        if count_connections(watcher, ending) <= most:
-            break
-        time.sleep(0.05)
-    assert count_connections(watcher, ending) <= most
+    assert soon(lambda: count_connections(watcher, ending) <= most)
     asyncio.run(work())  # closes those of the last loop
     watcher.dispose()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
-import time
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -16,6 +15,7 @@ from langchain_core.documents import Document
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
 from langchain_rse import CorruptRecordError, RedisDocStore
+from tests.integration_tests.stores import soon
 from tests.integration_tests.test_changing import closing
 from tests.unit_tests import fakes
 
@@ -131,11 +131,7 @@ def test_ended_event_loops_leave_no_connection(redis_url: str, client: Any) -> N
         asyncio.run(work())
     assert len(client.client_list()) <= before + 5  # those of the pool, which all loops share
     store.close()
-    for _ in range(200):  # the server reads the end of a connection in its own time
-        if len(client.client_list()) == before:
-            break
-        time.sleep(0.05)
-    assert len(client.client_list()) == before
+    assert soon(lambda: len(client.client_list()) == before)
 
 
 def test_the_package_is_named_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

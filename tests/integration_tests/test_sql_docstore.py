@@ -15,6 +15,7 @@ from langchain_core.documents import Document
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
 from langchain_rse import CorruptRecordError, SQLDocStore
+from tests.integration_tests.stores import soon
 from tests.unit_tests import fakes
 
 PROCESSES = 3
@@ -204,23 +205,15 @@ async def test_closing_leaves_no_connection(postgres_url: str) -> None:
         with watcher.connect() as connection:
             return int(connection.exec_driver_sql(query).scalar_one())
 
-    async def all_gone() -> bool:
-        # A server process ends shortly after its client has gone.
-        for _ in range(200):
-            if connections() == 0:
-                return True
-            await asyncio.sleep(0.05)
-        return False
-
     for number in range(2):  # it can be used again
         store.mset([("sync", Document(f"{number}"))])
         await store.amset([("async", Document(f"{number}"))])
         assert connections() == 2
         await store.aclose()
-        assert await all_gone()
+        assert soon(lambda: connections() == 0)
     assert store.mget(["sync", "async"]) == [Document("1")] * 2
     store.close()
-    assert await all_gone()
+    assert soon(lambda: connections() == 0)
     watcher.dispose()
 
 
