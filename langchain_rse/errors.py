@@ -1,33 +1,51 @@
-"""The exceptions that this package defines."""
+"""The exceptions that this package defines.
+
+RSEError
+├── CandidateError (ValueError)
+├── MetadataError (TypeError, ValueError)
+├── MissingRecordError (LookupError)
+├── CorruptRecordError (ValueError)
+├── FormatError (ValueError)
+├── StoreMismatchError (ValueError)
+├── SplittingError (ValueError)
+└── AdoptionError (ValueError)
+
+Each is also the built-in kind in parentheses. Wrong arguments raise a plain `ValueError` or
+`TypeError`.
+"""
 
 
-class CandidateError(ValueError):
+class RSEError(Exception):
+    """The base of all exceptions that this package defines."""
+
+
+class CandidateError(RSEError, ValueError):
     """A candidate does not say which chunk of which document it is."""
 
 
-class MetadataError(TypeError, ValueError):
+class MetadataError(RSEError, TypeError, ValueError):
     """The id or the metadata of a document cannot be kept."""
 
 
-class MissingRecordError(LookupError):
+class MissingRecordError(RSEError, LookupError):
     """The docstore lacks a record that the vector store points to."""
 
 
-class CorruptRecordError(ValueError):
+class CorruptRecordError(RSEError, ValueError):
     """A record of the docstore cannot be read."""
 
 
-class FormatError(ValueError):
+class FormatError(RSEError, ValueError):
     """A record of the docstore was written by another version of this package."""
 
 
-class StoreMismatchError(ValueError):
+class StoreMismatchError(RSEError, ValueError):
     """The docstore belongs to another vector store or embedding model, or the vectors are lost."""
 
 
-class SplittingError(ValueError):
+class SplittingError(RSEError, ValueError):
     """A splitter's chunks cannot be found in the text they were made from."""
 
 
-class AdoptionError(ValueError):
+class AdoptionError(RSEError, ValueError):
     """The chunks of an existing index cannot be joined into documents."""

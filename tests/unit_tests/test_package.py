@@ -10,10 +10,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import langchain_rse
+from langchain_rse import errors
 
 PACKAGE = Path(langchain_rse.__path__[0])
 MODULES = sorted(module.name for module in pkgutil.iter_modules(langchain_rse.__path__))
@@ -134,6 +136,33 @@ def test_every_public_name_is_documented(name: str) -> None:
 def test_exports_are_there() -> None:
     for name in langchain_rse.__all__:
         assert hasattr(langchain_rse, name)
+
+
+ERRORS: dict[str, Any] = {
+    "AdoptionError": ValueError,
+    "CandidateError": ValueError,
+    "CorruptRecordError": ValueError,
+    "FormatError": ValueError,
+    "MetadataError": (TypeError, ValueError),
+    "MissingRecordError": LookupError,
+    "SplittingError": ValueError,
+    "StoreMismatchError": ValueError,
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_share_a_base_and_are_the_built_in_kinds_that_callers_expect(name: str) -> None:
+    kinds = ERRORS[name] if isinstance(ERRORS[name], tuple) else (ERRORS[name],)
+    error = getattr(errors, name)("why")
+    assert isinstance(error, errors.RSEError)
+    for kind in kinds:
+        assert isinstance(error, kind)
+    assert str(error) == "why"
+
+
+def test_the_table_of_errors_has_all() -> None:
+    defined = {name for name, item in vars(errors).items() if inspect.isclass(item)}
+    assert defined == {*ERRORS, "RSEError"}
 
 
 def test_core_dependencies_stay_light() -> None:
