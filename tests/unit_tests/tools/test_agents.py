@@ -23,6 +23,7 @@ from tests.unit_tests.fakes import Way, lines, make_retriever
 from tests.unit_tests.tools.scripted import ScriptedModel
 
 way = fakes.way
+SYNC = Way(None)
 
 # By the angle to the query: the first search finds a, then b; c is not relevant enough to either.
 TEXTS = {
@@ -98,23 +99,23 @@ def test_a_model_that_asks_twice_reads_other_passages(way: Way, kind: str) -> No
     assert model.read[-1][-1].content == second.content  # the model was told so
 
 
-def test_numbers_go_on_in_the_next_turn_of_a_conversation(way: Way) -> None:
+def test_numbers_go_on_in_the_next_turn_of_a_conversation() -> None:
     tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None), k=1)
     script: list[Any] = [[{"query": "q 0"}], "[1]", [{"query": "q 0"}], "[2]"]
     app = agent(ScriptedModel(script=script), tool)
-    ask(way, app)
-    first, second = searches(ask(way, app, "And?"))
+    ask(SYNC, app)
+    first, second = searches(ask(SYNC, app, "And?"))
     assert [headings(one)[0][:4] for one in (first, second)] == ["[1] ", "[2] "]
     other = create_agent(ScriptedModel(script=script), [tool])
-    assert headings(searches(way.invoke(other, {"messages": [HumanMessage("?")]})["messages"])[0])[
+    assert headings(searches(other.invoke({"messages": [HumanMessage("?")]})["messages"])[0])[
         0
     ].startswith("[1] ")
 
 
-def test_calls_at_once_number_their_passages_differently(way: Way) -> None:
+def test_calls_at_once_number_their_passages_differently() -> None:
     tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None))
     model = ScriptedModel(script=[[{"query": "q 0"}, {"query": "q 2"}], [{"query": "q 1"}], "."])
-    one, other, nothing = searches(ask(way, agent(model, tool)))
+    one, other, nothing = searches(ask(SYNC, agent(model, tool)))
     numbers = [p.metadata["rse"]["number"] for p in [*one.artifact, *other.artifact]]
     assert len(set(numbers)) == len(numbers) == 8
     assert nothing.artifact == []
@@ -157,38 +158,38 @@ def test_a_segment_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> No
     ],
     ids=str,
 )
-def test_what_other_tools_leave_in_a_conversation_is_passed_over(way: Way, artifact: Any) -> None:
+def test_what_other_tools_leave_in_a_conversation_is_passed_over(artifact: Any) -> None:
     before = [
         AIMessage("", tool_calls=[{"name": "other", "args": {}, "id": "a"}]),
         ToolMessage("[1] text", tool_call_id="a", name="other", artifact=artifact),
     ]
     model = ScriptedModel(script=[[{"query": "q 0"}], "."])
     app = create_agent(model, [create_rse_tool(make_retriever(TEXTS))])
-    *_, answer, _ = way.invoke(app, {"messages": before})["messages"]
+    *_, answer, _ = app.invoke({"messages": before})["messages"]
     assert str(answer.content).startswith("[1] ")
 
 
-def test_passages_whose_text_was_taken_out_of_the_conversation_are_shown_again(way: Way) -> None:
+def test_passages_whose_text_was_taken_out_of_the_conversation_are_shown_again() -> None:
     tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None), k=1)
     model = ScriptedModel(script=[[{"query": "q 0"}], "."])
-    messages = ask(way, agent(model, tool))
+    messages = ask(SYNC, agent(model, tool))
     cleared = [
         one.model_copy(update={"content": "[cleared]"}) if isinstance(one, ToolMessage) else one
         for one in messages
     ]
     model = ScriptedModel(script=[[{"query": "q 0"}], "."])
-    _, again = searches(way.invoke(create_agent(model, [tool]), {"messages": cleared})["messages"])
+    _, again = searches(create_agent(model, [tool]).invoke({"messages": cleared})["messages"])
     assert again.artifact == searches(messages)[0].artifact
 
 
-def test_what_is_wrong_with_a_call_is_said_to_the_model(way: Way) -> None:
+def test_what_is_wrong_with_a_call_is_said_to_the_model() -> None:
     retriever = make_retriever(TEXTS)
     tool = create_rse_tool(
         retriever, filter_fields=["source"], make_filter=lambda wanted, _: wanted
     )
     calls: list[dict[str, Any]] = [{"query": "q 0", "filter": {"author": "Ann"}}, {"query": " "}]
     model = ScriptedModel(script=[calls, "."])
-    wrong, empty = searches(ask(way, agent(model, tool)))
+    wrong, empty = searches(ask(SYNC, agent(model, tool)))
     assert wrong.status == "error"
     assert "'author'" in str(wrong.content)
     assert "The fields of filter are: source." in str(wrong.content)

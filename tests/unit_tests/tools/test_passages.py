@@ -19,6 +19,7 @@ from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
 
 way = fakes.way
+SYNC = Way(None)
 
 TEXT = lines(*range(30), name="Zeile ä")
 RETRIEVER = make_retriever({"a": TEXT, "b": lines(1)})
@@ -66,12 +67,12 @@ def test_pages_are_those_of_the_range(way: Way) -> None:
     assert (found.metadata["page_start"], found.metadata["page_end"]) == (1, 1)
 
 
-def test_a_chunk_that_is_missing(way: Way) -> None:
+def test_a_chunk_that_is_missing() -> None:
     store = InMemoryByteStore()
     retriever = make_retriever({"a": TEXT}, docstore=store)
     store.mdelete([key for key in store.yield_keys() if key.endswith("/3")])
     place = TEXT.index("Zeile ä3")
-    assert read(way, retriever.docstore, "a", 0, place).page_content == TEXT[:place]
+    assert read(SYNC, retriever.docstore, "a", 0, place).page_content == TEXT[:place]
     assert run(steps(retriever.docstore, "a", 0, len(TEXT))) is None
 
 
