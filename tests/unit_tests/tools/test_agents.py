@@ -107,7 +107,7 @@ def test_numbers_go_on_in_the_next_turn_of_a_conversation() -> None:
     first, second = searches(ask(SYNC, app, "And?"))
     assert [headings(one)[0][:4] for one in (first, second)] == ["[1] ", "[2] "]
     other = create_agent(ScriptedModel(script=script), [tool])
-    assert headings(searches(other.invoke({"messages": [HumanMessage("?")]})["messages"])[0])[
+    assert headings(searches(SYNC.invoke(other, {"messages": [HumanMessage("?")]})["messages"])[0])[
         0
     ].startswith("[1] ")
 
@@ -165,7 +165,7 @@ def test_what_other_tools_leave_in_a_conversation_is_passed_over(artifact: Any) 
     ]
     model = ScriptedModel(script=[[{"query": "q 0"}], "."])
     app = create_agent(model, [create_rse_tool(make_retriever(TEXTS))])
-    *_, answer, _ = app.invoke({"messages": before})["messages"]
+    *_, answer, _ = SYNC.invoke(app, {"messages": before})["messages"]
     assert str(answer.content).startswith("[1] ")
 
 
@@ -178,7 +178,7 @@ def test_passages_whose_text_was_taken_out_of_the_conversation_are_shown_again()
         for one in messages
     ]
     model = ScriptedModel(script=[[{"query": "q 0"}], "."])
-    _, again = searches(create_agent(model, [tool]).invoke({"messages": cleared})["messages"])
+    _, again = searches(SYNC.invoke(create_agent(model, [tool]), {"messages": cleared})["messages"])
     assert again.artifact == searches(messages)[0].artifact
 
 
