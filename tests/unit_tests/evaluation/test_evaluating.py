@@ -177,7 +177,7 @@ def test_quoted_evidence_is_located_in_the_index(way: Way) -> None:
     report = ask(
         way, retriever, [quoting(quotation), quoting(quotation.replace("first", "second"), "b")]
     )
-    first, second = (one.evidence[0] for one in report.questions)
+    first, second = (question.evidence[0] for question in report.questions)
     assert TEXT[first.start : first.end] == quotation.replace("text first", "text\n\nfirst")
     assert second.doc_id == "b"
     assert second.start > first.start
@@ -287,12 +287,14 @@ def test_an_rse_retriever_is_measured_by_what_it_returns() -> None:
     question = ask_for((0, len(TEXT)), question="first paragraph")
     budgets = (100, 400)
     report = evaluate(retriever, [question], budgets)
-    for place, budget in enumerate(budgets):
-        found = retriever.invoke(question.question, max_context_length=budget, length_function=len)
-        assert found
-        length = sum(len(d.page_content) for d in found if d.metadata["doc_id"] == "a")
-        assert report.figures["recall"][0, place] == length / len(TEXT)
-        assert report.figures["segments"][0, place] == len(found)
+    for column, budget in enumerate(budgets):
+        segments = retriever.invoke(
+            question.question, max_context_length=budget, length_function=len
+        )
+        assert segments
+        length = sum(len(d.page_content) for d in segments if d.metadata["doc_id"] == "a")
+        assert report.figures["recall"][0, column] == length / len(TEXT)
+        assert report.figures["segments"][0, column] == len(segments)
 
 
 @pytest.mark.parametrize(
@@ -311,10 +313,10 @@ def test_evidence_must_be_in_the_index(evidence: Evidence, message: str) -> None
 
 @pytest.mark.parametrize("name", ["max_context_length", "length_function"])
 def test_the_budget_of_an_rse_retriever_cannot_be_given_twice(name: str) -> None:
-    given: dict[str, Any] = {name: 9}
+    arguments: dict[str, Any] = {name: 9}
     with pytest.raises(TypeError, match=f"multiple values for keyword argument '{name}'"):
-        evaluate(indexed(), [ask_for((0, 9))], **given)
+        evaluate(indexed(), [ask_for((0, 9))], **arguments)
     # Other retrievers may have arguments of these names.
     retriever = canned()
-    evaluate(retriever, [ask_for((0, 9))], **given)
-    assert retriever.asked == [("Why?", given)]
+    evaluate(retriever, [ask_for((0, 9))], **arguments)
+    assert retriever.asked == [("Why?", arguments)]

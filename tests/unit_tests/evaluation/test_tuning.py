@@ -157,7 +157,7 @@ def test_the_store_is_searched_once_per_question_for_any_number_of_trials(
     corpus = Corpus()
     tuning = corpus.tune(way, trials=trials)
     assert len(tuning.trials) == trials
-    assert corpus.store.searches == [one.question for one in corpus.questions]
+    assert corpus.store.searches == [question.question for question in corpus.questions]
 
 
 def test_a_reranker_and_a_wrapped_retriever_are_asked_once_per_question(way: Way) -> None:
@@ -175,7 +175,7 @@ def test_a_reranker_and_a_wrapped_retriever_are_asked_once_per_question(way: Way
         fetch_k=20,
     )
     tuning = ask(way, retriever, corpus.questions, budgets=BUDGETS, space=SPACE, trials=5)
-    assert asked == reranker.queries == [one.question for one in corpus.questions]
+    assert asked == reranker.queries == [question.question for question in corpus.questions]
     for trial in tuning.trials:
         report = evaluate(retriever, corpus.questions, BUDGETS, **trial.changes)
         assert trial.score == pytest.approx(report.figures["recall"].mean())
@@ -253,11 +253,15 @@ def test_trials_are_different_sets_of_a_few_changes() -> None:
     scores = [trial.score for trial in tuning.trials]
     assert scores == sorted(scores, reverse=True)
     changes = [trial.changes for trial in tuning.trials]
-    assert len(changes) == len({json.dumps(dict(one), sort_keys=True) for one in changes}) == 40
-    assert {len(one) for one in changes} == {0, 1, 2, 3, 4}
-    for one in changes:
-        assert all(value in SPACE[name] for name, value in one.items())
-        assert one.get("neighbor_credit") != 0.25
+    assert (
+        len(changes)
+        == len({json.dumps(dict(trial_changes), sort_keys=True) for trial_changes in changes})
+        == 40
+    )
+    assert {len(trial_changes) for trial_changes in changes} == {0, 1, 2, 3, 4}
+    for trial_changes in changes:
+        assert all(value in SPACE[name] for name, value in trial_changes.items())
+        assert trial_changes.get("neighbor_credit") != 0.25
 
 
 def test_a_small_space_is_tried_completely() -> None:

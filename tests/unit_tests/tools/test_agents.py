@@ -69,8 +69,10 @@ KINDS = {"agent": agent, "graph": graph, "another key": graph_of_another_key}
 
 def ask(way: Way, app: Any, question: str = "?", key: str = "messages") -> list[BaseMessage]:
     thread = {"configurable": {"thread_id": "1"}}
-    found: list[BaseMessage] = way.invoke(app, {key: [HumanMessage(question)]}, thread)[key]
-    return found
+    state_messages: list[BaseMessage] = way.invoke(app, {key: [HumanMessage(question)]}, thread)[
+        key
+    ]
+    return state_messages
 
 
 def searches(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
@@ -91,10 +93,10 @@ def test_a_model_that_asks_twice_reads_other_passages(way: Way, kind: str) -> No
     assert [heading.split(",")[0] for heading in headings(first)] == ["[1] a", "[2] a"]
     assert [heading.split(",")[0] for heading in headings(second)] == ["[3] b", "[4] b"]
     assert str(second.content).endswith("Found again, and shown above: [1], [2].")
-    assert [one.metadata["rse"]["number"] for one in second.artifact] == [3, 4]
-    for one in [*first.artifact, *second.artifact]:
-        start, end = one.metadata["start_index"], one.metadata["end_index"]
-        assert TEXTS[one.metadata["doc_id"]][start:end] == one.page_content
+    assert [passage.metadata["rse"]["number"] for passage in second.artifact] == [3, 4]
+    for passage in [*first.artifact, *second.artifact]:
+        start, end = passage.metadata["start_index"], passage.metadata["end_index"]
+        assert TEXTS[passage.metadata["doc_id"]][start:end] == passage.page_content
         assert f"characters {start}-{end}" in str(first.content) + str(second.content)
     assert model.read[-1][-1].content == second.content  # the model was told so
 
@@ -105,18 +107,17 @@ def test_numbers_go_on_in_the_next_turn_of_a_conversation() -> None:
     app = agent(ScriptedModel(script=script), tool)
     ask(SYNC, app)
     first, second = searches(ask(SYNC, app, "And?"))
-    assert [headings(one)[0][:4] for one in (first, second)] == ["[1] ", "[2] "]
-    other = create_agent(ScriptedModel(script=script), [tool])
-    assert headings(searches(SYNC.invoke(other, {"messages": [HumanMessage("?")]})["messages"])[0])[
-        0
-    ].startswith("[1] ")
+    assert [headings(message)[0][:4] for message in (first, second)] == ["[1] ", "[2] "]
+    other_conversation = agent(ScriptedModel(script=script), tool)
+    (message,) = searches(ask(SYNC, other_conversation))
+    assert headings(message)[0][:4] == "[1] "
 
 
 def test_calls_at_once_number_their_passages_differently() -> None:
     tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None))
     model = ScriptedModel(script=[[{"query": "q 0"}, {"query": "q 2"}], [{"query": "q 1"}], "."])
-    one, other, nothing = searches(ask(SYNC, agent(model, tool)))
-    numbers = [p.metadata["rse"]["number"] for p in [*one.artifact, *other.artifact]]
+    first, second, nothing = searches(ask(SYNC, agent(model, tool)))
+    numbers = [p.metadata["rse"]["number"] for p in [*first.artifact, *second.artifact]]
     assert len(set(numbers)) == len(numbers) == 8
     assert nothing.artifact == []
     assert str(nothing.content).startswith("Nothing else was found for 'q 1'. Found again, and")
@@ -134,17 +135,17 @@ def test_a_segment_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> No
     (_, second) = searches(
         way.invoke(create_agent(model, [wide]), {"messages": messages})["messages"]
     )
-    shown = [one.metadata for one in [*first.artifact, *second.artifact]]
-    places = sorted((one["start_index"], one["end_index"]) for one in shown)
+    shown = [passage.metadata for passage in [*first.artifact, *second.artifact]]
+    spans = sorted((passage["start_index"], passage["end_index"]) for passage in shown)
     assert len(first.artifact) == 1
     assert second.artifact
-    assert all(before[1] <= after[0] for before, after in itertools.pairwise(places))
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
     assert "shown above: [1]" in str(second.content)
-    for one in second.artifact:
-        start, end = one.metadata["start_index"], one.metadata["end_index"]
-        assert one.page_content == texts["a"][start:end]
-        chunks = [chunk["index"] for chunk in one.metadata["rse"]["chunks"]]
-        rse = one.metadata["rse"]
+    for passage in second.artifact:
+        start, end = passage.metadata["start_index"], passage.metadata["end_index"]
+        assert passage.page_content == texts["a"][start:end]
+        chunks = [chunk["index"] for chunk in passage.metadata["rse"]["chunks"]]
+        rse = passage.metadata["rse"]
         assert chunks == list(range(rse["chunk_start"], rse["chunk_end"]))
 
 
@@ -174,8 +175,10 @@ def test_passages_whose_text_was_taken_out_of_the_conversation_are_shown_again()
     model = ScriptedModel(script=[[{"query": "q 0"}], "."])
     messages = ask(SYNC, agent(model, tool))
     cleared = [
-        one.model_copy(update={"content": "[cleared]"}) if isinstance(one, ToolMessage) else one
-        for one in messages
+        message.model_copy(update={"content": "[cleared]"})
+        if isinstance(message, ToolMessage)
+        else message
+        for message in messages
     ]
     model = ScriptedModel(script=[[{"query": "q 0"}], "."])
     _, again = searches(SYNC.invoke(create_agent(model, [tool]), {"messages": cleared})["messages"])
@@ -185,7 +188,7 @@ def test_passages_whose_text_was_taken_out_of_the_conversation_are_shown_again()
 def test_what_is_wrong_with_a_call_is_said_to_the_model() -> None:
     retriever = make_retriever(TEXTS)
     tool = create_rse_tool(
-        retriever, filter_fields=["source"], make_filter=lambda wanted, _: wanted
+        retriever, filter_fields=["source"], make_filter=lambda conditions, _: conditions
     )
     calls: list[dict[str, Any]] = [{"query": "q 0", "filter": {"author": "Ann"}}, {"query": " "}]
     model = ScriptedModel(script=[calls, "."])

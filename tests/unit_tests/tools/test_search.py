@@ -110,10 +110,10 @@ def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
 
 
 def by_equality(
-    wanted: dict[str, Any], own: Callable[[Document], bool] | None
+    conditions: dict[str, Any], own: Callable[[Document], bool] | None
 ) -> Callable[[Document], bool]:
     def holds(document: Document) -> bool:
-        is_wanted = all(document.metadata.get(name) == value for name, value in wanted.items())
+        is_wanted = all(document.metadata.get(name) == value for name, value in conditions.items())
         return is_wanted and (own is None or own(document))
 
     return holds
@@ -122,8 +122,8 @@ def by_equality(
 def test_filters() -> None:
     retriever = make_retriever(TEXTS)
     tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=by_equality)
-    found = ask(SYNC, tool, query="q 0", filter={"source": "b"})
-    assert {one.metadata["doc_id"] for one in found.artifact} == {"b"}
+    message = ask(SYNC, tool, query="q 0", filter={"source": "b"})
+    assert {passage.metadata["doc_id"] for passage in message.artifact} == {"b"}
     nothing = ask(SYNC, tool, query="q 0", filter={"source": "z"})
     assert nothing.content == (
         "Nothing was found for 'q 0' with source='z'. Other words, or no filter, may find more."
@@ -136,8 +136,8 @@ def test_filters() -> None:
     retriever = retriever.model_copy(update={"search_kwargs": {"filter": own}})
     tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=by_equality)
     assert ask(SYNC, tool, query="q 0", filter={"source": "b"}).artifact == []
-    found = ask(SYNC, tool, query="q 0", filter={"source": "a"})
-    assert {one.metadata["doc_id"] for one in found.artifact} == {"a"}
+    message = ask(SYNC, tool, query="q 0", filter={"source": "a"})
+    assert {passage.metadata["doc_id"] for passage in message.artifact} == {"a"}
 
 
 def test_a_filter_inside_a_wrapped_retriever_is_not_replaced() -> None:
@@ -193,7 +193,7 @@ def test_half_a_character_is_replaced() -> None:
     """What a client could not send; readers of PDF files make such text."""
     message = ask(SYNC, create_rse_tool(make_retriever({"a": "q\ud83d 5"})), query="q 1")
     assert str(message.content).endswith("\nq\ufffd 5")
-    assert [one.page_content for one in message.artifact] == ["q\ud83d 5"]
+    assert [passage.page_content for passage in message.artifact] == ["q\ud83d 5"]
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ def test_the_text_with_its_headings_fits_the_budget(unit: str, data: st.DataObje
     message = tool.invoke(call)
     if message.artifact:
         assert measure(message.content) <= limit
-        for one in message.artifact:
-            assert one.page_content.strip("\n") in message.content
+        for passage in message.artifact:
+            assert passage.page_content.strip("\n") in message.content
     else:
         assert limit < 400
 
