@@ -280,21 +280,29 @@ def _score_trials(trials: Sequence[Changes], arguments: _Arguments) -> Steps[Flo
     with progress_bar(
         len(trials), unit="trials", title="Tuning", show=arguments.show_progress
     ) as advance:
-        candidates_of_questions = []
-        for number, question in enumerate(questions, 1):
-            with during(f"asking question {number}"):
-                candidates = yield from search.find(question.question, settings_of_trials[0][0])
-            candidates_of_questions.append(candidates)
+        candidates = yield from _find_candidates(search, questions, settings_of_trials[0][0])
         for row, settings in enumerate(settings_of_trials):
             for column, question in enumerate(questions):
-                candidates = candidates_of_questions[column]
-                answers = yield from search.select(question.question, candidates, settings)
+                query = question.question
+                answers = yield from search.select(query, candidates[column], settings)
                 yield from meter.read_digests(search.docstore, question, answers)
                 # In a thread, so that async code yields to the event loop here.
                 figures = yield from compute(meter.measure, question, answers)
                 scores[row, column] = np.mean(figures, axis=0)[metric]
             advance(1)
     return scores
+
+
+def _find_candidates(
+    search: "_Search", questions: Sequence[Question], settings: QuerySettings
+) -> Steps[list[Found]]:
+    """Find the candidates of each question."""
+    candidates = []
+    for number, question in enumerate(questions, 1):
+        with during(f"asking question {number}"):
+            candidates_of_question = yield from search.find(question.question, settings)
+        candidates.append(candidates_of_question)
+    return candidates
 
 
 class _Search:

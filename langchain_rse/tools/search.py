@@ -36,7 +36,7 @@ _HEADING = "[10] a/file/of/some/folder.pdf, pages 10-11, characters 100000-11000
 # The least distance between the passage numbers of parallel calls, which do not see each other.
 _MIN_DISTANCE = 20
 
-FilterFields = Sequence[str] | Mapping[str, str]
+_FilterFields = Sequence[str] | Mapping[str, str]
 """Metadata fields that a model may filter by, or a mapping to their descriptions."""
 
 _STRICT = ConfigDict(extra="forbid")
@@ -113,7 +113,7 @@ def create_rse_tool(
     )
 
 
-def _check_filter(retriever: RSERetriever, fields: FilterFields, *, can_join: bool) -> None:
+def _check_filter(retriever: RSERetriever, fields: _FilterFields, *, can_join: bool) -> None:
     if not fields:
         return
     if isinstance(fields, str):
@@ -141,7 +141,7 @@ def _join_filters(conditions: dict[str, Any], own_filter: Any) -> dict[str, Any]
     return {"$and": filters}
 
 
-def _arguments_model(k: int, filter_fields: FilterFields) -> type[BaseModel]:
+def _arguments_model(k: int, filter_fields: _FilterFields) -> type[BaseModel]:
     """Make the schema of the arguments that the model gives."""
     fields: dict[str, Any] = {
         "query": (str, Field(description="What to search for: a question, or a few words.")),
@@ -167,7 +167,7 @@ def _runtime_type() -> Any:  # noqa: ANN401 - an annotation
     return Annotated[Any, InjectedToolArg(), marker, unread]
 
 
-def _filter_model(filter_fields: FilterFields) -> type[BaseModel]:
+def _filter_model(filter_fields: _FilterFields) -> type[BaseModel]:
     """Make the schema of a filter. Metadata fields are aliases, since they may have any name."""
     descriptions: Mapping[str, str] = {}
     if isinstance(filter_fields, Mapping):
