@@ -81,11 +81,7 @@ def create_rse_tool(
         k = retriever.k or _DEFAULT_K
     if max_context_length is None:
         max_context_length = retriever.max_context_length
-    if k < 1 or (max_context_length is not None and not max_context_length > 0):
-        raise ValueError(
-            f"k must be at least 1 and max_context_length above 0; got k={k!r} and "
-            f"max_context_length={max_context_length!r}"
-        )
+    _check_limits(k, max_context_length)
     _check_filter(retriever, filter_fields, can_join=make_filter is not None)
     search = _Search(
         retriever=retriever,
@@ -94,14 +90,6 @@ def create_rse_tool(
         length_function=length_function or retriever.length_function,
         make_filter=make_filter or _join_filters,
     )
-    allowed = ""
-    if filter_fields:
-        allowed = f" The fields of filter are: {', '.join(filter_fields)}."
-
-    def explain(error: Any) -> str:  # noqa: ANN401 - LangChain's union of pydantic's
-        problems = problems_of(error) if isinstance(error, ValidationError) else str(error)
-        return f"The arguments are wrong: {problems}.{allowed} Call {name} again with others."
-
     return StructuredTool(
         name=name,
         description=description,
@@ -109,8 +97,16 @@ def create_rse_tool(
         func=search.invoke,
         coroutine=search.ainvoke,
         response_format="content_and_artifact",
-        handle_validation_error=explain,
+        handle_validation_error=_make_explanation(name, filter_fields),
     )
+
+
+def _check_limits(k: int, max_context_length: float | None) -> None:
+    if k < 1 or (max_context_length is not None and not max_context_length > 0):
+        raise ValueError(
+            f"k must be at least 1 and max_context_length above 0; got k={k!r} and "
+            f"max_context_length={max_context_length!r}"
+        )
 
 
 def _check_filter(retriever: RSERetriever, fields: _FilterFields, *, can_join: bool) -> None:
@@ -130,6 +126,19 @@ def _check_filter(retriever: RSERetriever, fields: _FilterFields, *, can_join: b
             "Or give make_filter, a function from a dict of fields and values, and that filter, "
             "to a filter"
         )
+
+
+def _make_explanation(name: str, filter_fields: _FilterFields) -> Callable[[Any], str]:
+    """Make the function that tells the model what is wrong with its arguments."""
+    allowed = ""
+    if filter_fields:
+        allowed = f" The fields of filter are: {', '.join(filter_fields)}."
+
+    def explain(error: Any) -> str:  # noqa: ANN401 - LangChain's union of pydantic's
+        problems = problems_of(error) if isinstance(error, ValidationError) else str(error)
+        return f"The arguments are wrong: {problems}.{allowed} Call {name} again with others."
+
+    return explain
 
 
 def _join_filters(conditions: dict[str, Any], own_filter: Any) -> dict[str, Any]:  # noqa: ANN401
