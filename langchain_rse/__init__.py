@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from langchain_rse.adopting import Adoption as Adoption
     from langchain_rse.adopting import ExistingIndex as ExistingIndex
-    from langchain_rse.compressor import RSECompressor as RSECompressor
     from langchain_rse.config import PRESETS as PRESETS
     from langchain_rse.config import RSEConfig as RSEConfig
     from langchain_rse.errors import AdoptionError as AdoptionError
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "adopting": ("Adoption", "ExistingIndex"),
-    "compressor": ("RSECompressor",),
     "config": ("PRESETS", "RSEConfig"),
     "errors": (
         "AdoptionError",

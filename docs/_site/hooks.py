@@ -37,7 +37,7 @@ REFERENCE = {
     ],
     "Existing indexes": ["adopting."],
     "Headers": ["headers."],
-    "Rerankers": ["rerankers.", "compressor.RSECompressor"],
+    "Rerankers": ["rerankers."],
     "Relevance filters": ["filters."],
     "Evaluation": ["evaluation."],
     "Traces": ["explaining.trace.", "query.tracing.TraceCollector"],

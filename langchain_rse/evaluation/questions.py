@@ -4,17 +4,13 @@ import codecs
 import csv
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, NonNegativeInt, StringConstraints, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 from typing_extensions import Self
-
-from langchain_rse._messages import first_few
-from langchain_rse.ingest.alignment import quotation_pattern
 
 NotBlank = Annotated[str, StringConstraints(pattern=r"\S")]
 
@@ -39,8 +35,10 @@ class Evidence:
     @model_validator(mode="after")
     def _check_place(self) -> Self:
         if self.end <= self.start and (self.start or not self.is_quoted):
-            wrong = f"end must be above start={self.start}; got end={self.end}"
-            raise ValueError(f"{wrong}. Give both, or a quotation in text")
+            raise ValueError(
+                f"end must be above start={self.start}; got end={self.end}. Give both, or a "
+                "quotation in text"
+            )
         return self
 
     @property
@@ -57,7 +55,7 @@ class Question:
         question: The question, not blank.
         evidence: The parts of documents that answer it, which `evaluate` and `tune` need; kept as
             a tuple. Parts may overlap: each character counts once.
-        answer: The reference answer, by which `evaluate_answers` has other answers graded.
+        answer: The reference answer, for evaluators that grade answers. Not read by `evaluate`.
     """
 
     question: NotBlank
@@ -72,7 +70,7 @@ class Question:
 
 
 _QUESTION = TypeAdapter(Question)
-_OF_EVIDENCE = ("doc_id", "text", "start", "end")
+_EVIDENCE_COLUMNS = ("doc_id", "text", "start", "end")
 
 
 def load_questions(source: str | os.PathLike[str] | Iterable[Any]) -> list[Question]:
@@ -89,86 +87,88 @@ def load_questions(source: str | os.PathLike[str] | Iterable[Any]) -> list[Quest
         OSError: If the file cannot be read.
     """
     if not isinstance(source, str | os.PathLike):
-        examples: Iterable[Any] = source
-        fields = ({**(one.outputs or {}), **(one.inputs or {})} for one in examples)
-        return [_read(f"example {number}", one) for number, one in enumerate(fields, 1)]
-    name, content = os.fspath(source), Path(source).read_bytes().removeprefix(codecs.BOM_UTF8)
-    if Path(source).suffix.lower() == ".csv":
-        return [_read(*one) for one in _read_csv(name, content)]
-    lines = enumerate(content.splitlines(), 1)
-    return [_read(f"{name}, line {number}", line) for number, line in lines if line.strip()]
+        return _read_examples(source)
+    name = os.fspath(source)
+    path = Path(source)
+    content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    if path.suffix.lower() == ".csv":
+        return _read_csv(name, content)
+    return _read_json_lines(name, content)
 
 
-def _read(place: str, fields: bytes | Mapping[str, Any]) -> Question:
+def _read_examples(examples: Iterable[Any]) -> list[Question]:
+    questions = []
+    for number, example in enumerate(examples, 1):
+        fields = {**(example.outputs or {}), **(example.inputs or {})}
+        questions.append(_parse(fields, f"example {number}"))
+    return questions
+
+
+def _read_json_lines(name: str, content: bytes) -> list[Question]:
+    questions = []
+    for number, line in enumerate(content.splitlines(), 1):
+        if line.strip():
+            questions.append(_parse(line, f"{name}, line {number}"))
+    return questions
+
+
+def _parse(fields: bytes | Mapping[str, Any], position: str) -> Question:
+    """Make a question from JSON or from a dict; errors begin with its position in the source."""
     try:
         if isinstance(fields, bytes):
             return _QUESTION.validate_json(fields)
         return _QUESTION.validate_python(fields)
     except ValueError as error:
-        raise ValueError(f"{place}: {error}") from error
+        raise ValueError(f"{position}: {error}") from error
 
 
-def _read_csv(name: str, content: bytes) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Read the fields of each question, with the line where it begins."""
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
-    place = name
+def _read_csv(name: str, content: bytes) -> list[Question]:
+    """Read questions from rows; rows with the same question are one question."""
+    fields_of: dict[str, dict[str, Any]] = {}  # by the text of the question
+    position_of: dict[str, str] = {}  # of its first row
+    for position, cells in _read_rows(name, content):
+        question = cells.get("question", "")
+        answer = cells.get("answer", "")
+        if question not in fields_of:
+            fields_of[question] = {"question": question, "answer": answer, "evidence": []}
+            position_of[question] = position
+        fields = fields_of[question]
+        if answer and answer != fields["answer"]:
+            raise ValueError(
+                f"{position}: the question has another answer above: {fields['answer']!r}"
+            )
+        evidence = {column: cells[column] for column in _EVIDENCE_COLUMNS if column in cells}
+        if evidence:
+            fields["evidence"].append(evidence)
+    return [_parse(fields, position_of[question]) for question, fields in fields_of.items()]
+
+
+def _read_rows(name: str, content: bytes) -> Iterator[tuple[str, dict[str, str]]]:
+    """Read the position of each row that is not blank, and its cells by column."""
+    position = name
     try:
-        # Without strict, an unclosed quotation mark would make one cell of the whole rest.
+        # Without strict, an unclosed quotation mark would make one cell of all rows after it.
         rows = csv.DictReader(io.StringIO(content.decode(), newline=""), strict=True)
         for row in rows:
-            place = f"{name}, line {rows.line_num}"
-            if None in row or "question" not in row:
-                wanted = "a column question, commas between cells, texts with commas in quotes"
-                raise ValueError(f"there must be {wanted}; got {row}")  # noqa: TRY301
-            cells = {column: text for column, cell in row.items() if (text := (cell or "").strip())}
-            if not cells:
-                continue
-            question, answer = cells.get("question", ""), cells.get("answer", "")
-            new: dict[str, Any] = {"question": question, "answer": answer, "evidence": []}
-            fields = found.setdefault(question, (place, new))[1]
-            if answer not in {"", fields["answer"]}:
-                raise ValueError(f"the question has another answer above: {fields['answer']!r}")  # noqa: TRY301
-            if part := {column: cells[column] for column in _OF_EVIDENCE if column in cells}:
-                fields["evidence"].append(part)
+            position = f"{name}, line {rows.line_num}"
+            cells = _cells_of(row)
+            if cells:
+                yield position, cells
     except (csv.Error, ValueError) as error:
-        raise ValueError(f"{place}: {error}") from error
-    return found.values()
+        raise ValueError(f"{position}: {error}") from error
 
 
-def locate_evidence(
-    questions: Iterable[Question], texts: Mapping[str, str], lengths: Mapping[str, int], place: str
-) -> tuple[Question, ...]:
-    """Return the questions with ``start`` and ``end`` of quotations in texts by document id.
-
-    A ValueError names quotations that do not occur exactly once, and evidence beyond the lengths of
-    documents; its message calls the documents ``place``.
-    """
-    problems: list[str] = []
-
-    def locate(number: int, part: Evidence) -> Evidence:
-        if part.is_quoted:
-            pattern, text = quotation_pattern(part.text), texts.get(part.doc_id, "")
-            first = pattern.search(text)
-            second = first and pattern.search(text, first.start() + 1)
-            if first and not second:
-                return replace(part, start=first.start(), end=first.end())
-            there = f"at {first.start()} and at {second.start()}" if first and second else "nowhere"
-            problem = f"{part.text!r:.80} is {there} in document {part.doc_id!r}"
-        elif lengths.get(part.doc_id, 0) >= part.end:
-            return part
-        else:
-            has = f"which has {lengths.get(part.doc_id, 'no')} characters"
-            problem = f"{part.start} to {part.end} is not in document {part.doc_id!r}, {has}"
-        problems.append(f"question {number}: {problem}")
-        return part
-
-    located = tuple(
-        replace(question, evidence=[locate(number, part) for part in question.evidence])
-        for number, question in enumerate(questions, 1)
-    )
-    if problems:
+def _cells_of(row: Mapping[str | Any, str | Any]) -> dict[str, str]:
+    """Return the cells of a row that are not blank, by column."""
+    # DictReader puts cells without a column under None.
+    if None in row or "question" not in row:
         raise ValueError(
-            "evidence must be in its document, and a quotation in it once, whatever the white "
-            f"space; in {place}, {first_few(problems)}. Copy it, quote more, or give start and end"
+            "there must be a column question, commas between cells, texts with commas in quotes; "
+            f"got {row}"
         )
-    return located
+    cells = {}
+    for column, cell in row.items():
+        text = (cell or "").strip()
+        if text:
+            cells[column] = text
+    return cells

@@ -1,8 +1,9 @@
 """Add the documents of a Ray dataset to the stores, on all machines of a Ray cluster."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
 
 from langchain_core.documents import Document
 
@@ -22,7 +23,7 @@ __all__ = ["index", "row_to_documents"]
 Row = Mapping[str, Any]
 
 # Errors of a document or a setting, which another attempt would meet again.
-_LASTING = (LookupError, TypeError, ValueError)
+_LASTING_ERRORS = (LookupError, TypeError, ValueError)
 
 
 def row_to_documents(row: Row) -> Document | list[Document]:
@@ -33,12 +34,13 @@ def row_to_documents(row: Row) -> Document | list[Document]:
     """
     if "item" in row:
         return cast("Document | list[Document]", row["item"])
-    columns = {name: row[name] for name in row if name not in {"text", "id", "metadata"}}
-    metadata = {**columns, **(row.get("metadata") or {})}
+    columns = {name: value for name, value in row.items() if name not in {"text", "id", "metadata"}}
+    columns.update(row.get("metadata") or {})
+    doc_id = row.get("id")
     return Document(
         page_content=row["text"],
-        id=None if row.get("id") is None else str(row["id"]),
-        metadata={name: value for name, value in metadata.items() if value is not None},
+        id=None if doc_id is None else str(doc_id),
+        metadata={name: value for name, value in columns.items() if value is not None},
     )
 
 
@@ -87,13 +89,25 @@ def index(
     for row in added.iter_rows():
         if row.get("error"):
             raise RuntimeError(row["error"])
-        if row["doc_id"] in ids and row["origin"] != "text":  # equal texts are one document
+        doc_id = row["doc_id"]
+        if doc_id in ids and row["origin"] != "text":  # documents with equal texts are one
             raise ValueError(
-                f"document {row['doc_id']!r} is in several rows, so that parts of it may be lost: "
+                f"document {doc_id!r} is in several rows, so that parts of it may be lost: "
                 "bring them into one row, as with groupby() and map_groups(), and call again"
             )
-        ids.add(row["doc_id"])
+        ids.add(doc_id)
     return list(ids)
+
+
+class _Row(NamedTuple):
+    """The documents of a row of the dataset."""
+
+    documents: list[Document]
+    origins: dict[str, str]  # of the ids, by id
+
+
+class _RowError(Exception):
+    """Documents of a row cannot be made or added; the message says which, and why."""
 
 
 class _Worker:
@@ -105,40 +119,64 @@ class _Worker:
         to_documents: Callable[[Row], Document | list[Document]],
         retries: int,
     ) -> None:
-        self._to_documents, self._retries = to_documents, retries
+        self._to_documents = to_documents
+        self._retries = retries
         self._indexer = make_indexer()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Add the documents; return their ids and the origins of these, or an error."""
-        rows: list[tuple[list[Document], Mapping[str, str]]] = []  # documents, and their ids
-        place = ""
         try:
-            for row in batch.to_pylist():
-                place = f"no document can be made of the row {row!r:.200}"
-                made = self._to_documents(row)
-                documents = [made] if isinstance(made, Document) else list(made)
-                ids = {one.doc_id: one.id_origin for one in map(identified, documents)}
-                rows.append((documents, ids))
-            try:
-                self._add([one for documents, _ in rows for one in documents])
-            except Exception:  # noqa: BLE001 - finds out which document fails
-                for documents, names in rows:
-                    place = f"document {', '.join(map(repr, names))} cannot be added"
-                    self._add(documents)
-        except Exception as error:  # noqa: BLE001 - some errors cannot be sent to the caller
-            notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
-            failure = f"{place}: {type(error).__name__}: {error}{notes}"
-            return pa.Table.from_pylist([{"error": failure}])
-        origins = [pair for _, names in rows for pair in names.items()]
-        return pa.Table.from_pylist([{"doc_id": one, "origin": origin} for one, origin in origins])
+            rows = [self._read(row) for row in batch.to_pylist()]
+            self._add_all(rows)
+        except _RowError as error:  # others may be impossible to send to the caller
+            return pa.Table.from_pylist([{"error": str(error)}])
+        added = []
+        for row in rows:
+            for doc_id, origin in row.origins.items():
+                added.append({"doc_id": doc_id, "origin": origin})
+        return pa.Table.from_pylist(added)
+
+    def _read(self, row: Row) -> _Row:
+        """Make the documents of a row, and find their ids."""
+        with _failing(f"no document can be made of the row {row!r:.200}"):
+            made = self._to_documents(row)
+            documents = [made] if isinstance(made, Document) else list(made)
+            origins: dict[str, str] = {}
+            for document in documents:
+                source = identified(document)
+                origins[source.doc_id] = source.id_origin
+            return _Row(documents, origins)
+
+    def _add_all(self, rows: Sequence[_Row]) -> None:
+        """Add the documents in one call; if that fails, in one for each row, to name the row."""
+        documents: list[Document] = []
+        for row in rows:
+            documents.extend(row.documents)
+        try:
+            self._add(documents)
+        except Exception:  # noqa: BLE001 - it comes up again
+            for row in rows:
+                names = ", ".join(repr(doc_id) for doc_id in row.origins)
+                with _failing(f"document {names} cannot be added"):
+                    self._add(row.documents)
 
     def _add(self, documents: Sequence[Document]) -> None:
         for attempt in range(self._retries + 1):
             try:
                 self._indexer.add_documents(documents)
             except Exception as error:
-                if attempt == self._retries or isinstance(error, _LASTING):
+                if attempt == self._retries or isinstance(error, _LASTING_ERRORS):
                     raise
                 time.sleep(2**attempt)
             else:
                 return
+
+
+@contextmanager
+def _failing(step: str) -> Iterator[None]:
+    """Turn any error into a `_RowError` that says which step failed."""
+    try:
+        yield
+    except Exception as error:
+        notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
+        raise _RowError(f"{step}: {type(error).__name__}: {error}{notes}") from error

@@ -17,12 +17,12 @@ from langchain_rse.stores.records import Version, encodable
 from langchain_rse.tools.passages import place_of, read_passage
 from langchain_rse.tools.search import create_rse_tool
 
-_LONGEST = 20_000  # characters of a document to read in one call
+_MAX_CHARACTERS = 20_000  # of a document in one call of read_around
+_DEFAULT_K = 10
 _INSTRUCTIONS = (
     "search finds passages of documents and says where they stand; read_around reads what stands "
     "around a passage; list_documents lists all documents. Cite source, pages and characters."
 )
-_MOST = 10
 _Index = Annotated[int, Field(ge=0)]
 
 
@@ -30,7 +30,7 @@ def create_mcp_server(
     retriever: RSERetriever,
     *,
     name: str = "langchain-rse",
-    k: int = _MOST,
+    k: int = _DEFAULT_K,
     max_context_length: float | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> "FastMCP[Any]":
@@ -50,16 +50,15 @@ def create_mcp_server(
     Raises:
         ValueError: If ``k`` or ``max_context_length`` is out of its range.
     """
-    tool = create_rse_tool(retriever, k=k, max_context_length=max_context_length)
-    server: FastMCP[Any] = FastMCP(name, _INSTRUCTIONS, **settings)
-    add = server.tool(annotations=ToolAnnotations(readOnlyHint=True), structured_output=False)
+    search_tool = create_rse_tool(retriever, k=k, max_context_length=max_context_length)
 
+    # Clients read the docstrings of these functions.
     async def search(query: str, k: Annotated[int, Field(ge=1, le=k)] = k) -> str:
         """Search the documents for passages that answer a question, the best k of them.
 
         Each passage has its source and place. To read on, give these to read_around.
         """
-        return str(await tool.ainvoke({"query": query, "k": k}))
+        return str(await search_tool.ainvoke({"query": query, "k": k}))
 
     async def read_around(document: str, start: _Index, end: _Index) -> str:
         """Read the exact text of a document from character start until end, at most 20,000.
@@ -67,38 +66,51 @@ def create_mcp_server(
         The document is a source or file name as search or list_documents give it. To read around a
         passage, give a smaller start and a larger end than its own.
         """
-        return await _read(retriever.docstore, document, start, end)
+        return await _read_around(retriever.docstore, document, start, end)
 
     async def list_documents(
         offset: _Index = 0, limit: Annotated[int, Field(ge=1, le=200)] = 50
     ) -> str:
         """List the documents with their lengths in characters, from number offset (0 is first)."""
-        manifests = await arun(read_manifests(retriever.docstore))
-        found = sorted(manifests, key=lambda one: one.doc_id)
-        page = found[offset : offset + limit]
-        if not page:
-            return f"There are {len(found)} documents, none from number {offset}."
-        last = offset + len(page)
-        more = f". Go on with offset={last}" if last < len(found) else ""
-        lines = [f"{visible(one.doc_id)}, {one.length} characters" for one in page]
-        return "\n".join([f"Documents {offset + 1}-{last} of {len(found)}{more}:", *lines])
+        return await _list_documents(retriever.docstore, offset, limit)
 
+    server: FastMCP[Any] = FastMCP(name, _INSTRUCTIONS, **settings)
     for function in (search, read_around, list_documents):
-        add(function)
+        server.add_tool(
+            function, annotations=ToolAnnotations(readOnlyHint=True), structured_output=False
+        )
     return server
 
 
-async def _read(docstore: BaseStore[str, Document], document: str, start: int, end: int) -> str:
-    manifests = await arun(read_manifests(docstore))
-    doc_id = find_document(document, names_of(manifests))
-    manifest = next(one for one in manifests if one.doc_id == doc_id)
+async def _read_around(
+    docstore: BaseStore[str, Document], document: str, start: int, end: int
+) -> str:
+    manifests = {manifest.doc_id: manifest for manifest in await arun(read_manifests(docstore))}
+    doc_id = find_document(document, names_of(manifests.values()))
+    manifest = manifests[doc_id]
     version = manifest.current or Version("", 0)
-    characters = range(start, min(end, start + _LONGEST, manifest.length))
-    steps = read_passage(docstore, doc_id, version.name, range(version.chunks), characters)
-    found = await arun(steps) if characters else None
-    if not found:
+    characters = range(start, min(end, start + _MAX_CHARACTERS, manifest.length))
+    passage = None
+    if characters:
+        steps = read_passage(docstore, doc_id, version.name, range(version.chunks), characters)
+        passage = await arun(steps)
+    if passage is None:
         raise ValueError(
             f"there are no characters {start}-{end} in {doc_id!r}, which has {manifest.length}, or "
             "not all of them are stored"
         )
-    return f"{place_of(found.metadata)}\n{encodable(found.page_content)}"
+    return f"{place_of(passage.metadata)}\n{encodable(passage.page_content)}"
+
+
+async def _list_documents(docstore: BaseStore[str, Document], offset: int, limit: int) -> str:
+    manifests = await arun(read_manifests(docstore))
+    manifests.sort(key=lambda manifest: manifest.doc_id)
+    page = manifests[offset : offset + limit]
+    if not page:
+        return f"There are {len(manifests)} documents, none from number {offset}."
+    end = offset + len(page)
+    head = f"Documents {offset + 1}-{end} of {len(manifests)}"
+    if end < len(manifests):
+        head += f". Go on with offset={end}"
+    lines = [f"{visible(manifest.doc_id)}, {manifest.length} characters" for manifest in page]
+    return "\n".join([f"{head}:", *lines])

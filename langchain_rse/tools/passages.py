@@ -2,8 +2,8 @@
 
 import itertools
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
@@ -29,87 +29,124 @@ NUMBER = "number"
 """The field in the ``rse`` metadata of a passage with the number by which it is cited."""
 
 # Other tools may leave other things in their messages.
-_OF_PASSAGES = {NUMBER, "version", "chunk_start", "chunk_end"}
+_FIELDS_OF_PASSAGES = {NUMBER, "version", "chunk_start", "chunk_end"}
 
-Shown = Mapping[tuple[str, str, int], int]
-"""The number of the passage that has shown a chunk, by document, version and chunk."""
+
+class ShownChunk(NamedTuple):
+    """A chunk that a passage has shown."""
+
+    doc_id: str
+    version: str
+    chunk_index: int
+
+
+Shown = Mapping[ShownChunk, int]
+"""The chunks that a conversation has shown, with the numbers of their passages."""
 
 
 def place_of(metadata: Mapping[str, Any]) -> str:
     """Describe the source, pages (counted from 1) and characters to cite."""
-    place = visible(str(metadata.get("source") or metadata[DOC_ID]))
-    first, last = metadata.get("page_start"), metadata.get("page_end")
-    if type(first) is int and type(last) is int:
-        place += f", page {first + 1}" if first == last else f", pages {first + 1}-{last + 1}"
-    return f"{place}, characters {metadata[START_INDEX]}-{metadata[END_INDEX]}"
+    parts = [visible(str(metadata.get("source") or metadata[DOC_ID]))]
+    first_page = metadata.get("page_start")
+    last_page = metadata.get("page_end")
+    if type(first_page) is int and type(last_page) is int:
+        if first_page == last_page:
+            parts.append(f"page {first_page + 1}")
+        else:
+            parts.append(f"pages {first_page + 1}-{last_page + 1}")
+    parts.append(f"characters {metadata[START_INDEX]}-{metadata[END_INDEX]}")
+    return ", ".join(parts)
 
 
-def numbered(segments: Sequence[Document], first: int) -> list[Document]:
-    """Copy segments and number them from ``first``."""
-    passages = [one.model_copy(deep=True) for one in segments]
-    for number, one in enumerate(passages, first):
-        one.metadata[SEGMENT][NUMBER] = number
+def number_passages(segments: Iterable[Document], first_number: int) -> list[Document]:
+    """Copy segments, with numbers from ``first_number`` in their metadata."""
+    passages = []
+    for number, segment in enumerate(segments, first_number):
+        passage = segment.model_copy(deep=True)
+        passage.metadata[SEGMENT][NUMBER] = number
+        passages.append(passage)
     return passages
 
 
-def text_of(segments: Sequence[Document], first: int) -> str:
+def format_passages(segments: Iterable[Document], first_number: int) -> str:
     """Format the text of segments, each below a line with its number and place to cite."""
-    return "\n\n".join(
-        f"[{number}] {place_of(one.metadata)}\n" + encodable(one.page_content.strip("\r\n"))
-        for number, one in enumerate(segments, first)
-    )
+    passages = []
+    for number, segment in enumerate(segments, first_number):
+        text = encodable(segment.page_content.strip("\r\n"))
+        passages.append(f"[{number}] {place_of(segment.metadata)}\n{text}")
+    return "\n\n".join(passages)
 
 
 def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, or None
     """Collect the items of all lists in a graph's state: messages may have any key."""
     state = getattr(runtime, "state", None)
     fields = state if isinstance(state, Mapping) else getattr(state, "__dict__", {})
-    return [one for some in fields.values() if isinstance(some, list) for one in some]
+    messages: list[object] = []
+    for value in fields.values():
+        if isinstance(value, list):
+            messages.extend(value)
+    return messages
 
 
-def shown_in(messages: Sequence[object]) -> Shown:
+def find_shown(messages: Iterable[object]) -> Shown:
     """Find chunks that tools have shown in a conversation, if the text is still in the message."""
-    shown: dict[tuple[str, str, int], int] = {}
+    shown = {}
     for message in messages:
         if not isinstance(message, ToolMessage) or not isinstance(message.artifact, list):
             continue
-        for one in message.artifact:
-            # Some checkpoints restore Documents as dicts.
-            fields = one if isinstance(one, Mapping) else getattr(one, "__dict__", {})
-            metadata: Any = fields.get("metadata")
-            rse: Any = metadata.get(SEGMENT) if isinstance(metadata, Mapping) else None
-            is_ours = isinstance(rse, Mapping) and rse.keys() >= _OF_PASSAGES
-            if is_ours and f"[{rse[NUMBER]}] " in str(message.content):
-                for index in range(rse["chunk_start"], rse["chunk_end"]):
-                    shown[metadata[DOC_ID], rse["version"], index] = rse[NUMBER]
+        for passage in message.artifact:
+            metadata = _metadata_of(passage)
+            rse = metadata.get(SEGMENT)
+            if not isinstance(rse, Mapping) or not rse.keys() >= _FIELDS_OF_PASSAGES:
+                continue
+            if f"[{rse[NUMBER]}] " not in str(message.content):
+                continue
+            for index in range(rse["chunk_start"], rse["chunk_end"]):
+                shown[ShownChunk(metadata[DOC_ID], rse["version"], index)] = rse[NUMBER]
     return shown
 
 
-def new_parts(
+def _metadata_of(passage: object) -> Mapping[str, Any]:
+    """Return the metadata of a Document, or of the dict that some checkpointers restore."""
+    if isinstance(passage, Mapping):
+        metadata = passage.get("metadata")
+    else:
+        metadata = getattr(passage, "metadata", None)
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def split_shown(
     docstore: BaseStore[str, Document], segment: Document, shown: Shown
 ) -> Steps[tuple[list[Document], set[int]]]:
     """Return the parts of a segment not shown yet, and the numbers of passages that show the rest.
 
     Parts without a candidate are left out.
     """
-    doc_id, rse = segment.metadata[DOC_ID], segment.metadata[SEGMENT]
+    doc_id = segment.metadata[DOC_ID]
+    rse = segment.metadata[SEGMENT]
 
-    def number_of(chunk: Mapping[str, Any]) -> int:
-        return shown.get((doc_id, rse["version"], chunk["index"]), 0)
+    def number_of(chunk: Mapping[str, Any]) -> int | None:
+        return shown.get(ShownChunk(doc_id, rse["version"], chunk["index"]))
 
-    numbers = set(map(number_of, rse["chunks"])) - {0}
+    numbers = set()
+    for chunk in rse["chunks"]:
+        number = number_of(chunk)
+        if number is not None:
+            numbers.add(number)
     if not numbers:
         return [segment], numbers
     parts = []
-    for is_new, run in itertools.groupby(rse["chunks"], lambda chunk: not number_of(chunk)):
-        chunks = list(run)
-        if is_new and not all(chunk.get("filled") for chunk in chunks):
-            inside = range(chunks[0]["index"], chunks[-1]["index"] + 1)
-            part = yield from read_passage(docstore, doc_id, rse["version"], inside)
-            if part is not None:
-                part.metadata[SEGMENT]["chunks"] = chunks
-                part.metadata[RELEVANCE_SCORE] = sum(chunk["value"] for chunk in chunks)
-                parts.append(part)
+    for is_new, group in itertools.groupby(rse["chunks"], lambda chunk: number_of(chunk) is None):
+        chunks = list(group)
+        has_candidate = not all(chunk.get("filled") for chunk in chunks)
+        if not is_new or not has_candidate:
+            continue
+        indexes = range(chunks[0]["index"], chunks[-1]["index"] + 1)
+        part = yield from read_passage(docstore, doc_id, rse["version"], indexes)
+        if part is not None:
+            part.metadata[SEGMENT]["chunks"] = chunks
+            part.metadata[RELEVANCE_SCORE] = sum(chunk["value"] for chunk in chunks)
+            parts.append(part)
     return parts, numbers
 
 
@@ -124,21 +161,41 @@ def read_passage(
 
     None if some of them are not stored, or the version is no longer current.
     """
-    key, start, end = document_key(doc_id), characters.start, characters.stop
-    layout = (yield from read_layouts(docstore, {(key, version): [chunks]}))[key]
+    key = document_key(doc_id)
+    layouts = yield from read_layouts(docstore, {(key, version): [chunks]})
+    layout = layouts[key]
     if not isinstance(layout, Layout):
         return None
-    spans = {index: layout.span_of(index) for window in layout.windows for index in window}
-    inside = [index for index, (first, last) in spans.items() if first < end and start < last]
-    found = yield from read_chunks(docstore, {key: layout}, [(key, index) for index in inside])
-    records = [readable(found[key, index]) for index in inside] if found else []
-    if not records or None in records or len(inside) <= inside[-1] - inside[0]:
+    indexes = _chunks_within(layout, characters)
+    if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # none, or there is a gap
         return None
+    records = yield from read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
+    if records is None:
+        return None
+    scored_chunks = []
+    for index in indexes:
+        record = readable(records[key, index])
+        if record is None:
+            return None
+        scored_chunks.append(ScoredChunk(index, record))
+    start, _ = layout.span_of(indexes[0])
+    _, end = layout.span_of(indexes[-1])
     segment = DocumentSegment(
         layout,
-        list(map(ScoredChunk, inside, records)),
+        scored_chunks,
         value=0.0,
-        skipped=max(start - spans[inside[0]][0], 0),
-        dropped=max(spans[inside[-1]][1] - end, 0),
+        skipped=max(characters.start - start, 0),
+        dropped=max(end - characters.stop, 0),
     )
     return render([segment], QuerySettings())[0]
+
+
+def _chunks_within(layout: Layout, characters: range) -> Sequence[int]:
+    """Return the indexes of the chunks that have some of the characters."""
+    indexes = []
+    for window in layout.windows:
+        for index in window:
+            start, end = layout.span_of(index)
+            if start < characters.stop and characters.start < end:
+                indexes.append(index)
+    return indexes

@@ -2,52 +2,31 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
 from unicodedata import normalize
 
 from langchain_core.documents import Document
 
-from langchain_rse.ingest.alignment import Form, fold, folded, quotation_pattern
+from langchain_rse.ingest.alignment import fold, folded, quotation_pattern
 from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, START_INDEX
 from langchain_rse.tools.passages import NUMBER
-
-# Opening marks, and the marks that close them.
-_MARKS = "“” ”” „“” «» »« \u2039\u203a 「」 『』 《》 \uff02\uff02"
-_PAIRS = {pair[0]: pair[1:] for pair in _MARKS.split()}
-# Marks that may be inches, commas or arrows, so must be at the edge of a word; and the text inside.
-_AMBIGUOUS = [('"', '"', '[^"]'), ("\u2018", "\u2019", "[^\u2018]"), ("'", "'", r"[\s\S]")]
-_AMBIGUOUS += [("\u201a", "[\u2018\u2019]", "[^\u201a]"), ("\u203a", "\u2039", "[^\u203a]")]
-_LETTER = r"[^\W_\u2e80-\U0010ffff]"  # except scripts without spaces
-_IN_PARAGRAPH = r"(?!\n\s*\n)"
-_UNCLOSED = (
-    rf'(?P<open>[{"".join(_PAIRS)}]|(?<!{_LETTER})"(?=\S))(?:{_IN_PARAGRAPH}(?!(?P=open))[\s\S])*'
+from langchain_rse.tools.quotations import (
+    Quotation,
+    find_quotations,
+    remove_citations,
+    remove_punctuation,
+    split_at_omissions,
 )
-_MARKED = [f"{a}(?:{_IN_PARAGRAPH}[^{a}{b}])*[{b}]" for a, b in _PAIRS.items()]
-_MARKED += [
-    rf"(?<!{_LETTER}){a}(?=\S)(?:{_IN_PARAGRAPH}{inside})*?(?<=\S){b}(?!{_LETTER})"
-    for a, b, inside in _AMBIGUOUS
-]
-_ITEMS = r"[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)*"  # of lists around a block quote
-_BLOCK_QUOTE = rf"^{_ITEMS}(?P<block>>.*(?:\n[ \t]*>.*)*)"
-_QUOTATION = re.compile("|".join([_BLOCK_QUOTE, *_MARKED, _UNCLOSED]), re.MULTILINE)
+
 # Numbers; after a letter, digit, % or bracket, a sign is a hyphen.
 _SIGN = r"(?<![\w%)\]])[-+\u2010-\u2013\u2212]"
 _NUMBER = re.compile(rf"(?:{_SIGN})?\d+(?:[.,]\d+)*|[¹²³⁰-₉]+|[¼-¾⅐-⅞①-⒛]")
 _PLAIN = str.maketrans("\u2010\u2011\u2012\u2013\u2212\u2044", "----- ")
-_CODE = re.compile(r"```(?s:.*?)(?:```|\Z)|`[^`\n]+`")
-_CITATION = re.compile(r"\[\d+(?:\s*,\s*\d+)*\]")
-_BLOCK_MARKS = re.compile(rf"^(?:{_ITEMS}>)+[ \t]*", re.MULTILINE)
-_ATTRIBUTION = re.compile(r"\n(?:[—\u2013]|--).*\Z")
-_LEFT_OUT = re.compile(r"[\[(]\s*(?:…|\.{3})\s*[\])]|…|\.{3,}|\.(?: \.){2,}")
-_AROUND = "\t\r\n,.;:!?\"'\u2018\u2019\u201a" + _MARKS
-# Words; single characters in scripts without spaces.
-_WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W_]\w*")
-_LEAST_WORDS = 3
-# The length of sequences of letters by which similar texts are compared, which saves time.
-_RUN = 4
+# Similar texts are compared by sequences of this many letters, which saves time.
+_SEQUENCE_LENGTH = 4
 _LONG = 1_000
 
 Verdict = Literal["exact", "similar", "missing", "too short", "unclosed"]
@@ -108,129 +87,184 @@ def verify_quotes(
     """
     if not 0 <= min_similarity <= 1:
         raise ValueError(f"min_similarity must be from 0 to 1; got {min_similarity!r}")
-    sources = [_source(number, one) for number, one in enumerate(segments, 1)]
-    return [
-        _check(quote, sources, min_similarity) if sources and quote.verdict == "missing" else quote
-        for quote in _quotations(answer)
-    ]
-
-
-def _quotations(answer: str) -> Iterator[Quote]:
-    for found in _QUOTATION.finditer(_CODE.sub(lambda code: "." * len(code[0]), answer)):
-        start, end = found.start() + 1, found.end() - 1
-        text = answer[start:end]
-        if found["open"]:
-            yield Quote(answer[start : end + 1], start, end + 1, "unclosed")
-            continue
-        if found["block"]:
-            start, end = found.span("block")
-            text = _BLOCK_MARKS.sub("", answer[start:end]).strip()
-            text = _ATTRIBUTION.sub("", text).strip(_AROUND)
-            # If most of the block is in marks, the words around them are not the source's.
-            block = _BLOCK_MARKS.sub(lambda marks: " " * len(marks[0]), answer[start:end])
-            marked = [one for one in _quotations(" " * start + block) if one.verdict == "missing"]
-            if 2 * sum(len(one.text) for one in marked) >= len(text):
-                yield from marked
-                continue
-        if count := len(_WORD.findall(_CITATION.sub("", text))):
-            yield Quote(text, start, end, "missing" if count >= _LEAST_WORDS else "too short")
+    sources = [_read_source(number, segment) for number, segment in enumerate(segments, 1)]
+    return [_verify(quotation, sources, min_similarity) for quotation in find_quotations(answer)]
 
 
 class _Source(NamedTuple):
+    """The text of a segment."""
+
     number: int
-    metadata: Mapping[str, Any]
     text: str
-    form: Form  # its letters and digits
+    doc_id: str | None
+    start_index: int  # of the text's first character, in the document
+    letters: str  # the folded letters and digits of the text
+    positions: Sequence[int]  # of the letters, in the text
 
 
-def _source(number: int, document: Document | Mapping[str, Any]) -> _Source:
-    """Make the source of a segment, without the header that may be above its text."""
-    fields = document if isinstance(document, Mapping) else vars(document)
-    metadata, text = fields["metadata"], fields["page_content"]
+class _Match(NamedTuple):
+    """Where a quotation, or a part of it, is in the text of a source."""
+
+    similarity: float  # above 0
+    start: int
+    end: int
+
+
+_Find = Callable[[str, _Source, int], _Match | None]
+"""From a part of a quotation, a source, and the character to begin at, to where the part is."""
+
+
+def _read_source(number: int, segment: Document | Mapping[str, Any]) -> _Source:
+    """Read the source of a segment, without the header that may be above its text."""
+    fields = segment if isinstance(segment, Mapping) else vars(segment)
+    metadata = fields["metadata"]
+    text = fields["page_content"]
     if metadata.keys() >= {START_INDEX, END_INDEX}:
-        text = text[max(len(text) - metadata[END_INDEX] + metadata[START_INDEX], 0) :]
-    number = (metadata.get(SEGMENT) or {}).get(NUMBER, number)
-    return _Source(number, metadata, text, folded(text, enumerate(text)))
+        length = metadata[END_INDEX] - metadata[START_INDEX]
+        text = text[max(len(text) - length, 0) :]
+    rse = metadata.get(SEGMENT) or {}
+    form = folded(text, enumerate(text))
+    return _Source(
+        number=rse.get(NUMBER, number),
+        text=text,
+        doc_id=metadata.get(DOC_ID),
+        start_index=metadata.get(START_INDEX, 0),
+        letters=form.text,
+        positions=form.places,
+    )
 
 
-_Place = tuple[float, int, int]  # similarity, start and end
-_NOWHERE = (0.0, 0, 0)
-
-
-def _check(quote: Quote, sources: Sequence[_Source], least: float) -> Quote:
+def _verify(quotation: Quotation, sources: Sequence[_Source], min_similarity: float) -> Quote:
+    text, start, end, is_closed = quotation
+    if not is_closed:
+        return Quote(text, start, end, "unclosed")
+    if quotation.is_too_short:
+        return Quote(text, start, end, "too short")
     # The source may itself contain an ellipsis, or numbers in brackets.
-    whole = list(dict.fromkeys([quote.text, _CITATION.sub("", quote.text)]))
-    split = [[part for part in _LEFT_OUT.split(text) if _WORD.search(part)] for text in whole]
-    tries = [([text], _exact) for text in whole] + [(parts, _exact) for parts in split]
-    for wanted, find in tries + [(parts, _similar) for parts in split]:
-        found = [(_in_order(wanted, one, find), one) for one in sources]
-        (similarity, start, end), source = max(found, key=lambda pair: pair[0][0])
-        if similarity >= least and similarity:
-            first = source.metadata.get(START_INDEX, 0)
-            return replace(
-                quote,
-                verdict="exact" if find is _exact else "similar",
+    variants = list(dict.fromkeys([text, remove_citations(text)]))
+    attempts: list[tuple[Verdict, _Find, list[str]]] = []
+    attempts += [("exact", _find_exact, [variant]) for variant in variants]
+    attempts += [("exact", _find_exact, split_at_omissions(variant)) for variant in variants]
+    attempts += [("similar", _find_similar, split_at_omissions(variant)) for variant in variants]
+    for verdict, find, parts in attempts:
+        best = _find_best(parts, sources, find)
+        if best is None:
+            continue
+        source, match = best
+        if match.similarity >= min_similarity:
+            return Quote(
+                text,
+                start,
+                end,
+                verdict,
                 number=source.number,
-                doc_id=source.metadata.get(DOC_ID),
-                start_index=first + start,
-                end_index=first + end,
-                found=source.text[start:end],
-                similarity=similarity,
+                doc_id=source.doc_id,
+                start_index=source.start_index + match.start,
+                end_index=source.start_index + match.end,
+                found=source.text[match.start : match.end],
+                similarity=match.similarity,
             )
-    return quote
+    return Quote(text, start, end, "missing")
 
 
-def _in_order(
-    parts: Sequence[str], source: _Source, find: Callable[[str, _Source, int], _Place]
-) -> _Place:
-    """Find all parts one after the other; similarity 0 if one is missing."""
-    places: list[_Place] = []
+def _find_best(
+    parts: Sequence[str], sources: Iterable[_Source], find: _Find
+) -> tuple[_Source, _Match] | None:
+    """Find the source that has all parts, one after the other, with the highest similarity."""
+    best = None
+    highest = 0.0
+    for source in sources:
+        match = _find_in_order(parts, source, find)
+        if match is not None and match.similarity > highest:
+            best = (source, match)
+            highest = match.similarity
+    return best
+
+
+def _find_in_order(parts: Sequence[str], source: _Source, find: _Find) -> _Match | None:
+    matches: list[_Match] = []
+    position = 0
     for part in parts:
-        places.append(find(part.strip(_AROUND), source, places[-1][2] if places else 0))
-        if not places[-1][0]:
-            break
-    return min(places)[0], places[0][1], places[-1][2]
+        match = find(remove_punctuation(part), source, position)
+        if match is None:
+            return None
+        matches.append(match)
+        position = match.end
+    lowest = min(match.similarity for match in matches)
+    return _Match(lowest, matches[0].start, matches[-1].end)
 
 
-def _exact(part: str, source: _Source, least: int) -> _Place:
-    found = quotation_pattern(part).search(source.text, least)
-    return (1.0, *found.span()) if found else _NOWHERE
+def _find_exact(part: str, source: _Source, position: int) -> _Match | None:
+    match = quotation_pattern(part).search(source.text, position)
+    if match is None:
+        return None
+    return _Match(1.0, *match.span())
 
 
-def _similar(part: str, source: _Source, least: int) -> _Place:
-    """Find the text around the longest run of equal letters, if its numbers are the same."""
-    letters, numbers, (_, text, places, *_) = fold(part), _numbers(part, 0, len(part)), source.form
-    least = bisect_left(places, least)
-    for equal in re.compile(letters).finditer(text, least):
-        place = (1.0, places[equal.start()], places[equal.end() - 1] + 1)
-        if _numbers(source.text, *place[1:]) == numbers:
-            return place
-    # Frequent runs are left out: in repetitive text they would take very long.
-    wanted, is_long = _runs(letters), len(letters) >= _LONG
-    run = SequenceMatcher(None, wanted, _runs(text[least:])).find_longest_match()
-    slack, near = len(letters) // 8, least + run.b - run.a
-    first = max(near - slack, least)
-    around = _runs(text[first : near + len(letters) + slack])
-    *runs, _ = SequenceMatcher(None, wanted, around, autojunk=is_long).get_matching_blocks()
-    if not runs:
-        return _NOWHERE
-    start = max(first + runs[0].b - runs[0].a, least)
-    end = min(first + runs[-1].b - runs[-1].a + len(letters), len(text))
+def _find_similar(part: str, source: _Source, position: int) -> _Match | None:
+    """Find the same letters, or most of them, with the same numbers."""
+    letters = fold(part)
+    numbers = _numbers_in(part, 0, len(part))
+    first = bisect_left(source.positions, position)  # among the source's letters
+    for equal in re.compile(letters).finditer(source.letters, first):
+        match = _match_of_letters(1.0, *equal.span(), source)
+        if _numbers_in(source.text, match.start, match.end) == numbers:
+            return match
+    similar = _find_similar_letters(letters, source.letters, first)
+    if similar is None:
+        return None
+    match = _match_of_letters(*similar, source)
+    if match.similarity == 0 or _numbers_in(source.text, match.start, match.end) != numbers:
+        return None
+    return match
+
+
+def _match_of_letters(similarity: float, start: int, end: int, source: _Source) -> _Match:
+    """Make a match of a range of the source's letters."""
+    return _Match(similarity, source.positions[start], source.positions[end - 1] + 1)
+
+
+def _find_similar_letters(
+    letters: str, source_letters: str, first: int
+) -> tuple[float, int, int] | None:
+    """Find the letters around the longest run of equal ones, from the first on.
+
+    Returns:
+        The share of equal letters, and the range of the source's letters; None if no sequence is
+        equal.
+    """
+    is_long = len(letters) >= _LONG
+    sequences = _sequences_of(letters)
+    # Frequent sequences are left out: in repetitive text they would take very long.
+    matcher = SequenceMatcher(None, sequences, _sequences_of(source_letters[first:]))
+    longest = matcher.find_longest_match()
+    slack = len(letters) // 8
+    expected_start = first + longest.b - longest.a
+    window_start = max(expected_start - slack, first)
+    window = source_letters[window_start : expected_start + len(letters) + slack]
+    matcher = SequenceMatcher(None, sequences, _sequences_of(window), autojunk=is_long)
+    *blocks, _ = matcher.get_matching_blocks()  # the last one is a dummy
+    if not blocks:
+        return None
+    start = max(window_start + blocks[0].b - blocks[0].a, first)
+    end = window_start + blocks[-1].b - blocks[-1].a + len(letters)
+    end = min(end, len(source_letters))
     if is_long:
-        same = sum(one.size + _RUN - 1 for one in runs)
-        similarity = min(2 * same / (len(letters) + end - start), 1.0)
+        equal = sum(block.size + _SEQUENCE_LENGTH - 1 for block in blocks)
+        similarity = min(2 * equal / (len(letters) + end - start), 1.0)
     else:
-        similarity = SequenceMatcher(None, letters, text[start:end], autojunk=False).ratio()
-    place = (similarity, places[start], places[end - 1] + 1)
-    return place if _numbers(source.text, *place[1:]) == numbers else _NOWHERE
+        matcher = SequenceMatcher(None, letters, source_letters[start:end], autojunk=False)
+        similarity = matcher.ratio()
+    return similarity, start, end
 
 
-def _runs(letters: str) -> list[str]:
-    return [letters[start : start + _RUN] for start in range(len(letters) - _RUN + 1)]
+def _sequences_of(letters: str) -> list[str]:
+    count = len(letters) - _SEQUENCE_LENGTH + 1
+    return [letters[start : start + _SEQUENCE_LENGTH] for start in range(count)]
 
 
-def _numbers(text: str, start: int, end: int) -> str:
-    """Join the numbers between two places of a text, each as a whole and in plain characters."""
-    near = _NUMBER.finditer(text, max(start - _LONG, 0), end + _LONG)
-    inside = (one[0] for one in near if start < one.end() and one.start() < end)
-    return normalize("NFKD", " ".join(inside)).translate(_PLAIN)
+def _numbers_in(text: str, start: int, end: int) -> str:
+    """Join the numbers between two positions of a text, each as a whole, in plain characters."""
+    matches = _NUMBER.finditer(text, max(start - _LONG, 0), end + _LONG)
+    numbers = [match[0] for match in matches if start < match.end() and match.start() < end]
+    return normalize("NFKD", " ".join(numbers)).translate(_PLAIN)

@@ -19,22 +19,27 @@ from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.tools.passages import (
     Shown,
+    find_shown,
+    format_passages,
     messages_in,
-    new_parts,
-    numbered,
-    shown_in,
-    text_of,
+    number_passages,
+    split_shown,
 )
 
 _DESCRIPTION = (
     "Search the documents for passages that answer a question. Each passage has a number, its "
     "source, and its place there. Cite passages by their numbers, such as [1]."
 )
-_MOST = 10
+_DEFAULT_K = 10
 # About the heading of a passage, for which the retriever leaves room.
 _HEADING = "[10] a/file/of/some/folder.pdf, pages 10-11, characters 100000-110000\n\n\n"
 # The least distance between the passage numbers of parallel calls, which do not see each other.
-_APART = 20
+_MIN_DISTANCE = 20
+
+_FilterFields = Sequence[str] | Mapping[str, str]
+"""Metadata fields that a model may filter by, or a mapping to their descriptions."""
+
+_STRICT = ConfigDict(extra="forbid")
 
 
 def create_rse_tool(
@@ -72,85 +77,120 @@ def create_rse_tool(
         ValueError: If ``k`` or ``max_context_length`` is out of range, or filters cannot be joined.
         TypeError: If ``filter_fields`` is a string.
     """
-    k = (retriever.k or _MOST) if k is None else k
-    limit = retriever.max_context_length if max_context_length is None else max_context_length
-    if k < 1 or (limit is not None and not limit > 0):
-        raise ValueError(
-            f"k must be at least 1 and max_context_length above 0; got k={k!r} and "
-            f"max_context_length={limit!r}"
-        )
+    if k is None:
+        k = retriever.k or _DEFAULT_K
+    if max_context_length is None:
+        max_context_length = retriever.max_context_length
+    _check_limits(k, max_context_length)
     _check_filter(retriever, filter_fields, can_join=make_filter is not None)
-    measure = length_function or retriever.length_function
-    search = _Search(retriever, k, limit, measure, make_filter or _joined)
-    allowed = f" The fields of filter are: {', '.join(filter_fields)}." if filter_fields else ""
-
-    def explain(error: Any) -> str:  # noqa: ANN401 - LangChain's union of pydantic's
-        wrong = problems_of(error) if isinstance(error, ValidationError) else str(error)
-        return f"The arguments are wrong: {wrong}.{allowed} Call {name} again with others."
-
+    search = _Search(
+        retriever=retriever,
+        k=k,
+        max_context_length=max_context_length,
+        length_function=length_function or retriever.length_function,
+        make_filter=make_filter or _join_filters,
+    )
     return StructuredTool(
         name=name,
         description=description,
-        args_schema=_arguments(k, filter_fields),
-        func=search.answer,
-        coroutine=search.aanswer,
+        args_schema=_arguments_model(k, filter_fields),
+        func=search.invoke,
+        coroutine=search.ainvoke,
         response_format="content_and_artifact",
-        handle_validation_error=explain,
+        handle_validation_error=_make_explanation(name, filter_fields),
     )
 
 
-def _check_filter(
-    retriever: RSERetriever, fields: Sequence[str] | Mapping[str, str], *, can_join: bool
-) -> None:
+def _check_limits(k: int, max_context_length: float | None) -> None:
+    if k < 1 or (max_context_length is not None and not max_context_length > 0):
+        raise ValueError(
+            f"k must be at least 1 and max_context_length above 0; got k={k!r} and "
+            f"max_context_length={max_context_length!r}"
+        )
+
+
+def _check_filter(retriever: RSERetriever, fields: _FilterFields, *, can_join: bool) -> None:
     if not fields:
         return
     if isinstance(fields, str):
         raise TypeError(f"filter_fields must be a list of names, or a dict; got {fields!r}")
     check_taken(retriever.base_retriever, {"filter": dict.fromkeys(fields)})
-    own = retriever.search_kwargs.get("filter")
-    is_alone = len(fields) + bool(own) == 1
-    if not (can_join or (isinstance(own, Mapping | None) and (is_alone or not retriever.hybrid))):
+    if can_join:
+        return
+    own_filter = retriever.search_kwargs.get("filter")
+    has_one_condition = len(fields) == 1 and not own_filter
+    if not isinstance(own_filter, Mapping | None) or (retriever.hybrid and not has_one_condition):
         raise ValueError(
             "filter_fields cannot be joined with each other and the retriever's filter "
-            f"{own!r:.200}: that needs a dict and hybrid=0; got hybrid={retriever.hybrid}. Or give "
-            "make_filter, a function from a dict of fields and values, and that filter, to a filter"
+            f"{own_filter!r:.200}: that needs a dict and hybrid=0; got hybrid={retriever.hybrid}. "
+            "Or give make_filter, a function from a dict of fields and values, and that filter, "
+            "to a filter"
         )
 
 
-def _joined(wanted: dict[str, Any], own: Any) -> dict[str, Any]:  # noqa: ANN401 - any store's filter
-    parts = [*([dict(own)] if own else []), *({n: value} for n, value in wanted.items())]
-    return {"$and": parts} if len(parts) > 1 else parts[0]
+def _make_explanation(name: str, filter_fields: _FilterFields) -> Callable[[Any], str]:
+    """Make the function that tells the model what is wrong with its arguments."""
+    allowed = ""
+    if filter_fields:
+        allowed = f" The fields of filter are: {', '.join(filter_fields)}."
+
+    def explain(error: Any) -> str:  # noqa: ANN401 - LangChain's union of pydantic's
+        problems = problems_of(error) if isinstance(error, ValidationError) else str(error)
+        return f"The arguments are wrong: {problems}.{allowed} Call {name} again with others."
+
+    return explain
 
 
-def _arguments(k: int, filter_fields: Sequence[str] | Mapping[str, str]) -> type[BaseModel]:
-    """Make the model's arguments. Metadata fields are aliases, since they may have any name."""
-    marker: object = None  # by which LangGraph, if it is installed, hands over its state
+def _join_filters(conditions: dict[str, Any], own_filter: Any) -> dict[str, Any]:  # noqa: ANN401
+    filters = [{name: value} for name, value in conditions.items()]
+    if own_filter:
+        filters.insert(0, dict(own_filter))
+    if len(filters) == 1:
+        return filters[0]
+    return {"$and": filters}
+
+
+def _arguments_model(k: int, filter_fields: _FilterFields) -> type[BaseModel]:
+    """Make the schema of the arguments that the model gives."""
+    fields: dict[str, Any] = {
+        "query": (str, Field(description="What to search for: a question, or a few words.")),
+        "k": (int, Field(k, ge=1, le=k, description="At most this many passages.")),
+        "runtime": (_runtime_type(), None),
+    }
+    if filter_fields:
+        description = "Only passages of documents with these values."
+        filter_model = _filter_model(filter_fields)
+        fields["filter"] = (filter_model | None, Field(None, description=description))
+    model: type[BaseModel] = create_model("Search", __config__=_STRICT, **fields)
+    return model
+
+
+def _runtime_type() -> Any:  # noqa: ANN401 - an annotation
+    """Return the type of the argument in which LangGraph, if installed, hands over its state."""
+    marker: object = None
     with contextlib.suppress(ImportError, AttributeError):
         from langgraph import prebuilt  # noqa: PLC0415
 
         marker = prebuilt.ToolRuntime
     unread = PlainSerializer(lambda _: None)  # LangChain dumps the arguments to know their names
-    strict = ConfigDict(extra="forbid")
-    fields: dict[str, Any] = {
-        "query": (str, Field(description="What to search for: a question, or a few words.")),
-        "k": (int, Field(k, ge=1, le=k, description="At most this many passages.")),
-        "runtime": (Annotated[Any, InjectedToolArg(), marker, unread], None),
-    }
-    if filter_fields:
-        texts = filter_fields if isinstance(filter_fields, Mapping) else {}
-        value = str | int | float | bool | None
-        conditions: dict[str, Any] = {
-            f"field_{number}": (value, Field(None, alias=one, description=texts.get(one) or None))
-            for number, one in enumerate(filter_fields)
-        }
-        condition = create_model("Filter", __config__=strict, **conditions)
-        text = "Only passages of documents with these values."
-        fields["filter"] = (condition | None, Field(None, description=text))
-    made: type[BaseModel] = create_model("Search", __config__=strict, **fields)
-    return made
+    return Annotated[Any, InjectedToolArg(), marker, unread]
 
 
-_Answer = tuple[str, list[Document]]  # the text for the model, and the passages
+def _filter_model(filter_fields: _FilterFields) -> type[BaseModel]:
+    """Make the schema of a filter. Metadata fields are aliases, since they may have any name."""
+    descriptions: Mapping[str, str] = {}
+    if isinstance(filter_fields, Mapping):
+        descriptions = filter_fields
+    conditions: dict[str, Any] = {}
+    for number, name in enumerate(filter_fields):
+        field = Field(None, alias=name, description=descriptions.get(name) or None)
+        conditions[f"field_{number}"] = (str | int | float | bool | None, field)
+    model: type[BaseModel] = create_model("Filter", __config__=_STRICT, **conditions)
+    return model
+
+
+_Answer = tuple[str, list[Document]]
+"""The text for the model, and the passages."""
 
 
 @dataclass(frozen=True)
@@ -159,18 +199,18 @@ class _Search:
 
     retriever: RSERetriever
     k: int
-    limit: float | None
-    measure: Callable[[str], float]
-    joined: Callable[[dict[str, Any], Any], Any]
+    max_context_length: float | None
+    length_function: Callable[[str], float]
+    make_filter: Callable[[dict[str, Any], Any], Any]
 
     # LangChain hands over callbacks to functions that name them.
-    def answer(self, query: str, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
-        return run(self._steps(query, callbacks, **asked))
+    def invoke(self, query: str, callbacks: Callbacks = None, **arguments: Any) -> _Answer:  # noqa: ANN401
+        return run(self._search(query, callbacks, **arguments))
 
-    async def aanswer(self, query: str, callbacks: Callbacks = None, **asked: Any) -> _Answer:  # noqa: ANN401
-        return await arun(self._steps(query, callbacks, **asked))
+    async def ainvoke(self, query: str, callbacks: Callbacks = None, **arguments: Any) -> _Answer:  # noqa: ANN401
+        return await arun(self._search(query, callbacks, **arguments))
 
-    def _steps(
+    def _search(
         self,
         query: str,
         callbacks: Callbacks,
@@ -180,71 +220,109 @@ class _Search:
     ) -> Steps[_Answer]:
         if not query.strip():
             return "The query is empty: say what to search for.", []
-        k = k or self.k
-        wanted = filter.model_dump(by_alias=True, exclude_none=True) if filter else {}
-        own = self.retriever.search_kwargs.get("filter")
-        given: dict[str, Any] = {"filter": self.joined(wanted, own)} if wanted else {}
+        if k is None:
+            k = self.k
         collector = TraceCollector()
-        given["config"] = merge_configs({"callbacks": callbacks}, {"callbacks": [collector]})
+        config = merge_configs({"callbacks": callbacks}, {"callbacks": [collector]})
+        arguments: dict[str, Any] = {"config": config}
+        conditions = {}
+        if filter is not None:
+            conditions = filter.model_dump(by_alias=True, exclude_none=True)
+        if conditions:
+            own_filter = self.retriever.search_kwargs.get("filter")
+            arguments["filter"] = self.make_filter(conditions, own_filter)
         messages = messages_in(runtime)
-        shown = shown_in(messages)
-        found, again = yield from self._search(query, k, shown, given)
-        names = ", ".join(f"[{number}]" for number in sorted(again))
-        note = [f"Found again, and shown above: {names}."] if again else []
-        before = _calls_before(runtime, messages) * max(k, _APART)
-        first, count = 1 + max(shown.values(), default=0) + before, len(found)
-        while found:  # those of the highest value that fit with their headings
-            text = "\n\n".join([text_of(found, first), *note])
-            if len(found) <= k and (self.limit is None or self.measure(text) <= self.limit):
-                return text, numbered(found, first)
-            found.remove(min(found, key=lambda one: float(one.metadata[RELEVANCE_SCORE])))
-        if count:
-            return f"{count} passages were found, but none is short enough to be shown.", []
-        values = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
-        within = f" with {values}" if wanted else ""
-        text = f"Nothing {'else ' * bool(again)}was found for {query!r:.200}{within}."
-        reason = collector.traces[-1].reason
-        note += [f"The reason: {reason.partition('. ')[0]}."] if reason and not wanted else []
-        advice = f"Other words{', or no filter,' * bool(wanted)} may find more."
-        return " ".join([text, *note, advice]), []
+        shown = find_shown(messages)
+        passages, found_again = yield from self._find_new(query, k, shown, arguments)
+        note = ""
+        if found_again:
+            numbers = ", ".join(f"[{number}]" for number in sorted(found_again))
+            note = f"Found again, and shown above: {numbers}."
+        if not passages:
+            reason = collector.traces[-1].reason
+            return _explain_nothing_found(query, conditions, note, reason), []
+        first_number = 1 + max(shown.values(), default=0)
+        first_number += _calls_before(runtime, messages) * max(k, _MIN_DISTANCE)
+        return self._show(passages, k, first_number, note)
 
-    def _search(
-        self, query: str, k: int, shown: Shown, given: Mapping[str, Any]
+    def _find_new(
+        self, query: str, k: int, shown: Shown, arguments: Mapping[str, Any]
     ) -> Steps[tuple[list[Document], set[int]]]:
-        """Find segments without text shown before; also the numbers of passages found again.
+        """Find passages without text shown before; also the numbers of passages found again.
 
         If passages were found again, a second search has more room, so that it finds new ones.
         """
-        heading, limit = self.measure(_HEADING), self.limit
+        room = self.max_context_length
+        heading_length = self.length_function(_HEADING)
         for _ in range(2):
             segments = yield from call(
                 self.retriever.invoke,
                 self.retriever.ainvoke,
                 query,
                 k=k,
-                max_context_length=limit,
-                length_function=lambda text: heading + self.measure(text),
+                max_context_length=room,
+                length_function=lambda text: heading_length + self.length_function(text),
                 allow_trim=False,  # what is cut off a chunk would count as shown
-                **given,
+                **arguments,
             )
-            found: list[Document] = []
-            again: set[int] = set()
+            passages: list[Document] = []
+            found_again: set[int] = set()
             for segment in segments:
-                parts, numbers = yield from new_parts(self.retriever.docstore, segment, shown)
-                found += parts
-                again |= numbers
+                parts, numbers = yield from split_shown(self.retriever.docstore, segment, shown)
+                passages.extend(parts)
+                found_again.update(numbers)
                 if numbers:
                     k += 1
-                    limit = limit and limit + heading + self.measure(segment.page_content)
-            if not again:
+                    if room is not None:
+                        room += heading_length + self.length_function(segment.page_content)
+            if not found_again:
                 break
-        return found, again
+        return passages, found_again
+
+    def _show(self, passages: list[Document], k: int, first_number: int, note: str) -> _Answer:
+        """Show the passages of the highest value that fit with their headings."""
+        count = len(passages)
+        while passages:
+            text = format_passages(passages, first_number)
+            if note:
+                text += f"\n\n{note}"
+            if len(passages) <= k and self._fits(text):
+                return text, number_passages(passages, first_number)
+            passages.remove(min(passages, key=_value_of))
+        return f"{count} passages were found, but none is short enough to be shown.", []
+
+    def _fits(self, text: str) -> bool:
+        limit = self.max_context_length
+        return limit is None or self.length_function(text) <= limit
+
+
+def _value_of(segment: Document) -> float:
+    return float(segment.metadata[RELEVANCE_SCORE])
+
+
+def _explain_nothing_found(
+    query: str, conditions: Mapping[str, Any], note: str, reason: str | None
+) -> str:
+    nothing = "Nothing else" if note else "Nothing"
+    within = ""
+    advice = "Other words may find more."
+    if conditions:
+        values = ", ".join(f"{name}={value!r}" for name, value in conditions.items())
+        within = f" with {values}"
+        advice = "Other words, or no filter, may find more."
+    sentences = [f"{nothing} was found for {query!r:.200}{within}."]
+    if note:
+        sentences.append(note)
+    if reason and not conditions:
+        sentences.append(f"The reason: {reason.partition('. ')[0]}.")
+    sentences.append(advice)
+    return " ".join(sentences)
 
 
 def _calls_before(runtime: Any, messages: Sequence[object]) -> int:  # noqa: ANN401
     """Count the calls before this one in the same message, which run in parallel."""
     for message in messages:
-        ids = [one["id"] for one in getattr(message, "tool_calls", ())]
-        if runtime.tool_call_id in ids:
-            return ids.index(runtime.tool_call_id)
+        call_ids = [tool_call["id"] for tool_call in getattr(message, "tool_calls", ())]
+        if runtime.tool_call_id in call_ids:
+            return call_ids.index(runtime.tool_call_id)
     return 0

@@ -98,12 +98,10 @@ COMMANDS = [(block, words) for block in in_language("console") for words in comm
 
 
 def respond(request: Request) -> Answer:
-    """What a model might say to a relevance filter, of a grade, and to headers."""
+    """What a model might say to a relevance filter, to headers, and to an agent."""
     if chunks := request.chunks:
         judgments = [{"explanation": "It is about margins.", "is_relevant": True} for _ in chunks]
         return Answer(json.dumps({"judgments": judgments}))
-    if '"grade"' in request.body["messages"][0]["content"]:
-        return Answer('{"explanation": "It names the prices of steel.", "grade": 8}')
     if "response_format" in request.body:
         return Answer(json.dumps({"sections": [{"title": "Business", "first_line": 0}]}))
     if "tools" in request.body and request.body["messages"][-1]["role"] != "tool":

@@ -43,8 +43,8 @@ def expected(postgres_url: str) -> Held:
 def rows(documents: list[Document] = DOCUMENTS) -> list[dict[str, Any]]:
     """As in a table: a text, an id, and metadata in columns."""
     return [
-        {"id": one.metadata["source"], "text": one.page_content, **one.metadata}
-        for one in documents
+        {"id": each.metadata["source"], "text": each.page_content, **each.metadata}
+        for each in documents
     ]
 
 

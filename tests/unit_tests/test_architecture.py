@@ -33,7 +33,7 @@ LEVELS = [
     {"indexer"},
     {"ray"},
     {"retriever"},
-    {"compressor", "filters", "rerankers"},
+    {"filters", "rerankers"},
     {"evaluation", "tools"},
     {"cli"},
     {"__main__"},

@@ -20,7 +20,6 @@ from langchain_rse import (
     FileDocStore,
     JSONDocStore,
     RedisDocStore,
-    RSECompressor,
     RSEConfig,
     RSEIndexer,
     RSERetriever,
@@ -93,9 +92,6 @@ def test_the_copy_of_a_retriever_has_its_namespace(copied: Copy, namespace: str)
 
 def test_others_can_be_copied(copied: Copy) -> None:
     retriever = make_retriever(TEXTS)
-    one = RSECompressor(docstore=retriever.docstore, k=3, candidates_only=False)
-    found = list(retriever.chunks())
-    assert copied(one).compress_documents(found, QUERY) == one.compress_documents(found, QUERY)
     assert retriever.vectorstore is not None
     indexer = RSEIndexer(retriever.vectorstore, retriever.docstore, text_splitter=fakes.Lines())
     assert copied(indexer).add_documents([Document(TEXTS["a"])], ids=["a"]) == ["a"]

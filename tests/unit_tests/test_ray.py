@@ -57,8 +57,8 @@ def work(
 ) -> list[dict[str, str]]:
     made = indexer or make_indexer()
     worker = ray._Worker(lambda: made, to_documents, retries)
-    found: list[dict[str, str]] = worker(pa.Table.from_pylist(rows)).to_pylist()
-    return found
+    returned: list[dict[str, str]] = worker(pa.Table.from_pylist(rows)).to_pylist()
+    return returned
 
 
 def chunks(indexer: RSEIndexer) -> dict[str, str]:
@@ -75,9 +75,9 @@ def test_columns_become_a_document() -> None:
     }
     assert row_to_documents(row) == Document("herons", id="7", metadata={"page": 4, "year": 1999})
     assert row_to_documents({"text": "herons"}) == Document("herons")
-    found = row_to_documents({"zoo": 1, "text": "herons", "area": 2, "key": 3})
-    assert isinstance(found, Document)
-    assert list(found.metadata) == ["zoo", "area", "key"]  # in every process
+    document = row_to_documents({"zoo": 1, "text": "herons", "area": 2, "key": 3})
+    assert isinstance(document, Document)
+    assert list(document.metadata) == ["zoo", "area", "key"]  # in every process
 
 
 def test_documents_in_a_column_stay_as_they_are() -> None:
@@ -114,8 +114,8 @@ def test_a_row_may_have_several_documents_in_parts() -> None:
 
 
 def test_a_row_without_a_text_is_named() -> None:
-    [found] = work([{"id": "a", "content": "herons"}])
-    assert found["error"] == (
+    [returned] = work([{"id": "a", "content": "herons"}])
+    assert returned["error"] == (
         "no document can be made of the row {'id': 'a', 'content': 'herons'}: KeyError: 'text'"
     )
 
@@ -125,8 +125,8 @@ def test_a_document_that_fails_is_named_and_those_before_it_are_added(
 ) -> None:
     indexer = make_indexer(Failing())
     rows = [{"id": name, "text": f"{name} text"} for name in ("herons", "poison", "gulls")]
-    [found] = work(rows, indexer, retries=1)
-    assert found["error"].startswith(
+    [returned] = work(rows, indexer, retries=1)
+    assert returned["error"].startswith(
         "document 'poison' cannot be added: OverflowError: the model cannot embed this"
     )
     assert chunks(indexer)["herons"] == "herons text"
@@ -135,8 +135,8 @@ def test_a_document_that_fails_is_named_and_those_before_it_are_added(
 
 def test_a_model_that_does_not_answer_is_asked_again(pauses: list[float]) -> None:
     indexer = make_indexer(Failing(3))
-    [found] = work([{"id": "a", "text": "herons"}], indexer, retries=3)
-    assert found == {"doc_id": "a", "origin": "metadata"}
+    [returned] = work([{"id": "a", "text": "herons"}], indexer, retries=3)
+    assert returned == {"doc_id": "a", "origin": "metadata"}
     assert chunks(indexer) == {"a": "herons"}
     assert pauses == [1, 2, 4]
 
@@ -146,8 +146,8 @@ def test_what_is_wrong_with_a_document_is_not_tried_again(pauses: list[float]) -
     worker = ray._Worker(
         make_indexer, lambda _: Document("herons", id="a", metadata={"bad": object()}), 3
     )
-    [found] = worker(pa.Table.from_pylist([{"id": rows[0]["id"]}])).to_pylist()
-    assert found["error"].startswith("document 'a' cannot be added: MetadataError")
+    [returned] = worker(pa.Table.from_pylist([{"id": rows[0]["id"]}])).to_pylist()
+    assert returned["error"].startswith("document 'a' cannot be added: MetadataError")
     assert pauses == []
 
 

@@ -39,15 +39,15 @@ def test_a_retriever_is_asked_once_for_all_budgets(way: Way) -> None:
     assert retriever.asked == [("Why?", {"k": 3})]
 
 
-def test_any_runnable_will_do(way: Way) -> None:
+def test_any_runnable_will_do() -> None:
     runnable: Any = RunnableLambda(lambda _: [text_at(0, 10)])
-    assert ask(way, runnable, [ask_for((0, 10))], [10]).mean("recall").tolist() == [1.0]
+    assert evaluate(runnable, [ask_for((0, 10))], [10]).mean("recall").tolist() == [1.0]
 
 
-def test_what_returns_no_documents_is_an_error(way: Way) -> None:
+def test_what_returns_no_documents_is_an_error() -> None:
     runnable: Any = RunnableLambda(lambda _: ["an answer"])
     with pytest.raises(TypeError, match="must return Documents; got 'an answer'"):
-        ask(way, runnable, [ask_for((0, 10))])
+        evaluate(runnable, [ask_for((0, 10))])
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_arguments_out_of_range_are_named(arguments: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_evidence_must_be_in_the_sources(way: Way, evidence: Evidence, message: str) -> None:
+def test_evidence_must_be_in_the_sources(evidence: Evidence, message: str) -> None:
     retriever = canned()
     questions = [ask_for((0, 30)), Question("Why?", [Evidence("b", 0, 1), evidence])]
     with pytest.raises(ValueError, match=message):
-        ask(way, retriever, questions, sources=SOURCES)
+        evaluate(retriever, questions, sources=SOURCES)
     assert retriever.asked == []
 
 
@@ -117,9 +117,7 @@ def test_several_questions_are_asked_at_once_and_keep_their_order(at_once: int) 
     assert report.figures["characters"][:, 0].tolist() == list(range(1, 13))
 
 
-def test_an_error_passes_through_with_the_question(
-    way: Way, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_error_passes_through_with_the_question(caplog: pytest.LogCaptureFixture) -> None:
     def fail(query: str) -> list[Document]:
         if query == "bad":
             raise LookupError(query)
@@ -127,18 +125,18 @@ def test_an_error_passes_through_with_the_question(
 
     questions = [ask_for((0, 1)), ask_for((0, 1), question="bad"), ask_for((0, 1))]
     with pytest.raises(LookupError, match="bad") as caught:
-        ask(way, RunnableLambda(fail), questions)
+        evaluate(RunnableLambda(fail), questions)
     notes = "".join([*getattr(caught.value, "__notes__", []), caplog.text])
     assert "evaluating question 2" in notes
 
 
-def test_progress_is_shown(way: Way, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     questions = [ask_for((0, 1))] * 3
-    ask(way, canned(), questions, show_progress=True)
+    evaluate(canned(), questions, show_progress=True)
     captured = capsys.readouterr()
     assert "3/3" in captured.err
     assert captured.out == ""
-    ask(way, canned(), questions)
+    evaluate(canned(), questions)
     assert capsys.readouterr().err == ""
 
 
@@ -157,7 +155,7 @@ def quoting(text: str, doc_id: str = "a") -> Question:
     return Question("first paragraph", [Evidence(doc_id, text=text)])
 
 
-def test_quoted_evidence_is_located_in_the_sources(way: Way) -> None:
+def test_quoted_evidence_is_located_in_the_sources() -> None:
     retriever = Canned(
         documents={
             "first paragraph": [
@@ -165,11 +163,11 @@ def test_quoted_evidence_is_located_in_the_sources(way: Way) -> None:
             ]
         }
     )
-    report = ask(way, retriever, [quoting("three. Four")], sources=SOURCES)
+    report = evaluate(retriever, [quoting("three. Four")], sources=SOURCES)
     assert report.figures["recall"][0, 0] == 1
     assert report.questions == (Question("first paragraph", [Evidence("a", 8, 20, "three. Four")]),)
     # There it is known, so that no sources are needed.
-    again = ask(way, retriever, report.questions)
+    again = evaluate(retriever, report.questions)
     assert again.compare(report).difference.tolist() == [0, 0, 0]
 
 
@@ -179,7 +177,7 @@ def test_quoted_evidence_is_located_in_the_index(way: Way) -> None:
     report = ask(
         way, retriever, [quoting(quotation), quoting(quotation.replace("first", "second"), "b")]
     )
-    first, second = (one.evidence[0] for one in report.questions)
+    first, second = (question.evidence[0] for question in report.questions)
     assert TEXT[first.start : first.end] == quotation.replace("text first", "text\n\nfirst")
     assert second.doc_id == "b"
     assert second.start > first.start
@@ -200,21 +198,21 @@ def test_quoted_evidence_is_located_in_the_index(way: Way) -> None:
         (Question("Why?", answer="So."), "question 2 has no evidence to measure by"),
     ],
 )
-def test_what_is_no_quotation_of_the_index(way: Way, question: Question, message: str) -> None:
+def test_what_is_no_quotation_of_the_index(question: Question, message: str) -> None:
     retriever = indexed(Doubled)
     with pytest.raises(ValueError, match=message):
-        ask(way, retriever, [quoting("paragraph 07"), question])
+        evaluate(retriever, [quoting("paragraph 07"), question])
     assert retriever.asked == []
 
 
-def test_quotations_of_other_retrievers_need_sources(way: Way) -> None:
+def test_quotations_of_other_retrievers_need_sources() -> None:
     retriever = canned()
     with pytest.raises(ValueError, match=r"give sources, .* or .* report\.questions"):
-        ask(way, retriever, [quoting("Four")])
+        evaluate(retriever, [quoting("Four")])
     assert retriever.asked == []
 
 
-def test_an_adopted_document_has_no_text_to_quote_from(way: Way) -> None:
+def test_an_adopted_document_has_no_text_to_quote_from() -> None:
     vectorstore = InMemoryVectorStore(BagOfWords())
     chunks = [Document(TEXT, metadata={"source": "a", "start_index": 0})]
     vectorstore.add_documents(chunks, ids=["1"])
@@ -224,8 +222,8 @@ def test_an_adopted_document_has_no_text_to_quote_from(way: Way) -> None:
         ExistingIndex(doc_id_key="source", start_index_key="start_index"),
     )
     with pytest.raises(ValueError, match="'a' is quoted, but its text is not kept: give sources"):
-        ask(way, retriever, [quoting("paragraph 07")])
-    assert ask(way, retriever, [quoting("paragraph 07")], sources={"a": TEXT}).questions
+        evaluate(retriever, [quoting("paragraph 07")])
+    assert evaluate(retriever, [quoting("paragraph 07")], sources={"a": TEXT}).questions
 
 
 # An RSERetriever
@@ -275,26 +273,28 @@ def test_an_rse_retriever_is_invoked_for_each_budget_as_a_user_does(way: Way) ->
     assert report.figures["segments"].min() >= 2
 
 
-def test_evidence_counts_in_each_document_that_has_its_text(way: Way) -> None:
+def test_evidence_counts_in_each_document_that_has_its_text() -> None:
     """Of documents with one text, queries return one."""
     retriever = indexed()
     retriever.add_documents([Document(TEXT)], ids=["copy"])
     for doc_id in ("a", "copy"):
         question = ask_for((0, 20), question="first paragraph", doc_id=doc_id)
-        assert ask(way, retriever, [question], [10_000]).mean("recall").tolist() == [1.0]
+        assert evaluate(retriever, [question], [10_000]).mean("recall").tolist() == [1.0]
 
 
-def test_an_rse_retriever_is_measured_by_what_it_returns(way: Way) -> None:
+def test_an_rse_retriever_is_measured_by_what_it_returns() -> None:
     retriever = indexed(length_function=fakes.words, max_context_length=3)
     question = ask_for((0, len(TEXT)), question="first paragraph")
     budgets = (100, 400)
-    report = ask(way, retriever, [question], budgets)
-    for place, budget in enumerate(budgets):
-        found = retriever.invoke(question.question, max_context_length=budget, length_function=len)
-        assert found
-        length = sum(len(d.page_content) for d in found if d.metadata["doc_id"] == "a")
-        assert report.figures["recall"][0, place] == length / len(TEXT)
-        assert report.figures["segments"][0, place] == len(found)
+    report = evaluate(retriever, [question], budgets)
+    for column, budget in enumerate(budgets):
+        segments = retriever.invoke(
+            question.question, max_context_length=budget, length_function=len
+        )
+        assert segments
+        length = sum(len(d.page_content) for d in segments if d.metadata["doc_id"] == "a")
+        assert report.figures["recall"][0, column] == length / len(TEXT)
+        assert report.figures["segments"][0, column] == len(segments)
 
 
 @pytest.mark.parametrize(
@@ -304,19 +304,19 @@ def test_an_rse_retriever_is_measured_by_what_it_returns(way: Way) -> None:
         (Evidence("a", 0, 9_999), rf"in the index, .* document 'a', which has {len(TEXT)} char"),
     ],
 )
-def test_evidence_must_be_in_the_index(way: Way, evidence: Evidence, message: str) -> None:
+def test_evidence_must_be_in_the_index(evidence: Evidence, message: str) -> None:
     retriever = indexed(Doubled)
     with pytest.raises(ValueError, match=message):
-        ask(way, retriever, [Question("Why?", [evidence])])
+        evaluate(retriever, [Question("Why?", [evidence])])
     assert retriever.asked == []
 
 
 @pytest.mark.parametrize("name", ["max_context_length", "length_function"])
 def test_the_budget_of_an_rse_retriever_cannot_be_given_twice(name: str) -> None:
-    given: dict[str, Any] = {name: 9}
+    arguments: dict[str, Any] = {name: 9}
     with pytest.raises(TypeError, match=f"multiple values for keyword argument '{name}'"):
-        evaluate(indexed(), [ask_for((0, 9))], **given)
+        evaluate(indexed(), [ask_for((0, 9))], **arguments)
     # Other retrievers may have arguments of these names.
     retriever = canned()
-    evaluate(retriever, [ask_for((0, 9))], **given)
-    assert retriever.asked == [("Why?", given)]
+    evaluate(retriever, [ask_for((0, 9))], **arguments)
+    assert retriever.asked == [("Why?", arguments)]

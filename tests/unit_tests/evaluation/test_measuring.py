@@ -49,8 +49,8 @@ def test_nothing_returned_is_zero() -> None:
 
 
 def test_documents_without_text_are_ignored() -> None:
-    found = figures([Document(""), text_at(0, 10), Document("")], ask_for((0, 10)))
-    assert (found["segments"], found["recall"]) == (1, 1)
+    result = figures([Document(""), text_at(0, 10), Document("")], ask_for((0, 10)))
+    assert (result["segments"], result["recall"]) == (1, 1)
 
 
 def test_what_no_budget_reaches_need_not_be_located() -> None:
@@ -69,21 +69,21 @@ slices = st.tuples(st.sampled_from("ab"), st.integers(0, 20), st.integers(1, 10)
 def test_the_figures_are_those_of_sets_of_characters(
     evidence: list[tuple[str, int, int]], texts: list[tuple[str, int, int]], budget: int
 ) -> None:
-    wanted = {(doc, start + i) for doc, start, length in evidence for i in range(length)}
+    expected = {(doc, start + i) for doc, start, length in evidence for i in range(length)}
     returned = [
         (number, (doc, start + i))
         for number, (doc, start, length) in enumerate(texts)
         for i in range(length)
     ][:budget]
-    found = {character for _, character in returned}
+    returned_once = {character for _, character in returned}
     question = Question(
         "Why?", [Evidence(doc, start, start + length) for doc, start, length in evidence]
     )
     documents = [text_at(start, start + length, doc) for doc, start, length in texts]
     assert figures(documents, question, budget) == {
-        "recall": len(wanted & found) / len(wanted),
-        "precision": len(wanted & found) / len(returned) if returned else 0,
-        "iou": len(wanted & found) / len(wanted | found),
+        "recall": len(expected & returned_once) / len(expected),
+        "precision": len(expected & returned_once) / len(returned) if returned else 0,
+        "iou": len(expected & returned_once) / len(expected | returned_once),
         "segments": len({number for number, _ in returned}),
         "characters": len(returned),
     }
@@ -109,8 +109,8 @@ def test_a_header_is_paid_for_but_not_part_of_the_source() -> None:
     document = Document("Numbers\n\ntwo three", metadata=metadata)
     question = ask_for((4, 13))
     for sources in (None, SOURCES):
-        found = figures([document], question, sources=sources)
-        assert (found["recall"], found["precision"]) == (1, 9 / 18)
+        result = figures([document], question, sources=sources)
+        assert (result["recall"], result["precision"]) == (1, 9 / 18)
         assert figures([document], question, 12, sources=sources)["recall"] == 3 / 9
 
 
@@ -122,13 +122,13 @@ def test_without_a_position_the_text_is_searched(start: Any) -> None:
 
 
 def test_without_an_id_the_text_is_searched_everywhere() -> None:
-    for text, place in [("two three", ("a", 4, 13)), ("six. And", ("b", 25, 33))]:
-        question = Question("Why?", [Evidence(*place)])
+    for text, position in [("two three", ("a", 4, 13)), ("six. And", ("b", 25, 33))]:
+        question = Question("Why?", [Evidence(*position)])
         assert figures([Document(text)], question, sources=SOURCES)["iou"] == 1
     # The text as it is comes before text with other white space.
     sources = {"a": "to  be", "b": "to be"}
-    found = figures([Document("to be")], ask_for((0, 5), doc_id="b"), sources=sources)
-    assert found["iou"] == 1
+    result = figures([Document("to be")], ask_for((0, 5), doc_id="b"), sources=sources)
+    assert result["iou"] == 1
 
 
 @settings(max_examples=30)
@@ -145,14 +145,14 @@ def test_text_with_other_white_space_is_cut_at_the_same_word(data: st.DataObject
     letters = len("".join(text[:budget].split()))
     end = next(n for n in range(len(source)) if len("".join(source[:n].split())) == letters)
     document = Document(text, metadata={"doc_id": "a"})
-    found = figures([document], ask_for((0, len(source))), budget, sources={"a": source})
-    assert found["recall"] == end / len(source)
-    assert found["characters"] == budget
+    result = figures([document], ask_for((0, len(source))), budget, sources={"a": source})
+    assert result["recall"] == end / len(source)
+    assert result["characters"] == budget
 
 
 def test_documents_outside_the_sources_are_located_by_their_metadata() -> None:
-    found = figures([text_at(0, 10, "c")], ask_for((0, 10)), sources=SOURCES)
-    assert (found["recall"], found["characters"]) == (0, 10)
+    result = figures([text_at(0, 10, "c")], ask_for((0, 10)), sources=SOURCES)
+    assert (result["recall"], result["characters"]) == (0, 10)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langsmith.schemas import Example
 
-from langchain_rse.evaluation import Evidence, Question, load_questions, questions
+from langchain_rse.evaluation import Evidence, Question, evaluate, load_questions
+from tests.unit_tests.evaluation.helpers import canned
 
 
 @pytest.mark.parametrize(
@@ -166,8 +167,8 @@ def test_what_a_spreadsheet_writes_is_read(
     path = tmp_path_factory.getbasetemp() / "written.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("question", "answer"), *answers.items()])
-    found = load_questions(path)
-    assert {one.question: one.answer for one in found} == answers
+    questions = load_questions(path)
+    assert {question.question: question.answer for question in questions} == answers
 
 
 # LangSmith
@@ -212,13 +213,13 @@ def quoting(text: str, doc_id: str = "a") -> Question:
     return Question("Why?", [Evidence(doc_id, text=text)])
 
 
-def locate_evidence(asked: list[Question], texts: dict[str, str]) -> tuple[Question, ...]:
-    lengths = {doc_id: len(text) for doc_id, text in texts.items()}
-    return questions.locate_evidence(asked, texts, lengths, "sources")
+def located(questions: list[Question], texts: dict[str, str]) -> tuple[Question, ...]:
+    """The questions with the positions of their quotations, as a report has them."""
+    return evaluate(canned(), questions, sources=texts).questions
 
 
 @pytest.mark.parametrize(
-    ("quotation", "doc_id", "found"),
+    ("quotation", "doc_id", "expected"),
     [
         ("two three.", "a", "two\n three."),
         (" Four\nfive\r\nsix . ", "a", "Four five\tsix."),
@@ -226,16 +227,16 @@ def locate_evidence(asked: list[Question], texts: dict[str, str]) -> tuple[Quest
         ("(here)* x+", "b", "(here)* x+"),
     ],
 )
-def test_white_space_of_a_quotation_may_differ(quotation: str, doc_id: str, found: str) -> None:
+def test_white_space_of_a_quotation_may_differ(quotation: str, doc_id: str, expected: str) -> None:
     placed = Evidence("a", 3, 4)
     question = Question("Why?", [placed, Evidence(doc_id, text=quotation)], "So.")
-    (located,) = locate_evidence([question], TEXTS)
-    part = located.evidence[1]
-    assert TEXTS[doc_id][part.start : part.end] == found
-    assert part.text == quotation
-    assert located.evidence[0] == placed
-    assert (located.question, located.answer) == ("Why?", "So.")
-    assert locate_evidence([located], TEXTS) == (located,)
+    (result,) = located([question], TEXTS)
+    evidence = result.evidence[1]
+    assert TEXTS[doc_id][evidence.start : evidence.end] == expected
+    assert evidence.text == quotation
+    assert result.evidence[0] == placed
+    assert (result.question, result.answer) == ("Why?", "So.")
+    assert located([result], TEXTS) == (result,)
 
 
 @pytest.mark.parametrize(
@@ -248,19 +249,19 @@ def test_white_space_of_a_quotation_may_differ(quotation: str, doc_id: str, foun
 )
 def test_a_quotation_must_be_there_once(quotation: str, doc_id: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"question 2: {message}")) as caught:
-        locate_evidence([quoting("One"), quoting(quotation, doc_id)], TEXTS)
+        located([quoting("One"), quoting(quotation, doc_id)], TEXTS)
     assert "in sources" in str(caught.value)
     assert "Copy it, quote more, or give start and end" in str(caught.value)
 
 
 def test_a_quotation_that_overlaps_itself_is_there_twice() -> None:
     with pytest.raises(ValueError, match="at 0 and at 2 in"):
-        locate_evidence([quoting("aba")], {"a": "ababa"})
+        located([quoting("aba")], {"a": "ababa"})
 
 
 def test_all_problems_are_said_at_once_up_to_a_few() -> None:
     with pytest.raises(ValueError, match=r"question 1: .* question 5: .* and 3 more") as caught:
-        locate_evidence([quoting("zzz")] * 8, TEXTS)
+        located([quoting("zzz")] * 8, TEXTS)
     assert "question 6" not in str(caught.value)
 
 
@@ -278,12 +279,12 @@ def test_a_quotation_is_found_where_its_characters_are(
     spaced = "".join(character + data.draw(spaces) for character in quotation)
     once = bare.find(quotation) == bare.rfind(quotation)
     try:
-        (located,) = locate_evidence([quoting(spaced)], {"a": text})
+        (result,) = located([quoting(spaced)], {"a": text})
     except ValueError:
         assert not once
     else:
         assert once
-        (part,) = located.evidence
-        assert "".join(text[part.start : part.end].split()) == quotation
-        assert not text[part.start].isspace()
-        assert not text[part.end - 1].isspace()
+        (evidence,) = result.evidence
+        assert "".join(text[evidence.start : evidence.end].split()) == quotation
+        assert not text[evidence.start].isspace()
+        assert not text[evidence.end - 1].isspace()

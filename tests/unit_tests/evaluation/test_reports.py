@@ -58,10 +58,10 @@ def test_a_comparison_is_by_question() -> None:
 
 
 def test_a_difference_all_questions_share_is_sure_though_each_report_is_not() -> None:
-    one, other = many(1, 3, 5, 7), many(2, 4, 6, 8)
-    low, high = one.interval("recall")[1]
+    first, second = many(1, 3, 5, 7), many(2, 4, 6, 8)
+    low, high = first.interval("recall")[1]
     assert high - low > 0.2
-    assert other.compare(one).interval[1] == pytest.approx([0.1, 0.1])
+    assert second.compare(first).interval[1] == pytest.approx([0.1, 0.1])
 
 
 def test_only_what_was_asked_the_same_is_compared() -> None:

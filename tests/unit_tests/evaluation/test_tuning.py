@@ -40,6 +40,9 @@ SPACE: Mapping[str, Sequence[Any]] = {
 }
 
 
+SYNC = Way(None)
+
+
 class Searched(InMemoryVectorStore):
     """``searches`` has the query of each search."""
 
@@ -73,6 +76,10 @@ class Backwards(BaseDocumentCompressor):
         return list(documents)[::-1]
 
 
+def some_words(rng: np.random.Generator) -> str:
+    return " ".join(f"word{number:03}" for number in rng.integers(0, 60, 4))
+
+
 class Corpus:
     """Documents "d0", "d1" ... of one paragraph a chunk, and questions on runs of them.
 
@@ -91,33 +98,25 @@ class Corpus:
         **settings: Any,
     ) -> None:
         rng = np.random.default_rng(seed)
-        texts = [
-            [
-                " ".join(f"word{number:03}" for number in rng.integers(0, 60, 4))
-                for _ in range(paragraphs)
-            ]
-            for _ in range(documents)
-        ]
-        places = []
+        texts = [[some_words(rng) for _ in range(paragraphs)] for _ in range(documents)]
+        positions = []
         for number in range(questions):
-            document, start = int(rng.integers(documents)), int(rng.integers(paragraphs - 5))
+            document = int(rng.integers(documents))
+            start = int(rng.integers(paragraphs - 5))
             end = start + int(rng.integers(1, 6))
-            places.append((document, start, end))
-            for paragraph in range(start, end, 1 if noise else 2):
-                if not noise:
+            positions.append((document, start, end))
+            if not noise:
+                for paragraph in range(start, end, 2):
                     texts[document][paragraph] += f" topic{number} asked{number}"
         self.questions = []
-        for number, (document, start, end) in enumerate(places):
-            before = len("".join(f"{text}\n\n" for text in texts[document][:start]))
-            inside = len("\n\n".join(texts[document][start:end]))
-            some = rng.integers(0, 60, 4)
-            text = (
-                " ".join(f"word{word:03}" for word in some)
-                if noise
-                else f"topic{number} asked{number} word{some[0]:03}?"
-            )
-            evidence = [Evidence(f"d{document}", before, before + inside)]
-            self.questions.append(Question(text, evidence))
+        for number, (document, start, end) in enumerate(positions):
+            characters_before = len("".join(f"{text}\n\n" for text in texts[document][:start]))
+            length = len("\n\n".join(texts[document][start:end]))
+            question = some_words(rng)
+            if not noise:
+                question = f"topic{number} asked{number} {question.split()[0]}?"
+            evidence = Evidence(f"d{document}", characters_before, characters_before + length)
+            self.questions.append(Question(question, [evidence]))
         self.store = Searched()
         self.retriever = RSERetriever(
             vectorstore=self.store,
@@ -130,7 +129,7 @@ class Corpus:
             ids=[f"d{number}" for number in range(documents)],
         )
 
-    def tune(self, way: Way, **kwargs: Any) -> Tuning:
+    def tune(self, way: Way = SYNC, **kwargs: Any) -> Tuning:
         arguments = {"budgets": BUDGETS, "space": SPACE, "trials": 6, **kwargs}
         return ask(way, self.retriever, self.questions, **arguments)
 
@@ -138,9 +137,6 @@ class Corpus:
         """The mean over questions and budgets, by `evaluate`."""
         report = evaluate(self.retriever, self.questions, BUDGETS, **settings)
         return float(report.figures[metric].mean())
-
-
-SYNC = Way(None)
 
 
 def ask(way: Way, retriever: Any, questions: Any, **kwargs: Any) -> Tuning:
@@ -161,7 +157,7 @@ def test_the_store_is_searched_once_per_question_for_any_number_of_trials(
     corpus = Corpus()
     tuning = corpus.tune(way, trials=trials)
     assert len(tuning.trials) == trials
-    assert corpus.store.searches == [one.question for one in corpus.questions]
+    assert corpus.store.searches == [question.question for question in corpus.questions]
 
 
 def test_a_reranker_and_a_wrapped_retriever_are_asked_once_per_question(way: Way) -> None:
@@ -179,7 +175,7 @@ def test_a_reranker_and_a_wrapped_retriever_are_asked_once_per_question(way: Way
         fetch_k=20,
     )
     tuning = ask(way, retriever, corpus.questions, budgets=BUDGETS, space=SPACE, trials=5)
-    assert asked == reranker.queries == [one.question for one in corpus.questions]
+    assert asked == reranker.queries == [question.question for question in corpus.questions]
     for trial in tuning.trials:
         report = evaluate(retriever, corpus.questions, BUDGETS, **trial.changes)
         assert trial.score == pytest.approx(report.figures["recall"].mean())
@@ -196,9 +192,7 @@ def test_records_of_the_docstore_are_read_once(way: Way) -> None:
     assert len(docstore.reads) < 3 * few
 
 
-def test_an_error_of_the_store_names_the_question(
-    way: Way, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_error_of_the_store_names_the_question(caplog: pytest.LogCaptureFixture) -> None:
     corpus = Corpus()
     second = corpus.questions[1].question
 
@@ -211,7 +205,7 @@ def test_an_error_of_the_store_names_the_question(
         base_retriever=RunnableLambda(fail), docstore=corpus.retriever.docstore
     )
     with pytest.raises(LookupError) as caught:
-        ask(way, retriever, corpus.questions)
+        tune(retriever, corpus.questions)
     notes = "".join([*getattr(caught.value, "__notes__", []), caplog.text])
     assert "asking question 2" in notes
 
@@ -233,42 +227,46 @@ def test_an_error_of_the_store_names_the_question(
 )
 def test_scores_are_what_evaluate_measures(settings: dict[str, Any], metric: str) -> None:
     corpus = Corpus(**settings)
-    tuning = corpus.tune(SYNC, metric=metric, trials=4)
+    tuning = corpus.tune(metric=metric, trials=4)
     assert tuning.metric == metric
     assert tuning.start == pytest.approx(corpus.score(metric))
     for trial in tuning.trials:
         assert trial.score == pytest.approx(corpus.score(metric, **trial.changes)), trial.changes
 
 
-def test_arguments_of_queries_hold_for_all_trials(way: Way) -> None:
+def test_arguments_of_queries_hold_for_all_trials() -> None:
     corpus = Corpus()
 
     def keep(document: Document) -> bool:
         return bool(document.metadata["doc_id"] != "d0")
 
-    settings = {"filter": keep, "k": 2, "segment_cost": 0.3}
-    tuning = corpus.tune(way, metric="iou", **settings)
+    settings: dict[str, Any] = {"filter": keep, "k": 2, "segment_cost": 0.3}
+    tuning = corpus.tune(metric="iou", **settings)
     assert tuning.start == pytest.approx(corpus.score("iou", **settings))
     for trial in tuning.trials:
         together = {**settings, **trial.changes}
         assert trial.score == pytest.approx(corpus.score("iou", **together))
 
 
-def test_trials_are_different_sets_of_a_few_changes(way: Way) -> None:
-    tuning = Corpus(neighbor_credit=0.25, questions=2).tune(way, trials=40)
+def test_trials_are_different_sets_of_a_few_changes() -> None:
+    tuning = Corpus(neighbor_credit=0.25, questions=2).tune(trials=40)
     scores = [trial.score for trial in tuning.trials]
     assert scores == sorted(scores, reverse=True)
     changes = [trial.changes for trial in tuning.trials]
-    assert len(changes) == len({json.dumps(dict(one), sort_keys=True) for one in changes}) == 40
-    assert {len(one) for one in changes} == {0, 1, 2, 3, 4}
-    for one in changes:
-        assert all(value in SPACE[name] for name, value in one.items())
-        assert one.get("neighbor_credit") != 0.25
+    assert (
+        len(changes)
+        == len({json.dumps(dict(trial_changes), sort_keys=True) for trial_changes in changes})
+        == 40
+    )
+    assert {len(trial_changes) for trial_changes in changes} == {0, 1, 2, 3, 4}
+    for trial_changes in changes:
+        assert all(value in SPACE[name] for name, value in trial_changes.items())
+        assert trial_changes.get("neighbor_credit") != 0.25
 
 
-def test_a_small_space_is_tried_completely(way: Way) -> None:
+def test_a_small_space_is_tried_completely() -> None:
     space = {"decay_rate": (10.0, 40.0)}
-    tuning = Corpus(decay_rate=20.0).tune(way, space=space, trials=100)
+    tuning = Corpus(decay_rate=20.0).tune(space=space, trials=100)
     tried = [trial.changes.get("decay_rate") for trial in tuning.trials]
     assert sorted(tried, key=str) == [10.0, 40.0, None]
 
@@ -277,17 +275,17 @@ def test_a_small_space_is_tried_completely(way: Way) -> None:
 
 
 def test_the_same_seed_finds_the_same_sync_and_async(way: Way) -> None:
-    expected = Corpus().tune(SYNC, seed=3)
+    expected = Corpus().tune(seed=3)
     assert everything(Corpus().tune(way, seed=3)) == everything(expected)
-    other = Corpus().tune(way, seed=4)
+    other = Corpus().tune(seed=4)
     assert {str(trial.changes) for trial in other.trials} != {
         str(trial.changes) for trial in expected.trials
     }
 
 
-def test_better_parameters_are_found_and_keep_what_they_claim(way: Way) -> None:
+def test_better_parameters_are_found_and_keep_what_they_claim() -> None:
     corpus = Corpus(config=NOTHING, segment_cost=0.3)
-    tuning = corpus.tune(way, space={"minimum_value": (0.0, 50.0), "decay_rate": (30.0,)})
+    tuning = corpus.tune(space={"minimum_value": (0.0, 50.0), "decay_rate": (30.0,)})
     assert tuning.start == 0
     assert tuning.changes["minimum_value"] == 0.0
     assert tuning.interval[0] > 0
@@ -298,13 +296,13 @@ def test_better_parameters_are_found_and_keep_what_they_claim(way: Way) -> None:
     report = evaluate(tuned, corpus.questions, BUDGETS)
     assert report.figures["recall"].mean() == pytest.approx(tuning.trials[0].score)
     assert tuning.trials[0].score > tuning.start
-    assert way.invoke(tuned, corpus.questions[0].question)
+    assert tuned.invoke(corpus.questions[0].question)
 
 
 def test_the_result_is_the_best_trial_or_the_retrievers_own() -> None:
     kept = 0
     for seed in range(6):
-        tuning = Corpus(seed=seed, noise=True).tune(SYNC, metric="iou", trials=6)
+        tuning = Corpus(seed=seed, noise=True).tune(metric="iou", trials=6)
         assert tuning.gain == pytest.approx(tuning.held_out - tuning.start)
         assert tuning.interval[0] <= tuning.gain <= tuning.interval[1]
         best = tuning.trials[0]
@@ -319,7 +317,7 @@ def test_the_result_is_the_best_trial_or_the_retrievers_own() -> None:
 def test_what_is_held_out_is_scored_by_the_best_on_the_others() -> None:
     # There are five folds: each of five questions is held out alone, in whatever order.
     corpus = Corpus(questions=5, seed=2)
-    tuning = corpus.tune(SYNC, metric="iou", trials=8)
+    tuning = corpus.tune(metric="iou", trials=8)
     scores = np.array(
         [
             evaluate(corpus.retriever, corpus.questions, BUDGETS, **trial.changes)
@@ -351,7 +349,7 @@ def test_noise_is_no_gain() -> None:
             config=RSEConfig(irrelevant_chunk_penalty=0.0),
             fetch_k=40,
         )
-        tuning = corpus.tune(SYNC, space=space, budgets=(600,), trials=8)
+        tuning = corpus.tune(space=space, budgets=(600,), trials=8)
         gains.append(tuning.gain)
         looks.append(tuning.trials[0].score - tuning.start)
     # Zero within three standard errors; the scores of the questions chosen by flatter.
@@ -360,18 +358,19 @@ def test_noise_is_no_gain() -> None:
     assert np.mean(looks) > np.mean(gains) + error
 
 
-def test_where_nothing_is_better_the_retrievers_own_are_kept(way: Way) -> None:
-    corpus = Corpus()
-    tuning = corpus.tune(way, space={"minimum_value": (100.0,)})
+def test_where_nothing_is_better_the_retrievers_own_are_kept() -> None:
+    corpus = Corpus(segment_cost=0.3)
+    tuning = corpus.tune(space={"minimum_value": (100.0,)})
     assert tuning.changes == {}
+    assert tuning.config == RSEConfig(segment_cost=0.3)
     assert (tuning.gain, *tuning.interval) == (0, 0, 0)
     assert tuning.held_out == tuning.start > 0
     assert [trial.changes for trial in tuning.trials] == [{}, {"minimum_value": 100.0}]
     assert "Keep the retriever's parameters" in str(tuning)
 
 
-def test_questions_without_candidates_are_scored_zero(way: Way) -> None:
-    tuning = Corpus().tune(way, filter=lambda _: False)
+def test_questions_without_candidates_are_scored_zero() -> None:
+    tuning = Corpus().tune(filter=lambda _: False)
     assert (tuning.start, tuning.held_out, tuning.gain) == (0, 0, 0)
     assert {trial.score for trial in tuning.trials} == {0}
 
@@ -382,7 +381,7 @@ def test_a_function_may_be_tried() -> None:
 
     corpus = Corpus(config=NOTHING)
     space = {"calibration": (halved,), "minimum_value": (0.0,)}
-    tuning = corpus.tune(SYNC, space=space, trials=4)
+    tuning = corpus.tune(space=space, trials=4)
     assert any("halved" in str(trial.changes) for trial in tuning.trials)
 
 
@@ -401,13 +400,13 @@ def test_the_event_loop_goes_on_during_the_search() -> None:
     assert steps > 5 * len(corpus.questions)
 
 
-def test_progress_is_shown(way: Way, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     corpus = Corpus()
-    corpus.tune(way, trials=5, show_progress=True)
+    corpus.tune(trials=5, show_progress=True)
     captured = capsys.readouterr()
     assert "5/5" in captured.err
     assert captured.out == ""
-    corpus.tune(way, trials=5)
+    corpus.tune(trials=5)
     assert capsys.readouterr().err == ""
 
 
@@ -457,20 +456,20 @@ def test_progress_without_tqdm_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "tqdm", None)
     corpus = Corpus()
     with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[progress\]'"):
-        corpus.tune(SYNC, show_progress=True)
+        corpus.tune(show_progress=True)
     assert corpus.store.searches == []
 
 
-def test_a_document_that_the_docstore_lost_is_a_warning_as_in_a_query(way: Way) -> None:
+def test_a_document_that_the_docstore_lost_is_a_warning_as_in_a_query() -> None:
     corpus = Corpus()
     in_use = {question.evidence[0].doc_id for question in corpus.questions}
     corpus.retriever.add_documents([Document("topic0 asked0")], ids=["lost"])
     assert "lost" not in in_use
     corpus.retriever.docstore.mdelete([manifest_key(document_key("lost"))])
     with pytest.warns(UserWarning, match="does not know their document"):
-        way.invoke(corpus.retriever, corpus.questions[0].question)
+        corpus.retriever.invoke(corpus.questions[0].question)
     with pytest.warns(UserWarning, match="does not know their document"):
-        corpus.tune(way)
+        corpus.tune()
 
 
 # The result
@@ -505,8 +504,8 @@ score                                          changes
     assert len(str(result(0.125, trials=50)).splitlines()) == 2 + 10
 
 
-def test_the_summary_is_json(way: Way) -> None:
-    tuning = Corpus().tune(way)
+def test_the_summary_is_json() -> None:
+    tuning = Corpus().tune()
     summary = json.loads(json.dumps(tuning.to_dict()))
     assert summary == {
         "changes": tuning.changes,
@@ -522,11 +521,11 @@ def test_the_summary_is_json(way: Way) -> None:
     }
 
 
-def test_the_best_settings_are_saved_with_all_that_trials_had(way: Way, tmp_path: Path) -> None:
+def test_the_best_settings_are_saved_with_all_that_trials_had(tmp_path: Path) -> None:
     path = tmp_path / "tuned.json"
     corpus = Corpus(config=NOTHING, neighbor_radius=3)
     space = {"minimum_value": (0.0,)}
-    tuning = corpus.tune(way, space=space, trials=2, segment_cost=0.2)
+    tuning = corpus.tune(space=space, trials=2, segment_cost=0.2)
     assert tuning.changes == space | {"minimum_value": 0.0}
     tuning.to_file(path)
     config = RSEConfig.from_file(path)
@@ -538,12 +537,6 @@ def test_the_best_settings_are_saved_with_all_that_trials_had(way: Way, tmp_path
     )
     score = evaluate(again, corpus.questions, BUDGETS).figures["recall"].mean()
     assert score == pytest.approx(tuning.trials[0].score)
-
-
-def test_where_nothing_is_better_the_retrievers_own_settings_are_saved() -> None:
-    corpus = Corpus(segment_cost=0.3)
-    tuning = corpus.tune(SYNC, space={"minimum_value": (100.0,)})
-    assert tuning.config == RSEConfig(segment_cost=0.3)
 
 
 def test_the_share_of_lexical_search_is_saved(tmp_path: Path) -> None:

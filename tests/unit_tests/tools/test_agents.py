@@ -23,6 +23,7 @@ from tests.unit_tests.fakes import Way, lines, make_retriever
 from tests.unit_tests.tools.scripted import ScriptedModel
 
 way = fakes.way
+SYNC = Way(None)
 
 # By the angle to the query: the first search finds a, then b; c is not relevant enough to either.
 TEXTS = {
@@ -68,8 +69,10 @@ KINDS = {"agent": agent, "graph": graph, "another key": graph_of_another_key}
 
 def ask(way: Way, app: Any, question: str = "?", key: str = "messages") -> list[BaseMessage]:
     thread = {"configurable": {"thread_id": "1"}}
-    found: list[BaseMessage] = way.invoke(app, {key: [HumanMessage(question)]}, thread)[key]
-    return found
+    state_messages: list[BaseMessage] = way.invoke(app, {key: [HumanMessage(question)]}, thread)[
+        key
+    ]
+    return state_messages
 
 
 def searches(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
@@ -90,32 +93,31 @@ def test_a_model_that_asks_twice_reads_other_passages(way: Way, kind: str) -> No
     assert [heading.split(",")[0] for heading in headings(first)] == ["[1] a", "[2] a"]
     assert [heading.split(",")[0] for heading in headings(second)] == ["[3] b", "[4] b"]
     assert str(second.content).endswith("Found again, and shown above: [1], [2].")
-    assert [one.metadata["rse"]["number"] for one in second.artifact] == [3, 4]
-    for one in [*first.artifact, *second.artifact]:
-        start, end = one.metadata["start_index"], one.metadata["end_index"]
-        assert TEXTS[one.metadata["doc_id"]][start:end] == one.page_content
+    assert [passage.metadata["rse"]["number"] for passage in second.artifact] == [3, 4]
+    for passage in [*first.artifact, *second.artifact]:
+        start, end = passage.metadata["start_index"], passage.metadata["end_index"]
+        assert TEXTS[passage.metadata["doc_id"]][start:end] == passage.page_content
         assert f"characters {start}-{end}" in str(first.content) + str(second.content)
     assert model.read[-1][-1].content == second.content  # the model was told so
 
 
-def test_numbers_go_on_in_the_next_turn_of_a_conversation(way: Way) -> None:
+def test_numbers_go_on_in_the_next_turn_of_a_conversation() -> None:
     tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None), k=1)
     script: list[Any] = [[{"query": "q 0"}], "[1]", [{"query": "q 0"}], "[2]"]
     app = agent(ScriptedModel(script=script), tool)
-    ask(way, app)
-    first, second = searches(ask(way, app, "And?"))
-    assert [headings(one)[0][:4] for one in (first, second)] == ["[1] ", "[2] "]
-    other = create_agent(ScriptedModel(script=script), [tool])
-    assert headings(searches(way.invoke(other, {"messages": [HumanMessage("?")]})["messages"])[0])[
-        0
-    ].startswith("[1] ")
+    ask(SYNC, app)
+    first, second = searches(ask(SYNC, app, "And?"))
+    assert [headings(message)[0][:4] for message in (first, second)] == ["[1] ", "[2] "]
+    other_conversation = agent(ScriptedModel(script=script), tool)
+    (message,) = searches(ask(SYNC, other_conversation))
+    assert headings(message)[0][:4] == "[1] "
 
 
-def test_calls_at_once_number_their_passages_differently(way: Way) -> None:
+def test_calls_at_once_number_their_passages_differently() -> None:
     tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None))
     model = ScriptedModel(script=[[{"query": "q 0"}, {"query": "q 2"}], [{"query": "q 1"}], "."])
-    one, other, nothing = searches(ask(way, agent(model, tool)))
-    numbers = [p.metadata["rse"]["number"] for p in [*one.artifact, *other.artifact]]
+    first, second, nothing = searches(ask(SYNC, agent(model, tool)))
+    numbers = [p.metadata["rse"]["number"] for p in [*first.artifact, *second.artifact]]
     assert len(set(numbers)) == len(numbers) == 8
     assert nothing.artifact == []
     assert str(nothing.content).startswith("Nothing else was found for 'q 1'. Found again, and")
@@ -133,17 +135,17 @@ def test_a_segment_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> No
     (_, second) = searches(
         way.invoke(create_agent(model, [wide]), {"messages": messages})["messages"]
     )
-    shown = [one.metadata for one in [*first.artifact, *second.artifact]]
-    places = sorted((one["start_index"], one["end_index"]) for one in shown)
+    shown = [passage.metadata for passage in [*first.artifact, *second.artifact]]
+    spans = sorted((passage["start_index"], passage["end_index"]) for passage in shown)
     assert len(first.artifact) == 1
     assert second.artifact
-    assert all(before[1] <= after[0] for before, after in itertools.pairwise(places))
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
     assert "shown above: [1]" in str(second.content)
-    for one in second.artifact:
-        start, end = one.metadata["start_index"], one.metadata["end_index"]
-        assert one.page_content == texts["a"][start:end]
-        chunks = [chunk["index"] for chunk in one.metadata["rse"]["chunks"]]
-        rse = one.metadata["rse"]
+    for passage in second.artifact:
+        start, end = passage.metadata["start_index"], passage.metadata["end_index"]
+        assert passage.page_content == texts["a"][start:end]
+        chunks = [chunk["index"] for chunk in passage.metadata["rse"]["chunks"]]
+        rse = passage.metadata["rse"]
         assert chunks == list(range(rse["chunk_start"], rse["chunk_end"]))
 
 
@@ -157,38 +159,40 @@ def test_a_segment_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> No
     ],
     ids=str,
 )
-def test_what_other_tools_leave_in_a_conversation_is_passed_over(way: Way, artifact: Any) -> None:
+def test_what_other_tools_leave_in_a_conversation_is_passed_over(artifact: Any) -> None:
     before = [
         AIMessage("", tool_calls=[{"name": "other", "args": {}, "id": "a"}]),
         ToolMessage("[1] text", tool_call_id="a", name="other", artifact=artifact),
     ]
     model = ScriptedModel(script=[[{"query": "q 0"}], "."])
     app = create_agent(model, [create_rse_tool(make_retriever(TEXTS))])
-    *_, answer, _ = way.invoke(app, {"messages": before})["messages"]
+    *_, answer, _ = SYNC.invoke(app, {"messages": before})["messages"]
     assert str(answer.content).startswith("[1] ")
 
 
-def test_passages_whose_text_was_taken_out_of_the_conversation_are_shown_again(way: Way) -> None:
+def test_passages_whose_text_was_taken_out_of_the_conversation_are_shown_again() -> None:
     tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None), k=1)
     model = ScriptedModel(script=[[{"query": "q 0"}], "."])
-    messages = ask(way, agent(model, tool))
+    messages = ask(SYNC, agent(model, tool))
     cleared = [
-        one.model_copy(update={"content": "[cleared]"}) if isinstance(one, ToolMessage) else one
-        for one in messages
+        message.model_copy(update={"content": "[cleared]"})
+        if isinstance(message, ToolMessage)
+        else message
+        for message in messages
     ]
     model = ScriptedModel(script=[[{"query": "q 0"}], "."])
-    _, again = searches(way.invoke(create_agent(model, [tool]), {"messages": cleared})["messages"])
+    _, again = searches(SYNC.invoke(create_agent(model, [tool]), {"messages": cleared})["messages"])
     assert again.artifact == searches(messages)[0].artifact
 
 
-def test_what_is_wrong_with_a_call_is_said_to_the_model(way: Way) -> None:
+def test_what_is_wrong_with_a_call_is_said_to_the_model() -> None:
     retriever = make_retriever(TEXTS)
     tool = create_rse_tool(
-        retriever, filter_fields=["source"], make_filter=lambda wanted, _: wanted
+        retriever, filter_fields=["source"], make_filter=lambda conditions, _: conditions
     )
     calls: list[dict[str, Any]] = [{"query": "q 0", "filter": {"author": "Ann"}}, {"query": " "}]
     model = ScriptedModel(script=[calls, "."])
-    wrong, empty = searches(ask(way, agent(model, tool)))
+    wrong, empty = searches(ask(SYNC, agent(model, tool)))
     assert wrong.status == "error"
     assert "'author'" in str(wrong.content)
     assert "The fields of filter are: source." in str(wrong.content)

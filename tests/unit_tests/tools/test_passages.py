@@ -19,13 +19,16 @@ from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
 
 way = fakes.way
+SYNC = Way(None)
 
 TEXT = lines(*range(30), name="Zeile ä")
 RETRIEVER = make_retriever({"a": TEXT, "b": lines(1)})
 
 
 def steps(docstore: Any, doc_id: str, start: int, end: int) -> Steps[Document | None]:
-    (manifest,) = (one for one in run(read_manifests(docstore)) if one.doc_id == doc_id)
+    (manifest,) = (
+        manifest for manifest in run(read_manifests(docstore)) if manifest.doc_id == doc_id
+    )
     assert manifest.current
     name, count, _ = manifest.current
     return read_passage(docstore, doc_id, name, range(count), range(start, end))
@@ -38,20 +41,20 @@ def read(way: Way, docstore: Any, doc_id: str, start: int, end: int) -> Document
     async def asynchronous() -> Document | None:
         return await arun(steps(docstore, doc_id, start, end))
 
-    found: Document | None = way.call(sync, asynchronous)
-    assert found is not None
-    return found
+    passage: Document | None = way.call(sync, asynchronous)
+    assert passage is not None
+    return passage
 
 
 @given(start=st.integers(0, len(TEXT) - 1), length=st.integers(1, 2 * len(TEXT)))
 def test_any_range_is_the_slice_of_the_text(start: int, length: int) -> None:
     end = start + length
-    found = run(steps(RETRIEVER.docstore, "a", start, end))
-    assert found is not None
-    assert found.page_content == TEXT[start:end]
-    assert found.metadata["start_index"] == start
-    assert found.metadata["end_index"] == min(end, len(TEXT))
-    assert place_of(found.metadata) == f"a, characters {start}-{min(end, len(TEXT))}"
+    passage = run(steps(RETRIEVER.docstore, "a", start, end))
+    assert passage is not None
+    assert passage.page_content == TEXT[start:end]
+    assert passage.metadata["start_index"] == start
+    assert passage.metadata["end_index"] == min(end, len(TEXT))
+    assert place_of(passage.metadata) == f"a, characters {start}-{min(end, len(TEXT))}"
 
 
 def test_pages_are_those_of_the_range(way: Way) -> None:
@@ -61,17 +64,17 @@ def test_pages_are_those_of_the_range(way: Way) -> None:
     retriever.add_documents(pages)
     whole = read(way, retriever.docstore, "p", 0, 1000).page_content
     start = whole.index("wo 2")
-    found = read(way, retriever.docstore, "p", start, start + 4)
-    assert found.page_content == "wo 2"
-    assert (found.metadata["page_start"], found.metadata["page_end"]) == (1, 1)
+    passage = read(way, retriever.docstore, "p", start, start + 4)
+    assert passage.page_content == "wo 2"
+    assert (passage.metadata["page_start"], passage.metadata["page_end"]) == (1, 1)
 
 
-def test_a_chunk_that_is_missing(way: Way) -> None:
+def test_a_chunk_that_is_missing() -> None:
     store = InMemoryByteStore()
     retriever = make_retriever({"a": TEXT}, docstore=store)
     store.mdelete([key for key in store.yield_keys() if key.endswith("/3")])
-    place = TEXT.index("Zeile ä3")
-    assert read(way, retriever.docstore, "a", 0, place).page_content == TEXT[:place]
+    end = TEXT.index("Zeile ä3")
+    assert read(SYNC, retriever.docstore, "a", 0, end).page_content == TEXT[:end]
     assert run(steps(retriever.docstore, "a", 0, len(TEXT))) is None
 
 
@@ -98,6 +101,6 @@ def test_a_document_that_is_replaced_meanwhile_is_not_mixed() -> None:
     docstore.replace = lambda: retriever.add_documents(replacing, ids=["a"])
     assert run(before) is None
     assert docstore.replace is None
-    found = run(steps(docstore, "a", 0, 20))
-    assert found is not None
-    assert found.page_content == new[:20]
+    passage = run(steps(docstore, "a", 0, 20))
+    assert passage is not None
+    assert passage.page_content == new[:20]

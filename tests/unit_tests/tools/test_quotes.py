@@ -21,8 +21,8 @@ TEXT = (
 
 
 def passage(text: str = TEXT, start: int = 100, **metadata: object) -> Document:
-    place = {"doc_id": "report", "start_index": start, "end_index": start + len(text)}
-    return Document(text, metadata={**place, **metadata})
+    position = {"doc_id": "report", "start_index": start, "end_index": start + len(text)}
+    return Document(text, metadata={**position, **metadata})
 
 
 def check(answer: str, *passages: Document) -> list[Quote]:
@@ -171,24 +171,24 @@ def test_the_place_of_equal_letters_with_the_same_numbers() -> None:
 def test_citations_and_words_around_a_quotation(
     answer: str, texts: list[str], verdict: str
 ) -> None:
-    found = check(answer, passage(WITH_NUMBERS))
-    assert [quote.text for quote in found] == texts
-    assert {quote.verdict for quote in found} == {verdict}
+    quotes = check(answer, passage(WITH_NUMBERS))
+    assert [quote.text for quote in quotes] == texts
+    assert {quote.verdict for quote in quotes} == {verdict}
 
 
 def test_several_quotations_in_their_order() -> None:
     answer = "“higher margins” and “Costs fell because” but\n\n> all was lost in the fire\n\n"
-    found = check(answer + "“open “Revenue grew by 12%” end")
-    assert [quote.verdict for quote in found] == [
+    quotes = check(answer + "“open “Revenue grew by 12%” end")
+    assert [quote.verdict for quote in quotes] == [
         *("too short", "exact", "missing", "unclosed", "exact")
     ]
 
 
 def test_numbers_are_those_of_the_tool_or_the_places() -> None:
     segments = [passage("One two three four."), passage("Five six seven.", rse={"number": 7})]
-    one, other = verify_quotes("“two three four” “five six seven”", segments)
-    assert (one.number, other.number) == (1, 7)
-    assert other.verdict == "similar"  # by its case
+    first, second = verify_quotes("“two three four” “five six seven”", segments)
+    assert (first.number, second.number) == (1, 7)
+    assert second.verdict == "similar"  # by its case
 
 
 def test_places_do_not_count_the_header_of_a_segment() -> None:
@@ -261,6 +261,6 @@ def test_any_run_of_words_is_found_and_its_place_is_its_text(
 
 @given(st.text("\"“”«»„\u2018\u2019'>`.… \nab1", max_size=60))
 def test_any_answer_is_read_to_its_end(answer: str) -> None:
-    places = [(quote.start, quote.end) for quote in check(answer)]
-    assert all(0 <= start <= end <= len(answer) for start, end in places)
-    assert places == sorted(places)
+    spans = [(quote.start, quote.end) for quote in check(answer)]
+    assert all(0 <= start <= end <= len(answer) for start, end in spans)
+    assert spans == sorted(spans)

@@ -26,6 +26,7 @@ from tests.unit_tests import fakes
 from tests.unit_tests.fakes import EVERYTHING, LENGTHS, Way, lines, make_retriever
 
 way = fakes.way
+SYNC = Way(None)
 
 TEXTS = {"a": lines(5, 90, 90, 7, name="a"), "b": lines(40, 41, name="b")}
 
@@ -100,30 +101,30 @@ def test_what_a_model_may_ask() -> None:
         ({}, "'query': Field required"),
     ],
 )
-def test_wrong_arguments(way: Way, arguments: dict[str, Any], message: str) -> None:
+def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
     tool = create_rse_tool(make_retriever(TEXTS), filter_fields=["source"])
-    answer = ask(way, tool, **arguments)
+    answer = ask(SYNC, tool, **arguments)
     assert answer.status == "error"
     assert message in str(answer.content)
     assert "The fields of filter are: source." in str(answer.content)
 
 
 def by_equality(
-    wanted: dict[str, Any], own: Callable[[Document], bool] | None
+    conditions: dict[str, Any], own: Callable[[Document], bool] | None
 ) -> Callable[[Document], bool]:
     def holds(document: Document) -> bool:
-        is_wanted = all(document.metadata.get(name) == value for name, value in wanted.items())
+        is_wanted = all(document.metadata.get(name) == value for name, value in conditions.items())
         return is_wanted and (own is None or own(document))
 
     return holds
 
 
-def test_filters(way: Way) -> None:
+def test_filters() -> None:
     retriever = make_retriever(TEXTS)
     tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=by_equality)
-    found = ask(way, tool, query="q 0", filter={"source": "b"})
-    assert {one.metadata["doc_id"] for one in found.artifact} == {"b"}
-    nothing = ask(way, tool, query="q 0", filter={"source": "z"})
+    message = ask(SYNC, tool, query="q 0", filter={"source": "b"})
+    assert {passage.metadata["doc_id"] for passage in message.artifact} == {"b"}
+    nothing = ask(SYNC, tool, query="q 0", filter={"source": "z"})
     assert nothing.content == (
         "Nothing was found for 'q 0' with source='z'. Other words, or no filter, may find more."
     )
@@ -134,9 +135,9 @@ def test_filters(way: Way) -> None:
 
     retriever = retriever.model_copy(update={"search_kwargs": {"filter": own}})
     tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=by_equality)
-    assert ask(way, tool, query="q 0", filter={"source": "b"}).artifact == []
-    found = ask(way, tool, query="q 0", filter={"source": "a"})
-    assert {one.metadata["doc_id"] for one in found.artifact} == {"a"}
+    assert ask(SYNC, tool, query="q 0", filter={"source": "b"}).artifact == []
+    message = ask(SYNC, tool, query="q 0", filter={"source": "a"})
+    assert {passage.metadata["doc_id"] for passage in message.artifact} == {"a"}
 
 
 def test_a_filter_inside_a_wrapped_retriever_is_not_replaced() -> None:
@@ -149,7 +150,7 @@ def test_a_filter_inside_a_wrapped_retriever_is_not_replaced() -> None:
     create_rse_tool(retriever)
 
 
-def test_a_filter_of_the_retriever_holds_besides_those_of_the_model(way: Way) -> None:
+def test_a_filter_of_the_retriever_holds_besides_those_of_the_model() -> None:
     base = fakes.FixedRetriever(documents=[])
     retriever = RSERetriever(
         base_retriever=base,
@@ -158,8 +159,8 @@ def test_a_filter_of_the_retriever_holds_besides_those_of_the_model(way: Way) ->
         candidates_only=True,
     )
     tool = create_rse_tool(retriever, filter_fields=["year", "author"])
-    ask(way, tool, query="q", filter={"year": 2024, "author": None})
-    ask(way, tool, query="q")
+    ask(SYNC, tool, query="q", filter={"year": 2024, "author": None})
+    ask(SYNC, tool, query="q")
     both, own = [asked["filter"] for asked in base.asked]
     assert both == {"$and": [{"tenant": 1}, {"year": 2024}]}
     assert own == {"tenant": 1}
@@ -175,24 +176,24 @@ def test_filter_fields_are_no_string() -> None:
         create_rse_tool(make_retriever(TEXTS), filter_fields="source")
 
 
-def test_a_question_alone_will_do(way: Way) -> None:
+def test_a_question_alone_will_do() -> None:
     tool = create_rse_tool(make_retriever(TEXTS), k=1)
-    assert str(way.invoke(tool, "q 1")).startswith("[1] ")
+    assert str(tool.invoke("q 1")).startswith("[1] ")
 
 
-def test_what_trimming_would_cut_off_is_not_lost(way: Way) -> None:
+def test_what_trimming_would_cut_off_is_not_lost() -> None:
     """A chunk counts as shown; the rest of it would not be shown by any later call."""
     retriever = make_retriever({"a": "q " + "word " * 30 + "5"}, allow_trim=True)
-    assert way.invoke(retriever, "q 1", max_context_length=100)
-    message = ask(way, create_rse_tool(retriever, max_context_length=100), query="q 1")
+    assert retriever.invoke("q 1", max_context_length=100)
+    message = ask(SYNC, create_rse_tool(retriever, max_context_length=100), query="q 1")
     assert "none of the candidates that are worth the penalty fits" in str(message.content)
 
 
-def test_half_a_character_is_replaced(way: Way) -> None:
+def test_half_a_character_is_replaced() -> None:
     """What a client could not send; readers of PDF files make such text."""
-    message = ask(way, create_rse_tool(make_retriever({"a": "q\ud83d 5"})), query="q 1")
+    message = ask(SYNC, create_rse_tool(make_retriever({"a": "q\ud83d 5"})), query="q 1")
     assert str(message.content).endswith("\nq\ufffd 5")
-    assert [one.page_content for one in message.artifact] == ["q\ud83d 5"]
+    assert [passage.page_content for passage in message.artifact] == ["q\ud83d 5"]
 
 
 @pytest.mark.parametrize(
@@ -203,16 +204,16 @@ def test_half_a_character_is_replaced(way: Way) -> None:
         ({"min_relevance": 1.0}, "below min_relevance=1"),
     ],
 )
-def test_why_nothing_is_found(way: Way, fields: dict[str, Any], reason: str) -> None:
-    message = ask(way, create_rse_tool(make_retriever(TEXTS, **fields)), query="q 1")
+def test_why_nothing_is_found(fields: dict[str, Any], reason: str) -> None:
+    message = ask(SYNC, create_rse_tool(make_retriever(TEXTS, **fields)), query="q 1")
     assert str(message.content).startswith("Nothing was found for 'q 1'. The reason: ")
     assert reason in str(message.content)
     assert (message.artifact, message.status) == ([], "success")
 
 
-def test_a_source_that_is_longer_than_the_budget(way: Way) -> None:
+def test_a_source_that_is_longer_than_the_budget() -> None:
     retriever = make_retriever({"a" * 500: lines(5)})
-    message = ask(way, create_rse_tool(retriever, max_context_length=300), query="q 0")
+    message = ask(SYNC, create_rse_tool(retriever, max_context_length=300), query="q 0")
     assert message.content == "1 passages were found, but none is short enough to be shown."
     assert message.artifact == []
 
@@ -237,8 +238,8 @@ def test_the_text_with_its_headings_fits_the_budget(unit: str, data: st.DataObje
     message = tool.invoke(call)
     if message.artifact:
         assert measure(message.content) <= limit
-        for one in message.artifact:
-            assert one.page_content.strip("\n") in message.content
+        for passage in message.artifact:
+            assert passage.page_content.strip("\n") in message.content
     else:
         assert limit < 400
 

@@ -1,0 +1,195 @@
+"""Measures how much of the evidence of a question the returned Documents contain."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from langchain_core.documents import Document
+from pydantic import AfterValidator, Field, PositiveInt
+
+from langchain_rse._sync import Steps
+from langchain_rse.evaluation.evidence import read_manifests_of
+from langchain_rse.evaluation.questions import Question
+from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
+
+Answer = Sequence[Document]
+"""The Documents that a retriever returned for a question within one budget."""
+
+
+def _ascending(budgets: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(set(budgets)))
+
+
+Budgets = Annotated[tuple[PositiveInt, ...], Field(min_length=1), AfterValidator(_ascending)]
+"""The type of the argument ``budgets``: at least one number of characters; made ascending."""
+
+
+class Figures(NamedTuple):
+    """The figures of one question within one budget; `Report` says what they mean."""
+
+    recall: float
+    precision: float
+    iou: float
+    segments: float
+    characters: float
+
+
+class Slice(NamedTuple):
+    """A range of characters of a document's text."""
+
+    doc_id: str
+    start: int
+    end: int  # the character after the last one
+
+
+@dataclass(frozen=True)
+class Locator:
+    """Finds where Documents lie in the texts that they come from."""
+
+    sources: Mapping[str, str]  # texts by document id
+    doc_id_key: str = DOC_ID
+    start_index_key: str = START_INDEX
+
+    def locate(self, document: Document, length: int) -> Slice:
+        """Locate the first ``length`` characters of a Document, by its metadata or by its text."""
+        position = self._locate_by_metadata(document, length)
+        if position is None:
+            position = self._locate_by_text(document, length)
+        if position is None:
+            raise ValueError(
+                f"a Document cannot be located in its source: {document.page_content[:80]!r} has "
+                f"{self.doc_id_key}={document.metadata.get(self.doc_id_key)!r}, "
+                f"{self.start_index_key}={document.metadata.get(self.start_index_key)!r} in its "
+                f"metadata and is not in the {len(self.sources)} given sources. Keep both in the "
+                "metadata (add_start_index=True), name them with doc_id_key and start_index_key, "
+                "or give sources, texts by document id"
+            )
+        return position
+
+    def _locate_by_metadata(self, document: Document, length: int) -> Slice | None:
+        text = document.page_content
+        doc_id = document.metadata.get(self.doc_id_key)
+        start = _read_position(document.metadata.get(self.start_index_key))
+        end = _read_position(document.metadata.get(END_INDEX))
+        if not isinstance(doc_id, str) or start is None:
+            return None
+        header_length = 0
+        if end:
+            header_length = max(len(text) - (end - start), 0)
+        # Positions may count from the start of a page: then the text decides.
+        if doc_id in self.sources:
+            source = self.sources[doc_id]
+            if not source.startswith(text[header_length:], start):
+                return None
+        return Slice(doc_id, start, start + max(length - header_length, 0))
+
+    def _locate_by_text(self, document: Document, length: int) -> Slice | None:
+        """Search the text in its source, or in all sources; first unchanged, then by its words."""
+        text = document.page_content
+        doc_id = document.metadata.get(self.doc_id_key)
+        sources = self.sources
+        if isinstance(doc_id, str):
+            sources = {doc_id: self.sources.get(doc_id, "")}
+        for source_id, source in sources.items():
+            start = source.find(text)
+            if start >= 0:
+                return Slice(source_id, start, start + length)
+        if not text.strip():
+            return None
+        # The group is the part of the match that is within the length.
+        pattern = re.compile(f"(?=({_words_pattern(text[:length])})){_words_pattern(text)}")
+        for source_id, source in sources.items():
+            match = pattern.search(source)
+            if match:
+                return Slice(source_id, *match.span(1))
+        return None
+
+
+@dataclass(frozen=True)
+class Meter:
+    """Measures answers within each of the budgets."""
+
+    budgets: tuple[int, ...]
+    locator: Locator
+    digests: dict[str, str] = field(default_factory=dict)
+    """Digests of texts by document id. An RSERetriever returns one of the documents that have the
+    same text, so slices are compared by digest; without a digest, by document id."""
+
+    def read_digests(
+        self, docstore: DocStore, question: Question, answers: Iterable[Answer]
+    ) -> Steps[None]:
+        """Read the digests of the documents that were returned or have evidence."""
+        doc_ids = {evidence.doc_id for evidence in question.evidence}
+        for answer in answers:
+            doc_ids.update(document.metadata[DOC_ID] for document in answer)
+        unknown_ids = doc_ids - self.digests.keys()
+        if not unknown_ids:
+            return
+        for manifest in (yield from read_manifests_of(docstore, unknown_ids)):
+            self.digests[manifest.doc_id] = manifest.text_digest or manifest.doc_id
+
+    def measure(self, question: Question, answers: Sequence[Answer]) -> list[Figures]:
+        """Compute the figures of the answer for each budget."""
+        return [
+            self._measure(question, answer, budget)
+            for answer, budget in zip(answers, self.budgets, strict=True)
+        ]
+
+    def _measure(self, question: Question, answer: Answer, budget: int) -> Figures:
+        evidence = [
+            self._by_digest(Slice(part.doc_id, part.start, part.end)) for part in question.evidence
+        ]
+        returned = []
+        spent = 0
+        for document in answer:
+            if spent == budget:
+                break
+            if not isinstance(document, Document):
+                raise TypeError(f"a retriever must return Documents; got {document!r:.80}")
+            length = min(len(document.page_content), budget - spent)
+            if length:
+                returned.append(self._by_digest(self.locator.locate(document, length)))
+                spent += length
+        evidence_size = _count_characters(evidence)
+        union_size = _count_characters([*evidence, *returned])
+        common_size = evidence_size + _count_characters(returned) - union_size
+        return Figures(
+            recall=common_size / evidence_size,
+            precision=common_size / spent if spent else 0.0,
+            iou=common_size / union_size,
+            segments=float(len(returned)),
+            characters=float(spent),
+        )
+
+    def _by_digest(self, position: Slice) -> Slice:
+        """Replace the document's id by the digest of its text."""
+        return position._replace(doc_id=self.digests.get(position.doc_id, position.doc_id))
+
+
+def _read_position(value: object) -> int | None:
+    """Read a position in metadata, which some stores keep as a float; None if there is none."""
+    if isinstance(value, int | float | np.integer) and value >= 0:
+        return int(value)
+    return None
+
+
+def _words_pattern(text: str) -> str:
+    """Make a pattern of the text's words with any white space between them."""
+    return r"\s+".join(re.escape(word) for word in text.split())
+
+
+def _count_characters(slices: Iterable[Slice]) -> int:
+    """Count the characters in the union of slices."""
+    count = 0
+    doc_id = ""
+    counted_to = 0
+    for position in sorted(slices):
+        if position.doc_id != doc_id:
+            doc_id = position.doc_id
+            counted_to = 0
+        count += max(position.end - max(position.start, counted_to), 0)
+        counted_to = max(position.end, counted_to)
+    return count
