@@ -10,8 +10,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.runnables.retry import RunnableRetry
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, InstanceOf, PrivateAttr
 
-from langchain_rse._asking import Failure, LanguageModelSettings, ask, quote
-from langchain_rse._asking import Question as Prompt
+from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask, quote
 from langchain_rse._messages import warn
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Steps, arun, call, concurrently, during, run

@@ -156,13 +156,14 @@ def test_a_failing_batch_leaves_the_others_alone(
     assert heron.metadata["is_relevant"] is True
     assert poison.metadata["is_relevant"] is None
     assert re.search(reason, poison.metadata["relevance_failure"])
-    assert f"its 1 documents are kept: {poison.metadata['relevance_failure']}" in caplog.text
+    failure = poison.metadata["relevance_failure"]
+    assert f"a batch of 1 document could not be judged and was kept: {failure}" in caplog.text
     assert KEY not in caplog.text
     assert KEY not in repr(relevance)
 
     dropping = relevance.model_copy(update={"on_failure_keep_all": False})
     assert [document.id for document in kept_by(way, dropping, "heron", "poison")] == ["heron"]
-    assert "a batch could not be judged; its 1 documents are dropped" in caplog.text
+    assert "a batch of 1 document could not be judged and was dropped" in caplog.text
 
 
 def test_a_rate_limit_that_passes_is_waited_for(

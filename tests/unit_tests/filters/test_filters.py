@@ -305,7 +305,7 @@ def test_an_unusable_answer_keeps_the_batch_with_the_reason(
     assert documents == before
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert record.name.startswith("langchain_rse.filters")
-    assert "a batch could not be judged; its 2 documents are kept" in record.getMessage()
+    assert "a batch of 2 documents could not be judged and was kept" in record.getMessage()
 
 
 @pytest.mark.parametrize("answer", [AIMessage("I use no tools."), tool_answer({"a": "b"})])
@@ -334,7 +334,7 @@ def test_a_failed_batch_is_kept_or_dropped_whole_and_alone(
     failures = [document.metadata.get("relevance_failure") for document in kept]
     reason = "ConnectionError: the line is dead"
     assert failures == ([None, reason, reason, None] if keep else [None, None])
-    said = "a batch could not be judged; its 2 documents are "
+    said = "a batch of 2 documents could not be judged and was "
     assert f"{said}{'kept' if keep else 'dropped'}: {reason}" in caplog.text
     assert [document.metadata["is_relevant"] for document in kept] == (
         [True, None, None, True] if keep else [True, True]
@@ -803,7 +803,6 @@ NOT_TEXT = [
     Document("a flight 0", metadata={"mime_type": "video/mp4"}),
     Document("a bird 0", metadata={"content_type": "image/png; x=y"}),
     Document("a bird 0", metadata={"modality": "IMAGE", "type": "text"}),
-    Document("data:image/png;base64,iVBORw0KGgo= 0"),
 ]
 TEXT = [
     Document("plain 0"),
@@ -812,8 +811,7 @@ TEXT = [
     Document("c 0", metadata={"type": "table"}),
     Document("d 0", metadata={"type": "imagery"}),
     Document("e 0", metadata={"type": 3, "modality": None}),
-    Document("data: image and sound 0"),
-    Document("data:text/plain,f 0"),
+    Document("f 0", metadata={"type": "image of a bird"}),
 ]
 
 

@@ -17,7 +17,7 @@ from langchain_core.stores import InMemoryByteStore
 
 from langchain_rse import RSEIndexer
 from langchain_rse.headers import LMBasedHeaders
-from langchain_rse.headers.language_model import windows
+from langchain_rse.headers.sections import cut_windows
 from tests.unit_tests import fakes
 from tests.unit_tests.headers.test_headers import (
     ALL,
@@ -267,7 +267,7 @@ def test_progress_is_shown(way: Way, capsys: pytest.CaptureFixture[str]) -> None
 @settings(max_examples=50)
 @given(st.text(alphabet="ab \n\r\u2028", max_size=1500), st.integers(100, 900))
 def test_windows_and_their_lines_tile_the_text(text: str, size: int) -> None:
-    found = windows(text, size)
+    found = cut_windows(text, size)
     assert "".join(text[window[0] : window[-1]] for window in found) == text
     for window in found:
         assert window == sorted(set(window))
