@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from rich.console import Console
 
 from langchain_rse.cli import output
-from langchain_rse.cli.knowledge_base import Made
+from langchain_rse.cli.knowledge_base import StoredSettings
 
 HOSTILE = (
     "[red]markup[/red] \x1b[31mred \x1b]8;;http://x\x07link\x1b]52;c;aGk=\x07 \x9b2J \x90 "
@@ -94,10 +94,10 @@ def test_json_has_escapes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_settings_of_a_knowledge_base_that_are_none(tmp_path: Path, content: str) -> None:
     (tmp_path / "settings.json").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r"no readable settings\.json"):
-        Made.of(tmp_path)
+        StoredSettings.read(tmp_path)
 
 
 def test_settings_of_a_knowledge_base_come_back(tmp_path: Path) -> None:
-    made = Made(embeddings="module:Class", headers=True)
+    made = StoredSettings(embeddings="module:Class", headers=True)
     made.write(tmp_path)
-    assert Made.of(tmp_path) == made
+    assert StoredSettings.read(tmp_path) == made

@@ -23,7 +23,6 @@ from langchain_rse.cli.selection import filter_of, settings
         ("code=007", "007"),
         ('code="7"', "7"),
         ("by=", ""),
-        ("x=NaN", "NaN"),
         ("x=null", "null"),
         ("x=[1]", "[1]"),
     ],
