@@ -66,6 +66,11 @@ class SimilarityBasedRelevanceFilter(Compressor):
         with during(f"embedding the query and {len(texts)} documents"):
             query_vector = yield from call(model.embed_query, model.aembed_query, query)
             vectors = yield from call(model.embed_documents, model.aembed_documents, texts)
+        if len(vectors) != len(texts):
+            raise ValueError(
+                f"embeddings must return one vector for each of {len(texts)} texts; "
+                f"got {len(vectors)}"
+            )
         similarities = _similarities(query_vector, vectors)
         kept = [
             with_metadata(document, {RELEVANCE_SCORE: similarity})
