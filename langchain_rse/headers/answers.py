@@ -95,7 +95,7 @@ def collect_answers(
 
 
 def _answers_in(record: object) -> dict[str, Answer]:
-    """The answers in a record; none if it cannot be read, so that the model is asked again."""
+    """The answers in a record; empty if it cannot be read, so that the model is asked again."""
     metadata = getattr(record, "metadata", {})
     try:
         return _ANSWERS.validate_python(metadata.get("answers", {}))
@@ -153,11 +153,11 @@ def read_line(text: str, longest: int = 500) -> str:
             f"the answer has {len(lines)} lines, not one of at most {longest} characters: {text!r}"
         )
     line = lines[0].strip(_QUOTES_AND_MARKDOWN)
-    line = _LABEL.sub("", line).strip(_QUOTES_AND_MARKDOWN)
+    line = one_line(_LABEL.sub("", line).strip(_QUOTES_AND_MARKDOWN))
     has_letter_or_digit = re.search(r"[^\W_]", line)
     if not has_letter_or_digit or _REFUSAL.match(line):
         raise ValueError(f"the answer says nothing of the text: {text!r}")
-    return one_line(line)
+    return line
 
 
 def read_title(text: str) -> str:
