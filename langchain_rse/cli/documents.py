@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
     """List the documents of a knowledge base."""
-    documents = _described(KnowledgeBase.existing(kb).manifests)
+    documents = _describe(KnowledgeBase.existing(kb).manifests)
     if as_json:
         print_json(documents)
         return
@@ -36,7 +36,7 @@ def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
         print_text(f"{title:{width}}  {document['characters']:13,}  {document['chunks']:9,}")
 
 
-def _described(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
+def _describe(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
     """Describe documents, each with a name that `remove` takes."""
     file_names = [Path(manifest.doc_id).name for manifest in manifests]
     documents_of_name = Counter(file_names)
@@ -58,7 +58,7 @@ def _described(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
 def stats(kb: Folder, *, as_json: AsJson = False) -> None:
     """Show how much is in a knowledge base, and how it was made."""
     opened = KnowledgeBase.existing(kb)
-    documents = _described(opened.manifests)
+    documents = _describe(opened.manifests)
     figures: dict[str, Any] = {
         "documents": len(documents),
         "chunks": sum(document["chunks"] for document in documents),
@@ -72,10 +72,10 @@ def stats(kb: Folder, *, as_json: AsJson = False) -> None:
         print_json(figures)
         return
     for name, value in figures.items():
-        print_text(f"{name + ':':12} {_shown(value)}")
+        print_text(f"{name + ':':12} {_format(value)}")
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(value)
     if type(value) is int:  # not a bool

@@ -52,16 +52,16 @@ def evaluate(
     if save_config and not trials:
         raise ValueError("--save-config writes what --tune finds: give --tune N as well")
     opened = KnowledgeBase.existing(kb, **settings(config, preset, penalty, hybrid))
-    asked = _load_questions(questions, opened)
+    loaded = _load_questions(questions, opened)
     options: dict[str, Any] = {"show_progress": sys.stderr.isatty()}
     if budget:
         options["budgets"] = budget
     tuning = None
     if trials:
-        tuning = tune(opened.retriever, asked, trials=trials, **options)
+        tuning = tune(opened.retriever, loaded, trials=trials, **options)
         if save_config:
             tuning.to_file(save_config)
-    segments, filled, chunks = _measure(opened, asked, options)
+    segments, filled, chunks = _measure(opened, loaded, options)
     comparison = filled.compare(chunks)
     if as_json:
         print_json(
