@@ -1,6 +1,6 @@
 """The base of this package's document compressors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -31,3 +31,8 @@ class Compressor(BaseDocumentCompressor):
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         return await arun(self._compress(documents, query, callbacks))
+
+
+def with_metadata(document: Document, metadata: Mapping[str, object]) -> Document:
+    """Copy a document, with more metadata."""
+    return document.model_copy(update={"metadata": {**document.metadata, **metadata}})

@@ -9,48 +9,70 @@ from typing import Any
 
 from pydantic import ValidationError
 
-# Code between the user's line and ours.
-_PASSED_OVER = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
+# Modules between the user's line and the line that warns.
+_LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
+
+# Control characters, characters that change the direction of writing, and lone surrogates.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-# Control characters, those that change the direction of writing, and lone surrogates.
-_OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+def visible(text: str, allowed: str = "") -> str:
+    """Escape characters that could control a terminal, or that it cannot print, as ``repr`` does.
 
+    Characters in ``allowed``, such as line breaks, are kept.
+    """
 
-def visible(text: str, kept: str = "") -> str:
-    """Escape, as ``repr`` does, what a terminal obeys or cannot show, but ``kept`` characters."""
-    return _OBEYED.sub(lambda found: found[0] if found[0] in kept else ascii(found[0])[1:-1], text)
+    def escape(match: re.Match[str]) -> str:
+        character = match[0]
+        if character in allowed:
+            return character
+        return ascii(character)[1:-1]
+
+    return _UNSAFE.sub(escape, text)
 
 
 def problems_of(error: ValidationError) -> str:
-    """List the problems that pydantic found, each with its place, without the values."""
-    return first_few(f"{'.'.join(map(repr, one['loc']))}: {one['msg']}" for one in error.errors())
+    """List the problems that pydantic found, each with the path of its field, without values."""
+    problems = []
+    for problem in error.errors():
+        path = ".".join(repr(key) for key in problem["loc"])
+        problems.append(f"{path}: {problem['msg']}")
+    return first_few(problems)
 
 
 def counted(number: int, noun: str) -> str:
     """A number and what it counts: "1 chunk", "2,000 chunks"."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}s"
 
 
-def first_few(items: Iterable[str], most: int = 5) -> str:
-    """Join the first few items, and say how many more there are."""
-    named = list(items)
-    more = f" and {len(named) - most} more" if len(named) > most else ""
-    return ", ".join(named[:most]) + more
+def first_few(items: Iterable[str], limit: int = 5) -> str:
+    """Join the first ``limit`` items with commas, and say how many others there are."""
+    listed = list(items)
+    text = ", ".join(listed[:limit])
+    if len(listed) > limit:
+        text += f" and {len(listed) - limit} more"
+    return text
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user's code that called this package."""
     level = 1
     frame = sys._getframe(1)  # noqa: SLF001 - documented by Python; inspect.stack() reads files
-    while frame.f_back and f"{frame.f_globals.get('__name__')}.".startswith(_PASSED_OVER):
+    while frame.f_back and f"{frame.f_globals.get('__name__')}.".startswith(_LIBRARIES):
         frame = frame.f_back
         level += 1
     warnings.warn(visible(message), category, stacklevel=level + 1)
 
 
 def load(module: str, extra: str, user: str) -> Any:  # noqa: ANN401 - a module
-    """Import a module that a user needs; an ImportError says which extra has what it lacks."""
+    """Import a module that needs an optional package.
+
+    Raises:
+        ImportError: If a package is missing; the message names it, the ``extra`` of langchain-rse
+            that installs it, and the ``user``: the class or option that needs it.
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Call(NamedTuple):
-    """A call in its sync and its async form, with its arguments."""
+    """A call with its arguments, in its sync and its async form."""
 
     sync: Callable[[], Any]
     asynchronous: Callable[[], Awaitable[Any]]
@@ -41,6 +41,59 @@ class Call(NamedTuple):
 
 Steps = Generator[Call, Any, T]
 """A generator of calls that returns a T."""
+
+
+# Running steps
+
+
+def run(steps: Steps[T]) -> T:
+    """Make all calls; return what the generator returns."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                result = step.sync()
+            except BaseException as error:  # noqa: BLE001 - the generator may handle it
+                step = steps.throw(error)
+            else:
+                del step  # its arguments may be large, and are not needed any more
+                step = steps.send(result)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+async def arun(steps: Steps[T]) -> T:
+    """Like `run`, awaiting each call."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                result = await step.asynchronous()
+            except BaseException as error:  # noqa: BLE001 - the generator may handle it
+                step = steps.throw(error)
+            else:
+                del step
+                step = steps.send(result)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+def run_each(tasks: Iterable[Steps[Iterable[T]]]) -> Iterator[T]:
+    """Yield the items that generators of steps return, one generator after the other."""
+    for steps in tasks:
+        yield from run(steps)
+
+
+async def arun_each(tasks: Iterable[Steps[Iterable[T]]]) -> AsyncIterator[T]:
+    """Like `run_each`, awaiting each call."""
+    for steps in tasks:
+        for item in await arun(steps):
+            yield item
+
+
+# Steps: one call
 
 
 def call(
@@ -51,22 +104,36 @@ def call(
     return result
 
 
+def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
+    """Run a slow function; async code runs it in a thread, off the event loop."""
+    result: T = yield Call(
+        lambda: function(*args, **kwargs), lambda: run_in_executor(None, function, *args, **kwargs)
+    )
+    return result
+
+
+def pause(seconds: float) -> Steps[None]:
+    """Wait for a number of seconds."""
+    yield Call(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
+
+
 def call_to_the_end(
     sync: Callable[P, T], asynchronous: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
 ) -> Steps[T]:
     """Like `call`, for calls that write: if the caller is cancelled, the call still ends first."""
 
-    async def whole() -> T:
+    async def shielded() -> T:
         # A thread cannot be cancelled: it would go on writing after the caller has left.
-        running = asyncio.ensure_future(asynchronous(*args, **kwargs))
+        task = asyncio.ensure_future(asynchronous(*args, **kwargs))
         try:
-            return await asyncio.shield(running)
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
-            await asyncio.wait([running])
-            running.cancelled() or running.exception()  # marks the exception as retrieved
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # retrieved, or asyncio would log it
             raise
 
-    result: T = yield Call(lambda: sync(*args, **kwargs), whole)
+    result: T = yield Call(lambda: sync(*args, **kwargs), shielded)
     return result
 
 
@@ -79,96 +146,100 @@ def call_within(
     """Like `call`, with a TimeoutError after ``seconds``; a sync call goes on in its thread."""
     if seconds is None:
         return (yield from call(sync, asynchronous, *args))
-    late = f"no answer within {seconds:g} seconds (timeout)"
-
-    def within() -> T:
-        answer: Future[T] = Future()
-
-        def work() -> None:
-            try:
-                answer.set_result(sync(*args))
-            except BaseException as error:  # noqa: BLE001 - raised where the answer is awaited
-                answer.set_exception(error)
-
-        # Not an executor: Python would wait for its threads at exit.
-        Thread(target=copy_context().run, args=(work,), daemon=True).start()
-        if not wait([answer], seconds).done:
-            raise TimeoutError(late)
-        return answer.result()
-
-    async def awithin() -> T:
-        try:
-            return await asyncio.wait_for(asynchronous(*args), seconds)
-        except asyncio.TimeoutError as error:
-            raise TimeoutError(late) from error
-
-    result: T = yield Call(within, awithin)
-    return result
-
-
-def pause(seconds: float) -> Steps[None]:
-    """Wait for a number of seconds."""
-    yield Call(lambda: time.sleep(seconds), lambda: asyncio.sleep(seconds))
-
-
-def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-    """Run a slow function; async code runs it in a thread, off the event loop."""
     result: T = yield Call(
-        lambda: function(*args, **kwargs), lambda: run_in_executor(None, function, *args, **kwargs)
+        lambda: _run_within(seconds, sync, *args),
+        lambda: _await_within(seconds, asynchronous(*args)),
     )
     return result
 
 
-def run(steps: Steps[T]) -> T:
-    """Make all calls and return what the generator returns."""
+_LATE = "no answer within {:g} seconds (timeout)"
+
+
+def _run_within(seconds: float, function: Callable[..., T], *args: object) -> T:
+    answer: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(function(*args))
+        except BaseException as error:  # noqa: BLE001 - raised by answer.result()
+            answer.set_exception(error)
+
+    # Not an executor: Python would wait for its threads at exit.
+    Thread(target=copy_context().run, args=(work,), daemon=True).start()
+    # Not answer.result(seconds): the function may raise a TimeoutError too.
+    if not wait([answer], seconds).done:
+        raise TimeoutError(_LATE.format(seconds))
+    return answer.result()
+
+
+async def _await_within(seconds: float, awaitable: Awaitable[T]) -> T:
     try:
-        pending = next(steps)
-        while True:
-            try:
-                result = pending.sync()
-            except BaseException as error:  # noqa: BLE001 - the generator decides
-                pending = steps.throw(error)
-            else:
-                del pending  # its arguments are not needed any more, and may be large
-                pending = steps.send(result)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
+        return await asyncio.wait_for(awaitable, seconds)
+    except asyncio.TimeoutError as error:
+        raise TimeoutError(_LATE.format(seconds)) from error
 
 
-async def arun(steps: Steps[T]) -> T:
-    """Like `run`, awaiting each call."""
+# Steps: several tasks at once
+
+
+def concurrently(tasks: Sequence[Steps[T]], limit: int) -> Steps[list[T]]:
+    """Run generators of steps, at most ``limit`` at once; return their results in order.
+
+    Sync code runs the first in the caller's thread, since some stores work in no other, and the
+    others in threads with the caller's context variables, which LangChain's tracing needs. The
+    first error cancels the tasks that have not ended, and is raised when none is running.
+    """
+    results: list[T] = yield Call(lambda: _run_all(tasks, limit), lambda: _arun_all(tasks, limit))
+    return results
+
+
+def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
+    if limit <= 1 or len(tasks) <= 1:
+        return [run(steps) for steps in tasks]
+    results: dict[int, T] = {}
+    with ContextThreadPoolExecutor(max_workers=limit - 1) as executor:
+        futures = {number: executor.submit(run, tasks[number]) for number in range(1, len(tasks))}
+        try:
+            results[0] = run(tasks[0])
+            # The caller's thread then runs tasks that no other thread has started, from the last.
+            for number in reversed(futures):
+                if futures[number].cancel():
+                    results[number] = run(tasks[number])
+            for number, future in futures.items():
+                if number not in results:
+                    results[number] = future.result()
+        finally:
+            for future in futures.values():
+                future.cancel()  # without effect on tasks that have started
+    return [results[number] for number in range(len(tasks))]
+
+
+async def _arun_all(tasks: Sequence[Steps[Any]], limit: int) -> list[Any]:
+    semaphore = asyncio.Semaphore(limit)
+
+    async def run_in_turn(steps: Steps[Any]) -> Any:  # noqa: ANN401
+        async with semaphore:
+            return await arun(steps)
+
+    running = [asyncio.ensure_future(run_in_turn(steps)) for steps in tasks]
     try:
-        pending = next(steps)
-        while True:
-            try:
-                result = await pending.asynchronous()
-            except BaseException as error:  # noqa: BLE001 - the generator decides
-                pending = steps.throw(error)
-            else:
-                del pending
-                pending = steps.send(result)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
+        return await asyncio.gather(*running)
+    except BaseException:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        raise
 
 
-def run_each(several: Iterable[Steps[Iterable[T]]]) -> Iterator[T]:
-    """Yield the items that generators of steps return, one generator after the other."""
-    return itertools.chain.from_iterable(map(run, several))
-
-
-async def arun_each(several: Iterable[Steps[Iterable[T]]]) -> AsyncIterator[T]:
-    """Like `run_each`, awaiting each call."""
-    for steps in several:
-        for item in await arun(steps):
-            yield item
+# Helpers for code that waits
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of ``size`` items; the last may be shorter."""
+    """Yield lists of ``size`` items; the last may be shorter."""
     iterator = iter(items)
-    return iter(lambda: list(itertools.islice(iterator, size)), [])
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch
 
 
 @contextmanager
@@ -181,52 +252,4 @@ def during(step: str) -> Iterator[None]:
             error.add_note(f"langchain-rse: this happened while {step}")
         else:
             logger.error("an error came up while %s: %r", step, error)  # noqa: TRY400
-        raise
-
-
-def concurrently(tasks: Sequence[Steps[T]], limit: int) -> Steps[list[T]]:
-    """Run generators of steps, at most ``limit`` at once; return what they return, in their order.
-
-    Sync code runs the first in the caller's thread, since some stores work in no other, and the
-    rest in threads with the caller's context variables, which LangChain's tracing needs. The first
-    error stops all tasks, and is raised when none is running any more.
-    """
-    results: list[T] = yield Call(lambda: _run_all(tasks, limit), lambda: _arun_all(tasks, limit))
-    return results
-
-
-def _run_all(tasks: Sequence[Steps[T]], limit: int) -> list[T]:
-    if limit <= 1 or len(tasks) <= 1:
-        return [run(steps) for steps in tasks]
-    with ContextThreadPoolExecutor(max_workers=limit - 1) as executor:
-        others = [executor.submit(run, steps) for steps in tasks[1:]]
-        try:
-            results = {0: run(tasks[0])}
-            # The caller's thread then runs the tasks that no other thread has started.
-            for number in reversed(range(1, len(tasks))):
-                if others[number - 1].cancel():
-                    results[number] = run(tasks[number])
-            return [
-                results[number] if number in results else others[number - 1].result()
-                for number in range(len(tasks))
-            ]
-        finally:
-            for other in others:  # without effect on tasks that are done
-                other.cancel()
-
-
-async def _arun_all(tasks: Sequence[Steps[Any]], limit: int) -> list[Any]:
-    semaphore = asyncio.Semaphore(limit)
-
-    async def bounded(steps: Steps[Any]) -> Any:  # noqa: ANN401
-        async with semaphore:
-            return await arun(steps)
-
-    running = [asyncio.ensure_future(bounded(steps)) for steps in tasks]
-    try:
-        return await asyncio.gather(*running)
-    except BaseException:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
         raise

@@ -5,24 +5,41 @@ from string import Formatter
 
 
 def check_template(
-    field: str, template: str, known: Sequence[str], metadata: Sequence[str] | None
+    parameter: str, template: str, names: Sequence[str], metadata: Sequence[str] | None
 ) -> None:
-    """Raise ValueError if a template has no names, or one that is in neither list."""
-    names = names_in(template)
-    if not names:
-        example = f"must contain names, such as {{{known[0]}}}"
-        raise ValueError(f"{field} {example}; got {template!r}, the same for every document")
-    allowed = [*known, *(names if metadata is None else metadata)]
-    if unknown := [name for name in names if name not in allowed]:
-        may = f"{field} may name {', '.join(map(repr, allowed))}; got {template!r}"
-        raise ValueError(f"{may}. Add fields of metadata, as in metadata={unknown!r}")
+    """Check that a template has names, and only names that can have a value.
+
+    Args:
+        parameter: The parameter that holds the template, for messages.
+        template: The format string.
+        names: Names that stand for something else than a metadata field.
+        metadata: Metadata fields that may be named; None for any.
+
+    Raises:
+        ValueError: If the template has no names, or a name that is not allowed.
+    """
+    named = names_in(template)
+    if not named:
+        raise ValueError(
+            f"{parameter} must contain names, such as {{{names[0]}}}; got {template!r}, which is "
+            "the same for every document"
+        )
+    if metadata is None:
+        return
+    allowed = [*names, *metadata]
+    unknown = [name for name in named if name not in allowed]
+    if unknown:
+        raise ValueError(
+            f"{parameter} may name {', '.join(map(repr, allowed))}; got {template!r}. To name "
+            f"other metadata fields, list them, as in metadata={unknown!r}"
+        )
 
 
 def names_in(template: str) -> list[str]:
-    """The names in a format string; ValueError if it is malformed or its braces hold more."""
+    """List the names in a format string; a ValueError if its braces hold anything but names."""
     names = []
     for _, name, spec, conversion in Formatter().parse(template):
-        if name is None:
+        if name is None:  # text after the last brace
             continue
         if not name or name.isdigit() or spec or conversion:
             raise ValueError(f"only names may stand in braces, such as {{title}}; got {template!r}")
@@ -31,6 +48,10 @@ def names_in(template: str) -> list[str]:
 
 
 def fill(template: str, values: Mapping[str, object]) -> str:
-    """Replace the names in a format string by their values, names without a value by nothing."""
-    parts = Formatter().parse(template)
-    return "".join(f"{text}{values.get(name or '', '')}" for text, name, _, _ in parts)
+    """Replace the names in a format string by their values; names without a value by nothing."""
+    parts = []
+    for text, name, _, _ in Formatter().parse(template):
+        parts.append(text)
+        if name is not None:
+            parts.append(f"{values.get(name, '')}")
+    return "".join(parts)

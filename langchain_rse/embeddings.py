@@ -15,8 +15,8 @@ class WordLlamaEmbeddings(Embeddings):
     """WordLlama's static word vectors, 256 dimensions, normalized.
 
     The weights come with the package ``wordllama`` (extra ``cli``), so it works offline and
-    on a plain CPU, at thousands of chunks a second. It is good enough for a demo; a
-    transformer finds more.
+    on a plain CPU, at thousands of chunks a second. It is good enough for a demo; transformer
+    models retrieve better.
 
     Attributes:
         texts_embedded: The number of texts embedded so far, without queries.
@@ -38,7 +38,10 @@ class WordLlamaEmbeddings(Embeddings):
         return self._embed([text])[0]
 
     def _embed(self, texts: list[str]) -> list[list[float]]:
-        return self._model.embed(texts, norm=True).tolist() if texts else []
+        if not texts:
+            return []
+        vectors: list[list[float]] = self._model.embed(texts, norm=True).tolist()
+        return vectors
 
     @cached_property
     def _model(self) -> Any:  # noqa: ANN401 - wordllama has no types

@@ -3,6 +3,8 @@
 Their modules import slow packages inside functions, so that help is shown at once.
 """
 
+from collections.abc import Callable
+
 import typer
 
 from langchain_rse.cli.demo import demo
@@ -23,6 +25,17 @@ app = typer.Typer(
 )
 """The command line, a typer app."""
 
-for command in (demo, index, query, list_documents, stats, inspect, remove, check, evaluate):
-    app.command(command.__name__.partition("_")[0])(exit_on_error(command))
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo,
+    "index": index,
+    "query": query,
+    "list": list_documents,
+    "stats": stats,
+    "inspect": inspect,
+    "remove": remove,
+    "check": check,
+    "evaluate": evaluate,
+}
+for name, command in _COMMANDS.items():
+    app.command(name)(exit_on_error(command))
 app.command("serve-mcp")(exit_on_error(serve_mcp, extra="cli,mcp", ends=False))

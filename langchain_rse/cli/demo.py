@@ -25,14 +25,7 @@ def demo(
     full: Annotated[bool, typer.Option("--full", help="Print the whole text.")] = False,
 ) -> None:
     """Index the Python reference and ask it three questions: chunks beside segments."""
-    # The language reference that every CPython contains for help(): half a megabyte.
-    from pydoc_data.topics import topics
-
-    from langchain_rse.tools.passages import place_of
-
-    # Some topics share a text, such as "else" and "if".
-    names = {topics[name]: name for name in sorted(topics, reverse=True)}
-    documents = [Document(text, metadata={"source": name}) for text, name in names.items()]
+    documents = _language_reference()
     characters = sum(len(document.page_content) for document in documents)
     size = f"{len(documents)} documents, {characters:,} characters"
     print_text(f"The Python language reference: {size}")
@@ -40,16 +33,13 @@ def demo(
         opened = KnowledgeBase.create(kb)
         opened.add(documents, at_once=True)
     chunks = opened.embeddings.texts_embedded
-    print_text(f"Indexed {chunks} chunks into {kb}" if chunks else f"Already indexed in {kb}")
-
+    if chunks:
+        print_text(f"Indexed {chunks} chunks into {kb}")
+    else:
+        print_text(f"Already indexed in {kb}")
     for number, question in enumerate(_QUESTIONS, 1):
         print_text(f"Question {number}: {question}\n", "bold", lines=True)
-        print_text(f"Plain retrieval: the {_CHUNKS} best chunks", "bold yellow")
-        found = opened.vectorstore.similarity_search_with_score(question, k=_CHUNKS)
-        for chunk, distance in found:
-            title = f"{place_of(chunk.metadata)} · score {1 - distance:.2f}"
-            name = f"chunk {chunk.metadata['chunk_index']}"
-            print_parts(title, (name, shorten(chunk.page_content)))
+        _print_chunks(opened, question)
         segments = opened.retriever.invoke(question, k=_SEGMENTS)
         print_text(f"\nRSE: the {len(segments)} best segments", "bold green", lines=True)
         for segment in segments:
@@ -59,3 +49,24 @@ def demo(
         f"Add your own documents: {command_line()} index PATH... --kb {kb}",
         lines=True,
     )
+
+
+def _language_reference() -> list[Document]:
+    """The language reference that every CPython contains for help(): half a megabyte."""
+    from pydoc_data.topics import topics
+
+    # Some topics share a text, such as "else" and "if": the first name counts.
+    names_by_text = {topics[name]: name for name in sorted(topics, reverse=True)}
+    return [Document(text, metadata={"source": name}) for text, name in names_by_text.items()]
+
+
+def _print_chunks(opened: KnowledgeBase, question: str) -> None:
+    """Print the chunks that plain retrieval returns."""
+    from langchain_rse.tools.passages import place_of
+
+    print_text(f"Plain retrieval: the {_CHUNKS} best chunks", "bold yellow")
+    chunks = opened.vectorstore.similarity_search_with_score(question, k=_CHUNKS)
+    for chunk, distance in chunks:
+        title = f"{place_of(chunk.metadata)} · score {1 - distance:.2f}"
+        name = f"chunk {chunk.metadata['chunk_index']}"
+        print_parts(title, (name, shorten(chunk.page_content)))

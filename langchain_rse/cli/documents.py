@@ -1,61 +1,86 @@
 """``langchain-rse list``, ``stats``, ``remove``, ``check``: manage a knowledge base."""
 
+from __future__ import annotations
+
 import contextlib
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.output import AsJson, print_json, print_text
 
+if TYPE_CHECKING:
+    from langchain_rse.stores.records import Manifest
+
 
 def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
     """List the documents of a knowledge base."""
-    found = KnowledgeBase.existing(kb).manifests
-    files = Counter(Path(manifest.doc_id).name for manifest in found)
-    documents: list[dict[str, Any]] = [
-        {
-            # A name that `remove` takes.
-            "name": name if files[name := Path(one.doc_id).name] == 1 else one.doc_id,
-            "doc_id": one.doc_id,
-            "characters": one.length,
-            "chunks": one.current.chunks if one.current else 0,
-            "unfinished": bool(one.unfinished),
-        }
-        for one in found
-    ]
+    documents = _describe(KnowledgeBase.existing(kb).manifests)
     if as_json:
         print_json(documents)
         return
-    rows = [(one["name"] + " (unfinished)" * one["unfinished"], one) for one in documents]
-    width = max([len(name) for name, _ in rows] + [len("document")])
+    titles = []
+    for document in documents:
+        title = document["name"]
+        if document["unfinished"]:
+            title += " (unfinished)"
+        titles.append(title)
+    width = max(len(title) for title in ["document", *titles])
     print_text(f"{'document':{width}}  {'characters':>13}  {'chunks':>9}")
-    for name, one in rows:
-        print_text(f"{name:{width}}  {one['characters']:13,}  {one['chunks']:9,}")
+    for title, document in zip(titles, documents, strict=True):
+        print_text(f"{title:{width}}  {document['characters']:13,}  {document['chunks']:9,}")
+
+
+def _describe(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
+    """Describe documents, each with a name that `remove` takes."""
+    file_names = [Path(manifest.doc_id).name for manifest in manifests]
+    documents_of_name = Counter(file_names)
+    documents = []
+    for manifest, file_name in zip(manifests, file_names, strict=True):
+        is_unique = documents_of_name[file_name] == 1
+        documents.append(
+            {
+                "name": file_name if is_unique else manifest.doc_id,
+                "doc_id": manifest.doc_id,
+                "characters": manifest.length,
+                "chunks": manifest.current.chunks if manifest.current else 0,
+                "unfinished": bool(manifest.unfinished),
+            }
+        )
+    return documents
 
 
 def stats(kb: Folder, *, as_json: AsJson = False) -> None:
     """Show how much is in a knowledge base, and how it was made."""
     opened = KnowledgeBase.existing(kb)
-    found = opened.manifests
+    documents = _describe(opened.manifests)
     figures: dict[str, Any] = {
-        "documents": len(found),
-        "chunks": sum(manifest.current.chunks for manifest in found if manifest.current),
-        "characters": sum(manifest.length for manifest in found),
+        "documents": len(documents),
+        "chunks": sum(document["chunks"] for document in documents),
+        "characters": sum(document["characters"] for document in documents),
         "bytes": sum(file.stat().st_size for file in kb.rglob("*") if file.is_file()),
-        **opened.made.model_dump(),
-        "unfinished": [manifest.doc_id for manifest in found if manifest.unfinished],
+        **opened.settings.model_dump(),
+        # The user has to index or remove these again.
+        "unfinished": [document["doc_id"] for document in documents if document["unfinished"]],
     }
     if as_json:
         print_json(figures)
         return
-    # The user has to index or remove unfinished documents again.
     for name, value in figures.items():
-        shown = f"{value:,}" if type(value) is int else value
-        print_text(f"{name + ':':12} {', '.join(shown) if name == 'unfinished' else shown}")
+        print_text(f"{name + ':':12} {_format(value)}")
+
+
+def _format(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    if type(value) is int:  # not a bool
+        return f"{value:,}"
+    return str(value)
 
 
 def remove(
@@ -66,9 +91,10 @@ def remove(
 ) -> None:
     """Remove documents from a knowledge base; the files stay where they are."""
     opened = KnowledgeBase.existing(kb)
-    ids = dict.fromkeys(map(opened.find, documents))
+    ids = [opened.find(document) for document in documents]
+    unique_ids = list(dict.fromkeys(ids))
     with only_writer(kb):
-        for doc_id in opened.retriever.delete(list(ids)):
+        for doc_id in opened.retriever.delete(unique_ids):
             print_text(f"removed {doc_id}")
 
 
@@ -80,7 +106,8 @@ def check(
 ) -> None:
     """Compare all that the two stores have; the exit status is 1 if anything is wrong."""
     opened = KnowledgeBase.existing(kb)
-    with only_writer(kb) if repair else contextlib.nullcontext():
+    lock = only_writer(kb) if repair else contextlib.nullcontext()
+    with lock:
         report = opened.retriever.check(repair=repair, show_progress=sys.stderr.isatty())
     if as_json:
         print_json(report.to_dict())

@@ -1,16 +1,21 @@
 """``langchain-rse evaluate``: measures segments and chunks on questions with evidence."""
 
+from __future__ import annotations
+
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.output import AsJson, print_json, print_text
 from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, settings
+
+if TYPE_CHECKING:
+    from langchain_rse.evaluation import Question, Report
 
 
 def evaluate(
@@ -42,33 +47,61 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure how much of the evidence for questions is returned: segments beside chunks."""
-    from langchain_rse import evaluation
+    from langchain_rse.evaluation import tune
 
     if save_config and not trials:
         raise ValueError("--save-config writes what --tune finds: give --tune N as well")
     opened = KnowledgeBase.existing(kb, **settings(config, preset, penalty, hybrid))
-    asked = [
-        replace(one, evidence=[replace(e, doc_id=opened.find(e.doc_id)) for e in one.evidence])
-        for one in evaluation.load_questions(questions)
-    ]
-    retriever = opened.retriever
+    loaded = _load_questions(questions, opened)
     options: dict[str, Any] = {"show_progress": sys.stderr.isatty()}
-    options |= {"budgets": budget} if budget else {}
-    tuning = evaluation.tune(retriever, asked, trials=trials, **options) if trials else None
-    if save_config and tuning:
-        tuning.to_file(save_config)
-    # Chunks fill the budget, so they are compared with segments that fill it.
-    full = "segments, filling the budget"
-    plain = opened.vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
-    segments = evaluation.evaluate(retriever, asked, name="segments", **options)
-    measure = partial(evaluation.evaluate, questions=segments.questions, **options)  # located
-    filled = measure(retriever=retriever, name=full, irrelevant_chunk_penalty=0)
-    chunks = measure(retriever=plain, name="chunks")
-    reports, comparison = [segments, filled, chunks], filled.compare(chunks)
+    if budget:
+        options["budgets"] = budget
+    tuning = None
+    if trials:
+        tuning = tune(opened.retriever, loaded, trials=trials, **options)
+        if save_config:
+            tuning.to_file(save_config)
+    segments, filled, chunks = _measure(opened, loaded, options)
+    comparison = filled.compare(chunks)
     if as_json:
-        tuned = tuning and tuning.to_dict()
-        found = {"comparison": comparison.to_dict(), "tuning": tuned}
-        print_json({"reports": [report.to_dict() for report in reports], **found})
+        print_json(
+            {
+                "reports": [report.to_dict() for report in (segments, filled, chunks)],
+                "comparison": comparison.to_dict(),
+                "tuning": tuning.to_dict() if tuning else None,
+            }
+        )
         return
-    for table in filter(None, (*reports, comparison, tuning)):
-        print_text(f"\n{table}", lines=True)
+    for table in (segments, filled, chunks, comparison, tuning):
+        if table is not None:
+            print_text(f"\n{table}", lines=True)
+
+
+def _load_questions(path: Path, opened: KnowledgeBase) -> list[Question]:
+    """Load questions; names of files in their evidence are replaced by ids of documents."""
+    from langchain_rse.evaluation import load_questions
+
+    questions = []
+    for question in load_questions(path):
+        evidence = [
+            replace(passage, doc_id=opened.find(passage.doc_id)) for passage in question.evidence
+        ]
+        questions.append(replace(question, evidence=evidence))
+    return questions
+
+
+def _measure(
+    opened: KnowledgeBase, questions: Sequence[Question], options: Mapping[str, Any]
+) -> tuple[Report, Report, Report]:
+    """Measure segments, segments that fill the budget, and chunks."""
+    from langchain_rse.evaluation import evaluate as measure
+
+    retriever = opened.retriever
+    plain = opened.vectorstore.as_retriever(search_kwargs={"k": retriever.fetch_k})
+    segments = measure(retriever, questions, name="segments", **options)
+    located = segments.questions  # with the places of quotations
+    # Chunks fill the budget, so they are compared with segments that fill it.
+    name = "segments, filling the budget"
+    filled = measure(retriever, located, name=name, irrelevant_chunk_penalty=0, **options)
+    chunks = measure(plain, located, name="chunks", **options)
+    return segments, filled, chunks

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from langchain_core.documents import Document
 
@@ -43,84 +42,90 @@ class Files:
 
     def find(self, paths: Iterable[Path], without: Path) -> list[Path]:
         """List the given files, and those in given folders except ``without``, each once."""
-        files: dict[Path, None] = {}
+        files: list[Path] = []
         for path in paths:
-            found = list(self._inside(path, without.resolve())) if path.is_dir() else [path]
-            if not found and path not in self.failures:
+            if not path.is_dir():
+                files.append(path)
+                continue
+            files_in_folder = self._files_in(path, without.resolve())
+            files += sorted(files_in_folder)
+            if not files_in_folder and path not in self.failures:
                 kinds = ", ".join(sorted(SUFFIXES))
                 self.failures[path] = f"it has no files of a known kind ({kinds})"
-            files |= dict.fromkeys(Path(os.path.realpath(file)) for file in sorted(found))
-        return list(files)
+        real_paths = [Path(os.path.realpath(file)) for file in files]
+        return list(dict.fromkeys(real_paths))
 
-    def _inside(self, folder: Path, without: Path) -> Iterator[Path]:
-        def failed(error: OSError) -> None:
+    def _files_in(self, folder: Path, without: Path) -> list[Path]:
+        """List the files of known kinds in a folder and those below it; count the others."""
+
+        def note(error: OSError) -> None:
             self.failures[Path(str(error.filename))] = _reason(error)
 
-        for place, folders, names in os.walk(folder, onerror=failed):
-            folders[:] = [name for name in folders if Path(place, name).resolve() != without]
-            for file in (Path(place, name) for name in names):
-                if not Path(os.path.realpath(file)).is_relative_to(folder.resolve()):
+        files = []
+        for parent, folders, names in os.walk(folder, onerror=note):
+            # os.walk does not enter folders that are removed from its list.
+            folders[:] = [name for name in folders if Path(parent, name).resolve() != without]
+            for name in names:
+                path = Path(parent, name)
+                suffix = path.suffix.lower()
+                if not Path(os.path.realpath(path)).is_relative_to(folder.resolve()):
                     self.skipped["links out of the folder"] += 1
-                elif file.suffix.lower() in SUFFIXES:
-                    yield file
+                elif suffix in SUFFIXES:
+                    files.append(path)
                 else:
-                    self.skipped[file.suffix.lower() or "without ending"] += 1
+                    self.skipped[suffix or "without ending"] += 1
+        return files
 
     def read(self, files: Iterable[Path]) -> Iterator[Document]:
         """Read files one by one; reasons for those that cannot be read go into ``failures``."""
         for path in files:
             try:
-                documents = list(self._load(path))
+                documents = self._load(path)
             except Exception as error:  # noqa: BLE001 - readers of PDF and DOCX raise anything
                 self.failures[path] = _reason(error)
                 continue
             if not any(document.page_content.strip() for document in documents):
-                scanned = path.suffix.lower() == ".pdf"
-                self.failures[path] = f"it has no text{' (a scan needs OCR first)' * scanned}"
+                self.failures[path] = "it has no text"
+                if path.suffix.lower() == ".pdf":
+                    self.failures[path] += " (a scan needs OCR first)"
             yield from documents
 
-    def _load(self, path: Path) -> Iterator[Document]:
-        """Yield a file's Documents: one per page of a PDF, else one."""
-        metadata: dict[str, Any] = {"source": str(path)}
-        metadata["source"].encode()  # an error for file names that are not Unicode
-        content, suffix = _content(path), path.suffix.lower()
+    def _load(self, path: Path) -> list[Document]:
+        """Read a file's Documents: one per page of a PDF, else one."""
+        source = str(path)
+        source.encode()  # an error for file names that are not Unicode
+        content = _content(path)
+        suffix = path.suffix.lower()
         if suffix == ".pdf":
-            import pypdf
-
-            logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # not each flaw that it corrects
-            reader = pypdf.PdfReader(io.BytesIO(content))
-            if reader.is_encrypted and not reader.decrypt(""):
-                raise ValueError("it is encrypted and needs a password: save it without one")
-            for number, page in enumerate(reader.pages):
-                fields = {**metadata, "page": number, "total_pages": len(reader.pages)}
-                yield Document(page.extract_text(), metadata=fields)
-            return
+            return _load_pdf(content, source)
+        if suffix in _HTML:
+            return [self._load_html(content, path)]
         if suffix == ".docx":
             import docx2txt
 
             text = docx2txt.process(io.BytesIO(content))
-        elif suffix in _HTML:
-            text = self._html(content, path, metadata)
         else:
             text = self._decode(content, path)
-        yield Document(text, metadata=metadata)
+        return [Document(text, metadata={"source": source})]
 
-    def _html(self, content: bytes, path: Path, metadata: dict[str, Any]) -> str:
-        """Extract the text of HTML; its title is put into the metadata."""
+    def _load_html(self, content: bytes, path: Path) -> Document:
         import bs4
 
+        text = self._decode(content, path, is_html=True)
         with warnings.catch_warnings():  # XHTML is XML too; a text may look like a file name
             warnings.simplefilter("ignore", UserWarning)
-            soup = bs4.BeautifulSoup(self._decode(content, path, is_html=True), "html.parser")
+            soup = bs4.BeautifulSoup(text, "html.parser")
         for tag in soup.find_all(_BLOCK):
             tag.insert_before("\n")
             tag.append("\n")
+        metadata = {"source": str(path)}
         if soup.title:
             metadata["title"] = " ".join(soup.title.get_text().split())
-        return re.sub(r"\s*\n\s*\n", "\n\n", soup.get_text()).strip()
+        lines = re.sub(r"\s*\n\s*\n", "\n\n", soup.get_text())
+        return Document(lines.strip(), metadata=metadata)
 
     def _decode(self, content: bytes, path: Path, *, is_html: bool = False) -> str:
-        """Decode the content of a text file."""
+        """Decode the content of a text file; note the encoding if it is guessed."""
         if self.encoding:
             return content.decode(self.encoding).removeprefix("\ufeff")
         from bs4.dammit import EncodingDetector
@@ -130,27 +135,52 @@ class Files:
             return content.decode(marked)
         if b"\0" in content:
             raise ValueError("it is not a text file; if it is, give its --encoding")
-        # The declared encoding may be wrong.
-        declared = EncodingDetector.find_declared_encoding(content, is_html=True) if is_html else ""
-        for encoding in filter(None, (declared, "utf-8")):
+        encodings = ["utf-8"]
+        if is_html:
+            declared = EncodingDetector.find_declared_encoding(content, is_html=True)
+            if declared:
+                encodings.insert(0, declared)
+        for encoding in encodings:
+            # The declared encoding may be wrong.
             with contextlib.suppress(LookupError, UnicodeDecodeError):
                 return content.decode(encoding)
-        import charset_normalizer
-
-        # Of equally likely encodings, windows-1252, which is the most frequent.
-        best = min(
-            charset_normalizer.from_bytes(content, cp_isolation=_ENCODINGS),
-            key=lambda one: (one.chaos, -one.coherence, "cp1252" not in one.could_be_from_charset),
-            default=None,
-        )
-        likely = best.could_be_from_charset if best else ["cp1252"]
-        encoding = "cp1252" if "cp1252" in likely else likely[0]
+        encoding = _guess_encoding(content)
         self.guessed[path] = encoding.replace("cp125", "windows-125").replace("_", "-")
         return content.decode(encoding, "replace")
 
 
+def _guess_encoding(content: bytes) -> str:
+    """Guess an encoding; of equally likely ones windows-1252, which is the most frequent."""
+    import charset_normalizer
+
+    def rank(match: charset_normalizer.CharsetMatch) -> tuple[float, float, bool]:
+        return match.chaos, -match.coherence, "cp1252" not in match.could_be_from_charset
+
+    matches = charset_normalizer.from_bytes(content, cp_isolation=_ENCODINGS)
+    best = min(matches, key=rank, default=None)
+    if best is None or "cp1252" in best.could_be_from_charset:
+        return "cp1252"
+    return best.could_be_from_charset[0]
+
+
+def _load_pdf(content: bytes, source: str) -> list[Document]:
+    import pypdf
+
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # not each flaw that it corrects
+    reader = pypdf.PdfReader(io.BytesIO(content))
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise ValueError("it is encrypted and needs a password: save it without one")
+    pages = len(reader.pages)
+    return [
+        Document(
+            page.extract_text(), metadata={"source": source, "page": number, "total_pages": pages}
+        )
+        for number, page in enumerate(reader.pages)
+    ]
+
+
 def _content(path: Path) -> bytes:
-    """Read the bytes of a file; a ValueError if it changes meanwhile."""
+    """Read the bytes of a file; a ValueError if it is a pipe or the like, or changes meanwhile."""
     before = path.stat()
     if not stat.S_ISREG(before.st_mode):
         raise ValueError("it is not a file")
@@ -162,8 +192,11 @@ def _content(path: Path) -> bytes:
 
 
 def _reason(error: Exception) -> str:
+    """Say why a file cannot be read."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, UnicodeEncodeError):
         return "its name is not Unicode: rename it"
-    return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+    if type(error) is ValueError:  # from this module
+        return str(error)
+    return f"{type(error).__name__}: {error}"

@@ -2,6 +2,7 @@
 
 import codecs
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -54,24 +55,35 @@ def index(
     """Add files to a knowledge base; files that have changed are replaced."""
     codecs.lookup(encoding or "utf-8")  # an error names an unknown encoding
     files = Files(encoding)
-    if found := files.find(paths, without=kb):
-        from tqdm import tqdm
-
-        bar = tqdm(found, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
+    paths_to_add = files.find(paths, without=kb)
+    if paths_to_add:
         if embeddings:
             load_embeddings(embeddings)  # before the folder is made, in case the name is wrong
         with only_writer(kb):
             opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
-            size = sum(path.stat().st_size for path in found if os.access(path, os.R_OK))
-            ids = opened.add(files.read(bar), at_once=size <= _READ_AHEAD)
-        read = counted(len(ids), "document")
-        embedded = counted(opened.embeddings.texts_embedded, "new chunk")
-        print_text(f"Read {read}, embedded {embedded} into {kb}")
-    for path, guess in files.guessed.items():
-        print_text(f"{path.name}: read as {guess}; if it is not, give --encoding NAME")
-    if skipped := files.skipped:
-        kinds = ", ".join(f"{count} {suffix}" for suffix, count in skipped.most_common())
-        print_text(f"skipped {skipped.total()} file(s): {kinds}")
+            _add(paths_to_add, files, opened)
+    _report_on(files)
+
+
+def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> None:
+    """Read files and add them to a knowledge base; print how many."""
+    from tqdm import tqdm
+
+    size = sum(path.stat().st_size for path in paths if os.access(path, os.R_OK))
+    bar = tqdm(paths, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
+    ids = opened.add(files.read(bar), at_once=size <= _READ_AHEAD)
+    documents = counted(len(ids), "document")
+    chunks = counted(opened.embeddings.texts_embedded, "new chunk")
+    print_text(f"Read {documents}, embedded {chunks} into {opened.folder}")
+
+
+def _report_on(files: Files) -> None:
+    """Print which encodings were guessed, which files were skipped, and which cannot be read."""
+    for path, encoding in files.guessed.items():
+        print_text(f"{path.name}: read as {encoding}; if it is not, give --encoding NAME")
+    if files.skipped:
+        kinds = [f"{count} {suffix}" for suffix, count in files.skipped.most_common()]
+        print_text(f"skipped {files.skipped.total()} file(s): {', '.join(kinds)}")
     if files.failures:
         lines = [f"  {path}: {reason}" for path, reason in files.failures.items()]
         print_error("\n".join([f"{len(lines)} could not be read:", *lines]))

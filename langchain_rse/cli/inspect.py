@@ -17,6 +17,8 @@ from langchain_rse.errors import MissingRecordError
 if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStore
 
+    from langchain_rse.stores.records import Manifest
+
 
 def inspect(
     document: Annotated[
@@ -31,39 +33,67 @@ def inspect(
 ) -> None:
     """Show a document's chunks: their places, what was embedded, what would be returned."""
     opened = KnowledgeBase.existing(kb)
-    found = inspect_document(opened.docstore, opened.vectorstore, opened.find(document))
-    count = len(found["chunks"])
+    fields = inspect_document(opened.docstore, opened.vectorstore, opened.find(document))
+    count = len(fields["chunks"])
     if chunk is not None:
         if chunk >= count:
             raise ValueError(
-                f"{found['doc_id']} has no chunk {chunk}: it has {count}, counted from 0"
+                f"{fields['doc_id']} has no chunk {chunk}: it has {count}, counted from 0"
             )
-        found["chunks"] = [found["chunks"][chunk]]
+        fields["chunks"] = [fields["chunks"][chunk]]
     if as_json:
-        print_json(found)
+        print_json(fields)
         return
-    print_text(found["doc_id"], "bold")
-    if version := found["version"]:
-        size = f"{counted(found['length'], 'character')} in {counted(count, 'chunk')}"
-        print_text(f"{size} · version {version}")
-    for version in found["incomplete_versions"]:
+    _print_document(fields, count)
+    for chunk_fields in fields["chunks"]:
+        if chunk is None:
+            _print_chunk_line(chunk_fields)
+        else:
+            _print_whole_chunk(chunk_fields)
+
+
+def _print_document(fields: dict[str, Any], chunks: int) -> None:
+    print_text(fields["doc_id"], "bold")
+    if fields["version"]:
+        size = f"{counted(fields['length'], 'character')} in {counted(chunks, 'chunk')}"
+        print_text(f"{size} · version {fields['version']}")
+    for version in fields["incomplete_versions"]:
         print_text(f"Adding or deleting version {version} was interrupted: do it again", "red")
-    header = {"header": found["header"]} if found["header"] else {}
-    for name, value in {**header, **found["metadata"]}.items():
+    if fields["header"]:
+        print_text(f"header: {fields['header']}")
+    for name, value in fields["metadata"].items():
         print_text(f"{name}: {value}")
-    for one in found["chunks"]:
-        place = "" if one["text"] is None else f"{one['start']}-{one['end']}"
-        metadata = ", ".join(f"{name} {value}" for name, value in one["metadata"].items())
-        title = " · ".join(filter(None, [f"chunk {one['index']}", place, metadata, one["problem"]]))
-        if chunk is not None:
-            texts = {"embedded": one["embedded"], "returned": one["text"]}
-            print_parts(title, *((n, shorten(t, full=True)) for n, t in texts.items() if t))
-            continue
-        text = visible(" ".join((one["text"] or "").split()))
-        line = Text(visible(title), "bold").append(f"  {text}", "not bold")
-        if console.is_terminal:
-            line.truncate(console.width, overflow="ellipsis")
-        print_text(line)
+
+
+def _print_chunk_line(fields: dict[str, Any]) -> None:
+    """Print a chunk's title and text on one line, which ends with the terminal's."""
+    words = (fields["text"] or "").split()
+    line = Text(visible(_title(fields)), "bold")
+    line.append("  " + visible(" ".join(words)), "not bold")
+    if console.is_terminal:
+        line.truncate(console.width, overflow="ellipsis")
+    print_text(line)
+
+
+def _print_whole_chunk(fields: dict[str, Any]) -> None:
+    """Print what was embedded of a chunk, and what is returned."""
+    parts = []
+    for name, text in [("embedded", fields["embedded"]), ("returned", fields["text"])]:
+        if text:
+            parts.append((name, shorten(text, full=True)))
+    print_parts(_title(fields), *parts)
+
+
+def _title(fields: dict[str, Any]) -> str:
+    """A chunk's number, characters, metadata and problem."""
+    parts = [f"chunk {fields['index']}"]
+    if fields["text"] is not None:
+        parts.append(f"{fields['start']}-{fields['end']}")
+    if fields["metadata"]:
+        parts.append(", ".join(f"{name} {value}" for name, value in fields["metadata"].items()))
+    if fields["problem"]:
+        parts.append(fields["problem"])
+    return " · ".join(parts)
 
 
 def inspect_document(
@@ -71,45 +101,32 @@ def inspect_document(
 ) -> dict[str, Any]:
     """Read a document from the two stores; the vector store must have ``get_by_ids``.
 
-    Each chunk has its place (None if unknown), the ``text`` that a segment returns, the
-    ``embedded`` text, the ``metadata`` that does not hold for the whole document, and the
+    Each chunk has its ``start`` and ``end`` (None if unknown), the ``text`` that a segment returns,
+    the ``embedded`` text, the ``metadata`` that does not hold for the whole document, and the
     ``problem`` if something is missing. The vectors of adopted documents are not read.
     """
-    from langchain_rse.stores.records import (
-        END_INDEX,
-        START_INDEX,
-        Manifest,
-        Version,
-        chunk_key,
-        document_key,
-        manifest_key,
-        metadata_changes,
-        segment_metadata,
-    )
+    from langchain_rse.stores import records
 
-    key = manifest_key(document_key(doc_id))
-    record = docstore.mget([key])[0]
+    manifest_key = records.manifest_key(records.document_key(doc_id))
+    record = docstore.mget([manifest_key])[0]
     if record is None:
         raise MissingRecordError(f"the docstore does not know the document {doc_id!r}")
-    manifest = Manifest.from_document(record, key)
-    version = manifest.current or Version("", 0)
-    ids = list(version.vector_ids(manifest.key))
-    vectors = {one.id: one.page_content for one in (vectorstore.get_by_ids(ids) if ids else ())}
-    keys = [chunk_key(manifest.key, version.name, index) for index in range(version.chunks)]
+    manifest = records.Manifest.from_document(record, manifest_key)
+    version = manifest.current or records.Version("", 0)
+    embedded_texts = _embedded_texts(vectorstore, list(version.vector_ids(manifest.key)))
+    keys = [records.chunk_key(manifest.key, version.name, index) for index in range(version.chunks)]
     chunks: list[dict[str, Any]] = []
-    for index, (place, chunk) in enumerate(zip(keys, docstore.mget(keys), strict=True)):
-        changes = [metadata for _, metadata in metadata_changes(chunk, place)] if chunk else []
-        metadata = segment_metadata(manifest.metadata, manifest.rules, changes)
-        embedded = vectors.get(ids[index]) if ids else None
-        problems = ["no text"] * (chunk is None) + ["no vector"] * (bool(ids) and embedded is None)
+    for index, (key, chunk) in enumerate(zip(keys, docstore.mget(keys), strict=True)):
+        problems = []
+        if chunk is None:
+            problems.append("no text")
+        if not version.adopted and index not in embedded_texts:
+            problems.append("no vector")
         chunks.append(
             {
                 "index": index,
-                "start": chunk and chunk.metadata.get(START_INDEX),
-                "end": chunk and chunk.metadata.get(END_INDEX),
-                "text": chunk and chunk.page_content,
-                "embedded": embedded,
-                "metadata": {n: v for n, v in metadata.items() if n not in manifest.metadata},
+                **_stored_fields(chunk, key, manifest),
+                "embedded": embedded_texts.get(index),
                 "problem": ", ".join(problems),
             }
         )
@@ -123,3 +140,34 @@ def inspect_document(
         "metadata": dict(manifest.metadata),
         "chunks": chunks,
     }
+
+
+def _embedded_texts(vectorstore: VectorStore, ids: list[str]) -> dict[int, str]:
+    """The embedded texts of chunks by their numbers, without those that have no vector."""
+    if not ids:
+        return {}
+    vectors = vectorstore.get_by_ids(ids)
+    texts = {vector.id: vector.page_content for vector in vectors}
+    return {index: texts[vector] for index, vector in enumerate(ids) if vector in texts}
+
+
+def _stored_fields(chunk: Document | None, key: str, manifest: Manifest) -> dict[str, Any]:
+    """What the docstore has of a chunk."""
+    from langchain_rse.stores.records import (
+        END_INDEX,
+        START_INDEX,
+        metadata_changes,
+        segment_metadata,
+    )
+
+    start = end = text = None
+    changes = []
+    if chunk is not None:
+        start, end = chunk.metadata.get(START_INDEX), chunk.metadata.get(END_INDEX)
+        text = chunk.page_content
+        changes = [metadata for _, metadata in metadata_changes(chunk, key)]
+    metadata = segment_metadata(manifest.metadata, manifest.rules, changes)
+    own_metadata = {
+        name: value for name, value in metadata.items() if name not in manifest.metadata
+    }
+    return {"start": start, "end": end, "text": text, "metadata": own_metadata}

@@ -33,8 +33,8 @@ _DOCSTORE = "chunks.db"
 _SETTINGS = "settings.json"
 
 
-class Made(BaseModel):
-    """The settings that a knowledge base was made with; kept in its folder."""
+class StoredSettings(BaseModel):
+    """The settings of a knowledge base, kept in its folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -43,7 +43,7 @@ class Made(BaseModel):
     lexical: bool = False  # whether there is a full-text index
 
     @classmethod
-    def of(cls, folder: Path) -> Made:
+    def read(cls, folder: Path) -> StoredSettings:
         """Read the settings of a knowledge base; a ValueError if the folder has none."""
         if not _exists(folder):
             raise ValueError(
@@ -66,7 +66,7 @@ class Made(BaseModel):
 
 
 def _exists(folder: Path) -> bool:
-    return any((folder / name).exists() for name in (_SETTINGS, _DOCSTORE))
+    return (folder / _SETTINGS).exists() or (folder / _DOCSTORE).exists()
 
 
 @dataclass
@@ -74,42 +74,46 @@ class KnowledgeBase:
     """A knowledge base; its stores and its model are loaded when they are first used."""
 
     folder: Path
-    made: Made
+    settings: StoredSettings
     fields: Mapping[str, Any] = field(default_factory=dict)  # of the retriever
 
     @classmethod
     def existing(cls, folder: Path, **fields: Any) -> KnowledgeBase:  # noqa: ANN401
         """Open the one in a folder, with fields of its retriever; a ValueError if there is none."""
-        made = Made.of(folder)
-        if fields.get("hybrid") and not made.lexical:
+        settings = StoredSettings.read(folder)
+        if fields.get("hybrid") and not settings.lexical:
             errors.print("Making the full-text index of this knowledge base, once.")
-            made = made.model_copy(update={"lexical": True})
-            made.write(folder)
-        return cls(folder, made, fields)
+            settings = settings.model_copy(update={"lexical": True})
+            settings.write(folder)
+        return cls(folder, settings, fields)
 
     @classmethod
     def create(
         cls, folder: Path, *, headers: bool | None = None, embeddings: str | None = None
     ) -> KnowledgeBase:
         """Open the knowledge base in a folder, or make one; None leaves a setting as it is."""
-        made = Made.of(folder) if _exists(folder) else Made(embeddings=embeddings or DEFAULT)
-        if embeddings not in {None, made.embeddings}:
+        if _exists(folder):
+            settings = StoredSettings.read(folder)
+        else:
+            settings = StoredSettings(embeddings=embeddings or DEFAULT)
+        if embeddings not in {None, settings.embeddings}:
             raise ValueError(
-                f"The knowledge base in {folder} was made with --embeddings {made.embeddings}; "
+                f"The knowledge base in {folder} was made with --embeddings {settings.embeddings}; "
                 "vectors of two models cannot be compared. Leave --embeddings out, or give "
                 "another --kb"
             )
         if headers is not None:
-            made = made.model_copy(update={"headers": headers})
-        opened = cls(folder, made)
-        opened.embeddings = load_embeddings(made.embeddings, trusted=embeddings is not None)
-        made.write(folder)
+            settings = settings.model_copy(update={"headers": headers})
+        opened = cls(folder, settings)
+        # Before the settings are written, so that a name of no model leaves no knowledge base.
+        opened.embeddings = load_embeddings(settings.embeddings, trusted=embeddings is not None)
+        settings.write(folder)
         return opened
 
     @cached_property
     def embeddings(self) -> CountingEmbeddings:
         """The embedding model."""
-        return load_embeddings(self.made.embeddings, trusted=False)
+        return load_embeddings(self.settings.embeddings, trusted=False)
 
     @cached_property
     def docstore(self) -> SQLDocStore:
@@ -119,7 +123,7 @@ class KnowledgeBase:
         from langchain_rse.stores.sql import SQLDocStore
 
         path = (self.folder / _DOCSTORE).as_posix()  # in the text of a URL, "%20" would be a space
-        return SQLDocStore(URL.create("sqlite", database=path), lexical=self.made.lexical)
+        return SQLDocStore(URL.create("sqlite", database=path), lexical=self.settings.lexical)
 
     @cached_property
     def vectorstore(self) -> Chroma:
@@ -128,11 +132,11 @@ class KnowledgeBase:
         from chromadb.config import Settings
         from langchain_chroma import Chroma
 
-        place = str((self.folder / "chroma").resolve())
+        path = str((self.folder / "chroma").resolve())
         return Chroma(
             "chunks",
             self.embeddings,
-            client=PersistentClient(place, Settings(anonymized_telemetry=False)),
+            client=PersistentClient(path, Settings(anonymized_telemetry=False)),
             collection_metadata={"hnsw:space": "cosine"},
         )
 
@@ -145,7 +149,7 @@ class KnowledgeBase:
         return RSERetriever(
             vectorstore=self.vectorstore,
             docstore=self.docstore,
-            headers=DocumentHeaders() if self.made.headers else None,
+            headers=DocumentHeaders() if self.settings.headers else None,
             **self.fields,
         )
 
@@ -155,7 +159,8 @@ class KnowledgeBase:
         from langchain_rse._sync import run
         from langchain_rse.stores.reading import read_manifests
 
-        return sorted(run(read_manifests(self.docstore)), key=lambda manifest: manifest.doc_id)
+        manifests = run(read_manifests(self.docstore))
+        return sorted(manifests, key=lambda manifest: manifest.doc_id)
 
     @cached_property
     def _names(self) -> dict[str, list[str]]:
@@ -171,8 +176,9 @@ class KnowledgeBase:
         The bar has a total if all documents are read ``at_once``.
         """
         try:
-            given = list(documents) if at_once else documents
-            return self.retriever.add_documents(given, show_progress=sys.stderr.isatty())
+            if at_once:
+                documents = list(documents)
+            return self.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
         except KeyboardInterrupt:
             raise KeyboardInterrupt("The same command goes on where it stopped") from None
 

@@ -34,17 +34,25 @@ def load_embeddings(name: str, *, trusted: bool = True) -> CountingEmbeddings:
     """Make the model of a name; if ``trusted``, modules in the working directory count too."""
     if trusted and os.getcwd() not in sys.path:  # noqa: PTH109 - entries are strings
         sys.path.append(os.getcwd())  # noqa: PTH109
-    module, _, attribute = name.partition(":")
-    is_there = attribute.isidentifier() and _is_installed(module)
-    found = getattr(importlib.import_module(module), attribute, None) if is_there else None
-    made = isinstance(found, type) and issubclass(found, Embeddings)
-    model = _of_provider(name) if found is None else found() if made else found
+    model = _find_attribute(name)
+    if model is None:
+        model = _model_of_provider(name)
+    elif isinstance(model, type) and issubclass(model, Embeddings):
+        model = model()
     if not isinstance(model, Embeddings):
         raise ValueError(  # noqa: TRY004 - the option is wrong
             f"--embeddings {name} must name a class of LangChain Embeddings that is made without "
             f"arguments; got {model!r:.200}"
         )
     return CountingEmbeddings(model)
+
+
+def _find_attribute(name: str) -> object:
+    """Import what a name of the form module:attribute stands for; None if nothing is there."""
+    module, _, attribute = name.partition(":")
+    if not attribute.isidentifier() or not _is_installed(module):
+        return None
+    return getattr(importlib.import_module(module), attribute, None)
 
 
 def _is_installed(module: str) -> bool:
@@ -56,7 +64,7 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _of_provider(name: str) -> Any:  # noqa: ANN401 - Embeddings, as far as is known
+def _model_of_provider(name: str) -> object:
     unknown = (
         f"--embeddings {name}: it is no module:Class that is installed or, if the option is given, "
         "in this directory (without the option, set PYTHONPATH=. if you trust this directory)"

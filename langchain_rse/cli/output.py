@@ -5,7 +5,7 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from logging.handlers import BufferingHandler
 from pathlib import Path
@@ -25,7 +25,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _LINES_SHOWN = 3
 _MESSAGES_SHOWN = 10
-_KINDS = ("note", "warning")
 
 
 def exit_on_error(
@@ -44,25 +43,33 @@ def exit_on_error(
             except (typer.Exit, typer.BadParameter, BrokenPipeError):
                 raise
             except KeyboardInterrupt as error:
-                below = "\n" * errors.is_terminal  # the progress bar
-                print_error(f"{below}Interrupted. {error}".rstrip())
+                if errors.is_terminal:
+                    print_error("")  # ends the line of a progress bar
+                print_error(f"Interrupted. {error}".rstrip())
                 raise typer.Exit(130) from error
             except ModuleNotFoundError as error:
                 print_error(f"{error.name} is not installed: pip install 'langchain-rse[{extra}]'")
                 raise typer.Exit(2) from error
             except Exception as error:
-                expected = isinstance(error, (ImportError, LookupError, OSError, ValueError))
-                text = str(error) if expected else f"{type(error).__name__}: {error}"
-                print_error("\n".join([text, *getattr(error, "__notes__", ())]))
+                print_error(_text_of(error))
                 raise typer.Exit(2) from error
 
     return wrapped
 
 
+def _text_of(error: Exception) -> str:
+    """The message of an error and its notes; also its class, if it is not an expected one."""
+    text = str(error)
+    if not isinstance(error, (ImportError, LookupError, OSError, ValueError)):
+        text = f"{type(error).__name__}: {text}"
+    return "\n".join([text, *getattr(error, "__notes__", ())])
+
+
 @contextmanager
 def _messages_as_lines() -> Iterator[None]:
     """Print warnings and log lines on stderr at the end, as they would break progress bars."""
-    logger, log = logging.getLogger("langchain_rse"), BufferingHandler(sys.maxsize)
+    logger = logging.getLogger("langchain_rse")
+    log = BufferingHandler(sys.maxsize)
     # The command `index` lists files without text itself.
     log.addFilter(lambda record: not record.name.startswith("langchain_rse.ingest."))
     level = logger.level
@@ -76,14 +83,18 @@ def _messages_as_lines() -> Iterator[None]:
         logger.removeHandler(log)
         logger.setLevel(level)
         logger.propagate = True
-        lines = dict.fromkeys(
-            [f"warning: {one.message}" for one in caught]
-            + [f"{_KINDS[one.levelno > logging.INFO]}: {one.getMessage()}" for one in log.buffer]
-        )
-        for line in list(lines)[:_MESSAGES_SHOWN]:
-            print_error(line, "yellow")
-        if len(lines) > _MESSAGES_SHOWN:
-            print_error(f"... and {len(lines) - _MESSAGES_SHOWN} more", "yellow")
+        lines = [f"warning: {warning.message}" for warning in caught]
+        for record in log.buffer:
+            kind = "warning" if record.levelno > logging.INFO else "note"
+            lines.append(f"{kind}: {record.getMessage()}")
+        _print_messages(list(dict.fromkeys(lines)))
+
+
+def _print_messages(lines: Sequence[str]) -> None:
+    for line in lines[:_MESSAGES_SHOWN]:
+        print_error(line, "yellow")
+    if len(lines) > _MESSAGES_SHOWN:
+        print_error(f"... and {len(lines) - _MESSAGES_SHOWN} more", "yellow")
 
 
 def print_error(message: str, style: str = "red") -> None:
@@ -103,8 +114,12 @@ def print_json(value: object) -> None:
 
 
 def print_text(text: str | Text, style: str = "", *, lines: bool = False) -> None:
-    """Print a line, ``lines``, or a Text whose characters are escaped; styled in a terminal."""
-    text = text if isinstance(text, Text) else Text(visible(text, "\n" if lines else ""), style)
+    """Print a line, or several if ``lines``; styled in a terminal.
+
+    Characters of a str that could control a terminal are escaped; those of a Text must be already.
+    """
+    if isinstance(text, str):
+        text = Text(visible(text, "\n" if lines else ""), style)
     if console.is_terminal:
         console.print(text, soft_wrap=True)
     else:
@@ -117,16 +132,19 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
     from langchain_rse.tools.passages import place_of
 
     words = query_words([question])
-    parts, place = [], 0
+    parts = []
+    start = 0
     for chunk in segment.metadata["rse"]["chunks"]:
-        rank = "filled in"
-        if not chunk.get("filled"):
-            rank = f"rank {chunk['rank'] + 1} · relevance {chunk['relevance']:.2f}"
-        text = shorten(segment.page_content[place : place + chunk["length"]], full=full)
+        end = start + chunk["length"]
+        text = shorten(segment.page_content[start:end], full=full)
+        start = end
         if words:
             text.highlight_regex(words, "bold cyan")
-        parts.append((f"chunk {chunk['index']} · {rank}", text))
-        place += chunk["length"]
+        if chunk.get("filled"):
+            reason = "filled in"
+        else:
+            reason = f"rank {chunk['rank'] + 1} · relevance {chunk['relevance']:.2f}"
+        parts.append((f"chunk {chunk['index']} · {reason}", text))
     score = segment.metadata["relevance_score"]
     print_parts(f"{place_of(segment.metadata)} · score {score:.2f}", *parts)
 
@@ -141,10 +159,10 @@ def print_parts(title: str, *parts: tuple[str, Text]) -> None:
 
 
 def shorten(text: str, *, full: bool = False) -> Text:
-    """Return the first lines of a text, and say how many more there are."""
+    """Return the first lines of a text, or all if ``full``, and say how many others there are."""
     lines = text.strip("\n").splitlines()
-    count = len(lines) if full else _LINES_SHOWN
-    shown = Text("\n".join(visible(line, "\t") for line in lines[:count]))
-    if len(lines) > count:
-        shown.append(f"\n... {len(lines) - count} more lines", style="dim")
+    limit = len(lines) if full else _LINES_SHOWN
+    shown = Text("\n".join(visible(line, "\t") for line in lines[:limit]))
+    if len(lines) > limit:
+        shown.append(f"\n... {len(lines) - limit} more lines", style="dim")
     return shown

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from langchain_core.documents import Document
 
 from langchain_rse._messages import load
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
@@ -43,26 +44,44 @@ def query(
 ) -> None:
     """Ask a knowledge base."""
     from langchain_rse import TraceCollector
-    from langchain_rse.explaining.trace import REPORT
 
-    if report:  # before the query, if it cannot be written
-        load(*REPORT)
-        if not report.parent.is_dir():
-            raise typer.BadParameter(f"there is no folder {report.parent}", param_hint="--report")
-    condition = filter_of(conditions or ())
+    if report:
+        _check_report(report)
     fields = settings(config, preset, penalty, hybrid)
-    retriever, collector = KnowledgeBase.existing(kb, **fields).retriever, TraceCollector()
-    arguments: dict[str, Any] = {"filter": condition} if condition else {}
-    arguments |= {"k": k, "max_context_length": max_context_length, "order": order}
+    arguments: dict[str, Any] = {
+        "k": k,
+        "max_context_length": max_context_length,
+        "order": order,
+    }
+    condition = filter_of(conditions or ())
+    if condition:
+        arguments["filter"] = condition
+    collector = TraceCollector()
+    retriever = KnowledgeBase.existing(kb, **fields).retriever
     segments = retriever.invoke(question, {"callbacks": [collector] if report else []}, **arguments)
     if report:
         collector.traces[-1].to_html(report)
     if as_json:
-        print_json(
-            [{"id": s.id, "page_content": s.page_content, "metadata": s.metadata} for s in segments]
-        )
+        print_json([_fields_of(segment) for segment in segments])
         return
     for segment in segments:
         print_segment(segment, full=True, question=question)
     if not segments:
         print_text("Nothing relevant was found.")
+
+
+def _check_report(report: Path) -> None:
+    """Raise an error before the query if the report cannot be written after it."""
+    from langchain_rse.explaining.trace import REPORT
+
+    load(*REPORT)
+    if not report.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {report.parent}", param_hint="--report")
+
+
+def _fields_of(segment: Document) -> dict[str, Any]:
+    return {
+        "id": segment.id,
+        "page_content": segment.page_content,
+        "metadata": segment.metadata,
+    }

@@ -28,21 +28,37 @@ def settings(
 
     if config and preset:
         raise ValueError("--config and --preset both say how segments are chosen: give one of them")
-    fields = read_settings(config) if config else {"config": RSEConfig.of(preset or "balanced")}
-    given = {"irrelevant_chunk_penalty": penalty, "hybrid": hybrid}
-    return fields | {name: value for name, value in given.items() if value is not None}
+    fields: dict[str, Any] = {"config": RSEConfig.of(preset or "balanced")}
+    if config:
+        fields = read_settings(config)
+    if penalty is not None:
+        fields["irrelevant_chunk_penalty"] = penalty
+    if hybrid is not None:
+        fields["hybrid"] = hybrid
+    return fields
 
 
 def filter_of(conditions: Iterable[str]) -> dict[str, Any] | None:
     """Make Chroma's filter from conditions NAME=VALUE, all of which must hold."""
-    parts = []
+    filters = []
     for condition in conditions:
-        name, separator, text = condition.partition("=")
-        if not (name and separator):
+        name, separator, value = condition.partition("=")
+        if not name or not separator:
             raise typer.BadParameter(f"{condition!r} is not NAME=VALUE", param_hint="--filter")
-        try:
-            value = json.loads(text, parse_constant=lambda _: None)
-        except ValueError:
-            value = text
-        parts.append({name: value if isinstance(value, (str, int, float)) else text})
-    return {"$and": parts} if len(parts) > 1 else parts[0] if parts else None
+        filters.append({name: _value_of(value)})
+    if not filters:
+        return None
+    if len(filters) == 1:
+        return filters[0]
+    return {"$and": filters}
+
+
+def _value_of(text: str) -> str | float | bool:
+    """Read a string, number or boolean in JSON; anything else is the text itself."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    if isinstance(value, (str, int, float)):
+        return value
+    return text

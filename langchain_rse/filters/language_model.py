@@ -1,8 +1,7 @@
 """LMBasedRelevanceFilter: a language model judges chunks in batches."""
 
-import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -11,8 +10,9 @@ from langchain_core.documents import Document
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import Self, override
 
-from langchain_rse._asking import Failure, LanguageModelSettings, Question, ask, quote
-from langchain_rse._compressing import Compressor
+from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask, quote
+from langchain_rse._compressing import Compressor, with_metadata
+from langchain_rse._messages import counted
 from langchain_rse._sync import Steps, batches, concurrently
 from langchain_rse._templates import check_template, fill
 from langchain_rse.stores.records import (
@@ -53,7 +53,7 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
 
     Kept documents are copies, in the order given, with the model's ``relevance_explanation``,
     ``is_relevant: True`` and ``relevance_score: 1.0`` in their metadata. Segments of an
-    `RSERetriever` with this reranker show the first two; equal scores leave weighing to the ranks.
+    `RSERetriever` with this reranker show the first two. As all scores are equal, ranks decide.
 
     A batch that the model still does not judge after all retries is kept or dropped whole, and a
     warning is logged. Its documents, if kept, have the reason as ``relevance_failure``, and None as
@@ -87,54 +87,77 @@ class LMBasedRelevanceFilter(LanguageModelSettings, Compressor):
     def _compress(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
     ) -> Steps[list[Document]]:
-        some = batches(documents, self.batch_size)
-        kept = yield from concurrently(
-            [self._judge(batch, query, callbacks) for batch in some], self.max_concurrency
-        )
-        return list(itertools.chain.from_iterable(kept))
+        tasks = [
+            self._judge(batch, query, callbacks) for batch in batches(documents, self.batch_size)
+        ]
+        kept_by_batch = yield from concurrently(tasks, self.max_concurrency)
+        kept = []
+        for documents_of_batch in kept_by_batch:
+            kept += documents_of_batch
+        return kept
 
     def _judge(
         self, batch: Sequence[Document], query: str, callbacks: Callbacks | None
     ) -> Steps[list[Document]]:
-        """Judge a batch; return the documents that are kept."""
-        chunks = [quote("chunk", self._shown(d), number) for number, d in enumerate(batch, 1)]
-        request = [quote("query", query), *chunks, f"Judgments to give: {len(batch)}."]
-        read = partial(_read, count=len(batch))
-        question = Question("\n\n".join(request), _INSTRUCTIONS, read, Judgments, _EXAMPLE)
-        outcome = yield from ask(self, question, callbacks)
-        if not isinstance(outcome, Failure):
-            return [
-                _with(document, {IS_RELEVANT: True, RELEVANCE_EXPLANATION: judgment.explanation})
-                for document, judgment in zip(batch, outcome, strict=True)
-                if judgment.is_relevant
-            ]
-        done = "kept" if self.on_failure_keep_all else "dropped"
-        message = "a batch could not be judged; its %d documents are %s: %s"
-        logger.warning(message, len(batch), done, outcome.reason)
-        failure = {
-            IS_RELEVANT: None,
-            RELEVANCE_EXPLANATION: None,
-            RELEVANCE_FAILURE: outcome.reason,
-        }
-        return [_with(document, failure) for document in batch if self.on_failure_keep_all]
+        """Have a batch judged; return copies of the documents to keep."""
+        judgments = yield from ask(self, self._prompt(batch, query), callbacks)
+        if isinstance(judgments, Failure):
+            return self._after_failure(batch, judgments.reason)
+        return [
+            _with_judgment(document, judgment.explanation, is_relevant=True)
+            for document, judgment in zip(batch, judgments, strict=True)
+            if judgment.is_relevant
+        ]
 
-    def _shown(self, document: Document) -> str:
-        """Format a document for the model."""
+    def _prompt(self, batch: Sequence[Document], query: str) -> Prompt[list[Judgment]]:
+        request = [quote("query", query)]
+        for number, document in enumerate(batch, 1):
+            request.append(quote("chunk", self._text_of(document), number))
+        request.append(f"Judgments to give: {len(batch)}.")
+        return Prompt(
+            "\n\n".join(request),
+            _INSTRUCTIONS,
+            partial(_read_judgments, count=len(batch)),
+            form=Judgments,
+            example=_EXAMPLE,
+        )
+
+    def _text_of(self, document: Document) -> str:
+        """The text of a document that the model sees."""
         if callable(self.chunk_format):
             return self.chunk_format(document)
-        known = {name: v for name, v in document.metadata.items() if v is not None}
-        lines = [f"{name}: {known[name]}" for name in self.metadata or () if name in known]
-        values = {**known, "metadata": "\n".join(lines), "content": document.page_content}
+        values = {field: value for field, value in document.metadata.items() if value is not None}
+        fields = [field for field in self.metadata or () if field in values]
+        values["metadata"] = "\n".join(f"{field}: {values[field]}" for field in fields)
+        values["content"] = document.page_content
         return fill(self.chunk_format, values).strip()
 
+    def _after_failure(self, batch: Sequence[Document], reason: str) -> list[Document]:
+        """Log that a batch was not judged; return copies of its documents, or none."""
+        size = counted(len(batch), "document")
+        if not self.on_failure_keep_all:
+            logger.warning("a batch of %s could not be judged and was dropped: %s", size, reason)
+            return []
+        logger.warning("a batch of %s could not be judged and was kept: %s", size, reason)
+        kept = [_with_judgment(document, None, is_relevant=None) for document in batch]
+        for document in kept:
+            document.metadata[RELEVANCE_FAILURE] = reason
+        return kept
 
-def _read(answer: Judgments, count: int) -> list[Judgment]:
+
+def _read_judgments(answer: Judgments, count: int) -> list[Judgment]:
     if len(answer.judgments) != count:
         raise ValueError(f"the answer has {len(answer.judgments)} judgments, not {count}")
     return answer.judgments
 
 
-def _with(document: Document, judgment: Mapping[str, object]) -> Document:
-    """Copy a document with its judgment, without the failure of an earlier filter."""
-    kept = {name: v for name, v in document.metadata.items() if name != RELEVANCE_FAILURE}
-    return document.model_copy(update={"metadata": {**kept, **judgment, RELEVANCE_SCORE: 1.0}})
+def _with_judgment(
+    document: Document, explanation: str | None, *, is_relevant: bool | None
+) -> Document:
+    """Copy a document with a judgment in its metadata; None stands for no judgment."""
+    judged = with_metadata(
+        document,
+        {IS_RELEVANT: is_relevant, RELEVANCE_EXPLANATION: explanation, RELEVANCE_SCORE: 1.0},
+    )
+    judged.metadata.pop(RELEVANCE_FAILURE, None)  # of an earlier filter
+    return judged

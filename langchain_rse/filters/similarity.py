@@ -11,24 +11,25 @@ from langchain_core.embeddings import Embeddings
 from pydantic import Field
 from typing_extensions import override
 
-from langchain_rse._compressing import Compressor
+from langchain_rse._compressing import Compressor, with_metadata
 from langchain_rse._sync import Steps, call, during
 from langchain_rse.stores.records import RELEVANCE_SCORE
 
+# Metadata fields that may say what kind of content a document has.
 _KIND_FIELDS = ("type", "modality", "media_type", "mime_type", "content_type")
 _NOT_TEXT = re.compile(r"\s*(?:image|audio|video)\s*(?:/|$)", re.IGNORECASE)
-_DATA = re.compile(r"\s*data:(?!text/)[\w.+-]+/[\w.+-]+[;,]", re.IGNORECASE)
 
 
 def has_text(document: Document) -> bool:
     """Return True for documents with text, False for images, audio, video and white space.
 
-    False also for ``data:`` addresses, and for values such as ``"image"`` or ``"image/png"`` in the
-    metadata ``type``, ``modality``, ``media_type``, ``mime_type`` or ``content_type``.
+    A document is an image, audio or video if its metadata ``type``, ``modality``, ``media_type``,
+    ``mime_type`` or ``content_type`` says so, such as ``"image"`` or ``"image/png"``.
     """
-    text = document.page_content
-    kinds = [str(document.metadata.get(name)) for name in _KIND_FIELDS]
-    return bool(text.strip()) and not (_DATA.match(text) or any(map(_NOT_TEXT.match, kinds)))
+    if not document.page_content.strip():
+        return False
+    kinds = [str(document.metadata.get(field)) for field in _KIND_FIELDS]
+    return not any(_NOT_TEXT.match(kind) for kind in kinds)
 
 
 class SimilarityBasedRelevanceFilter(Compressor):
@@ -60,17 +61,24 @@ class SimilarityBasedRelevanceFilter(Compressor):
         documents = [document for document in documents if self.is_text(document)]
         if not documents:
             return []
-        model, texts = self.embeddings, [document.page_content for document in documents]
+        texts = [document.page_content for document in documents]
+        model = self.embeddings
         with during(f"embedding the query and {len(texts)} documents"):
-            wanted = yield from call(model.embed_query, model.aembed_query, query)
+            query_vector = yield from call(model.embed_query, model.aembed_query, query)
             vectors = yield from call(model.embed_documents, model.aembed_documents, texts)
+        if len(vectors) != len(texts):
+            raise ValueError(
+                f"embeddings must return one vector for each of {len(texts)} texts; "
+                f"got {len(vectors)}"
+            )
+        similarities = _similarities(query_vector, vectors)
         kept = [
-            document.model_copy(update={"metadata": {**document.metadata, RELEVANCE_SCORE: score}})
-            for document, score in zip(documents, _similarities(wanted, vectors), strict=True)
-            if score >= self.threshold
+            with_metadata(document, {RELEVANCE_SCORE: similarity})
+            for document, similarity in zip(documents, similarities, strict=True)
+            if similarity >= self.threshold
         ]
         if self.sort_by_similarity:
-            kept.sort(key=lambda document: -document.metadata[RELEVANCE_SCORE])
+            kept.sort(key=lambda document: document.metadata[RELEVANCE_SCORE], reverse=True)
         return kept
 
 
@@ -80,6 +88,8 @@ def _similarities(query: Sequence[float], vectors: Sequence[Sequence[float]]) ->
     if not np.isfinite(table).all():
         raise ValueError("embeddings must return finite vectors; got NaN or infinite values")
     lengths = np.linalg.norm(table, axis=1, keepdims=True)
-    table /= np.where(lengths > 0, lengths, 1.0)
+    unit_vectors = table / np.where(lengths > 0, lengths, 1.0)
+    cosines = unit_vectors[1:] @ unit_vectors[0]
     # Vectors are often float32: further digits are noise, and a text should reach 1 with itself.
-    return list((table[1:] @ table[0]).clip(0.0, 1.0).round(6).tolist())
+    similarities: list[float] = cosines.clip(0.0, 1.0).round(6).tolist()
+    return similarities

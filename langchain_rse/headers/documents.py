@@ -1,6 +1,5 @@
 """DocumentHeaders: headers from metadata, file names and headings, without a model."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ from langchain_rse._templates import check_template, fill, names_in
 from langchain_rse.headers.titles import first_heading, one_line, title_of_source
 from langchain_rse.ingest.documents import with_headers
 from langchain_rse.stores.changing import DocStore
-from langchain_rse.stores.records import DocumentVersion
+from langchain_rse.stores.records import Chunk, DocumentVersion
 
 
 class DocumentHeaders(BaseModel):
@@ -32,7 +31,7 @@ class DocumentHeaders(BaseModel):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", frozen=True)
 
-    _known_names: ClassVar[tuple[str, ...]] = ("title", "section")
+    _template_names: ClassVar[tuple[str, ...]] = ("title", "section")
 
     template: str = "{title}\n{section}"
     """The header: a format string in which ``{title}``, ``{section}`` and the fields in
@@ -48,7 +47,7 @@ class DocumentHeaders(BaseModel):
 
     @model_validator(mode="after")
     def _check_template(self) -> Self:
-        check_template("template", self.template, self._known_names, self.metadata)
+        check_template("template", self.template, self._template_names, self.metadata)
         return self
 
     def make(
@@ -56,42 +55,72 @@ class DocumentHeaders(BaseModel):
     ) -> Steps[list[DocumentVersion]]:
         """Make the headers of documents; ``docstore`` and ``advance`` are for a model's answers."""
         del docstore, advance
-        return compute(list, map(self._with_headers, documents))
+        return compute(self._make_all, documents)
+
+    def _make_all(self, documents: Sequence[DocumentVersion]) -> list[DocumentVersion]:
+        documents_with_headers = []
+        for document in documents:
+            values = {"title": self.title_of(document.text, document.metadata)}
+            sections = [self._headings_above(document, chunk) for chunk in document.chunks]
+            documents_with_headers.append(self._with_headers(document, values, sections))
+        return documents_with_headers
 
     def title_of(self, text: str, metadata: Mapping[str, Any]) -> str:
         """Find the title of a document in its metadata or text; empty if it has none."""
-        known = self._title_in(metadata)
-        return known or title_of_source(metadata.get("source")) or first_heading(text)
+        return (
+            self._title_in(metadata)
+            or title_of_source(metadata.get("source"))
+            or first_heading(text)
+        )
 
     def _title_in(self, metadata: Mapping[str, Any]) -> str:
-        return next(filter(None, (one_line(metadata.get(name)) for name in self.title_fields)), "")
+        for field in self.title_fields:
+            if title := one_line(metadata.get(field)):
+                return title
+        return ""
+
+    def _headings_above(self, document: DocumentVersion, chunk: Chunk) -> str:
+        """The headings in the metadata of a chunk, as one line."""
+        metadata = document.metadata_of(chunk)
+        headings: list[object] = []
+        for field in self.section_fields:
+            value = metadata.get(field)
+            if isinstance(value, (list, tuple)):
+                headings += value
+            else:
+                headings.append(value)
+        lines = [one_line(heading) for heading in headings]
+        return one_line(" > ".join(line for line in lines if line))
 
     def _with_headers(
-        self, document: DocumentVersion, sections: Sequence[str | None] = (), **told: str
+        self, document: DocumentVersion, values: Mapping[str, str], sections: Sequence[str]
     ) -> DocumentVersion:
-        """Add the headers, with a model's answers about the document and its chunks, if any."""
-        values = {"title": self.title_of(document.text, document.metadata), **told}
-        chunks = []
-        for chunk, section in itertools.zip_longest(document.chunks, sections):
-            here = document.metadata_of(chunk)
-            path = self._path(here) if section is None else section
-            chunks.append(self._render(here, **values, section=path))
-        return with_headers(document, self._render(document.metadata, **values), chunks)
+        """Add headers to a document and its chunks.
 
-    def _path(self, metadata: Mapping[str, Any]) -> str:
-        """The headings in metadata, as one line."""
-        headings: list[str] = []
-        for name in self.section_fields:
-            value = metadata.get(name)
-            headings += map(one_line, value if isinstance(value, (list, tuple)) else [value])
-        return one_line(" > ".join(filter(None, headings)))
+        Args:
+            document: The document.
+            values: What names in the template stand for in the whole document.
+            sections: The section of each chunk.
+        """
+        headers = []
+        for chunk, section in zip(document.chunks, sections, strict=True):
+            metadata = document.metadata_of(chunk)
+            headers.append(self._render(metadata, {**values, "section": section}))
+        return with_headers(document, self._render(document.metadata, values), headers)
 
-    def _render(self, metadata: Mapping[str, Any], **values: str) -> str:
-        """The template's lines, without those in which no name has a value."""
-        values = {**{name: one_line(metadata.get(name)) for name in self.metadata}, **values}
-        known = {name for name, value in values.items() if value}
-        if known.isdisjoint(names_in(self.template)):
+    def _render(self, metadata: Mapping[str, Any], values: Mapping[str, str]) -> str:
+        """Fill the template, without the lines in which no name has a value."""
+        metadata_values = {field: one_line(metadata.get(field)) for field in self.metadata}
+        values = {**metadata_values, **values}
+        lines = []
+        is_empty = True
+        for line in self.template.split("\n"):
+            names = names_in(line)
+            has_value = any(values.get(name) for name in names)
+            if has_value:
+                is_empty = False
+            if has_value or not names:
+                lines.append(fill(line, values).strip())
+        if is_empty:
             return ""
-        lines = ((line, names_in(line)) for line in self.template.split("\n"))
-        kept = [line for line, names in lines if not names or not known.isdisjoint(names)]
-        return "\n".join(fill(line, values).strip() for line in kept).strip()
+        return "\n".join(lines).strip()

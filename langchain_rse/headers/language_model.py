@@ -1,33 +1,34 @@
 """LMBasedHeaders: headers with titles, summaries and sections from a language model."""
 
-import itertools
-import re
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from operator import attrgetter, itemgetter
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar
 
-from langchain_core.documents import Document
-from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import Field
 from typing_extensions import override
 
-from langchain_rse._asking import Failure, LanguageModelSettings, Question, ask, quote
-from langchain_rse._messages import warn
+from langchain_rse._asking import LanguageModelSettings, Prompt, quote
 from langchain_rse._progress import Advance
-from langchain_rse._sync import Steps, batches, call, compute, concurrently, during
+from langchain_rse._sync import Steps, compute
 from langchain_rse._templates import names_in
+from langchain_rse.headers.answers import (
+    DocumentAnswers,
+    collect_answers,
+    read_line,
+    read_title,
+)
 from langchain_rse.headers.documents import DocumentHeaders
-from langchain_rse.headers.titles import one_line
-from langchain_rse.stores.changing import DocStore, read_records
-from langchain_rse.stores.records import DocumentVersion, answers_key, digest
-
-T = TypeVar("T")
-
-_ANSWERS = TypeAdapter(dict[str, str | list[tuple[NonNegativeInt, str]]])
-
-# Answers are written after this many questions for each call that may run at the same time.
-_ROUND = 4
+from langchain_rse.headers.sections import (
+    SECTIONS_EXAMPLE,
+    Sections,
+    cut_windows,
+    numbered_lines,
+    read_sections,
+    starts_in,
+    title_at,
+)
+from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.records import DocumentVersion
 
 _TITLE = """\
 You name documents. Say what the document should be called, so that someone who sees only a \
@@ -42,29 +43,6 @@ _SECTIONS = """\
 You divide texts into sections: lines about one subject, most often several paragraphs. Every \
 line belongs to one section. Give each section's title, a heading of a few words, and the number \
 of its first line."""
-
-# Longer lines are cut at white space where there is some, so that sections can begin in them.
-_LINE = re.compile(r"[^\n]{1,400}(?:\n|\Z|(?<=\s))|[^\n]{1,400}|\n")
-_LABEL = re.compile(r"^(?:document |section )?(?:title|summary)\s*:\s*", re.IGNORECASE)
-_AROUND = "\"'`*#_\u201c\u201d\u2018\u2019 \t"
-_REFUSAL = re.compile(
-    r"i(?:['\u2019]m| am) (?:sorry|unable|not)|sorry\b|i can(?:not|['\u2019]?t)\b|unable to"
-    r"|as an ai\b|no (?:title|summary)\b|(?:n/?a|none|unknown)$",
-    re.IGNORECASE,
-)
-
-
-class SectionStart(BaseModel):
-    """Where a section begins, and its title."""
-
-    title: str = Field(description="A heading of a few words that says what the section is about.")
-    first_line: int = Field(description="The number of the section's first line.")
-
-
-class Sections(BaseModel):
-    """The sections of a text."""
-
-    sections: list[SectionStart] = Field(description="The sections, in the order of the text.")
 
 
 class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
@@ -82,7 +60,7 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
         ValueError: At construction, as by `DocumentHeaders`, or if a parameter is out of range.
     """
 
-    _known_names: ClassVar[tuple[str, ...]] = ("title", "summary", "section")
+    _template_names: ClassVar[tuple[str, ...]] = ("title", "summary", "section")
 
     template: str = "{title}\n{summary}\n{section}"
     """The header, as in `DocumentHeaders`; may name ``{summary}`` as well."""
@@ -104,166 +82,73 @@ class LMBasedHeaders(LanguageModelSettings, DocumentHeaders):
     def make(
         self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance
     ) -> Steps[list[DocumentVersion]]:
-        told = yield from self._ask_about(documents, docstore, advance)
-        return (yield from compute(list, map(self._with_answers, documents, told)))
+        prompts = {document.key: self._prompts_about(document) for document in documents}
+        answers = yield from collect_answers(self, prompts, docstore, advance)
+        return (yield from compute(self._make_from_answers, documents, answers))
 
-    def _ask_about(
-        self, documents: Sequence[DocumentVersion], docstore: DocStore, advance: Advance
-    ) -> Steps[list[dict[str | int, Any]]]:
-        """Return the answers to the questions about each document; warn if some are missing.
-
-        A document has one record in the docstore, with its answers by digest of model and question:
-        only other questions are asked. After a round without any answer, no more are asked.
-        """
-        model, limit, reason = _name_of(self.llm), self.max_concurrency, ""
-
-        def place(question: Question[Any]) -> str:
-            return digest(model, question.instructions, question.request)
-
-        keys = [answers_key(document.key) for document in documents]
-        records = yield from read_records(docstore, keys)
-        kept = [_answers_in(records[key]) for key in keys]
-        asked = list(map(self._about_document, documents))
-        new = [
-            (number, question)
-            for number, some in enumerate(asked)
-            for question in some.values()
-            if place(question) not in kept[number]
-        ]
-        for some in batches(new, _ROUND * limit):
-            outcomes = yield from concurrently([ask(self, one) for _, one in some], limit)
-            changed = {}
-            for (number, question), outcome in zip(some, outcomes, strict=True):
-                if isinstance(outcome, Failure):
-                    reason = outcome.reason
-                else:
-                    kept[number][place(question)] = outcome
-                    changed[keys[number]] = Document("", metadata={"answers": kept[number]})
-            if not changed:
-                break
-            with during("writing a model's answers to the docstore"):
-                yield from call(docstore.mset, docstore.amset, list(changed.items()))
-            advance(len(some))
-        told = [
-            {
-                name: answers[place(one)]
-                for name, one in of_document.items()
-                if place(one) in answers
-            }
-            for of_document, answers in zip(asked, kept, strict=True)
-        ]
-        count = sum(map(len, asked))
-        if missing := count - sum(map(len, told)):
-            warn(
-                f"headers lack {missing} of {count} answers of {model}; the last failure: "
-                f"{reason}. They are made without these; add the documents again to ask again"
-            )
-        return told
-
-    def _windows(self, text: str) -> list[list[int]]:
-        """The parts of a text whose sections the model is asked for."""
-        wanted = self.sections and "section" in names_in(self.template)
-        return windows(text, self.max_characters) if wanted else []
-
-    def _about_document(self, document: DocumentVersion) -> dict[str | int, Question[Any]]:
+    def _prompts_about(self, document: DocumentVersion) -> dict[str, Prompt[Any]]:
+        """Make the prompts about a document, by what they ask for."""
         if not document.chunks:
             return {}
         text = document.text
-        questions: dict[str | int, Question[Any]] = {}
         names = names_in(self.template)
         title = self.title_of(text, document.metadata)
-        beginning = text[: self.max_characters]
+        beginning = _material(title, text[: self.max_characters])
+        prompts: dict[str, Prompt[Any]] = {}
         if self.title and "title" in names and not self._title_in(document.metadata):
-            questions["title"] = _question(self.title_prompt, title, beginning, _read_title)
+            prompts["title"] = Prompt(beginning, self.title_prompt, read_title)
         if self.summary and "summary" in names:
-            questions["summary"] = _question(self.summary_prompt, title, beginning, _read_line)
+            prompts["summary"] = Prompt(beginning, self.summary_prompt, read_line)
         for number, window in enumerate(self._windows(text)):
-            if lines := _numbered(text, window):
-                read = partial(_read_sections, lines=len(window) - 1)
-                questions[number] = _question(self.sections_prompt, title, lines, read, Sections)
-        return questions
+            lines = numbered_lines(text, window)
+            if lines:
+                prompts[_sections_of(number)] = Prompt(
+                    _material(title, lines),
+                    self.sections_prompt,
+                    partial(read_sections, lines=len(window) - 1),
+                    form=Sections,
+                    example=SECTIONS_EXAMPLE,
+                )
+        return prompts
 
-    def _with_answers(
-        self, document: DocumentVersion, told: dict[str | int, Any]
-    ) -> DocumentVersion:
-        # Starts of sections, and their titles; None in windows without an answer.
-        sections: list[tuple[int, str | None]] = [(0, None)]
+    def _windows(self, text: str) -> list[list[int]]:
+        """The parts of a text whose sections the model is asked for, see `cut_windows`."""
+        if not self.sections or "section" not in names_in(self.template):
+            return []
+        return cut_windows(text, self.max_characters)
+
+    def _make_from_answers(
+        self, documents: Sequence[DocumentVersion], answers: Sequence[DocumentAnswers]
+    ) -> list[DocumentVersion]:
+        documents_with_headers = []
+        for document, document_answers in zip(documents, answers, strict=True):
+            values = {"title": self.title_of(document.text, document.metadata)}
+            for name in ("title", "summary"):
+                answer = document_answers.get(name)
+                if isinstance(answer, str):
+                    values[name] = answer
+            sections = self._sections_of_chunks(document, document_answers)
+            documents_with_headers.append(self._with_headers(document, values, sections))
+        return documents_with_headers
+
+    def _sections_of_chunks(self, document: DocumentVersion, answers: DocumentAnswers) -> list[str]:
+        """The section at the middle of each chunk: as the model says, else by the metadata."""
+        starts: list[tuple[int, str | None]] = [(0, None)]
         for number, window in enumerate(self._windows(document.text)):
-            answer = told.get(number, [(0, None)])
-            known = answer if isinstance(answer, list) else []
-            # Answers that other code wrote to the docstore may name lines that do not exist.
-            sections += [(window[line], head) for line, head in known if line < len(window)]
-        middles = ((chunk.start + chunk.end) // 2 for chunk in document.chunks)
-        places = (bisect_right(sections, middle, key=itemgetter(0)) - 1 for middle in middles)
-        of_document = {name: told[name] for name in ("title", "summary") if name in told}
-        return self._with_headers(document, [sections[n][1] for n in places], **of_document)
+            starts += starts_in(window, answers.get(_sections_of(number)))
+        sections = []
+        for chunk in document.chunks:
+            title = title_at((chunk.start + chunk.end) // 2, starts)
+            if title is None:
+                title = self._headings_above(document, chunk)
+            sections.append(title)
+        return sections
 
 
-def _answers_in(record: object) -> dict[str, Any]:
-    """The answers in a record; none if it cannot be read, so that the model is asked again."""
-    try:
-        return _ANSWERS.validate_python(getattr(record, "metadata", {}).get("answers", {}))
-    except ValidationError:
-        return {}
+def _sections_of(window_number: int) -> str:
+    """What the prompt about a window of the text asks for."""
+    return f"sections of window {window_number}"
 
 
-def _name_of(llm: object) -> str:
-    """A model's class and name, to tell its answers from those of other models."""
-    names = (getattr(llm, name, None) for name in ("model_name", "model", "model_id"))
-    name = next((name for name in names if isinstance(name, str)), "")
-    return f"{type(llm).__name__}/{name}"
-
-
-def windows(text: str, size: int) -> list[list[int]]:
-    """Cut a text into windows of at most ``size`` characters or a line: line starts, then end."""
-    found: list[list[int]] = []
-    for line in _LINE.finditer(text):
-        if not found or line.end() - found[-1][0] > size:
-            found.append([line.start()])
-        found[-1].append(line.end())
-    return found
-
-
-def _numbered(text: str, window: Sequence[int]) -> str:
-    """The lines of a window as ``[number] text``, without blank ones."""
-    lines = [" ".join(text[start:end].split()) for start, end in itertools.pairwise(window)]
-    return "\n".join(f"[{number}] {line}" for number, line in enumerate(lines) if line)
-
-
-def _question(
-    prompt: str,
-    title: str,
-    text: str,
-    read: Callable[[Any], T],
-    form: type[BaseModel] | None = None,
-) -> Question[T]:
-    shown = f"{quote('title', title)}\n\n{quote('text', text)}"
-    return Question(shown, prompt, read, form, '{"sections": [{"title": "...", "first_line": 0}]}')
-
-
-def _read_line(text: str, longest: int = 500) -> str:
-    """Strip quotes, Markdown and a label from an answer; ValueError if it is no usable line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) != 1 or len(lines[0]) > longest:
-        raise ValueError(
-            f"the answer has {len(lines)} lines, not one of at most {longest} characters: {text!r}"
-        )
-    line = one_line(_LABEL.sub("", lines[0].strip(_AROUND)).strip(_AROUND))
-    if not re.search(r"[^\W_]", line) or _REFUSAL.match(line):
-        raise ValueError(f"the answer says nothing of the text: {text!r}")
-    return line
-
-
-_read_title = partial(_read_line, longest=200)
-
-
-def _read_sections(answer: Sections, lines: int) -> list[tuple[int, str]]:
-    """The first lines of sections, the first of them 0, with titles; ValueError if unusable."""
-    titles: dict[int, str] = {}
-    for section in sorted(answer.sections, key=attrgetter("first_line")):
-        if not 0 <= section.first_line < lines:
-            raise ValueError(f"there is no line {section.first_line}; the last is {lines - 1}")
-        titles.setdefault(section.first_line, _read_title(section.title))
-    if not titles:
-        raise ValueError("the answer has no sections")
-    return [*zip([0, *[*titles][1:]], titles.values(), strict=True)]
+def _material(title: str, text: str) -> str:
+    return f"{quote('title', title)}\n\n{quote('text', text)}"

@@ -49,32 +49,44 @@ class CohereReranker(Compressor):
     def _compress(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None
     ) -> Steps[list[Document]]:
-        options = {"max_retries": self.max_retries, "timeout_in_seconds": self.timeout}
         scores: list[float] = []
         for batch in batches(documents, _MOST_DOCUMENTS):
-            texts = [document.page_content for document in batch]
-            request = {"query": query, "documents": texts, "request_options": options}
-            answer = yield from call(self._ask, self._aask, model=self.model, **request)
-            by_index = {result.index: result.relevance_score for result in answer.results}
-            if len(by_index) != len(batch):
-                raise ValueError(
-                    f"Cohere must score each of {len(batch)} documents once; got {len(by_index)}"
-                )
-            scores += [by_index[index] for index in range(len(batch))]
+            scores += yield from self._score(batch, query)
         return best_first(documents, scores)[: self.top_n]
 
-    def _ask(self, **request: Any) -> Any:  # noqa: ANN401 - of a package that need not be there
+    def _score(self, documents: Sequence[Document], query: str) -> Steps[list[float]]:
+        """Ask the service for the scores of documents, at most as many as one request takes."""
+        answer = yield from call(
+            self._rerank,
+            self._arerank,
+            model=self.model,
+            query=query,
+            documents=[document.page_content for document in documents],
+            request_options={
+                "max_retries": self.max_retries,
+                "timeout_in_seconds": self.timeout,
+            },
+        )
+        scores = {result.index: result.relevance_score for result in answer.results}
+        if len(scores) != len(documents):
+            raise ValueError(
+                f"Cohere must score each of {len(documents)} documents once; got {len(scores)}"
+            )
+        return [scores[index] for index in range(len(documents))]
+
+    def _rerank(self, **request: Any) -> Any:  # noqa: ANN401 - the package is optional
         return self._sync_client.rerank(**request)
 
-    async def _aask(self, **request: Any) -> Any:  # noqa: ANN401
+    async def _arerank(self, **request: Any) -> Any:  # noqa: ANN401
         # Connections belong to an event loop, and the next call may come from another.
-        async with self._client("AsyncClientV2") as client:
+        async with self._make_client("AsyncClientV2") as client:
             return await client.rerank(**request)
 
     @cached_property
     def _sync_client(self) -> Any:  # noqa: ANN401
-        return self._client("ClientV2")
+        return self._make_client("ClientV2")
 
-    def _client(self, name: str) -> Any:  # noqa: ANN401
+    def _make_client(self, class_name: str) -> Any:  # noqa: ANN401
         cohere = load("cohere", "cohere", "CohereReranker")
-        return getattr(cohere, name)(self.cohere_api_key.get_secret_value(), base_url=self.base_url)
+        client_class = getattr(cohere, class_name)
+        return client_class(self.cohere_api_key.get_secret_value(), base_url=self.base_url)

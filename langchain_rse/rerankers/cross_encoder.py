@@ -8,7 +8,7 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from typing_extensions import override
 
-from langchain_rse._compressing import Compressor
+from langchain_rse._compressing import Compressor, with_metadata
 from langchain_rse._sync import Steps, compute
 from langchain_rse.stores.records import RELEVANCE_SCORE
 
@@ -36,20 +36,21 @@ class CrossEncoderReranker(Compressor):
             return []
         pairs = [(query, document.page_content) for document in documents]
         score = getattr(self.model, "score", None) or self.model.predict
-        returned = yield from compute(lambda: list(score(pairs)))
-        scores = np.asarray(returned, dtype=float)
+        values = yield from compute(lambda: list(score(pairs)))
+        scores = np.asarray(values, dtype=float)
         if scores.shape != (len(documents),) or not np.isfinite(scores).all():
             raise ValueError(
                 f"{type(self.model).__name__} must return one finite number for each of "
-                f"{len(documents)} texts; got {len(returned)} values, such as {returned[:3]!r}"
+                f"{len(documents)} texts; got {len(values)} values, such as {values[:3]!r}"
             )
         return best_first(documents, scores.tolist())
 
 
 def best_first(documents: Sequence[Document], scores: Sequence[float]) -> list[Document]:
     """Copy documents with their scores in the metadata, best first, equal scores in their order."""
-    scored = sorted(zip(documents, scores, strict=True), key=lambda pair: -pair[1])
-    return [
-        document.model_copy(update={"metadata": {**document.metadata, RELEVANCE_SCORE: score}})
-        for document, score in scored
+    scored = [
+        with_metadata(document, {RELEVANCE_SCORE: score})
+        for document, score in zip(documents, scores, strict=True)
     ]
+    scored.sort(key=lambda document: document.metadata[RELEVANCE_SCORE], reverse=True)
+    return scored

@@ -1,4 +1,4 @@
-"""The command line, as somebody types it."""
+"""The commands of the command line, called in this process."""
 
 import json
 import os
@@ -43,11 +43,12 @@ def pdf(path: Path, *pages: str) -> Path:
             f"<< /Type /Page /Parent 2 0 R {box} /Resources << /Font << /F1 3 0 R >> >> >>",
             f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
         ]
-    body, places = "%PDF-1.4\n", []
+    body = "%PDF-1.4\n"
+    offsets = []
     for number, item in enumerate(objects, 1):
-        places.append(len(body))
+        offsets.append(len(body))
         body += f"{number} 0 obj\n{item}\nendobj\n"
-    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
     body += (
         f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}"
         f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{len(body)}\n%%EOF\n"
@@ -140,7 +141,7 @@ def test_a_knowledge_base_keeps_to_its_headers(run: Run, tmp_path: Path) -> None
     assert "embedded 1 new chunk " in run("index", heron, "--kb", "kb").stdout
 
 
-def test_unreadable_files_are_named_and_the_rest_is_indexed(run: Run, tmp_path: Path) -> None:
+def test_unreadable_files_are_named_and_the_others_are_indexed(run: Run, tmp_path: Path) -> None:
     (tmp_path / "good.txt").write_text("Cats sleep.", encoding="utf-8")
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 and no more")
     (tmp_path / "binary.txt").write_bytes(b"a\0b")
@@ -182,7 +183,7 @@ def test_a_folder_of_other_files_creates_nothing(run: Run, tmp_path: Path) -> No
     assert not (tmp_path / "kb").exists()
 
 
-def test_skipped_files_and_encodings_are_said(run: Run, tmp_path: Path) -> None:
+def test_skipped_files_and_encodings_are_reported(run: Run, tmp_path: Path) -> None:
     for number in range(9):
         (tmp_path / f"{number}.png").write_bytes(b"png")
     for number in range(3):
@@ -231,7 +232,7 @@ def test_query_writes_a_report(run: Run, tmp_path: Path) -> None:
     assert "A cat purrs." in page
 
 
-def test_a_report_that_cannot_be_written_is_said_before_the_query(
+def test_a_report_that_cannot_be_written_is_an_error_before_the_query(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
@@ -256,15 +257,15 @@ DOGS = "Dogs bark at strangers.\r\nThey guard the house at night."
 METRICS = ("recall", "precision", "iou", "segments", "characters")
 
 
-def found_in(text: str, part: str, doc_id: str) -> dict[str, Any]:
+def evidence_of(text: str, part: str, doc_id: str) -> dict[str, Any]:
     start = text.index(part)
     return {"doc_id": doc_id, "start": start, "end": start + len(part)}
 
 
-ASKED: list[dict[str, Any]] = [
-    {"question": "when do cats purr", "evidence": [found_in(CATS, "A cat purrs", "cats.md")]},
-    {"question": "do cats sleep", "evidence": [found_in(CATS, "Cats sleep most", "cats.md")]},
-    {"question": "who guards the house", "evidence": [found_in(DOGS, "They guard", "dogs")]},
+QUESTIONS: list[dict[str, Any]] = [
+    {"question": "when do cats purr", "evidence": [evidence_of(CATS, "A cat purrs", "cats.md")]},
+    {"question": "do cats sleep", "evidence": [evidence_of(CATS, "Cats sleep most", "cats.md")]},
+    {"question": "who guards the house", "evidence": [evidence_of(DOGS, "They guard", "dogs")]},
 ]
 
 
@@ -291,7 +292,7 @@ def pets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_evaluate_prints_tables(run: Run, pets: Path, tmp_path: Path) -> None:
-    path = json_lines(tmp_path / "questions.jsonl", ASKED)
+    path = json_lines(tmp_path / "questions.jsonl", QUESTIONS)
     result = run(
         "evaluate", "--kb", pets, "--questions", path, "--budget", 1000, "--budget", 9, "--tune", 5
     )
@@ -314,31 +315,33 @@ def test_evaluate_prints_tables(run: Run, pets: Path, tmp_path: Path) -> None:
 
 
 def test_evaluate_prints_json(run: Run, pets: Path, tmp_path: Path) -> None:
-    path = json_lines(tmp_path / "questions.jsonl", ASKED)
+    path = json_lines(tmp_path / "questions.jsonl", QUESTIONS)
     arguments = ["evaluate", "--kb", pets, "--questions", path, "--budget", 9, "--json"]
     result = run(*arguments, "--budget", 1000, "--budget", 9)
     assert result.exit_code == 0, result.stderr
     assert "%" not in result.stderr
-    found = json.loads(result.stdout)
+    printed = json.loads(result.stdout)
     names = ["segments", "segments, filling the budget", "chunks"]
-    assert [report["name"] for report in found["reports"]] == names
-    for report in found["reports"]:
+    assert [report["name"] for report in printed["reports"]] == names
+    for report in printed["reports"]:
         assert (report["questions"], report["budgets"]) == (3, [9, 1000])
         assert tuple(report["metrics"]) == METRICS
         for figures in report["metrics"].values():
             assert len(figures["mean"]) == len(figures["interval"]) == 2
         assert all(0 <= mean <= 1 for mean in report["metrics"]["recall"]["mean"])
-    chunks = found["reports"][2]["metrics"]
+    chunks = printed["reports"][2]["metrics"]
     # Chunks come in their order until the budget is spent: all four documents at last.
     whole = len(CATS) + len(DOGS) + 2 * len("Fish swim in ponds.")
     assert chunks["characters"]["mean"] == [9, whole]
     assert chunks["segments"]["mean"] == [1, 4]
     assert chunks["recall"]["mean"] == [0, 1]
-    expected = sum(one["evidence"][0]["end"] - one["evidence"][0]["start"] for one in ASKED)
+    expected = 0
+    for question in QUESTIONS:
+        expected += question["evidence"][0]["end"] - question["evidence"][0]["start"]
     assert chunks["precision"]["mean"][1] == pytest.approx(expected / 3 / whole)
-    comparison = found["comparison"]
+    comparison = printed["comparison"]
     assert (comparison["name"], comparison["other"]) == (names[1], names[2])
-    assert found["tuning"] is None
+    assert printed["tuning"] is None
 
     tuned = json.loads(run(*arguments, "--tune", 4).stdout)
     assert tuned["tuning"]["metric"] == "recall"
@@ -369,14 +372,14 @@ def test_evaluate_reads_quotations_from_csv(run: Run, pets: Path, tmp_path: Path
 def test_evaluate_has_budgets_of_its_own(run: Run, pets: Path, tmp_path: Path) -> None:
     # One of them with the whole path, and without evidence in a single document.
     whole = str((pets.parent / "docs" / "new" / "fish.txt").resolve())
-    both = [found_in(CATS, "Cats", "cats"), {"doc_id": whole, "start": 0, "end": 4}]
+    both = [evidence_of(CATS, "Cats", "cats"), {"doc_id": whole, "start": 0, "end": 4}]
     path = json_lines(tmp_path / "one.jsonl", [{"question": "do fish swim", "evidence": both}])
     result = run("evaluate", "--kb", pets, "--questions", path, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["reports"][0]["budgets"] == [4000, 8000, 16000]
 
 
-GOOD = json.dumps(ASKED[0])
+GOOD = json.dumps(QUESTIONS[0])
 
 
 @pytest.mark.parametrize(
@@ -412,7 +415,7 @@ def test_questions_that_cannot_be_used(
 
 
 def test_one_question_cannot_be_tuned_to(run: Run, pets: Path, tmp_path: Path) -> None:
-    path = json_lines(tmp_path / "questions.jsonl", ASKED[:1])
+    path = json_lines(tmp_path / "questions.jsonl", QUESTIONS[:1])
     result = run("evaluate", "--kb", pets, "--questions", path, "--tune", 5, "--json")
     assert result.exit_code == 2
     assert "at least 2" in result.stderr
@@ -425,10 +428,10 @@ def test_one_question_cannot_be_tuned_to(run: Run, pets: Path, tmp_path: Path) -
 def test_inspect_shows_chunks_and_pages(run: Run, tmp_path: Path) -> None:
     file = pdf(tmp_path / "birds.pdf", *(f"Birds of page {page} sing." * 20 for page in range(3)))
     run("index", file, "--kb", "kb")
-    found = json.loads(run("inspect", "birds.pdf", "--kb", "kb", "--json").stdout)
-    assert found["doc_id"] == str(file)
-    assert (found["length"], found["metadata"]["total_pages"]) == (3 * 20 * 21 + 4, 3)
-    chunks = found["chunks"]
+    document = json.loads(run("inspect", "birds.pdf", "--kb", "kb", "--json").stdout)
+    assert document["doc_id"] == str(file)
+    assert (document["length"], document["metadata"]["total_pages"]) == (3 * 20 * 21 + 4, 3)
+    chunks = document["chunks"]
     assert [chunk["metadata"]["page_start"] for chunk in chunks] == [0, 1, 2]
     assert [chunk["start"] for chunk in chunks] == [0, *(chunk["end"] for chunk in chunks[:-1])]
     assert all(chunk["embedded"] == chunk["text"].strip() for chunk in chunks)
@@ -437,8 +440,8 @@ def test_inspect_shows_chunks_and_pages(run: Run, tmp_path: Path) -> None:
         shown = run("inspect", name, "--kb", "kb")
         assert shown.exit_code == 0, shown.stderr
         assert str(file) in shown.stdout
-        assert f"{found['length']:,} characters in 3 chunks" in shown.stdout
-        assert found["version"] in shown.stdout
+        assert f"{document['length']:,} characters in 3 chunks" in shown.stdout
+        assert document["version"] in shown.stdout
         assert "page 2" in shown.stdout
         assert "Birds of page 2" in shown.stdout
         assert f"{chunks[1]['start']}-{chunks[1]['end']}" in shown.stdout
@@ -450,8 +453,8 @@ def test_inspect_shows_all_of_a_chunk(run: Run, pets: Path) -> None:
     assert shown.stdout.count("A cat purrs when it is content.") == 2
     assert "embedded" in shown.stdout
     assert "returned" in shown.stdout
-    found = json.loads(run("inspect", "dogs", "--kb", pets, "--chunk", 0, "--json").stdout)
-    assert [chunk["text"] for chunk in found["chunks"]] == [DOGS]
+    document = json.loads(run("inspect", "dogs", "--kb", pets, "--chunk", 0, "--json").stdout)
+    assert [chunk["text"] for chunk in document["chunks"]] == [DOGS]
 
 
 @pytest.mark.parametrize(
@@ -463,7 +466,7 @@ def test_inspect_shows_all_of_a_chunk(run: Run, pets: Path) -> None:
         (["dogs", "--chunk", -1], "'--chunk'"),
     ],
 )
-def test_what_cannot_be_inspected(
+def test_documents_and_chunks_that_cannot_be_inspected(
     run: Run, pets: Path, arguments: list[object], message: str
 ) -> None:
     result = run("inspect", *arguments, "--kb", pets)
@@ -478,7 +481,7 @@ def test_what_cannot_be_inspected(
 def test_commands_without_a_knowledge_base(
     run: Run, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
-    json_lines(tmp_path / "questions.jsonl", ASKED)
+    json_lines(tmp_path / "questions.jsonl", QUESTIONS)
     result = run(*arguments, "--kb", "kb")
     assert result.exit_code == 2
     assert "There is no knowledge base in kb" in result.stderr

@@ -52,12 +52,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def segments(run: Run, question: str, *options: object) -> list[dict[str, Any]]:
     result = run("query", question, "--kb", "kb", "--json", *options)
     assert result.exit_code == 0, result.stderr
-    found: list[dict[str, Any]] = json.loads(result.stdout)
-    return found
+    printed: list[dict[str, Any]] = json.loads(result.stdout)
+    return printed
 
 
-def names(found: list[dict[str, Any]]) -> list[str]:
-    return [Path(segment["metadata"]["source"]).name for segment in found]
+def names(segments: list[dict[str, Any]]) -> list[str]:
+    return [Path(segment["metadata"]["source"]).name for segment in segments]
 
 
 # Documents
@@ -65,9 +65,9 @@ def names(found: list[dict[str, Any]]) -> list[str]:
 
 def test_list(run: Run, tmp_path: Path) -> None:
     old, new = (str(tmp_path / "docs" / folder / "fish.txt") for folder in ("old", "new"))
-    found = json.loads(run("list", "--kb", "kb", "--json").stdout)
-    assert [document["name"] for document in found] == ["cats.txt", "dogs.txt", new, old]
-    assert found[0] == {
+    documents = json.loads(run("list", "--kb", "kb", "--json").stdout)
+    assert [document["name"] for document in documents] == ["cats.txt", "dogs.txt", new, old]
+    assert documents[0] == {
         "name": "cats.txt",
         "doc_id": str(tmp_path / "docs" / "cats.txt"),
         "characters": 40,
@@ -85,10 +85,10 @@ def test_list(run: Run, tmp_path: Path) -> None:
 
 
 def test_stats(run: Run) -> None:
-    found = json.loads(run("stats", "--kb", "kb", "--json").stdout)
-    size = found.pop("bytes")
+    figures = json.loads(run("stats", "--kb", "kb", "--json").stdout)
+    size = figures.pop("bytes")
     assert size >= Path("kb/chunks.db").stat().st_size
-    assert found == {
+    assert figures == {
         "documents": 4,
         "chunks": 4,
         "characters": 132,
@@ -102,7 +102,7 @@ def test_stats(run: Run) -> None:
     )
     assert shown["characters"].strip() == "132"
     assert shown["bytes"].strip().replace(",", "").isdecimal()
-    assert shown["embeddings"].strip() == found["embeddings"]
+    assert shown["embeddings"].strip() == figures["embeddings"]
     run("index", "docs", "--kb", "kb", "--headers")
     assert json.loads(run("stats", "--kb", "kb", "--json").stdout)["headers"] is True
 
@@ -143,8 +143,8 @@ def test_remove(run: Run, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.stderr
     assert result.stdout.splitlines() == [f"removed {cats}", f"removed {old}"]
     assert cats.exists()
-    left = json.loads(run("list", "--kb", "kb", "--json").stdout)
-    assert [document["name"] for document in left] == ["dogs.txt", "fish.txt"]
+    remaining = json.loads(run("list", "--kb", "kb", "--json").stdout)
+    assert [document["name"] for document in remaining] == ["dogs.txt", "fish.txt"]
     assert "cats.txt" not in names(segments(run, "do cats sleep", "--penalty", 0))
 
 
@@ -213,12 +213,12 @@ def test_hybrid_makes_the_full_text_index_once(run: Run, tmp_path: Path) -> None
     assert json.loads(run("stats", "--kb", "kb", "--json").stdout)["lexical"] is True
 
 
-def test_what_was_tuned_is_used(run: Run, tmp_path: Path) -> None:
-    asked = [
+def test_tuned_settings_are_used(run: Run, tmp_path: Path) -> None:
+    questions = [
         {"question": question, "evidence": [{"doc_id": name, "start": 0, "end": 20}]}
         for question, name in [("do cats sleep", "cats"), ("who guards", "dogs")]
     ]
-    lines = "".join(f"{json.dumps(question)}\n" for question in asked)
+    lines = "".join(f"{json.dumps(question)}\n" for question in questions)
     (tmp_path / "questions.jsonl").write_text(lines, encoding="utf-8")
     evaluate = ("evaluate", "--kb", "kb", "--questions", "questions.jsonl", "--json")
     result = run(*evaluate, "--penalty", 0.1, "--tune", 3, "--save-config", "tuned.json")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-# What makes root obey the rights of files, as everybody else does.
+# Makes root obey the rights of files, as other users do.
 OBEY = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 PROGRAM = [sys.executable, "-m", "langchain_rse"]
 LONG_LINE = "Cats sleep " + "and purr " * 20 + "most of the day."
@@ -96,9 +96,9 @@ def test_the_bar_says_how_much_is_left_from_the_first_file_on(folder: Path) -> N
     assert states
     # The percentage, and chunks so far of all chunks, time so far and time left.
     left = re.compile(r"Indexing: +(\d+)%\|.*\| (\d+)/(\d+) +\[\d\d:\d\d<[\d:?]+, .*a\.txt\]")
-    found = list(filter(None, map(left.match, states)))
-    assert len(found) == len(states)
-    assert any(0 < int(match[2]) < int(match[3]) for match in found)
+    matches = [match for state in states if (match := left.match(state))]
+    assert len(matches) == len(states)
+    assert any(0 < int(match[2]) < int(match[3]) for match in matches)
     assert "b.txt" in shown
     assert "embedded 2,632 new chunks" in shown
 
@@ -209,17 +209,15 @@ def test_files_without_rights_are_named_and_the_rest_is_indexed(folder: Path) ->
     ]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["list", "--kb", "kb"], ["stats", "--kb", "kb"]])
-def test_commands_without_a_model_load_none_and_no_vector_store(
-    folder: Path, arguments: list[str]
-) -> None:
+def test_commands_without_a_model_load_none_and_no_vector_store(folder: Path) -> None:
     """Loading those takes longer than all else that such a command does."""
     call(folder, "index", "docs", "--kb", "kb")
     program = [sys.executable, "-X", "importtime", "-m", "langchain_rse"]
-    result = call(folder, *arguments, program=program)
-    assert result.returncode == 0, result.stderr
-    loaded = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines()}
-    assert "langchain_rse.cli.app" in loaded
-    assert loaded.isdisjoint(
-        {"chromadb", "langchain_chroma", "wordllama", "langchain_rse.retriever"}
-    )
+    for arguments in (["--help"], ["list", "--kb", "kb"], ["stats", "--kb", "kb"]):
+        result = call(folder, *arguments, program=program)
+        assert result.returncode == 0, result.stderr
+        loaded = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines()}
+        assert "langchain_rse.cli.app" in loaded
+        assert loaded.isdisjoint(
+            {"chromadb", "langchain_chroma", "wordllama", "langchain_rse.retriever"}
+        )

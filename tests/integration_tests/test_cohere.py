@@ -55,8 +55,8 @@ def documents(count: int = 4) -> list[Document]:
     ]
 
 
-def compress(way: Way, reranker: Any, some: list[Document], query: str = "red fox") -> Any:
-    return way.call(reranker.compress_documents, reranker.acompress_documents, some, query)
+def compress(reranker: CohereReranker, documents: list[Document]) -> list[Document]:
+    return list(reranker.compress_documents(documents, "red fox"))
 
 
 def filled(reranker: Any) -> RSERetriever:
@@ -86,19 +86,25 @@ def test_segments_by_its_scores(way: Way, server: RerankServer, make: Any) -> No
 
 
 def test_all_documents_come_back_with_their_scores(way: Way, server: RerankServer) -> None:
+    reranker = ours(server)
+    compress, acompress = reranker.compress_documents, reranker.acompress_documents
     given = documents()
-    found = compress(way, ours(server), given)
-    assert [document.id for document in found] == ["id-1", "id-3", "id-0", "id-2"]
-    assert [document.metadata["relevance_score"] for document in found] == [1, 1, 0, 0]
+    reranked = way.call(compress, acompress, given, "red fox")
+    assert [document.id for document in reranked] == ["id-1", "id-3", "id-0", "id-2"]
+    assert [document.metadata["relevance_score"] for document in reranked] == [1, 1, 0, 0]
     assert given == documents()
-    assert compress(way, ours(server), []) == []
-    assert len(compress(way, ours(server, top_n=1), given)) == 1
-    assert len(server.requests) == 2
-    # The parameters that were not set are not sent.
-    assert set(server.requests[0]) == {"model", "query", "documents"}
+    assert way.call(compress, acompress, [], "red fox") == []
+    (request,) = server.requests
+    # Parameters that were not set are not sent.
+    assert set(request) == {"model", "query", "documents"}
 
 
-def test_more_documents_than_one_request_takes(way: Way, server: RerankServer) -> None:
+def test_top_n(server: RerankServer) -> None:
+    (best,) = compress(ours(server, top_n=1), documents())
+    assert best.id == "id-1"
+
+
+def test_more_documents_than_one_request_takes(server: RerankServer) -> None:
     vectorstore = InMemoryVectorStore(DeterministicFakeEmbedding(size=4))
     retriever = RSERetriever(
         vectorstore=vectorstore,
@@ -109,15 +115,15 @@ def test_more_documents_than_one_request_takes(way: Way, server: RerankServer) -
     )
     lines = [f"red {n}" if n == 1_700 else f"dog {n}" for n in range(2_200)]
     retriever.add_documents([Document("\n".join(lines))], ids=["a"])
-    (segment,) = way.invoke(retriever, "red", k=1, neighbor_credit=0)
+    (segment,) = retriever.invoke("red", k=1, neighbor_credit=0)
     assert segment.page_content.strip() == "red 1700"
     assert [len(request["documents"]) for request in server.requests] == [1_000, 1_000, 200]
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_it_tries_again(way: Way, server: RerankServer, status: int) -> None:
+def test_it_tries_again(server: RerankServer, status: int) -> None:
     server.failures = [status]
-    assert len(compress(way, ours(server, max_retries=1), documents())) == 4
+    assert len(compress(ours(server, max_retries=1), documents())) == 4
     assert len(server.requests) == 2
 
 
@@ -135,43 +141,39 @@ def test_a_refusal_passes_through(
     assert KEY not in f"{caught.value!r} {caught.value}"
 
 
-def test_it_does_not_wait_forever(way: Way, server: RerankServer) -> None:
+def test_it_does_not_wait_forever(server: RerankServer) -> None:
     server.slowness = 3
     with pytest.raises(httpx.TimeoutException):
-        compress(way, ours(server, timeout=0.2, max_retries=0), documents())
+        compress(ours(server, timeout=0.2, max_retries=0), documents())
 
 
 @pytest.mark.parametrize("results", [[], [{"index": 1, "relevance_score": 0.5}] * 4])
 def test_an_answer_without_a_score_for_each_document(
-    way: Way, server: RerankServer, results: list[Any]
+    server: RerankServer, results: list[Any]
 ) -> None:
     server.failures = [{"results": results}]
     with pytest.raises(ValueError, match="must score each of 4 documents once"):
-        compress(way, ours(server), documents())
+        compress(ours(server), documents())
 
 
 @pytest.mark.parametrize("answer", [b"{", b"no json"])
-def test_an_answer_that_is_none(way: Way, server: RerankServer, answer: bytes) -> None:
+def test_an_answer_that_is_no_json(server: RerankServer, answer: bytes) -> None:
     server.failures = [answer]
     with pytest.raises(ApiError):
-        compress(way, ours(server), documents())
+        compress(ours(server), documents())
 
 
-def test_the_key_is_the_environments(
-    way: Way, server: RerankServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_key_is_the_environments(server: RerankServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COHERE_API_KEY", "of-the-environment")
     reranker = CohereReranker(model="rerank-v3.5", base_url=server.url)
-    assert len(compress(way, reranker, documents())) == 4
+    assert len(compress(reranker, documents())) == 4
     assert server.keys == ["Bearer of-the-environment"]
     monkeypatch.delenv("COHERE_API_KEY")
     with pytest.raises(ValueError, match="COHERE_API_KEY"):
         CohereReranker(model="rerank-v3.5", base_url=server.url)
 
 
-def test_the_key_is_told_nobody(
-    way: Way, server: RerankServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_key_is_shown_nowhere(server: RerankServer, caplog: pytest.LogCaptureFixture) -> None:
     class Everything(BaseCallbackHandler):
         seen = ""
 
@@ -185,11 +187,11 @@ def test_the_key_is_told_nobody(
     retriever = filled(reranker)
     handler = Everything()
     with caplog.at_level(logging.DEBUG):
-        segments = way.invoke(retriever, "red fox", config={"callbacks": [handler]})
-    told = [repr(reranker), str(reranker), repr(retriever), repr(segments), handler.seen]
+        segments = retriever.invoke("red fox", config={"callbacks": [handler]})
+    outputs = [repr(reranker), str(reranker), repr(retriever), repr(segments), handler.seen]
     assert handler.seen
     assert server.keys == [f"Bearer {KEY}"]
-    assert KEY not in "".join([*told, caplog.text, reranker.model_dump_json()])
+    assert KEY not in "".join([*outputs, caplog.text, reranker.model_dump_json()])
 
 
 PROGRAM = """

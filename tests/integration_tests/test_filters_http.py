@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
@@ -20,15 +20,12 @@ from langchain_rse.filters import LMBasedRelevanceFilter
 from tests.integration_tests.chat_server import Answer, ChatServer, Request, chat_server
 from tests.unit_tests import fakes
 
-way = fakes.way
-Way = fakes.Way
-
 QUERY = "Where do herons nest?"
 KEY = "sk-not-to-be-seen"
 
 
 def judge(request: Request) -> Answer:
-    """Finds chunks relevant that have a heron in them."""
+    """Judges chunks relevant that have a heron in them."""
     judgments = [
         {"explanation": f"It says: {chunk}", "is_relevant": "heron" in chunk}
         for chunk in request.chunks
@@ -42,57 +39,39 @@ def server() -> Iterator[ChatServer]:
         yield server
 
 
-@pytest.fixture
-def make_model(server: ChatServer, way: Way) -> Iterator[Callable[..., ChatOpenAI]]:
-    # Clients of their own, so that they can be closed.
-    client, async_client = httpx.Client(trust_env=False), httpx.AsyncClient(trust_env=False)
-
-    def make(**settings: Any) -> ChatOpenAI:
-        return ChatOpenAI(
-            model="judge",
-            base_url=server.url,
-            api_key=SecretStr(KEY),
-            http_client=client,
-            http_async_client=async_client,
-            **{"max_retries": 1, "timeout": 30, **settings},
-        )
-
-    yield make
-    way.call(client.close, async_client.aclose)
+def chat_model(server: ChatServer, **settings: Any) -> ChatOpenAI:
+    return ChatOpenAI(
+        model="judge",
+        base_url=server.url,
+        api_key=SecretStr(KEY),
+        **{"max_retries": 1, "timeout": 30, **settings},
+    )
 
 
 @pytest.fixture
-def model(make_model: Callable[..., ChatOpenAI]) -> ChatOpenAI:
-    return make_model()
+def client() -> Iterator[httpx.Client]:
+    with httpx.Client(trust_env=False) as client:  # closed, unlike the default one
+        yield client
 
 
 @pytest.fixture
-def exchange(way: Way, server: ChatServer, model: ChatOpenAI) -> tuple[Way, ChatServer, ChatOpenAI]:
-    return way, server, model
+def model(server: ChatServer, client: httpx.Client) -> ChatOpenAI:
+    return chat_model(server, http_client=client)
 
 
 def documents_of(*texts: str) -> list[Document]:
     return [Document(text, id=text, metadata={"source": f"{text}.md"}) for text in texts]
 
 
-def kept_by(way: Way, relevance: LMBasedRelevanceFilter, *texts: str) -> list[Document]:
-    compressed = way.call(
-        relevance.compress_documents, relevance.acompress_documents, documents_of(*texts), QUERY
-    )
-    return list(compressed)
+def kept_by(relevance: LMBasedRelevanceFilter, *texts: str) -> list[Document]:
+    return list(relevance.compress_documents(documents_of(*texts), QUERY))
 
 
-@pytest.mark.parametrize("structured", [True, False])
-def test_chunks_are_judged_over_http(
-    way: Way,
-    server: ChatServer,
-    model: ChatOpenAI,
-    structured: bool,  # noqa: FBT001
-) -> None:
-    relevance = LMBasedRelevanceFilter(
-        llm=model, batch_size=2, metadata=["source"], structured_output=structured
-    )
-    kept = kept_by(way, relevance, "heron 1", "car 2", "car 3", "heron 4", "heron 5")
+TEXTS = ("heron 1", "car 2", "car 3", "heron 4", "heron 5")
+
+
+def check_kept(kept: Sequence[Document], server: ChatServer, *, structured: bool) -> None:
+    """Check what is kept of `TEXTS`, in batches of two, and what was requested."""
     assert [document.id for document in kept] == ["heron 1", "heron 4", "heron 5"]
     assert kept[0].metadata == {
         "source": "heron 1.md",
@@ -107,10 +86,28 @@ def test_chunks_are_judged_over_http(
         assert QUERY in request.body["messages"][-1]["content"]
 
 
-def test_the_schema_asks_for_explanation_and_is_relevant(
-    way: Way, server: ChatServer, model: ChatOpenAI
+@pytest.mark.parametrize("structured", [True, False])
+def test_chunks_are_judged_over_http(
+    server: ChatServer, model: ChatOpenAI, *, structured: bool
 ) -> None:
-    kept_by(way, LMBasedRelevanceFilter(llm=model), "heron")
+    relevance = LMBasedRelevanceFilter(
+        llm=model, batch_size=2, metadata=["source"], structured_output=structured
+    )
+    check_kept(kept_by(relevance, *TEXTS), server, structured=structured)
+
+
+async def test_chunks_are_judged_over_http_async(server: ChatServer) -> None:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        model = chat_model(server, http_async_client=client)
+        relevance = LMBasedRelevanceFilter(llm=model, batch_size=2, metadata=["source"])
+        kept = await relevance.acompress_documents(documents_of(*TEXTS), QUERY)
+    check_kept(kept, server, structured=True)
+
+
+def test_the_schema_asks_for_explanation_and_is_relevant(
+    server: ChatServer, model: ChatOpenAI
+) -> None:
+    kept_by(LMBasedRelevanceFilter(llm=model), "heron")
     schema = server.requests[0].body["response_format"]["json_schema"]["schema"]
     (judgment,) = schema["$defs"].values()
     # In this order: what is said first is what the verdict rests on.
@@ -118,14 +115,12 @@ def test_the_schema_asks_for_explanation_and_is_relevant(
     assert judgment["required"] == ["explanation", "is_relevant"]
 
 
-def test_json_in_prose_and_markdown_over_http(
-    way: Way, server: ChatServer, model: ChatOpenAI
-) -> None:
+def test_json_in_prose_and_markdown_over_http(server: ChatServer, model: ChatOpenAI) -> None:
     server.respond = lambda request: Answer(f"Sure:\n```json\n{judge(request).text}\n```\nDone.")
     relevance = LMBasedRelevanceFilter(
         llm=model, structured_output=False, on_failure_keep_all=False, max_retries=0
     )
-    assert [document.id for document in kept_by(way, relevance, "car", "heron")] == ["heron"]
+    assert [document.id for document in kept_by(relevance, "car", "heron")] == ["heron"]
 
 
 _FAILURES = {
@@ -140,74 +135,72 @@ _FAILURES = {
 @pytest.mark.parametrize("structured", [True, False])
 @pytest.mark.parametrize(("answer", "reason"), _FAILURES.values(), ids=_FAILURES)
 def test_a_failing_batch_leaves_the_others_alone(
-    exchange: tuple[Way, ChatServer, ChatOpenAI],
+    server: ChatServer,
+    model: ChatOpenAI,
     caplog: pytest.LogCaptureFixture,
     answer: Answer,
     reason: str,
-    structured: bool,  # noqa: FBT001
+    *,
+    structured: bool,
 ) -> None:
-    way, server, model = exchange
     server.respond = lambda request: answer if "poison" in request.chunks[0] else judge(request)
     relevance = LMBasedRelevanceFilter(
         llm=model, batch_size=1, max_retries=1, structured_output=structured
     )
-    heron, poison = kept_by(way, relevance, "heron", "poison", "car")
+    heron, poison = kept_by(relevance, "heron", "poison", "car")
     assert (heron.id, poison.id) == ("heron", "poison")
     assert heron.metadata["is_relevant"] is True
     assert poison.metadata["is_relevant"] is None
     assert re.search(reason, poison.metadata["relevance_failure"])
-    assert f"its 1 documents are kept: {poison.metadata['relevance_failure']}" in caplog.text
+    failure = poison.metadata["relevance_failure"]
+    assert f"a batch of 1 document could not be judged and was kept: {failure}" in caplog.text
     assert KEY not in caplog.text
     assert KEY not in repr(relevance)
 
     dropping = relevance.model_copy(update={"on_failure_keep_all": False})
-    assert [document.id for document in kept_by(way, dropping, "heron", "poison")] == ["heron"]
-    assert "a batch could not be judged; its 1 documents are dropped" in caplog.text
+    assert [document.id for document in kept_by(dropping, "heron", "poison")] == ["heron"]
+    assert "a batch of 1 document could not be judged and was dropped" in caplog.text
 
 
-def test_a_rate_limit_that_passes_is_waited_for(
-    way: Way, server: ChatServer, model: ChatOpenAI
-) -> None:
+def test_a_rate_limit_that_passes_is_waited_for(server: ChatServer, model: ChatOpenAI) -> None:
     def busy_at_first(request: Request) -> Answer:
         busy = len(server.requests) == 1
         return Answer("slow down", status=429) if busy else judge(request)
 
     server.respond = busy_at_first
     relevance = LMBasedRelevanceFilter(llm=model, max_retries=0, on_failure_keep_all=False)
-    (kept,) = kept_by(way, relevance, "heron")
+    (kept,) = kept_by(relevance, "heron")
     assert kept.metadata["is_relevant"] is True
     assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("refusal", [Answer("no schemas here", status=400), Answer("I see.")])
 def test_a_server_without_schemas_is_asked_for_json_in_the_end(
-    way: Way, server: ChatServer, model: ChatOpenAI, refusal: Answer
+    server: ChatServer, model: ChatOpenAI, refusal: Answer
 ) -> None:
     server.respond = lambda request: (
         refusal if "response_format" in request.body else judge(request)
     )
     relevance = LMBasedRelevanceFilter(llm=model, on_failure_keep_all=False)
-    (kept,) = kept_by(way, relevance, "heron")
+    (kept,) = kept_by(relevance, "heron")
     assert kept.metadata["is_relevant"] is True
 
 
-def test_an_unusable_answer_is_complained_of(
-    way: Way, server: ChatServer, model: ChatOpenAI
+def test_the_next_request_says_why_an_answer_is_unusable(
+    server: ChatServer, model: ChatOpenAI
 ) -> None:
     def confused_at_first(request: Request) -> Answer:
         return Answer("Herons?") if len(server.requests) == 1 else judge(request)
 
     server.respond = confused_at_first
     relevance = LMBasedRelevanceFilter(llm=model, on_failure_keep_all=False)
-    (kept,) = kept_by(way, relevance, "heron")
+    (kept,) = kept_by(relevance, "heron")
     assert kept.metadata["is_relevant"] is True
     asked = [request.body["messages"][-1]["content"] for request in server.requests]
     assert ["could not be used" in text for text in asked] == [False, True]
 
 
-def test_a_time_out_is_a_failure(
-    way: Way, server: ChatServer, make_model: Callable[..., ChatOpenAI]
-) -> None:
+def test_a_time_out_is_a_failure(server: ChatServer, client: httpx.Client) -> None:
     over = threading.Event()
 
     def late(request: Request) -> Answer:
@@ -215,16 +208,17 @@ def test_a_time_out_is_a_failure(
         return judge(request)
 
     server.respond = late
-    relevance = LMBasedRelevanceFilter(llm=make_model(timeout=0.2, max_retries=0), max_retries=0)
+    model = chat_model(server, http_client=client, timeout=0.2, max_retries=0)
+    relevance = LMBasedRelevanceFilter(llm=model, max_retries=0)
     try:
-        (kept,) = kept_by(way, relevance, "car")
+        (kept,) = kept_by(relevance, "car")
     finally:
         over.set()
     assert "Timeout" in kept.metadata["relevance_failure"]
 
 
 def test_requests_are_open_at_the_same_time_within_the_bound(
-    way: Way, server: ChatServer, model: ChatOpenAI
+    server: ChatServer, model: ChatOpenAI
 ) -> None:
     both = threading.Barrier(2)
 
@@ -235,26 +229,22 @@ def test_requests_are_open_at_the_same_time_within_the_bound(
     server.respond = together
     relevance = LMBasedRelevanceFilter(llm=model, batch_size=1, max_concurrency=2, max_retries=0)
     names = [f"heron {number}" for number in range(6)]
-    kept = kept_by(way, relevance, *names)
+    kept = kept_by(relevance, *names)
     assert [document.id for document in kept] == names
     assert all(document.metadata["is_relevant"] for document in kept)
     assert server.most == 2
 
 
-def test_as_the_reranker_of_rse(way: Way, server: ChatServer, model: ChatOpenAI) -> None:
+def test_as_the_reranker_of_rse(server: ChatServer, model: ChatOpenAI) -> None:
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
         docstore=SQLDocStore("sqlite://"),
         reranker=LMBasedRelevanceFilter(llm=model, on_failure_keep_all=False),
         config=fakes.EVERYTHING,
     )
-    way.add(
-        retriever,
-        [
-            Document(f"A {name} by the lake.", metadata={"source": name})
-            for name in ("heron", "car")
-        ],
-    )
-    (segment,) = way.invoke(retriever, QUERY)
+    names = ["heron", "car"]
+    documents = [Document(f"A {name} by the lake.", id=name) for name in names]
+    retriever.add_documents(documents)
+    (segment,) = retriever.invoke(QUERY)
     assert segment.page_content == "A heron by the lake."
     assert len(server.requests) == 1

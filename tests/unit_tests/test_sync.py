@@ -1,4 +1,4 @@
-"""One way through the code: calls one after the other, and several at once."""
+"""Steps that run several tasks at once."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ way = fakes.way
 
 
 class Workers:
-    """Tasks that note when they begin and end; each waits for another to begin, if told.
+    """Tasks that note when they begin and end.
 
     Attributes:
-        under_way: Those that have begun and not ended.
-        most: The most that were under way at once.
-        ended: Those that ended, or were cancelled and have cleaned up.
+        under_way: The tasks that have begun and not ended.
+        most: The most tasks that were under way at once.
+        ended: The tasks that have ended, or were cancelled and have cleaned up.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,12 @@ class Workers:
             self.under_way.discard(number)
             self.ended.append(number)
 
-    def task(self, number: int, wait: threading.Barrier | None = None) -> Steps[int]:
+    def task(self, number: int, barrier: threading.Barrier) -> Steps[int]:
+        """Make a task that returns its number; in a thread, it waits at the barrier."""
+
         def work() -> int:
             self.begin(number)
-            if wait is not None:
-                wait.wait(10)
+            barrier.wait(10)
             self.end(number)
             return number
 
@@ -60,22 +61,20 @@ class Workers:
 @pytest.mark.parametrize("limit", [1, 2, 3, 8])
 def test_results_in_order_and_no_more_at_once_than_allowed(way: Way, limit: int) -> None:
     workers = Workers()
-    # In threads, as many wait for one another as may work at once.
-    wait = threading.Barrier(min(limit, 6)) if 6 % limit == 0 or limit > 6 else None
-    tasks = [workers.task(number, wait) for number in range(6)]
+    # In threads, as many tasks wait for one another as may run at once.
+    barrier = threading.Barrier(min(limit, 6))
+    tasks = [workers.task(number, barrier) for number in range(6)]
     assert way.call(run, arun, concurrently(tasks, limit)) == list(range(6))
-    assert workers.most <= limit
-    if wait is not None:
-        assert workers.most == min(limit, 6)
+    assert workers.most == min(limit, 6)
 
 
-def test_nothing_at_all(way: Way) -> None:
-    nothing: list[Steps[int]] = []
-    assert way.call(run, arun, concurrently(nothing, 4)) == []
+def test_no_tasks(way: Way) -> None:
+    tasks: list[Steps[int]] = []
+    assert way.call(run, arun, concurrently(tasks, 4)) == []
 
 
 async def test_the_first_error_is_raised_when_nothing_is_under_way() -> None:
-    """What cancelled tasks clean up is done by then."""
+    """Cancelled tasks have cleaned up by then."""
     workers = Workers()
     begun = asyncio.Event()
 
@@ -107,7 +106,7 @@ async def test_the_first_error_is_raised_when_nothing_is_under_way() -> None:
     assert sorted(workers.ended) == [0, 2]
 
 
-async def test_who_cancels_all_waits_for_all() -> None:
+async def test_cancelling_waits_until_all_tasks_have_ended() -> None:
     workers = Workers()
     begun = asyncio.Event()
 
@@ -124,15 +123,15 @@ async def test_who_cancels_all_waits_for_all() -> None:
 
         return (yield from call(lambda: 0, work))
 
-    asked = asyncio.ensure_future(arun(concurrently([slow()], 4)))
+    running = asyncio.ensure_future(arun(concurrently([slow()], 4)))
     await begun.wait()
-    asked.cancel()
+    running.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asked
+        await running
     assert workers.ended == [0]
 
 
-def test_an_error_of_a_thread_ends_those_that_wait() -> None:
+def test_after_an_error_no_other_task_begins() -> None:
     begun: list[int] = []
 
     def task(number: int) -> Steps[int]:

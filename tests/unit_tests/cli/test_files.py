@@ -1,4 +1,4 @@
-"""Reading files: what is found in folders, how each kind is read, and what is said of the rest."""
+"""Finding and reading files, and the reasons for those that cannot be read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_unicode_is_read_as_it_is(tmp_path: Path, encoding: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "encoding", "said"),
+    ("text", "encoding", "reported"),
     [
         (GERMAN, "latin-1", "windows-1252"),
         ("café", "latin-1", "windows-1252"),
@@ -68,22 +68,22 @@ def test_unicode_is_read_as_it_is(tmp_path: Path, encoding: str) -> None:
         ("これは日本語の文章です。猫は一日中寝ています。", "shift_jis", "shift-jis"),
     ],
 )
-def test_other_encodings_are_found_out_and_said(
-    tmp_path: Path, text: str, encoding: str, said: str
+def test_other_encodings_are_guessed_and_reported(
+    tmp_path: Path, text: str, encoding: str, reported: str
 ) -> None:
-    found, files = text_of(tmp_path / "notes.txt", text.encode(encoding))
-    assert found == text
-    assert files.guessed == {tmp_path / "notes.txt": said}
+    decoded, files = text_of(tmp_path / "notes.txt", text.encode(encoding))
+    assert decoded == text
+    assert files.guessed == {tmp_path / "notes.txt": reported}
 
 
-def test_bytes_that_mean_nothing_are_replaced(tmp_path: Path) -> None:
-    # Five bytes that windows-1252 leaves open.
+def test_bytes_without_a_character_are_replaced(tmp_path: Path) -> None:
+    # Five bytes that have no character in windows-1252.
     text, files = text_of(tmp_path / "notes.txt", b"caf\xe9 \x81\x8d\x8f\x90\x9d")
     assert text.startswith("caf")
     assert len(files.guessed) == 1
 
 
-def test_the_encoding_that_is_given_counts(tmp_path: Path) -> None:
+def test_a_given_encoding_is_used(tmp_path: Path) -> None:
     text, files = text_of(tmp_path / "notes.txt", GERMAN.encode("cp437"), encoding="cp437")
     assert text == GERMAN
     assert not files.guessed
@@ -114,7 +114,7 @@ def test_html_is_read_as_it_declares(tmp_path: Path) -> None:
     text, files = text_of(tmp_path / "a.htm", page.encode("koi8-r"))
     assert text == RUSSIAN
     assert not files.guessed
-    # What is declared may be wrong, or nothing that is known.
+    # The declared encoding may be wrong or unknown.
     for declared in ("ascii", "no-such"):
         page = f'<meta charset="{declared}"><p>{GERMAN}'
         assert text_of(tmp_path / "b.html", page.encode())[0] == GERMAN
@@ -162,8 +162,8 @@ def test_a_folder_is_searched_and_other_files_are_counted(tmp_path: Path) -> Non
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text", encoding="utf-8")
     files = Files()
-    found = files.find([tmp_path, tmp_path / "a.txt"], without=tmp_path / "kb")
-    assert found == [tmp_path / "a.txt", tmp_path / "sub" / "b.MD"]
+    paths = files.find([tmp_path, tmp_path / "a.txt"], without=tmp_path / "kb")
+    assert paths == [tmp_path / "a.txt", tmp_path / "sub" / "b.MD"]
     assert files.skipped == {".png": 2, ".xlsx": 1, "without ending": 1}
     assert not files.failures
 
@@ -183,17 +183,17 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
     files = Files()
     assert files.find([docs], without=tmp_path / "kb") == [docs / "a.txt", docs / "sub" / "b.txt"]
     assert files.skipped == {"links out of the folder": 3}
-    # Where the user gives the link, that is what is meant.
+    # A link that the user gives is followed.
     (tmp_path / "link").symlink_to(docs)
-    for given in (tmp_path / "link", docs / "to_file.txt", docs / "to_folder"):
-        assert Files().find([given], without=tmp_path / "kb")
+    for link in (tmp_path / "link", docs / "to_file.txt", docs / "to_folder"):
+        assert Files().find([link], without=tmp_path / "kb")
 
 
 def test_a_file_that_is_given_is_read_whatever_its_name(tmp_path: Path) -> None:
     assert text_of(tmp_path / "notes.org", b"* Notes")[0] == "* Notes"
 
 
-def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_have_a_reason_and_the_others_are_read(tmp_path: Path) -> None:
     reasons = {
         os.fsdecode(b"caf\xe9.txt"): "its name is not Unicode: rename it",
         "gone.txt": "No such file or directory",
@@ -214,9 +214,9 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_read(tmp_path: Path) -> Non
     (tmp_path / "dangling.txt").symlink_to(tmp_path / "nothing.txt")
     os.mkfifo(tmp_path / "pipe.txt")
     files = Files()
-    found = files.find([tmp_path], without=Path("kb"))
+    paths = files.find([tmp_path], without=Path("kb"))
     (tmp_path / "gone.txt").unlink()  # between finding and reading
-    documents = [document for document in files.read(found) if document.page_content.strip()]
+    documents = [document for document in files.read(paths) if document.page_content.strip()]
     assert [Path(document.metadata["source"]).name for document in documents] == ["good.txt"]
     failures = {path.name: reason for path, reason in files.failures.items()}
     assert failures.keys() == reasons.keys() - {"dangling.txt"} | {"nothing.txt"}

@@ -1,4 +1,4 @@
-"""What `inspect` reads from the two stores, and how documents are named."""
+"""What `inspect` reads from the two stores, and the names by which documents are found."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Stores:
         self.indexer = RSEIndexer(self.vectorstore, self.docstore, text_splitter=fakes.Lines())
 
     def inspect(self, doc_id: str) -> dict[str, Any]:
-        found = inspect_document(self.docstore, self.vectorstore, doc_id)
-        assert json.loads(json.dumps(found)) == found
-        return found
+        fields = inspect_document(self.docstore, self.vectorstore, doc_id)
+        assert json.loads(json.dumps(fields)) == fields
+        return fields
 
 
 @pytest.fixture
@@ -47,11 +47,10 @@ def pages(*texts: str) -> list[Document]:
 
 def test_a_document_and_its_chunks(stores: Stores) -> None:
     stores.indexer.add_documents(pages("one\n\ntwo", "three\n"))
-    found = stores.inspect("a")
-    chunks = found.pop("chunks")
-    version = found.pop("version")
-    assert version
-    assert found == {
+    fields = stores.inspect("a")
+    chunks = fields.pop("chunks")
+    assert fields.pop("version")
+    assert fields == {
         "doc_id": "a",
         "adopted": False,
         "incomplete_versions": [],
@@ -82,7 +81,7 @@ def test_a_long_document(stores: Stores) -> None:
     assert [chunk["embedded"] for chunk in chunks] == lines
 
 
-def test_what_is_missing_shows(stores: Stores) -> None:
+def test_missing_texts_and_vectors_are_reported(stores: Stores) -> None:
     stores.indexer.add_documents(pages("one\ntwo\n"))
     chunk_keys = [
         key for key in stores.docstore.yield_keys() if key.endswith("/0") and "spans" not in key
@@ -104,15 +103,15 @@ def test_a_document_of_which_adding_was_interrupted(stores: Stores) -> None:
     writes.fail_at(2, "halfway")
     with pytest.raises(fakes.CrashError):
         indexer.add_documents(pages("one"))
-    found = stores.inspect("a")
-    assert (found["version"], found["chunks"]) == (None, [])
-    assert len(found["incomplete_versions"]) == 1
+    fields = stores.inspect("a")
+    assert (fields["version"], fields["chunks"]) == (None, [])
+    assert len(fields["incomplete_versions"]) == 1
 
 
 def test_a_document_without_text(stores: Stores) -> None:
     stores.indexer.add_documents([Document("", id="empty")])
-    found = stores.inspect("empty")
-    assert (found["length"], found["chunks"]) == (0, [])
+    fields = stores.inspect("empty")
+    assert (fields["length"], fields["chunks"]) == (0, [])
 
 
 def test_an_adopted_document_with_a_gap(stores: Stores) -> None:
@@ -125,9 +124,9 @@ def test_an_adopted_document_with_a_gap(stores: Stores) -> None:
     index = ExistingIndex(doc_id_key="source", chunk_index_key="n")
     with pytest.warns(UserWarning, match="gap"):
         RSERetriever.from_existing_index(stores.vectorstore, stores.docstore, index)
-    found = stores.inspect("a")
-    assert found["adopted"]
-    assert [(chunk["text"], chunk["problem"]) for chunk in found["chunks"]] == [
+    fields = stores.inspect("a")
+    assert fields["adopted"]
+    assert [(chunk["text"], chunk["problem"]) for chunk in fields["chunks"]] == [
         ("one", ""),
         (None, "no text"),
         ("three", ""),

@@ -71,7 +71,7 @@ def test_a_model_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
         ("mistralai:mistral-embed", ImportError, "pip install langchain[-_]mistralai"),
     ],
 )
-def test_names_that_lead_nowhere(name: str, error: type[Exception], message: str) -> None:
+def test_names_of_no_model(name: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         load_embeddings(name)
 
@@ -82,10 +82,10 @@ def test_without_langchain_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         load_embeddings("openai:text-embedding-3-small")
 
 
-def test_a_name_that_stands_in_a_knowledge_base_runs_nothing_of_the_working_directory(
+def test_a_name_in_a_knowledge_base_imports_nothing_from_the_working_directory(
     tmp_path: Path,
 ) -> None:
-    """Who sends a folder with a knowledge base may have put a module beside it."""
+    """A knowledge base from somebody else may have a module beside it."""
     (tmp_path / "own_models.py").write_text(
         "import pathlib\npathlib.Path('it_ran').touch()\n" + MODULE, encoding="utf-8"
     )
@@ -98,6 +98,6 @@ def test_a_name_that_stands_in_a_knowledge_base_runs_nothing_of_the_working_dire
 
 @pytest.mark.filterwarnings("ignore:.*init_embeddings:DeprecationWarning")
 @pytest.mark.parametrize("name", ["os:abort", "sys:exit", "antigravity:fly", "own_models:explode"])
-def test_nothing_but_a_class_of_embeddings_is_called(name: str) -> None:
+def test_only_a_class_of_embeddings_is_called(name: str) -> None:
     with pytest.raises(ValueError, match=r"Embeddings|module:Class"):
         load_embeddings(name)

@@ -1,4 +1,4 @@
-"""What the command line prints of documents: words, never commands to a terminal."""
+"""Texts of documents cannot control the terminal that they are printed in."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ from langchain_core.documents import Document
 from rich.console import Console
 
 from langchain_rse.cli import output
-from langchain_rse.cli.knowledge_base import Made
+from langchain_rse.cli.knowledge_base import StoredSettings
 
 HOSTILE = (
     "[red]markup[/red] \x1b[31mred \x1b]8;;http://x\x07link\x1b]52;c;aGk=\x07 \x9b2J \x90 "
     "\rover\b \x7f \u202eesrever \u2066 :smile: {0} %s"
 )
-OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @pytest.fixture(params=["terminal", "pipe"])
 def printed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """All that is printed, to a terminal without colors or to a pipe."""
-    stream, terminal = io.StringIO(), request.param == "terminal"
+    stream = io.StringIO()
     plain = Console(
-        file=stream, force_terminal=terminal, color_system=None, highlight=False, width=500
+        file=stream,
+        force_terminal=request.param == "terminal",
+        color_system=None,
+        highlight=False,
+        width=500,
     )
     monkeypatch.setattr(output, "console", plain)
     monkeypatch.setattr(output, "errors", plain)
@@ -37,9 +41,9 @@ def printed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def shown(printed: io.StringIO) -> str:
-    # Of what rich itself writes, nothing but styles such as bold.
+    # Of the sequences that rich itself writes, only styles such as bold.
     text = re.sub("\x1b\\[[0-9;]*m", "", printed.getvalue().replace("\x1b[31m", "\x1bBAD"))
-    assert not OBEYED.search(text), OBEYED.search(text)
+    assert not UNSAFE.search(text), UNSAFE.search(text)
     assert "[red]markup[/red]" in text
     assert ":smile:" in text
     assert r"\x1b]52" in text
@@ -91,13 +95,13 @@ def test_json_has_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     ],
     ids=range(11),
 )
-def test_settings_of_a_knowledge_base_that_are_none(tmp_path: Path, content: str) -> None:
+def test_unreadable_settings_of_a_knowledge_base(tmp_path: Path, content: str) -> None:
     (tmp_path / "settings.json").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r"no readable settings\.json"):
-        Made.of(tmp_path)
+        StoredSettings.read(tmp_path)
 
 
 def test_settings_of_a_knowledge_base_come_back(tmp_path: Path) -> None:
-    made = Made(embeddings="module:Class", headers=True)
-    made.write(tmp_path)
-    assert Made.of(tmp_path) == made
+    stored = StoredSettings(embeddings="module:Class", headers=True)
+    stored.write(tmp_path)
+    assert StoredSettings.read(tmp_path) == stored

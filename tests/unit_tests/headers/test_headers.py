@@ -1,8 +1,7 @@
-"""What a user of contextual chunk headers relies on, sync and async."""
+"""What a user of contextual chunk headers relies on."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -11,131 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.language_models import SimpleChatModel
-from langchain_core.messages import BaseMessage
-from langchain_core.stores import InMemoryByteStore, InMemoryStore
+from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from pydantic import Field
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.evaluation import Evidence, Question, aevaluate, evaluate
+from langchain_rse.evaluation import Evidence, Question, evaluate
 from langchain_rse.headers import DocumentHeaders
 from langchain_rse.headers.titles import first_heading, title_of_source
 from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way
+from tests.unit_tests.headers.author import HERONS, Index, herons
 
 way = fakes.way
-Way = fakes.Way
-
-TITLE, SUMMARY = "Herons of the lake", "This document is about herons."
-
-
-def paragraphs(*texts: str) -> str:
-    return "\n\n".join(texts)
-
-
-HERONS = paragraphs(
-    "Herons nest in trees near the lake.",
-    "They build their nests of many twigs.",
-    "They eat fish, which they spear.",
-    "They eat frogs and voles as well.",
-)
-SPLITTER = RecursiveCharacterTextSplitter(chunk_size=40, chunk_overlap=0)
-
-
-class Author(SimpleChatModel):
-    """Answers what it is asked for, unless it is told something else.
-
-    Attributes:
-        asked: What was asked for, in order of the calls.
-        shown: What it was shown each time.
-        instead: From what is asked for to another answer, or an error.
-    """
-
-    asked: list[str] = Field(default_factory=list)
-    shown: list[str] = Field(default_factory=list)
-    instead: dict[str, Any] = Field(default_factory=dict)
-
-    @property
-    def _llm_type(self) -> str:
-        return "author"
-
-    def _call(self, messages: list[BaseMessage], *_: Any, **__: Any) -> str:
-        told, shown = str(messages[0].text), str(messages[1].text)
-        kind = next(
-            kind
-            for mark, kind in [
-                ("You name", "title"),
-                ("You describe documents", "summary"),
-                ("You divide", "sections"),
-            ]
-            if mark in told
-        )
-        self.asked.append(kind)
-        self.shown.append(shown)
-        answer = self.instead.get(kind)
-        if isinstance(answer, Exception):
-            raise answer
-        if callable(answer):
-            return str(answer(shown))
-        if answer is not None:
-            return str(answer)
-        if kind == "sections":
-            # The sections that the lines about food divide.
-            lines = {text: int(n) for n, text in re.findall(r"\[(\d+)\] (.*)", shown)}
-            food = lines.get("They eat fish, which they spear.", -1)
-            sections = [(min(lines.values()), "Nests")] + ([(food, "Food")] if food > 0 else [])
-            return str([{"title": t, "first_line": n} for n, t in sections]).replace("'", '"')
-        return {"title": TITLE, "summary": SUMMARY}[kind]
-
-
-class Index:
-    """Two stores, and what is in them."""
-
-    def __init__(self, way: Way, docstore: Any = None) -> None:
-        self.way = way
-        self.vectorstore = InMemoryVectorStore(fakes.BagOfWords())
-        self.docstore = InMemoryByteStore() if docstore is None else docstore
-
-    def retriever(self, headers: DocumentHeaders | None = None, **fields: Any) -> RSERetriever:
-        return RSERetriever(
-            vectorstore=self.vectorstore,
-            docstore=self.docstore,
-            text_splitter=SPLITTER,
-            headers=headers,
-            **{"config": fakes.EVERYTHING, **fields},
-        )
-
-    def add(self, headers: DocumentHeaders | None, *documents: Document) -> None:
-        self.way.add(self.retriever(headers), documents)
-
-    def embedded(self) -> list[str]:
-        """The embedded texts, in the order of the documents' ids and chunks."""
-        vectors = sorted(
-            self.vectorstore.store.values(),
-            key=lambda vector: (
-                vector["metadata"]["doc_id"],
-                vector["metadata"]["chunk_index"],
-            ),
-        )
-        return [str(vector["text"]) for vector in vectors]
-
-    def headers(self) -> list[str]:
-        """What stands in front of them."""
-        return [text.rpartition("\n\n")[0] for text in self.embedded()]
-
-    def ids(self) -> set[str]:
-        return set(self.vectorstore.store)
-
-    def all_keys(self) -> list[str]:
-        return fakes.keys_of(self.docstore)
-
-
-def herons(**metadata: Any) -> Document:
-    return Document(HERONS, metadata={"doc_id": "herons", **metadata})
-
-
-# Without a model
 
 
 @pytest.mark.parametrize(
@@ -168,32 +56,28 @@ def test_any_source_and_any_text_have_a_title_of_one_line(text: str) -> None:
 
 
 def test_the_embedded_text_has_a_header_and_the_segment_has_not(way: Way) -> None:
-    index = Index(way)
+    index = Index(way=way)
     index.add(DocumentHeaders(), herons(source="grey_herons.txt"))
     expected = [f"grey herons\n\n{text}" for text in HERONS.split("\n\n")]
     assert index.embedded() == expected
-    docstore = index.retriever().docstore
-    records = docstore.mget(fakes.keys_of(docstore))
-    kept = [record.metadata.get("header") for record in records if record and record.page_content]
-    assert kept == ["grey herons"] * 4
     (segment,) = way.invoke(index.retriever(), "herons")
     assert segment.page_content == HERONS
 
 
-def test_without_headers_nothing_changes(way: Way) -> None:
-    plain, same = Index(way), Index(way)
+def test_a_document_with_empty_headers_is_stored_as_without() -> None:
+    plain = Index()
     plain.add(None, herons())
-    same.add(DocumentHeaders(template="{title}", title_fields=["name"]), herons())
-    # The first line is a heading; a document without anything to say is the same document.
-    assert plain.ids() != same.ids()
-    same = Index(way)
-    same.add(DocumentHeaders(template="{section}"), herons())
-    assert plain.ids() == same.ids()
-    assert plain.all_keys() == same.all_keys()
+    empty = Index()
+    empty.add(DocumentHeaders(template="{section}"), herons())
+    assert plain.ids() == empty.ids()
+    assert plain.all_keys() == empty.all_keys()
+    titled = Index()
+    titled.add(DocumentHeaders(template="{title}"), herons())  # the first line
+    assert plain.ids() != titled.ids()
 
 
-def test_changed_headers_are_embedded_again_and_the_same_are_not(way: Way) -> None:
-    index = Index(way)
+def test_changed_headers_are_embedded_again_and_the_same_are_not() -> None:
+    index = Index()
     index.add(DocumentHeaders(), herons(source="herons.txt"))
     first = index.ids()
     index.add(DocumentHeaders(), herons(source="herons.txt"))
@@ -205,46 +89,42 @@ def test_changed_headers_are_embedded_again_and_the_same_are_not(way: Way) -> No
     assert index.embedded() == HERONS.split("\n\n")
 
 
-def test_sections_and_metadata_that_change_along_the_document(way: Way) -> None:
-    index = Index(way)
-    birds = {"Header 1": "Herons"}
-    texts: list[tuple[str, dict[str, Any]]] = [
-        ("Before all there is an introduction.", {"year": 2020}),
-        (
-            "Nests are high above the ground.",
-            {**birds, "Header 2": "Nests", "year": 2020},
-        ),
-        (
-            "Fish is what they eat most of all.",
-            {**birds, "Header 2": " ", "year": 2021},
-        ),
-        ("The end of it is an appendix.", {"section": ["A", None, "B\nC"], "year": ""}),
-    ]
+def test_sections_and_metadata_that_change_along_the_document() -> None:
+    index = Index()
+    texts: dict[str, dict[str, Any]] = {
+        "Before all there is an introduction.": {"year": 2020},
+        "Nests are high above the ground.": {
+            "Header 1": "Herons",
+            "Header 2": "Nests",
+            "year": 2020,
+        },
+        "Fish is what they eat most of all.": {
+            "Header 1": "Herons",
+            "Header 2": " ",
+            "year": 2021,
+        },
+        "The end of it is an appendix.": {"section": ["A", None, "B\nC"], "year": ""},
+    }
     parts = [
         Document(text, metadata={"doc_id": "d", "source": "d.md", **metadata})
-        for text, metadata in texts
+        for text, metadata in texts.items()
     ]
-    index.add(
-        DocumentHeaders(
-            template="{title} ({year})\n{section}\n-- {{}}",
-            metadata=["year"],
-        ),
-        *parts,
-    )
+    headers = DocumentHeaders(template="{title} ({year})\n{section}\n-- {{}}", metadata=["year"])
+    index.add(headers, *parts)
     assert index.headers() == [
         "d (2020)\n-- {}",
         "d (2020)\nHerons > Nests\n-- {}",
         "d (2021)\nHerons\n-- {}",
         "d ()\nA > B C\n-- {}",
     ]
-    (segment,) = way.invoke(index.retriever(), "nests", include_header=True)
+    (segment,) = index.retriever().invoke("nests", include_header=True)
     assert segment.page_content.startswith(
         "d ()\n-- {}\n\nBefore all there is an introduction.\n\nNests"
     )
 
 
-def test_lines_whose_fields_a_document_lacks_are_left_out(way: Way) -> None:
-    index = Index(way)
+def test_lines_whose_fields_a_document_lacks_are_left_out() -> None:
+    index = Index()
     headers = DocumentHeaders(
         template="By {author}\n{title}\nin {year}", metadata=("author", "year")
     )
@@ -266,7 +146,7 @@ def test_lines_whose_fields_a_document_lacks_are_left_out(way: Way) -> None:
         ({"titel": "x"}, "titel"),
     ],
 )
-def test_what_a_template_may_not_be(fields: dict[str, Any], message: str) -> None:
+def test_templates_that_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         DocumentHeaders(**fields)
 
@@ -299,9 +179,9 @@ def test_segments_are_exact_slices_whatever_the_header(text: str, title: str, si
     header = DocumentHeaders().title_of(text, {"title": title})
     for include_header in (False, True):
         for segment in retriever.invoke("a b", include_header=include_header):
-            place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
+            start, end = segment.metadata["start_index"], segment.metadata["end_index"]
             above = f"{header}\n\n" if include_header and header else ""
-            assert segment.page_content == above + text[place]
+            assert segment.page_content == above + text[start:end]
 
 
 # Above the segments
@@ -309,14 +189,14 @@ def test_segments_are_exact_slices_whatever_the_header(text: str, title: str, si
 
 @pytest.mark.parametrize("allow_trim", [False, True])
 @pytest.mark.parametrize("unit", ["characters", "words"])
-def test_the_budget_counts_the_headers(way: Way, unit: str, *, allow_trim: bool) -> None:
-    index = Index(way, InMemoryStore())
+def test_the_budget_counts_the_headers(unit: str, *, allow_trim: bool) -> None:
+    index = Index(InMemoryStore())
     fish = Document(HERONS.replace("Herons", "Fish"), metadata={"doc_id": "f", "title": "Of fish"})
     index.add(DocumentHeaders(), herons(title="Of herons"), fish)
     measure = fakes.LENGTHS[unit]
     for limit in (0, 20, 60, 100, 200, 1000):
-        segments = way.invoke(
-            index.retriever(config=fakes.PLAIN.replace(calibration="minmax")),
+        retriever = index.retriever(config=fakes.PLAIN.replace(calibration="minmax"))
+        segments = retriever.invoke(
             "where do herons nest",
             include_header=True,
             max_context_length=limit,
@@ -331,60 +211,56 @@ def test_the_budget_counts_the_headers(way: Way, unit: str, *, allow_trim: bool)
             assert segment.page_content[:-length] == f"{title}\n\n"
 
 
-def test_more_room_only_adds_text_below_headers(way: Way) -> None:
-    index = Index(way, InMemoryStore())
+def test_more_room_only_adds_text_below_headers() -> None:
+    index = Index(InMemoryStore())
     index.add(DocumentHeaders(), herons(title="Of herons"))
     before: set[int] = set()
     was_alone = False
     for limit in range(0, 200, 5):
-        segments = way.invoke(
-            index.retriever(), "frogs nest", include_header=True, max_context_length=limit
+        segments = index.retriever().invoke(
+            "frogs nest", include_header=True, max_context_length=limit
         )
-        now = {
-            place
-            for segment in segments
-            for place in range(segment.metadata["start_index"], segment.metadata["end_index"])
-        }
+        characters: set[int] = set()
+        for segment in segments:
+            characters.update(range(segment.metadata["start_index"], segment.metadata["end_index"]))
         # A candidate alone, where the best segment has no room, gives way to that segment.
-        assert before <= now or was_alone
-        before = now
+        assert before <= characters or was_alone
+        before = characters
         was_alone = [len(segment.metadata["rse"]["chunks"]) for segment in segments] == [1]
     assert len(before) == len(HERONS)
 
 
-def test_documents_without_a_header_have_none_above(way: Way) -> None:
-    index = Index(way)
+def test_documents_without_a_header_have_none_above() -> None:
+    index = Index()
     index.add(None, herons())
-    (segment,) = way.invoke(index.retriever(), "herons", include_header=True)
+    (segment,) = index.retriever().invoke("herons", include_header=True)
     assert segment.page_content == HERONS
 
 
 @pytest.mark.parametrize("sources", [None, {"herons": HERONS}])
-def test_evaluation_finds_the_evidence_below_the_header(
-    way: Way, sources: dict[str, str] | None
-) -> None:
-    index = Index(way)
+def test_evaluation_finds_the_evidence_below_the_header(sources: dict[str, str] | None) -> None:
+    index = Index()
     index.add(DocumentHeaders(), herons(title="Of herons"))
     question = Question("Where?", [Evidence("herons", 0, len(HERONS))])
     retriever = index.retriever(include_header=True)
-    report = way.call(evaluate, aevaluate, retriever, [question], [500], sources=sources)
+    report = evaluate(retriever, [question], [500], sources=sources)
     assert report.mean("recall").tolist() == [1.0]
     assert report.mean("characters").tolist() == [len(f"Of herons\n\n{HERONS}")]
 
 
-def test_words_of_the_header_find_its_chunks(way: Way) -> None:
-    index = Index(way, SQLDocStore("sqlite://", lexical=True))
+def test_words_of_the_header_find_its_chunks() -> None:
+    index = Index(SQLDocStore("sqlite://", lexical=True))
     index.add(DocumentHeaders(), herons(title="Zebrafinch"), Document("Fish.", id="fish"))
     store = index.retriever().docstore
     assert isinstance(store, SQLDocStore)
-    found = way.call(store.lexical_search, store.alexical_search, "zebrafinch", 10)
+    hits = store.lexical_search("zebrafinch", 10)
     # As the vector store has them, so that a reranker sees the same of both.
-    texts = sorted(document.page_content.strip() for document, _ in found)
+    texts = sorted(document.page_content.strip() for document, _ in hits)
     assert texts == sorted(index.embedded()[1:])
 
 
 class Watching(BaseDocumentCompressor):
-    """Keeps everything, and what it saw."""
+    """Keeps all documents, and notes their texts."""
 
     seen: list[str] = Field(default_factory=list)
 
@@ -397,17 +273,12 @@ class Watching(BaseDocumentCompressor):
 
 
 @pytest.mark.parametrize("hybrid", [0.0, 0.5])
-def test_a_reranker_sees_the_headers(way: Way, hybrid: float) -> None:
-    index = Index(way, SQLDocStore("sqlite://", lexical=True))
+def test_a_reranker_sees_the_headers(hybrid: float) -> None:
+    index = Index(SQLDocStore("sqlite://", lexical=True))
     index.add(DocumentHeaders(), herons(title="Zebrafinch"))
     watching = Watching()
     # One candidate by vectors; the others, if at all, by words.
     retriever = index.retriever(reranker=watching, hybrid=hybrid)
-    way.invoke(retriever, "zebrafinch nest", fetch_k=1 if not hybrid else 4)
+    retriever.invoke("zebrafinch nest", fetch_k=1 if not hybrid else 4)
     assert watching.seen
     assert all(text.startswith("Zebrafinch\n\n") for text in watching.seen)
-
-
-# With a model: see test_language_model_headers.py
-
-ALL: dict[str, Any] = {"sections": True}

@@ -68,25 +68,22 @@ def named(name: str, **kwargs: Any) -> BaseDocumentCompressor:
     return made(**kwargs)
 
 
-def by_rank(way: Way, reranker: Any, **kwargs: Any) -> list[tuple[int, Any, Any]]:
+def by_rank(reranker: Any, **kwargs: Any) -> list[tuple[int, Any, Any]]:
     """Chunk, score and relevance of the candidates that are worth anything, by their ranks."""
     retriever = make_retriever(
         {"a": TEXT},
         reranker=reranker,
         config=fakes.EVERYTHING.replace(calibration="auto", decay_rate=1e9, neighbor_credit=0.0),
     )
-    chunks = [
-        chunk
-        for segment in way.invoke(retriever, QUERY, **{"minimum_value": 0.0, **kwargs})
-        for chunk in segment.metadata["rse"]["chunks"]
-        if "rank" in chunk
-    ]
+    chunks = []
+    for segment in retriever.invoke(QUERY, **{"minimum_value": 0.0, **kwargs}):
+        chunks += [chunk for chunk in segment.metadata["rse"]["chunks"] if "rank" in chunk]
     chunks.sort(key=lambda chunk: chunk["rank"])
     return [(chunk["index"], chunk["score"], chunk["relevance"]) for chunk in chunks]
 
 
-def relevances(way: Way, reranker: Any, **kwargs: Any) -> list[float]:
-    return [relevance for *_, relevance in by_rank(way, reranker, **kwargs)]
+def relevances(reranker: Any, **kwargs: Any) -> list[float]:
+    return [relevance for *_, relevance in by_rank(reranker, **kwargs)]
 
 
 # Calibrations by name
@@ -96,23 +93,23 @@ def relevances(way: Way, reranker: Any, **kwargs: Any) -> list[float]:
     ("name", "a", "b"),
     [("CohereRerank", 0.4, 0.4), ("CohereReranker", 0.4, 0.4), ("VoyageAIRerank", 0.5, 1.8)],
 )
-def test_services_known_by_name(way: Way, name: str, a: float, b: float) -> None:
+def test_services_known_by_name(name: str, a: float, b: float) -> None:
     scores = (0.9, 0.6, 0.3, 0.1)
     expected = betainc(a, b, scores).tolist()
-    assert relevances(way, named(name, scores=scores)) == pytest.approx(expected)
+    assert relevances(named(name, scores=scores)) == pytest.approx(expected)
 
 
-def test_a_similarity_is_what_it_says(way: Way) -> None:
-    found = relevances(way, named("SimilarityBasedRelevanceFilter", scores=(0.9, 0.6, 0.3, 0.1)))
-    assert found == pytest.approx([0.9, 0.6, 0.3, 0.1])
+def test_a_similarity_is_what_it_says() -> None:
+    values = relevances(named("SimilarityBasedRelevanceFilter", scores=(0.9, 0.6, 0.3, 0.1)))
+    assert values == pytest.approx([0.9, 0.6, 0.3, 0.1])
 
 
 @pytest.mark.parametrize(
     "name", ["NVIDIARerank", "JinaRerank", "BedrockRerank", "FlashrankRerank", "MyReranker"]
 )
-def test_others_are_spread_over_the_candidates(way: Way, name: str) -> None:
-    found = relevances(way, named(name, scores=(0.9, 0.6, 0.4, 0.3)))
-    assert found == pytest.approx([1, 0.5, 1 / 6])
+def test_others_are_spread_over_the_candidates(name: str) -> None:
+    values = relevances(named(name, scores=(0.9, 0.6, 0.4, 0.3)))
+    assert values == pytest.approx([1, 0.5, 1 / 6])
 
 
 @pytest.mark.parametrize(
@@ -126,35 +123,33 @@ def test_others_are_spread_over_the_candidates(way: Way, name: str) -> None:
         ("minmax", [1, 2 / 3, 1 / 3]),
     ],
 )
-def test_any_scores_by_a_calibration_that_is_named(
-    way: Way, calibration: str, expected: Any
-) -> None:
+def test_any_scores_by_a_calibration_that_is_named(calibration: str, expected: Any) -> None:
     logits = named("NVIDIARerank", scores=(4.5, 1.5, -1.5, -4.5))
-    assert relevances(way, logits, calibration=calibration) == pytest.approx(list(expected))
+    assert relevances(logits, calibration=calibration) == pytest.approx(list(expected))
 
 
 @pytest.mark.parametrize("name", ["my_relevance_score", "score", "query_similarity_score"])
-def test_scores_under_other_names_are_not_seen(way: Way, name: str) -> None:
-    assert relevances(way, Service(name=name)) == pytest.approx([RANK_RELEVANCE] * 4)
+def test_scores_under_other_names_are_not_seen(name: str) -> None:
+    assert relevances(Service(name=name)) == pytest.approx([RANK_RELEVANCE] * 4)
 
 
 # Rerankers that give an order alone
 
 
-def test_langchains_cross_encoder_gives_an_order(way: Way) -> None:
+def test_langchains_cross_encoder_gives_an_order() -> None:
     reranker = LangChainsCrossEncoderReranker(model=CrossEncoder(), top_n=200)
-    assert by_rank(way, reranker) == [
+    assert by_rank(reranker) == [
         (index, None, pytest.approx(RANK_RELEVANCE)) for index in (3, 2, 1, 0)
     ]
 
 
-def test_a_language_model_gives_an_order(way: Way) -> None:
+def test_a_language_model_gives_an_order() -> None:
     reranker = LLMListwiseRerank(
         # It may name one twice.
-        reranker=RunnableLambda(lambda given: [given["documents"][i] for i in (2, 0, 2, 1)]),
+        reranker=RunnableLambda(lambda inputs: [inputs["documents"][i] for i in (2, 0, 2, 1)]),
         top_n=200,
     )
-    assert [index for index, *_ in by_rank(way, reranker)] == [2, 0, 1]
+    assert [index for index, *_ in by_rank(reranker)] == [2, 0, 1]
 
 
 # Cross-encoders with their scores
@@ -170,22 +165,23 @@ def test_a_language_model_gives_an_order(way: Way) -> None:
     ],
     ids=["list", "array", "iterator", "predict"],
 )
-def test_a_cross_encoder_with_its_scores(way: Way, model: Any) -> None:
-    found = by_rank(way, CrossEncoderReranker(model=model), calibration="sigmoid")
-    assert [index for index, *_ in found] == [3, 2, 1, 0]
+def test_a_cross_encoder_with_its_scores(model: Any) -> None:
+    chunks = by_rank(CrossEncoderReranker(model=model), calibration="sigmoid")
+    assert [index for index, _, _ in chunks] == [3, 2, 1, 0]
     logits = [1.5, 0.5, -0.5, -1.5]
-    assert [score for _, score, _ in found] == pytest.approx(logits)
-    assert [relevance for *_, relevance in found] == pytest.approx(expit(logits).tolist())
+    assert [score for _, score, _ in chunks] == pytest.approx(logits)
+    assert [relevance for _, _, relevance in chunks] == pytest.approx(expit(logits).tolist())
 
 
 def test_a_cross_encoder_copies_documents(way: Way) -> None:
     reranker = CrossEncoderReranker(model=CrossEncoder(scale=0.0))
-    given = [Document(f"c{n}", id=str(n), metadata={"page": n}) for n in range(3)]
-    found = way.call(reranker.compress_documents, reranker.acompress_documents, given, QUERY)
-    assert [document.id for document in found] == ["0", "1", "2"]  # of equal scores
-    assert found[1].metadata == {"page": 1, "relevance_score": 0.0}
-    assert "relevance_score" not in given[1].metadata
-    assert way.call(reranker.compress_documents, reranker.acompress_documents, [], QUERY) == []
+    documents = [Document(f"c{n}", id=str(n), metadata={"page": n}) for n in range(3)]
+    compress, acompress = reranker.compress_documents, reranker.acompress_documents
+    reranked = way.call(compress, acompress, documents, QUERY)
+    assert [document.id for document in reranked] == ["0", "1", "2"]  # of equal scores
+    assert reranked[1].metadata == {"page": 1, "relevance_score": 0.0}
+    assert "relevance_score" not in documents[1].metadata
+    assert way.call(compress, acompress, [], QUERY) == []
 
 
 @pytest.mark.parametrize(
@@ -198,15 +194,15 @@ def test_a_cross_encoder_copies_documents(way: Way) -> None:
     ],
     ids=["fewer", "more", "nan", "nested"],
 )
-def test_scores_that_a_cross_encoder_should_not_give(way: Way, kind: Any) -> None:
+def test_scores_that_a_cross_encoder_should_not_give(kind: Any) -> None:
     reranker = CrossEncoderReranker(model=CrossEncoder(kind=kind))
     with pytest.raises(ValueError, match="CrossEncoder must return one finite number"):
-        by_rank(way, reranker)
+        by_rank(reranker)
 
 
 @pytest.mark.filterwarnings("ignore:.*langchain-community.*:DeprecationWarning")
-def test_an_embeddings_filter_gives_an_order(way: Way) -> None:
+def test_an_embeddings_filter_gives_an_order() -> None:
     reranker = EmbeddingsFilter(embeddings=fakes.Angles(), k=None, similarity_threshold=0.9)
-    assert by_rank(way, reranker) == [
+    assert by_rank(reranker) == [
         (index, None, pytest.approx(RANK_RELEVANCE)) for index in (0, 1, 2)
     ]

@@ -1,0 +1,118 @@
+"""A model that writes headers, and stores to look at them in."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.language_models import SimpleChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from pydantic import Field
+
+from langchain_rse import RSERetriever
+from langchain_rse.headers import DocumentHeaders
+from tests.unit_tests import fakes
+
+TITLE = "Herons of the lake"
+SUMMARY = "This document is about herons."
+HERONS = (
+    "Herons nest in trees near the lake.\n\n"
+    "They build their nests of many twigs.\n\n"
+    "They eat fish, which they spear.\n\n"
+    "They eat frogs and voles as well."
+)
+SPLITTER = RecursiveCharacterTextSplitter(chunk_size=40, chunk_overlap=0)
+
+
+class Author(SimpleChatModel):
+    """Writes a title, a summary or sections, as its instructions say.
+
+    Attributes:
+        asked: What it was asked for, in order of the calls.
+        requests: The requests of these calls.
+        instead: From what it is asked for to another answer, a function of the request that makes
+            one, or an error.
+    """
+
+    asked: list[str] = Field(default_factory=list)
+    requests: list[str] = Field(default_factory=list)
+    instead: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def _llm_type(self) -> str:
+        return "author"
+
+    def _call(self, messages: list[BaseMessage], *_: Any, **__: Any) -> str:
+        instructions, request = str(messages[0].text), str(messages[1].text)
+        if "You name" in instructions:
+            kind, answer = "title", TITLE
+        elif "You describe" in instructions:
+            kind, answer = "summary", SUMMARY
+        else:
+            kind, answer = "sections", sections_of(request)
+        self.asked.append(kind)
+        self.requests.append(request)
+        instead = self.instead.get(kind, answer)
+        if isinstance(instead, Exception):
+            raise instead
+        if callable(instead):
+            return str(instead(request))
+        return str(instead)
+
+
+def sections_of(request: str) -> str:
+    """The section on nests, and that on food if the request has its first line."""
+    lines = {text: int(number) for number, text in re.findall(r"\[(\d+)\] (.*)", request)}
+    sections = [{"title": "Nests", "first_line": min(lines.values())}]
+    food = lines.get("They eat fish, which they spear.", -1)
+    if food > 0:
+        sections.append({"title": "Food", "first_line": food})
+    return json.dumps(sections)
+
+
+class Index:
+    """Two stores, and what is in them."""
+
+    def __init__(self, docstore: Any = None, way: fakes.Way | None = None) -> None:
+        self.way = way or fakes.Way(None)
+        self.vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+        self.docstore = InMemoryByteStore() if docstore is None else docstore
+
+    def retriever(self, headers: DocumentHeaders | None = None, **fields: Any) -> RSERetriever:
+        return RSERetriever(
+            vectorstore=self.vectorstore,
+            docstore=self.docstore,
+            text_splitter=SPLITTER,
+            headers=headers,
+            **{"config": fakes.EVERYTHING, **fields},
+        )
+
+    def add(self, headers: DocumentHeaders | None, *documents: Document) -> None:
+        self.way.add(self.retriever(headers), documents)
+
+    def embedded(self) -> list[str]:
+        """The embedded texts, in the order of the documents' ids and chunks."""
+        vectors = sorted(
+            self.vectorstore.store.values(),
+            key=lambda vector: (vector["metadata"]["doc_id"], vector["metadata"]["chunk_index"]),
+        )
+        return [str(vector["text"]) for vector in vectors]
+
+    def headers(self) -> list[str]:
+        """The headers in front of the embedded texts."""
+        return [text.rpartition("\n\n")[0] for text in self.embedded()]
+
+    def ids(self) -> set[str]:
+        return set(self.vectorstore.store)
+
+    def all_keys(self) -> list[str]:
+        return fakes.keys_of(self.docstore)
+
+
+def herons(**metadata: Any) -> Document:
+    return Document(HERONS, metadata={"doc_id": "herons", **metadata})
