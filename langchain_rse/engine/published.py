@@ -10,13 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from langchain_rse.engine.segments import (
-    Floats,
-    Segment,
-    check_array,
-    check_boundaries,
-    check_count,
-)
+from langchain_rse.engine.arguments import check_array, check_boundaries, check_count
+from langchain_rse.engine.segments import Floats, Segment
 
 
 def solve_greedy(
