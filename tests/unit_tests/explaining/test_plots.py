@@ -6,11 +6,10 @@ import io
 import itertools
 from typing import Any
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from langchain_rse.evaluation import Evidence, Question, evaluate, measure_reliability
+from langchain_rse.evaluation import Evidence, Question, evaluate
 from langchain_rse.explaining.plots import Picture
 from tests.unit_tests.fakes import PLAIN, QUERY, lines, make_retriever
 
@@ -37,7 +36,7 @@ def test_a_panel_shows_relevance_credit_segments_and_penalty() -> None:
         "relevance of a candidate (hollow: not considered)",
     }
     points = panel.collections[-1].get_offsets()
-    assert [tuple(one) for one in points] == [
+    assert [tuple(point) for point in points] == [
         (chunk.index, pytest.approx(chunk.relevance)) for _, chunk in trace.candidates
     ]
     draw(figure)
@@ -68,7 +67,8 @@ def test_documents_that_are_not_shown_are_counted() -> None:
     figure = trace.plot()
     assert len(figure.axes) == 4
     assert figure.axes[-1].get_xlabel() == "chunk (2 documents more, not shown)"
-    assert [one.get_title(loc="left") for one in trace.plot(["d3", "d1"]).axes] == ["d3", "d1"]
+    chosen = trace.plot(["d3", "d1"])
+    assert [panel.get_title(loc="left") for panel in chosen.axes] == ["d3", "d1"]
     with pytest.raises(ValueError, match="documents has 'x', without candidates; some with: 'd"):
         trace.plot("x")
 
@@ -100,33 +100,16 @@ def test_ten_thousand_chunks() -> None:
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-def test_reports_and_reliability() -> None:
+def test_reports_have_a_curve_each() -> None:
     retriever = make_retriever({"a": lines(0, 90, 10, 60)})
     questions = [Question(QUERY, [Evidence("a", 0, 5), Evidence("a", 12, 14)])]
     report = evaluate(retriever, questions, budgets=(5, 20))
-    figure = report.plot(
-        evaluate(retriever, questions, budgets=(5, 20), k=1, name="$1 one"), dark=True
-    )
+    other = evaluate(retriever, questions, budgets=(5, 20), k=1, name="$1 one")
+
+    figure = report.plot(other, dark=True)
+
     draw(figure)
-    first = figure.axes[0].lines[0]
+    first, _ = figure.axes[0].lines
     assert first.get_ydata() == pytest.approx(report.mean("recall"))
     with pytest.raises(ValueError, match="grade by budget cannot be plotted: RSERetriever has"):
         report.plot(metric="grade")
-
-    found = measure_reliability(questions, [retriever.explain(QUERY)], ranges=4)
-    # Relevance 1 and 0.98 hold evidence, 0.5 and 0 do not.
-    assert found.candidates.tolist() == [1, 0, 1, 2] or found.candidates.tolist() == [1, 1, 0, 2]
-    assert found.relevant.tolist() == [0, 0, 0, 2]
-    assert np.isnan(found.share).sum() == 1
-    assert "0.75 to 1.00" in str(found)
-    draw(found.plot())
-    with pytest.raises(ValueError, match=f"a trace is of 'query 5', not of '{QUERY}'"):
-        measure_reliability(questions, [retriever.explain("query 5")])
-    quoted = [Question(QUERY, [Evidence("a", text="a 1")])]
-    with pytest.raises(ValueError, match="is quoted: use the questions of a report"):
-        measure_reliability(quoted, [retriever.explain(QUERY)])
-    draw(measure_reliability([], []).plot())
-    with pytest.raises(ValueError, match="zip"):
-        measure_reliability(questions, [])
-    with pytest.raises(ValueError, match="positive"):
-        measure_reliability([], [], ranges=0)
