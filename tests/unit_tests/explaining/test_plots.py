@@ -43,8 +43,7 @@ def test_a_panel_shows_relevance_credit_segments_and_penalty() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")  # which font has it is set in matplotlib
-@pytest.mark.parametrize("dark", [True, False])
-@pytest.mark.parametrize("count", [1, 40])
+@pytest.mark.parametrize(("count", "dark"), [(1, True), (1, False), (15, False)])
 def test_documents_of_any_name_have_panels_that_do_not_overlap(count: int, dark: bool) -> None:  # noqa: FBT001
     texts = {
         f"$a_{n}$ \\frac{{ \x1b 年次報告 отчёт تقرير 🙂 {'x' * 9 * n}": lines(
