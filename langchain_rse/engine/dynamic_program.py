@@ -17,7 +17,7 @@ from langchain_rse.engine.segments import Bounds, Floats, join
 _LEAST_PENALTY = 1e-200
 
 
-def solve_penalty(problem: Problem, penalty: float) -> list[Bounds]:
+def solve_at_penalty(problem: Problem, penalty: float) -> list[Bounds]:
     """Find the segments that are worth most together at a penalty, in the order of the text."""
     penalty = max(penalty, _LEAST_PENALTY)
     relevant = problem.relevant

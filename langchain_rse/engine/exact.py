@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from langchain_rse.engine.arguments import check_number
-from langchain_rse.engine.dynamic_program import solve_penalty
+from langchain_rse.engine.dynamic_program import solve_at_penalty
 from langchain_rse.engine.order import order_chunks
 from langchain_rse.engine.problem import Problem, make_problem
 from langchain_rse.engine.segments import (
@@ -86,7 +86,7 @@ def solve_exact(
         boundaries=boundaries,
         document_lengths=document_weights,
     )
-    return problem.best_first(solve_penalty(problem, problem.penalty))
+    return problem.best_first(solve_at_penalty(problem, problem.penalty))
 
 
 def solve_budget(

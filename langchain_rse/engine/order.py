@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from langchain_rse.engine.dynamic_program import solve_penalty
+from langchain_rse.engine.dynamic_program import solve_at_penalty
 from langchain_rse.engine.problem import Problem
 from langchain_rse.engine.segments import count_neighbors
 from langchain_rse.engine.thresholds import threshold_penalties
@@ -40,7 +40,7 @@ def _thresholds_beyond(problem: Problem, budget: float) -> list[tuple[float, int
     """Compute the highest thresholds, of more chunks than fit the budget; or all of them."""
     penalty = max(_guess_penalty(problem, budget), problem.penalty)
     while True:
-        thresholds = threshold_penalties(problem, solve_penalty(problem, penalty))
+        thresholds = threshold_penalties(problem, solve_at_penalty(problem, penalty))
         if penalty <= problem.penalty:
             return thresholds
         # Rounding may have left out other chunks with exactly this threshold.
