@@ -21,15 +21,7 @@ from checkouts import COMPARED_HEADER, OTHER, ROOT, THIS, checkouts, compared, i
 from numpy.typing import NDArray
 
 from langchain_rse import PRESETS, RSEConfig
-
-try:
-    from langchain_rse.engine import neighbor_credit, solve_budget, solve_greedy
-except ImportError:  # of a checkout from before the engine
-    from langchain_rse.scoring import neighbor_credit  # type: ignore[import-not-found,no-redef]
-    from langchain_rse.segmentation import (  # type: ignore[import-not-found,no-redef]
-        solve_budget,
-        solve_greedy,
-    )
+from langchain_rse.engine import neighbor_credit, solve_budget, solve_greedy
 
 try:
     from dsrag.rse import get_best_segments

@@ -128,7 +128,7 @@ def print_text(text: str | Text, style: str = "", *, lines: bool = False) -> Non
 
 def print_segment(segment: Document, *, full: bool, question: str) -> None:
     """Print a segment's place and its text, with a line above each chunk."""
-    from langchain_rse.explaining.trace import query_words
+    from langchain_rse.explaining.words import query_words
     from langchain_rse.tools.passages import place_of
 
     words = query_words([question])

@@ -19,7 +19,10 @@ RANK_RELEVANCE = 0.8
 _BETA_OF_RERANKER = {"cohere": (0.4, 0.4), "voyage": (0.5, 1.8)}
 _NAMES = ("identity", "minmax", "sigmoid", "rank", *_BETA_OF_RERANKER)
 _BETA = re.compile(r"beta\(\s*([^\s,()]+)\s*,\s*([^\s,()]+)\s*\)")
-# How far below 0 a store's single precision may put the distance of equal vectors.
+# Approximate indexes return scores out of order by noise of single precision, up to this share of
+# the largest score.
+_NOISE = 2e-6
+# How far below 0 single precision may put the distance of equal vectors.
 _ROUNDING = 1e-4
 # The series of the beta function: the smallest term that counts, as a share of the sum.
 _PRECISION = 1e-16
@@ -55,31 +58,32 @@ def calibrate(scores: Sequence[float | None] | Floats, method: Calibration) -> F
             anything but one finite number per candidate.
     """
     check_calibration(method)
-    oriented = _orient(scores)
-    if oriented is None or method == "rank":
-        return np.full(len(scores), RANK_RELEVANCE)
-    usable, are_distances = oriented
-    if not usable.size:
-        return usable
+    values = np.asarray(scores, dtype=np.float64)  # None becomes NaN
+    is_falling, is_rising = _directions(values)
+    if method == "rank" or not (is_falling or is_rising):
+        return np.full(values.size, RANK_RELEVANCE)
+    if not values.size:
+        return values
+    oriented = values if is_falling else -values  # higher is better
     if callable(method):
-        relevance = np.asarray(method(usable), dtype=np.float64)
-        if relevance.shape != usable.shape or not np.isfinite(relevance).all():
-            raise ValueError(
-                f"calibration {method!r} must return one finite number for each of the "
-                f"{usable.size} scores; got {relevance!r}"
-            )
-        return relevance.clip(0.0, 1.0)
+        return _calibrate_by_function(oriented, method)
     if method == "minmax":
-        return minmax(usable)
+        return minmax(oriented)
     if method == "sigmoid":
-        return sigmoid(usable)
-    # The other methods need a similarity from 0 to 1. Scores that rise from below 0 are negated
-    # similarities, for no distance is negative.
-    if are_distances and usable[0] <= _ROUNDING:
-        usable = 1.0 + usable
-    similarity = usable.clip(0.0, 1.0)
+        return sigmoid(oriented)
+    # The other methods need similarities. Scores that rise from below 0 are negated similarities
+    # already, for no distance is negative.
+    if not is_falling and values[0] >= -_ROUNDING:
+        oriented = 1.0 + oriented
+    return _calibrate_similarity(oriented.clip(0.0, 1.0), method)
+
+
+def _calibrate_similarity(similarity: Floats, method: str) -> Floats:
+    """Calibrate numbers in [0, 1] by a beta function, or leave them for "identity"."""
     parameters = _beta_parameters(method)
-    return similarity if parameters is None else beta_cdf(similarity, *parameters)
+    if parameters is None:
+        return similarity
+    return beta_cdf(similarity, *parameters)
 
 
 def check_calibration(method: Calibration) -> Calibration:
@@ -98,32 +102,43 @@ def _beta_parameters(method: str) -> tuple[float, float] | None:
     if method in _BETA_OF_RERANKER:
         return _BETA_OF_RERANKER[method]
     match = _BETA.fullmatch(method)
+    if match is None:
+        return None
     try:
-        a, b = map(float, match.groups()) if match else (0.0, 0.0)
+        a = float(match[1])
+        b = float(match[2])
     except ValueError:
         return None
-    return (a, b) if 0 < a < np.inf and 0 < b < np.inf else None
-
-
-def _orient(scores: Sequence[float | None] | Floats) -> tuple[Floats, bool] | None:
-    """Turn scores so that higher is better; True if they were distances. None if untrusted."""
-    table = np.asarray(scores, dtype=np.float64)  # None becomes NaN
-    if not np.isfinite(table).all():
-        return None
-    steps = np.diff(table)
-    # Approximate indexes return float32 noise out of order; that is no contradiction.
-    noise = 2e-6 * float(np.abs(table).max(initial=0.0))
-    if (steps <= noise).all():
-        return table, False
-    if (steps >= -noise).all():
-        return -table, True
+    if 0 < a < math.inf and 0 < b < math.inf:
+        return a, b
     return None
+
+
+def _directions(scores: Floats) -> tuple[bool, bool]:
+    """Whether scores fall, and whether they rise, from first to last; neither if not finite."""
+    if not np.isfinite(scores).all():
+        return False, False
+    steps = np.diff(scores)
+    noise = _NOISE * np.abs(scores).max(initial=0.0)
+    return bool((steps <= noise).all()), bool((steps >= -noise).all())
+
+
+def _calibrate_by_function(scores: Floats, function: Callable[[Floats], ArrayLike]) -> Floats:
+    relevance = np.asarray(function(scores), dtype=np.float64)
+    if relevance.shape != scores.shape or not np.isfinite(relevance).all():
+        raise ValueError(
+            f"calibration {function!r} must return one finite number for each of the "
+            f"{scores.size} scores; got {relevance!r}"
+        )
+    return relevance.clip(0.0, 1.0)
 
 
 def minmax(scores: Floats) -> Floats:
     """Scale scores linearly: the lowest becomes 0 and the highest 1; scores all equal become 1."""
-    low, spread = scores.min(), np.ptp(scores)
-    return np.asarray((scores - low) / spread) if spread > 0 else np.ones_like(scores)
+    spread = np.ptp(scores)
+    if spread == 0:
+        return np.ones_like(scores)
+    return np.asarray((scores - scores.min()) / spread)
 
 
 def sigmoid(logits: Floats) -> Floats:
@@ -150,7 +165,8 @@ def beta_cdf(x: Floats, a: float, b: float) -> Floats:
 
 
 def _beta_below_mean(x: Floats, a: float, b: float) -> Floats:
-    total = term = np.ones_like(x)
+    term = np.ones_like(x)
+    total = term
     for n in range(1, _MOST_TERMS):
         term = term * x * ((a + b + n - 1) / (a + n))
         total = total + term
@@ -158,5 +174,5 @@ def _beta_below_mean(x: Floats, a: float, b: float) -> Floats:
             break
     log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
     with np.errstate(divide="ignore"):
-        front = np.exp(a * np.log(x) + b * np.log1p(-x) - log_beta)
-    return np.asarray(front * total / a)
+        log_factor = a * np.log(x) + b * np.log1p(-x) - log_beta
+    return np.asarray(np.exp(log_factor) * total / a)

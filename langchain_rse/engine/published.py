@@ -4,19 +4,15 @@ Sources: the greedy search is dsRAG's (``dsrag.rse.get_best_segments``); the bes
 is the maximum subarray problem (Kadane, in Bentley, "Programming Pearls", 1984).
 """
 
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from langchain_rse.engine.segments import (
-    Floats,
-    Segment,
-    check_array,
-    check_boundaries,
-    check_count,
-)
+from langchain_rse.engine.arguments import check_array, check_boundaries, check_count
+from langchain_rse.engine.segments import Floats, Segment
 
 
 def solve_greedy(
@@ -49,28 +45,26 @@ def solve_greedy(
     Raises:
         ValueError: If an argument is out of its range, or a value is not finite.
     """
-    table = check_array("values", values, dimensions=(1, 2))
+    rows = np.atleast_2d(check_array("values", values, dimensions=(1, 2)))
     max_length = check_count("max_length", max_length, least=1)
     room = check_count("overall_max_length", overall_max_length, least=0)
     if np.isnan(minimum_value):
         raise ValueError("minimum_value is nan; give a number, for example 0.5")
-    limits = check_boundaries(boundaries, table.shape[-1])
-    queries = [_segments(row, limits, min(max_length, room)) for row in np.atleast_2d(table)]
-    queries = [one for one in queries if one.sums.size]
+    limits = check_boundaries(boundaries, rows.shape[1])
+    longest = min(max_length, room)
+    queries = deque(_tabulate(row, limits, longest) for row in rows)
     chosen: list[Segment] = []
-    turn = 0
     while queries and room > 0:
-        turn %= len(queries)
-        segment = queries[turn].best(room)
-        if segment.value < max(minimum_value, 0.0):
-            # A segment that does not fit now never will, since the room only shrinks.
-            del queries[turn]
+        table = queries.popleft()
+        segment = table.best(room)
+        if segment is None or segment.value < max(minimum_value, 0.0):
+            # This query is done: what does not fit now never will, since the room only shrinks.
             continue
         chosen.append(segment)
         room -= segment.end - segment.start
-        turn += 1
-        for one in queries:
-            one.sums[(one.starts < segment.end) & (one.ends > segment.start)] = -np.inf
+        queries.append(table)
+        for table in queries:
+            table.exclude(segment)
     return chosen
 
 
@@ -86,46 +80,72 @@ def best_segment(values: ArrayLike, *, max_length: int | None = None) -> Segment
         Segment(start=2, end=4, value=1.2000000000000002)
     """
     array = check_array("values", values)
-    if max_length is not None and check_count("max_length", max_length, least=1) < array.size:
-        possible = _segments(array, check_boundaries((), array.size), max_length)
-        found = possible.best(max_length) if possible.sums.size else None
-        return found if found and found.value > 0 else None
+    if max_length is not None:
+        max_length = check_count("max_length", max_length, least=1)
+        if max_length < array.size:
+            return _best_short_segment(array, max_length)
     best: Segment | None = None
-    start, running = 0, 0.0
+    best_value = 0.0
+    start = 0
+    running = 0.0  # the value of the best segment that ends with the chunk before
     for index, value in enumerate(array.tolist()):
         if running < 0:
-            start, running = index, 0.0
+            start = index
+            running = 0.0
         running += value
-        if running > (best.value if best else 0.0):
+        if running > best_value:
+            best_value = running
             best = Segment(start, index + 1, running)
     return best
 
 
-class _Segments(NamedTuple):
+def _best_short_segment(values: Floats, max_length: int) -> Segment | None:
+    limits = check_boundaries((), values.size)
+    best = _tabulate(values, limits, max_length).best(max_length)
+    if best is None or best.value <= 0:
+        return None
+    return best
+
+
+class _SegmentTable(NamedTuple):
     """All segments that a query may take: a row for each start, a column for each length."""
 
     starts: NDArray[np.intp]  # shape (starts, 1)
     ends: NDArray[np.intp]
     sums: Floats  # -inf for ranges that are no segments
 
-    def best(self, max_length: int) -> Segment:
-        """Find the segment of the highest sum that is not too long; -inf if there is none."""
+    def best(self, max_length: int) -> Segment | None:
+        """Find the segment of the highest sum that is not too long; its value may be -inf."""
         sums = self.sums[:, :max_length]
-        place = np.unravel_index(sums.argmax(), sums.shape)  # of equals, the earlier and shorter
-        return Segment(int(self.starts[place[0], 0]), int(self.ends[place]), float(sums[place]))
+        if not sums.size:
+            return None
+        row, column = np.unravel_index(sums.argmax(), sums.shape)  # of equals, the first
+        start = self.starts[row, 0]
+        end = self.ends[row, column]
+        return Segment(int(start), int(end), float(sums[row, column]))
+
+    def exclude(self, segment: Segment) -> None:
+        """Exclude all segments that overlap this one."""
+        overlaps = (self.starts < segment.end) & (self.ends > segment.start)
+        self.sums[overlaps] = -np.inf
 
 
-def _segments(values: Floats, limits: NDArray[np.intp], max_length: int) -> _Segments:
+def _tabulate(values: Floats, limits: NDArray[np.intp], max_length: int) -> _SegmentTable:
+    """Sum all ranges of up to ``max_length`` chunks; no segment crosses one of the limits."""
     starts = np.flatnonzero(values >= 0)
     # The end of each start's document: the first limit after it.
     document_ends = limits[np.searchsorted(limits, starts, side="right")]
-    # No segment reaches past the last chunk that may end one.
-    width = min(max_length, int(starts[-1] - starts[0]) + 1) if starts.size else 0
-    ends = starts[:, None] + np.arange(1, width + 1)
+    longest = 0
+    if starts.size:
+        # No segment reaches past the last chunk that may end one.
+        longest = min(max_length, int(starts[-1] - starts[0]) + 1)
+    ends = starts[:, None] + np.arange(1, longest + 1)
+    # Ranges beyond the last chunk are excluded below, whatever their sums.
     last_values = values[np.minimum(ends, values.size) - 1]
     # Accumulating adds from left to right, as the definition does, so that ties come out
     # the same. Sums beyond the largest float are infinite, and as good as any other.
     with np.errstate(over="ignore", invalid="ignore"):
         sums = np.add.accumulate(last_values, axis=1)
-    sums[(last_values < 0) | (ends > document_ends[:, None])] = -np.inf
-    return _Segments(starts[:, None], ends, sums)
+    crosses_limit = ends > document_ends[:, None]
+    sums[(last_values < 0) | crosses_limit] = -np.inf
+    return _SegmentTable(starts[:, None], ends, sums)

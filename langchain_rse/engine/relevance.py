@@ -5,16 +5,18 @@ Arguments and results named relevance are arrays of numbers in [0, 1].
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from langchain_rse.engine.segments import Floats
 
 _WORD = re.compile(r"\w+")
 # Translates ASCII to words in lower case with spaces between, much faster than the expression.
-_SPACED = bytes(c if _WORD.match(chr(c)) else 32 for c in bytes(range(128)).lower()).ljust(256)
+_ASCII = bytes(range(128))
+_SPACED = bytes.maketrans(_ASCII, re.sub(rb"\W", b" ", _ASCII.lower()))
 
 
 def fuse_decay(relevance: Floats, ranks: ArrayLike, *, decay_rate: float) -> Floats:
@@ -39,32 +41,78 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     ``k1`` says how soon repetitions of a word stop to count, ``b`` how much longer texts are
     discounted, from 0 to 1. Formula: Robertson and Zaragoza, "The Probabilistic Relevance
     Framework: BM25 and Beyond" (2009), with the logarithm of 1 + odds that keeps it positive.
+
+    Returns:
+        Shape ``(texts,)``.
     """
-    terms, spaced = dict.fromkeys(lower_words(query).split()), [lower_words(text) for text in texts]
-    # All words in one array of bytes, in which all places of a term are found at once.
-    codes = np.frombuffer(b" ".join([b"", *spaced, b""]), np.uint8)
-    edges = np.flatnonzero(np.diff(codes == ord(" "))) + 1
-    starts, lengths = edges[::2], edges[1::2] - edges[::2]
-    firsts = codes[starts]
-    ends = np.cumsum([len(text) + 1 for text in spaced])
+    terms = dict.fromkeys(lower_words(query).split())
+    words = _index_words(texts)
     counts = np.zeros((len(texts), len(terms)))
     for column, term in enumerate(terms):
-        places = starts[(firsts == term[0]) & (lengths == len(term))]
-        for offset, code in enumerate(term[1:], 1):
-            places = places[codes[places + offset] == code]
-        counts[:, column] = np.bincount(np.searchsorted(ends, places), minlength=len(texts))
+        counts[:, column] = words.count(term)
     if not counts.any():
         return np.zeros(len(texts))
-    sizes = np.diff(np.searchsorted(starts, ends), prepend=0).astype(np.float64)
-    has = (counts > 0).astype(np.float64)
-    having, both = has.sum(axis=0), has.T @ has  # whole numbers: exact in any order
-    either = np.maximum(having[:, None] + having - both, 1.0)
-    idf = np.log1p((len(texts) - having + 0.5) / (having + 0.5))
-    idf /= np.maximum((both / either).sum(axis=1), 1.0)
-    discount = k1 * (1 - b + b * sizes / sizes.mean())
-    found = counts * (k1 + 1) / np.where(counts > 0, counts + discount[:, None], 1.0)
+    is_in = counts > 0
+    sizes = words.sizes()
+    length_factors = k1 * (1 - b + b * sizes / sizes.mean())
+    denominators = np.where(is_in, counts + length_factors[:, None], 1.0)
+    saturated = counts * (k1 + 1) / denominators
     # Not a matrix product, whose order of additions, and so last digits, may vary.
-    return np.asarray((found * idf).sum(axis=1))
+    return np.asarray((saturated * _term_weights(is_in)).sum(axis=1))
+
+
+def _term_weights(is_in: NDArray[np.bool_]) -> Floats:
+    """The inverse document frequency of each term, less for terms that are in the same texts.
+
+    ``is_in`` says which texts have which terms, shape ``(texts, terms)``.
+    """
+    has_term = is_in.astype(np.float64)
+    with_term = has_term.sum(axis=0)
+    with_both = has_term.T @ has_term  # whole numbers: exact in any order
+    with_either = with_term[:, None] + with_term - with_both
+    overlaps = with_both / np.maximum(with_either, 1.0)
+    odds = (len(is_in) - with_term + 0.5) / (with_term + 0.5)
+    return np.asarray(np.log1p(odds) / np.maximum(overlaps.sum(axis=1), 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _WordIndex:
+    """The words of texts in one array of bytes, in which all occurrences of a term are found."""
+
+    codes: NDArray[np.uint8]  # the words as UTF-8, with spaces between
+    starts: NDArray[np.intp]  # the index of each word's first byte
+    lengths: NDArray[np.intp]  # of each word, in bytes
+    first_bytes: NDArray[np.uint8]  # of each word
+    text_ends: NDArray[np.intp]  # the index after each text
+
+    def count(self, term: bytes) -> NDArray[np.intp]:
+        """Count the term in each text."""
+        may_match = (self.first_bytes == term[0]) & (self.lengths == len(term))
+        matches = self.starts[may_match]
+        for offset, code in enumerate(term[1:], 1):
+            matches = matches[self.codes[matches + offset] == code]
+        texts = np.searchsorted(self.text_ends, matches)
+        return np.bincount(texts, minlength=self.text_ends.size)
+
+    def sizes(self) -> Floats:
+        """The number of words of each text."""
+        words_before_end = np.searchsorted(self.starts, self.text_ends)
+        return np.diff(words_before_end, prepend=0).astype(np.float64)
+
+
+def _index_words(texts: Sequence[str]) -> _WordIndex:
+    spaced = [lower_words(text) for text in texts]
+    codes = np.frombuffer(b" ".join([b"", *spaced, b""]), np.uint8)
+    # Words begin and end where spaces change to other bytes, and back.
+    edges = np.flatnonzero(np.diff(codes == ord(" "))) + 1
+    starts = edges[::2]
+    return _WordIndex(
+        codes=codes,
+        starts=starts,
+        lengths=edges[1::2] - starts,
+        first_bytes=codes[starts],
+        text_ends=np.cumsum([len(text) + 1 for text in spaced]),
+    )
 
 
 @lru_cache(maxsize=2_000)  # a query needs the words of its candidates twice
@@ -84,10 +132,12 @@ def neighbor_credit(relevance: Floats, *, credit: float, radius: int) -> Floats:
     The relevance has the shape ``(..., chunks)``, the chunks of one document; the result is of the
     same shape and nowhere lower.
     """
-    missed = np.ones_like(relevance)
-    for distance in range(1, min(radius, relevance.shape[-1] - 1) + 1):
-        share = credit**distance
-        missed[..., distance:] *= 1.0 - share * relevance[..., :-distance]
-        missed[..., :-distance] *= 1.0 - share * relevance[..., distance:]
+    not_credited = np.ones_like(relevance)
+    most_distant = min(radius, relevance.shape[-1] - 1)
+    for distance in range(1, most_distant + 1):
+        shared = credit**distance * relevance
+        not_credited[..., distance:] *= 1.0 - shared[..., :-distance]
+        not_credited[..., :-distance] *= 1.0 - shared[..., distance:]
+    credited = 1.0 - not_credited
     # In this form, a credit of 0 leaves the relevance unchanged to the last digit.
-    return np.asarray(relevance + (1.0 - relevance) * (1.0 - missed))
+    return np.asarray(relevance + (1.0 - relevance) * credited)

@@ -1,10 +1,14 @@
-"""Segments, and checks of arguments, for all solvers."""
+"""Segments: ranges of neighboring chunks of one document, and how steps extend them.
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+Functions that get ``borders`` never extend a segment across one: these are the indices of the
+chunks at which documents start.
+"""
+
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 """An array of floats."""
@@ -27,76 +31,64 @@ class Segment(NamedTuple):
     value: float
 
 
-def neighbors(segment: Bounds, chunks: Collection[int], starts: Collection[int]) -> int:
-    """Count which of the two chunks beside a segment, in its document, are among ``chunks``."""
+def count_neighbors(segment: Bounds, chunks: Collection[int], borders: Collection[int]) -> int:
+    """Count how many of the two chunks next to a segment are among ``chunks``."""
     start, end = segment
-    return (start not in starts and start - 1 in chunks) + (end not in starts and end in chunks)
+    count = 0
+    if start not in borders and start - 1 in chunks:
+        count += 1
+    if end not in borders and end in chunks:
+        count += 1
+    return count
 
 
-def extended(segment: Bounds, chunks: Collection[int], starts: Collection[int]) -> Bounds:
-    """Extend a segment by those of ``chunks`` that adjoin it in its document."""
+def extend(segment: Bounds, chunks: Collection[int], borders: Collection[int]) -> Bounds:
+    """Extend a segment to both sides by those of ``chunks`` that adjoin it."""
     start, end = segment
-    while start not in starts and start - 1 in chunks:
+    while start not in borders and start - 1 in chunks:
         start -= 1
-    while end not in starts and end in chunks:
+    while end not in borders and end in chunks:
         end += 1
     return start, end
 
 
-def held_back(
-    steps: Iterable[Bounds],
-    starts: Collection[int],
-    is_good: Callable[[Bounds, set[int]], bool],
-) -> list[Bounds]:
-    """Hold back each step until ``is_good`` accepts it, joined with held-back chunks beside it."""
-    good: list[Bounds] = []
-    taken: set[int] = set()
-    waiting: set[int] = set()
-    for one in steps:
-        step = extended(one, waiting, starts)
-        if is_good(step, taken):
-            good.append(step)
-            taken.update(range(*step))
-            waiting.difference_update(range(*step))
+def join(segments: Iterable[Bounds], borders: Collection[int]) -> list[Bounds]:
+    """Join segments that touch; they are in the order of the text."""
+    joined: list[Bounds] = []
+    for start, end in segments:
+        if joined and joined[-1][1] == start and start not in borders:
+            joined[-1] = (joined[-1][0], end)
         else:
-            waiting.update(range(*step))
-    return good
+            joined.append((start, end))
+    return joined
 
 
-def check_boundaries(boundaries: Sequence[int], size: int) -> NDArray[np.intp]:
-    """Sort the starts of documents and append the number of chunks; a ValueError if wrong."""
-    starts = np.unique(np.asarray(boundaries, dtype=np.float64))
-    if starts.size and not (
-        starts[0] >= 0 and starts[-1] <= size and (starts == np.floor(starts)).all()
-    ):
-        raise ValueError(
-            f"boundaries must be whole numbers from 0 to the number of chunks, {size}; "
-            f"got {boundaries!r}"
-        )
-    return np.append(starts, size).astype(np.intp)
+def delay_steps(
+    steps: Iterable[Bounds],
+    borders: Collection[int],
+    accepts: Callable[[Bounds, set[int]], bool],
+) -> list[Bounds]:
+    """Delay each step that is not accepted; retry it, merged, with each later step that adjoins it.
 
+    Args:
+        steps: Disjoint ranges of chunks, in the order in which they are taken.
+        borders: The indices at which documents start.
+        accepts: Gets a step, merged with the delayed chunks that adjoin it, and the chunks of all
+            steps accepted before. Returns True to accept the step.
 
-def check_array(name: str, values: ArrayLike, dimensions: tuple[int, ...] = (1,)) -> Floats:
-    """Return an array of finite numbers, else raise a ValueError."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim not in dimensions:
-        allowed = " or ".join(map(str, dimensions))
-        raise ValueError(f"{name} must have {allowed} dimension(s); got shape {array.shape}")
-    if not (finite := np.isfinite(array)).all():
-        index = tuple(np.argwhere(~finite)[0].tolist())
-        raise ValueError(f"{name} must be finite; got {array[index]} at index {index}")
-    return array
-
-
-def check_count(name: str, value: object, *, least: int) -> int:
-    """Return a whole number of at least ``least``, else raise a ValueError."""
-    if not (isinstance(value, (int, np.integer)) and value >= least):
-        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
-    return int(value)
-
-
-def check_number(name: str, value: object) -> float:
-    """Return a finite number of at least 0, else raise a ValueError."""
-    if not (isinstance(value, (int, float, np.integer, np.floating)) and 0 <= value < np.inf):
-        raise ValueError(f"{name} must be a finite number of at least 0; got {value!r}")
-    return float(value)
+    Returns:
+        The accepted steps. Chunks of steps that are never accepted are left out.
+    """
+    accepted: list[Bounds] = []
+    taken: set[int] = set()
+    delayed: set[int] = set()
+    for step in steps:
+        merged = extend(step, delayed, borders)
+        chunks = range(*merged)
+        if accepts(merged, taken):
+            accepted.append(merged)
+            taken.update(chunks)
+            delayed.difference_update(chunks)
+        else:
+            delayed.update(chunks)
+    return accepted

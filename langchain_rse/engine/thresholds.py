@@ -19,56 +19,54 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from langchain_rse.engine.segments import Floats
+from langchain_rse.engine.problem import Problem
+from langchain_rse.engine.segments import Bounds, Floats
 
 # Binary digits of a usual weight as a whole number.
 _DIGITS = 50
+# A segment cost above this many units has the same effect as this one: it keeps segments out.
+_MOST_UNITS = 2.0**60
+
+Gate = tuple[int, int, int]
+"""An opening that the string passes: its height, its left end and its right end."""
 
 
-def threshold_penalties(
-    segments: Sequence[tuple[int, int]],
-    relevance: Floats,
-    weights: Floats,
-    *,
-    costs: Sequence[float],
-    unit: float,
-) -> list[tuple[float, int]]:
-    """Compute the threshold penalty of each chunk of segments with these costs, with its index.
+def threshold_penalties(problem: Problem, segments: Sequence[Bounds]) -> list[tuple[float, int]]:
+    """Compute the threshold penalty of each chunk of segments; returns it with the chunk's index.
 
-    ``unit`` is a usual weight.
+    The segments are a solution of the problem for some penalty; thresholds are above that penalty.
     """
-    chunks = [chunk for start, end in segments for chunk in range(start, end)]
-    digits = _DIGITS - math.frexp(unit)[1]
+    chunks: list[int] = []
+    for segment in segments:
+        chunks.extend(range(*segment))
+    digits = _DIGITS - math.frexp(problem.unit)[1]
+    lengths = problem.lengths[chunks]
+    relevance = problem.relevance[chunks]
     # A chunk of any relevance, however faint, counts as relevant.
-    faintest = np.where(relevance[chunks] > 0, math.ldexp(1.0, -digits), 0.0)
-    gains = np.maximum(weights[chunks] * relevance[chunks], faintest)
-    whole_weights, whole_gains = (
-        list(map(int, np.rint(np.ldexp(amounts, digits)).tolist()))
-        for amounts in (weights[chunks], gains)
-    )
+    faintest = np.where(relevance > 0, math.ldexp(1.0, -digits), 0.0)
+    gains = np.maximum(lengths * relevance, faintest)
+    whole_lengths = _to_whole_numbers(lengths, digits)
+    whole_gains = _to_whole_numbers(gains, digits)
+
     thresholds: list[float] = []
-    for (start, end), segment_cost in zip(segments, costs, strict=True):
-        here = slice(len(thresholds), len(thresholds) + end - start)
-        # A higher cost than this has the same effect: it keeps segments out.
-        cost = round(math.ldexp(min(segment_cost, 2.0**60 * unit), digits))
-        thresholds += _thresholds_of_segment(whole_weights[here], whole_gains[here], cost)
+    for start, end in segments:
+        first = len(thresholds)
+        last = first + end - start
+        cost = min(problem.segment_cost(start), _MOST_UNITS * problem.unit)
+        thresholds += _thresholds_of_segment(
+            whole_lengths[first:last], whole_gains[first:last], round(math.ldexp(cost, digits))
+        )
     return list(zip(thresholds, chunks, strict=True))
 
 
-def _thresholds_of_segment(weights: Sequence[int], gains: Sequence[int], cost: int) -> list[float]:
+def _to_whole_numbers(amounts: Floats, digits: int) -> list[int]:
+    """Multiply by a power of 2 and round."""
+    return list(map(int, np.rint(np.ldexp(amounts, digits)).tolist()))
+
+
+def _thresholds_of_segment(lengths: Sequence[int], gains: Sequence[int], cost: int) -> list[float]:
     """The threshold penalty of each chunk of a segment; its first and last are relevant."""
-    # Gates that the string has to pass: height, left end, right end. Twice as wide as in the
-    # module's description, so that half a cost is a whole number.
-    x = y = 0
-    gates = [(0, -cost, -cost)]
-    for weight, gain in zip(weights, gains, strict=True):
-        x += 2 * weight
-        y += gain
-        # Two gates at the same height are one.
-        right = x + cost if gain else gates.pop()[2]
-        gates.append((y, x - cost, right))
-    gates[-1] = (y, x + cost, x + cost)
-    slopes = iter(_taut_string(gates))
+    slopes = iter(_taut_string(_make_gates(lengths, gains, cost)))
     thresholds: list[float] = []
     gap = 0
     for gain in gains:
@@ -76,33 +74,68 @@ def _thresholds_of_segment(weights: Sequence[int], gains: Sequence[int], cost: i
             gap += 1
             continue
         threshold = 2 / next(slopes)
-        if gap:  # a gap is in the solution as soon as the chunks on both sides are
+        if gap:
+            # A gap is in the solution as soon as the chunks on both sides are.
             thresholds += [min(thresholds[-1], threshold)] * gap
+            gap = 0
         thresholds.append(threshold)
-        gap = 0
     return thresholds
 
 
-def _taut_string(gates: Sequence[tuple[int, int, int]]) -> list[float]:
-    """Slopes, x over y, of the shortest path from gate to gate: height, left end, right end."""
+def _make_gates(lengths: Sequence[int], gains: Sequence[int], cost: int) -> list[Gate]:
+    """The gates of a segment, one after each relevant chunk.
+
+    They are twice as wide as in the module's description, and the path moves right twice as far, so
+    that half of the cost is a whole number.
+    """
+    x = 0
+    y = 0
+    gates = [(0, -cost, -cost)]
+    for length, gain in zip(lengths, gains, strict=True):
+        x += 2 * length
+        y += gain
+        right = x + cost
+        if not gain:
+            # A gate at the same height as the one before: both are one.
+            _, _, right = gates.pop()
+        gates.append((y, x - cost, right))
+    gates[-1] = (y, x + cost, x + cost)
+    return gates
+
+
+def _taut_string(gates: Sequence[Gate]) -> list[float]:
+    """Slopes, x over y, of the shortest path through all gates: one from each gate to the next."""
     slopes: list[float] = []
-    knot, x = 0, gates[0][1]
+    knot = 0
+    x = gates[0][1]
     while knot < len(gates) - 1:
-        # The least and the largest slope that pass all gates so far. With each, the gate that
-        # sets it, the last of several and with either sign, and the end of the gate.
-        low, high = (-math.inf, 0, 0), (math.inf, 0, 0)
-        for number in range(knot + 1, len(gates)):
-            height, left, right = gates[number]
-            rise = height - gates[knot][0]
-            to_left, to_right = (left - x) / rise, (right - x) / rise
-            if to_left > high[0] or to_right < low[0]:
-                bend = high if to_left > high[0] else low
-                break
-            low = max(low, (to_left, number, left))
-            high = min(high, (to_right, -number, right))
-        else:
-            bend = low
-        slope, number, x = bend
-        slopes += [slope] * (abs(number) - knot)
-        knot = abs(number)
+        slope, bend, x = _next_bend(gates, knot, x)
+        slopes += [slope] * (bend - knot)
+        knot = bend
     return slopes
+
+
+def _next_bend(gates: Sequence[Gate], knot: int, x: int) -> tuple[float, int, int]:
+    """Follow the string from the gate ``knot``, at ``x``, to the gate at which it bends next.
+
+    Returns:
+        The slope up to there, the gate, and the end of the gate that the string touches.
+    """
+    # The least and the largest slope that pass all gates so far. With each, the last gate that
+    # sets it, and the end of that gate.
+    low = (-math.inf, knot, x)
+    high = (math.inf, knot, x)
+    for number in range(knot + 1, len(gates)):
+        height, left, right = gates[number]
+        rise = height - gates[knot][0]
+        to_left = (left - x) / rise
+        to_right = (right - x) / rise
+        if to_left > high[0]:
+            return high
+        if to_right < low[0]:
+            return low
+        if to_left >= low[0]:
+            low = (to_left, number, left)
+        if to_right <= high[0]:
+            high = (to_right, number, right)
+    return low

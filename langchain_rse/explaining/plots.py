@@ -12,15 +12,16 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from langchain_rse._messages import counted, first_few, visible
-from langchain_rse.engine import Floats
 from langchain_rse.explaining.trace import RSETrace, TracedDocument
 
 # Okabe and Ito's colors, which color-blind people can tell apart.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f")
-_MARK, _PENALTY, _SEGMENT = COLORS[1], COLORS[3], "#f0e442"
+_CANDIDATE = COLORS[1]
+_PENALTY = COLORS[3]
+_SEGMENT = "#f0e442"
 STYLE: Any = {
     "axes.axisbelow": True,
     "axes.grid": True,
@@ -37,6 +38,9 @@ STYLE: Any = {
 THOUSANDS = "{x:,.0f}"
 _TITLE = 60  # characters
 
+Limits = tuple[int | None, int | None]
+"""The first chunk number to show, and the one after the last; None for that of the document."""
+
 
 class Picture(Figure):
     """A figure that notebooks show, without matplotlib's global state."""
@@ -52,84 +56,135 @@ class Picture(Figure):
 
 def style(*, dark: bool) -> Any:  # noqa: ANN401 - a context manager
     """The style of all plots."""
-    return matplotlib.style.context([STYLE, *["dark_background"] * dark])
+    styles = [STYLE]
+    if dark:
+        styles.append("dark_background")
+    return matplotlib.style.context(styles)
 
 
 def plot_trace(
     trace: RSETrace,
     documents: int | str | Sequence[str],
-    limits: tuple[int | None, int | None],
+    limits: Limits,
     *,
     ax: Axes | None,
     dark: bool,
 ) -> Figure:
     """See `RSETrace.plot`."""
-    by_id = {one.doc_id: one for one in trace.documents}
-    if isinstance(documents, int):
-        documents = list(by_id)[:documents]
-    names = [documents] if isinstance(documents, str) else documents
-    if unknown := [name for name in names if name not in by_id]:
-        some = first_few(map(repr, by_id))
-        raise ValueError(f"documents has {unknown[0]!r}, without candidates; some with: {some}")
-    shown = [by_id[name] for name in names]
+    shown = _find_documents(trace, documents)
     with style(dark=dark):
-        if ax is not None:
-            for document in shown[:1]:
-                _panel(ax, trace, document, limits)
-            return ax.get_figure(root=True) or Figure()
-        rows = max(len(shown), 1)
-        figure = Picture(9.0, 2.1 * rows + 1.3)
-        panels = figure.subplots(rows, 1, squeeze=False)[:, 0]
-        for panel, document in zip(panels, shown, strict=False):
-            _panel(panel, trace, document, limits)
-        if not shown:
-            panels[0].set_title(_line(trace.reason or "no candidates"))
-        figure.suptitle(_line(trace.query)[:_TITLE], x=0.01, ha="left", fontweight="bold")
-        rest = len(trace.documents) - len(shown)
-        panels[-1].set_xlabel(
-            f"chunk ({counted(rest, 'document')} more, not shown)" if rest else "chunk"
-        )
-        handles = {h.get_label(): h for ax in panels for h in ax.get_legend_handles_labels()[0]}
-        figure.legend(handles=list(handles.values()), loc="outside lower left", ncols=3)
+        if ax is None:
+            return _new_figure(trace, shown, limits)
+        if shown:
+            _draw_document(ax, trace, shown[0], limits)
+        return ax.get_figure(root=True) or Figure()
+
+
+def _find_documents(trace: RSETrace, documents: int | str | Sequence[str]) -> list[TracedDocument]:
+    """The first ``documents``, or those with these ids."""
+    if isinstance(documents, int):
+        return trace.documents[:documents]
+    doc_ids = [documents] if isinstance(documents, str) else documents
+    by_id = {document.doc_id: document for document in trace.documents}
+    for doc_id in doc_ids:
+        if doc_id not in by_id:
+            examples = first_few(map(repr, by_id))
+            raise ValueError(f"documents has {doc_id!r}, without candidates; some with: {examples}")
+    return [by_id[doc_id] for doc_id in doc_ids]
+
+
+def _new_figure(trace: RSETrace, documents: Sequence[TracedDocument], limits: Limits) -> Figure:
+    """A figure with a panel for each document."""
+    rows = max(len(documents), 1)
+    figure = Picture(9.0, 2.1 * rows + 1.3)
+    panels = figure.subplots(rows, 1, squeeze=False)[:, 0]
+    for panel, document in zip(panels, documents, strict=False):
+        _draw_document(panel, trace, document, limits)
+    if not documents:
+        panels[0].set_title(_in_one_line(trace.reason or "no candidates"))
+    figure.suptitle(_in_one_line(trace.query)[:_TITLE], x=0.01, ha="left", fontweight="bold")
+    label = "chunk"
+    not_shown = len(trace.documents) - len(documents)
+    if not_shown:
+        label = f"chunk ({counted(not_shown, 'document')} more, not shown)"
+    panels[-1].set_xlabel(label)
+    handles_by_label: dict[str, Any] = {}
+    for panel in panels:
+        handles, labels = panel.get_legend_handles_labels()
+        handles_by_label.update(zip(labels, handles, strict=True))
+    figure.legend(handles=list(handles_by_label.values()), loc="outside lower left", ncols=3)
     return figure
 
 
-def _line(text: str) -> str:
+def _in_one_line(text: str) -> str:
     return " ".join(visible(text).split())
 
 
-def _panel(
-    ax: Axes, trace: RSETrace, document: TracedDocument, limits: tuple[int | None, int | None]
-) -> None:
-    """The chunks of a document along its text."""
-    first, last = document.chunks[0].index, document.chunks[-1].index
+def _draw_document(ax: Axes, trace: RSETrace, document: TracedDocument, limits: Limits) -> None:
+    """Draw the chunks of a document along its text."""
+    _draw_segments(ax, trace, document)
+    _draw_credited(ax, document)
+    _draw_candidates(ax, document)
+    _draw_penalties(ax, trace)
+    first, end = limits
+    if first is None:
+        first = document.chunks[0].index
+    if not end:
+        end = document.chunks[-1].index + 1
+    ax.set(xlim=(first - 0.6, end - 0.4), ylim=(0, 1.05), ylabel="relevance")
+    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
+    ax.xaxis.set_major_formatter(THOUSANDS)
+    title = _in_one_line(document.name)[-_TITLE:]
+    if document.reason:
+        title += _in_one_line(f": {document.reason}")[:_TITLE]
+    ax.set_title(title)
+
+
+def _draw_segments(ax: Axes, trace: RSETrace, document: TracedDocument) -> None:
     for segment in trace.segments:
         if segment.returned and segment.doc_id == document.doc_id:
             # With an edge, since the area can be thinner than a line.
-            edges = segment.chunk_start - 0.5, segment.chunk_end - 0.5
-            ax.axvspan(*edges, color=_SEGMENT, alpha=0.4, linewidth=1, label="returned segment")
-    credited = np.full(last + 1 - first, np.nan)  # not between two windows
+            ax.axvspan(
+                segment.chunk_start - 0.5,
+                segment.chunk_end - 0.5,
+                color=_SEGMENT,
+                alpha=0.4,
+                linewidth=1,
+                label="returned segment",
+            )
+
+
+def _draw_credited(ax: Axes, document: TracedDocument) -> None:
+    """Draw relevance with the credit of neighbors, where the solver saw chunks."""
+    first = document.chunks[0].index
+    last = document.chunks[-1].index
+    credited = np.full(last + 1 - first, np.nan)
     for chunk in document.chunks:
         if chunk.weight:
             credited[chunk.index - first] = chunk.credited
-    places = np.arange(first, last + 2) - 0.5
-    ax.stairs(credited, places, baseline=None, color="C0", label="with credit of its neighbors")
-    found = [one for one in document.chunks if one.is_candidate]
-    x, y = [one.index for one in found], [one.relevance for one in found]
-    fill = [_MARK if one.weight else "none" for one in found]
+    edges = np.arange(first, last + 2) - 0.5
+    ax.stairs(credited, edges, baseline=None, color="C0", label="with credit of its neighbors")
+
+
+def _draw_candidates(ax: Axes, document: TracedDocument) -> None:
+    x = []
+    y = []
+    fill = []
+    for chunk in document.chunks:
+        if chunk.is_candidate:
+            x.append(chunk.index)
+            y.append(chunk.relevance)
+            fill.append(_CANDIDATE if chunk.weight else "none")
     label = "relevance of a candidate (hollow: not considered)"
-    ax.vlines(x, 0, y, color=_MARK, linewidth=1, alpha=0.6)
-    ax.scatter(x, y, s=20, facecolors=fill, edgecolors=_MARK, zorder=3, label=label)
+    ax.vlines(x, 0, y, color=_CANDIDATE, linewidth=1, alpha=0.6)
+    ax.scatter(x, y, s=20, facecolors=fill, edgecolors=_CANDIDATE, zorder=3, label=label)
+
+
+def _draw_penalties(ax: Axes, trace: RSETrace) -> None:
     penalty = trace.settings["irrelevant_chunk_penalty"]
     ax.axhline(penalty, color=_PENALTY, linestyle="--", label=f"penalty {penalty:g}")
     if trace.penalty is not None and trace.penalty > penalty:
         ax.axhline(trace.penalty, color=_PENALTY, linestyle=":", label="worth the short budget")
-    low, high = (first if limits[0] is None else limits[0]), limits[1] or last + 1
-    ax.set(xlim=(low - 0.6, high - 0.4), ylim=(0, 1.05), ylabel="relevance")
-    ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
-    ax.xaxis.set_major_formatter(THOUSANDS)
-    why = _line(f": {document.reason}")[:_TITLE] if document.reason else ""
-    ax.set_title(f"{_line(document.name)[-_TITLE:]}{why}")
 
 
 def plot_curves(
@@ -139,28 +194,16 @@ def plot_curves(
     with style(dark=dark):
         figure = Picture(6.4, 4.2)
         panel = figure.subplots()
+        all_budgets: set[float] = set()
         for name, budgets, means, intervals in curves:
-            (line,) = panel.plot(budgets, means, marker="o", label=_line(name)[:_TITLE])
-            ends = np.transpose(intervals)
-            panel.fill_between(budgets, *ends, color=line.get_color(), alpha=0.15, linewidth=0)
-        budgets_axis(panel, sorted({budget for curve in curves for budget in curve[1]}))
+            label = _in_one_line(name)[:_TITLE]
+            (line,) = panel.plot(budgets, means, marker="o", label=label)
+            low, high = np.transpose(intervals)
+            panel.fill_between(budgets, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+            all_budgets.update(budgets)
+        budgets_axis(panel, sorted(all_budgets))
         panel.set(xlabel="budget, characters (log)", ylabel=f"{metric}, mean and 95 % interval")
         figure.legend(loc="outside lower left")
-    return figure
-
-
-def plot_shares(edges: Floats, shares: Floats, counts: NDArray[np.int64], *, dark: bool) -> Figure:
-    """See `Reliability.plot`: the share of relevant candidates in each range, and their number."""
-    with style(dark=dark):
-        figure = Picture(6.4, 4.6)
-        panel, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
-        panel.plot([0, 1], [0, 1], color=COLORS[-1], linestyle=":", label="as relevance says")
-        panel.plot((edges[:-1] + edges[1:]) / 2, shares, color=_MARK, marker="o", label="measured")
-        panel.set(ylim=(0, 1.03), xlim=(0, 1), ylabel="share that holds evidence")
-        panel.legend(loc="upper left")
-        below.stairs(counts, edges, fill=True)
-        below.set(xlabel="relevance of candidates", ylabel="candidates", yscale="symlog")
-        below.yaxis.set_major_formatter(THOUSANDS)
     return figure
 
 

@@ -11,80 +11,130 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from langchain_rse.config import FOR_SIMILARITIES, QuerySettings, RSEConfig
-from langchain_rse.explaining.trace import RSETrace, TracedChunk, query_words
+from langchain_rse.explaining.trace import RSETrace, TracedChunk, TracedDocument
+from langchain_rse.explaining.words import query_words
 
 # Characters that would end a script tag, or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 _WITH_SLIDER = ("irrelevant_chunk_penalty", "neighbor_credit", "segment_cost", "max_context_length")
+# Settings by which the page's solver chooses segments.
+_OF_SOLVER = (*_WITH_SLIDER, "neighbor_radius", "minimum_value", "k", "max_per_document")
 
 
 def render_report(trace: RSETrace) -> str:
     """Make an HTML page of a trace: one file that loads nothing else."""
-    folder = files(__package__) / "report"
-    names = ("report.html.jinja", "report.css", "solver.js", "page.js")
-    template, style, *scripts = ((folder / name).read_text(encoding="utf-8") for name in names)
-    data = json.dumps(_data(trace), ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
-    inline = {"style": style, "script": "".join(scripts)}
-    digests = {name: hashlib.sha256(code.encode()).digest() for name, code in inline.items()}
+    style = _read("report.css")
+    script = _read("solver.js") + _read("page.js")
+    data = json.dumps(_page_data(trace), ensure_ascii=False, separators=(",", ":"))
     environment = Environment(autoescape=True, undefined=StrictUndefined)
-    text = environment.from_string(template).render(
+    text = environment.from_string(_read("report.html.jinja")).render(
         trace=trace,
-        data=Markup(data),  # noqa: S704 - escaped
-        inline={name: Markup(code) for name, code in inline.items()},  # noqa: S704 - our own
-        digests={name: base64.b64encode(one).decode() for name, one in digests.items()},
+        data=Markup(data.translate(_ESCAPES)),  # noqa: S704 - escaped
+        inline={"style": Markup(style), "script": Markup(script)},  # noqa: S704 - our own
+        digests={"style": _digest(style), "script": _digest(script)},
     )
     # Lone surrogates cannot be written to a file.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _data(trace: RSETrace) -> dict[str, Any]:
+def _read(name: str) -> str:
+    return (files(__package__) / "report" / name).read_text(encoding="utf-8")
+
+
+def _digest(code: str) -> str:
+    """The digest by which the page's policy allows inline code."""
+    return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+
+
+def _page_data(trace: RSETrace) -> dict[str, Any]:
     """The data for the page's script."""
-    settings, unit = trace.settings, trace.settings["length_function"]
-    pattern, exact = query_words([trace.query, *trace.queries]), settings["solver"] == "exact"
-    places = {one.doc_id: place for place, one in enumerate(trace.documents)}
-    returned = [one for one in trace.segments if one.returned]
-    defaults = {**FOR_SIMILARITIES, "calibration": "minmax", "length_function": "len"}
-    for model in (RSEConfig, QuerySettings):
-        defaults = {name: one.default for name, one in model.model_fields.items()} | defaults
-    tried = (*_WITH_SLIDER, "neighbor_radius", "minimum_value", "k", "max_per_document")
-    characters = sum(one.end_index - one.start_index for one in returned)
+    settings = trace.settings
+    unit = settings["length_function"]
+    words = query_words([trace.query, *trace.queries])
+    doc_ids = [document.doc_id for document in trace.documents]
+    returned = []
+    characters = 0
+    for segment in trace.segments:
+        if segment.returned:
+            document = doc_ids.index(segment.doc_id)
+            returned.append([document, segment.chunk_start, segment.chunk_end, segment.value])
+            characters += segment.end_index - segment.start_index
     return {
-        "enabled": exact,
-        "settings": {name: settings[name] for name in tried},
+        "enabled": settings["solver"] == "exact",
+        "settings": {name: settings[name] for name in _OF_SOLVER},
         "order": settings["order"],
         "rate": characters / trace.spent if trace.spent else 1,
         "unit": "characters" if unit == "len" else f"units of {unit}",
-        "others": [
-            f"{name}={value if name == 'length_function' else repr(value)},"
-            for name, value in settings.items()
-            if value != defaults.get(name, value) and not (exact and name in _WITH_SLIDER)
-        ],
-        "returned": [
-            [places[one.doc_id], one.chunk_start, one.chunk_end, one.value] for one in returned
-        ],
-        "documents": [
-            {
-                **{name: getattr(one, name) for name in ("name", "reason", "length")},
-                "chunk_count": one.chunk_count,
-                "chunks": [_chunk(trace, one.doc_id, chunk, pattern) for chunk in one.chunks],
-            }
-            for one in trace.documents
-        ],
+        "others": _other_settings(settings),
+        "returned": returned,
+        "documents": [_document_data(trace, document, words) for document in trace.documents],
     }
 
 
-def _chunk(
-    trace: RSETrace, doc_id: str, chunk: TracedChunk, pattern: re.Pattern[str] | None
+def _other_settings(settings: dict[str, Any]) -> list[str]:
+    """The settings without a slider that are not the defaults, as arguments in Python."""
+    defaults = {
+        **_defaults_of(QuerySettings),
+        **_defaults_of(RSEConfig),
+        **FOR_SIMILARITIES,
+        "calibration": "minmax",
+        "length_function": "len",
+    }
+    arguments = []
+    for name, value in settings.items():
+        has_slider = settings["solver"] == "exact" and name in _WITH_SLIDER
+        if has_slider or value == defaults.get(name, value):
+            continue
+        # The name of a function stands for the function.
+        written = value if name == "length_function" else repr(value)
+        arguments.append(f"{name}={written},")
+    return arguments
+
+
+def _defaults_of(model: type[QuerySettings] | type[RSEConfig]) -> dict[str, Any]:
+    return {name: field.default for name, field in model.model_fields.items()}
+
+
+def _document_data(
+    trace: RSETrace, document: TracedDocument, words: re.Pattern[str] | None
 ) -> dict[str, Any]:
-    text, embedded = chunk.text or "", True
-    for one in trace.segments:
-        if one.doc_id == doc_id and one.chunk_start <= chunk.index < one.chunk_end and chunk.length:
-            # The text of the source; the ends of a segment can be trimmed.
-            first = (chunk.start_index or 0) - one.start_index
-            text, embedded = one.text[max(first, 0) : max(first + chunk.length, 0)], False
+    return {
+        "name": document.name,
+        "reason": document.reason,
+        "length": document.length,
+        "chunk_count": document.chunk_count,
+        "chunks": [_chunk_data(trace, document, chunk, words) for chunk in document.chunks],
+    }
+
+
+def _chunk_data(
+    trace: RSETrace, document: TracedDocument, chunk: TracedChunk, words: re.Pattern[str] | None
+) -> dict[str, Any]:
+    data = {name: value for name, value in vars(chunk).items() if value not in {None, ""}}
+    text = _text_in_segment(trace, document, chunk)
+    data["found"] = chunk.is_candidate
+    data["embedded"] = text is None
+    if text is None:
+        text = chunk.text or ""
     text = text.strip("\r\n")
-    # Every second part is a word of the query.
-    parts = pattern.split(text) if pattern else [text]
-    known = {name: value for name, value in vars(chunk).items() if value not in {None, ""}}
-    known |= {"found": chunk.is_candidate, "embedded": embedded, "text": parts if text else []}
-    return known
+    if not text:
+        data["text"] = []
+    elif words is None:
+        data["text"] = [text]
+    else:
+        data["text"] = words.split(text)  # every second part is a word of the query
+    return data
+
+
+def _text_in_segment(trace: RSETrace, document: TracedDocument, chunk: TracedChunk) -> str | None:
+    """The text of a chunk as the source has it, if it is in a chosen segment."""
+    if chunk.start_index is None or not chunk.length:
+        return None
+    for segment in trace.segments:
+        is_in_chunks = segment.chunk_start <= chunk.index < segment.chunk_end
+        if segment.doc_id == document.doc_id and is_in_chunks:
+            # The ends of a segment can be trimmed.
+            start = chunk.start_index - segment.start_index
+            end = start + chunk.length
+            return segment.text[max(start, 0) : max(end, 0)]
+    return None

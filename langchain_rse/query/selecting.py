@@ -12,7 +12,7 @@ import numpy as np
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import Floats, Segment, best_segment, rank_chunks, solve_greedy
-from langchain_rse.engine.segments import Bounds, held_back, neighbors
+from langchain_rse.engine.segments import Bounds, count_neighbors, delay_steps
 from langchain_rse.query.scoring import ScoredChunks
 
 
@@ -141,12 +141,12 @@ def _with_few_segments(steps: Sequence[Bounds], scored: ScoredChunks, most: int)
 
     def is_allowed(step: Bounds, taken: set[int]) -> bool:
         key = scored.places[step[0]][0].manifest.key
-        more = 1 - neighbors(step, taken, edges)
+        more = 1 - count_neighbors(step, taken, edges)
         allowed = count[key] + more <= most
         count[key] += more * allowed
         return allowed
 
-    return held_back(steps, edges, is_allowed)
+    return delay_steps(steps, edges, is_allowed)
 
 
 def _by_turns(several: Iterable[Iterable[Any]]) -> Iterator[Any]:

@@ -15,7 +15,7 @@ ARGUMENTS = [
 ]
 
 playwright = pytest.importorskip("playwright.sync_api")
-from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser, Page, Request, sync_playwright  # noqa: E402
 
 Open = Callable[..., Page]
 
@@ -23,8 +23,8 @@ Open = Callable[..., Page]
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     names = ("chromium", "chromium-browser", "google-chrome")
-    found = (os.environ.get("CHROMIUM"), *map(shutil.which, names))
-    path = next((one for one in found if one), None)
+    paths = [os.environ.get("CHROMIUM"), *map(shutil.which, names)]
+    path = next(filter(None, paths), None)
     if path is None:
         message = "no Chromium: apt-get install chromium, or CHROMIUM=/path/to/it"
         pytest.exit(message, returncode=1)
@@ -43,6 +43,11 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     def open_page(text: str, *, width: int = 1280, scheme: str = "light") -> Page:
         path = tmp_path / f"{len(pages)}.html"
         path.write_text(text, encoding="utf-8")
+
+        def note_request(request: Request) -> None:
+            if request.url != path.as_uri():
+                problems.append(request.url)
+
         page = browser.new_page(
             viewport={"width": width, "height": 800},
             color_scheme="dark" if scheme == "dark" else "light",
@@ -50,9 +55,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         pages.append(page)
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on(
-            "request", lambda one: None if one.url == path.as_uri() else problems.append(one.url)
-        )
+        page.on("request", note_request)
         page.goto(path.as_uri())
         return page
 

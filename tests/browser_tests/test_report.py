@@ -60,10 +60,11 @@ def trace(retriever: RSERetriever) -> RSETrace:
 
 
 def shown_in(page: Page) -> list[str]:
-    return [re.sub(r" · value.*", "", one) for one in page.locator("#chosen li").all_inner_texts()]
+    items = page.locator("#chosen li").all_inner_texts()
+    return [re.sub(r" · value.*", "", item) for item in items]
 
 
-def told(segments: Iterable[Any]) -> list[str]:
+def names_of(segments: Iterable[Any]) -> list[str]:
     """Segments as the page names them."""
     names = []
     for segment in segments:
@@ -96,15 +97,14 @@ def test_a_report_shows_the_answer(
     open_page: Open, retriever: RSERetriever, trace: RSETrace
 ) -> None:
     page = open_page(trace.to_html())
-    assert shown_in(page) == told(retriever.invoke(QUESTION))
+    assert shown_in(page) == names_of(retriever.invoke(QUESTION))
     assert page.locator("#differs").is_hidden()
-    found = {chunk.outcome for document in trace.documents for chunk in document.chunks}
-    assert {"returned", "filled", "no candidate"} <= found  # so that the next lines say something
     outcomes = [chunk.outcome for document in trace.documents for chunk in document.chunks]
+    assert {"returned", "filled", "no candidate"} <= set(outcomes)
     assert page.locator(".bar.in").count() == outcomes.count("returned")
     assert page.locator(".bar.fill").count() == outcomes.count("filled")
     shown = page.locator(".segment .text").all_text_contents()
-    texts = [line for one in trace.segments for line in one.text.splitlines()]
+    texts = [line for segment in trace.segments for line in segment.text.splitlines()]
     assert sorted(shown) == sorted(texts)
     marked = set(page.locator(".segment mark").all_text_contents())
     assert {"rent", "late"} <= marked <= {"rent", "late", "fee"}
@@ -121,12 +121,12 @@ def test_sliders_choose_what_the_retriever_chooses(
             slide(page, name, dice.random())
         settings = copied_settings(page)
         assert set(settings) >= set(SLIDERS.values())
-        expected = told(retriever.invoke(QUESTION, **settings))
+        expected = names_of(retriever.invoke(QUESTION, **settings))
         assert shown_in(page) == expected, settings
         answers.add(tuple(expected))
     assert len(answers) > 5
     page.get_by_role("button", name="Reset").click()
-    assert shown_in(page) == told(retriever.invoke(QUESTION))
+    assert shown_in(page) == names_of(retriever.invoke(QUESTION))
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,11 @@ def test_sliders_heed_the_other_settings(open_page: Open, settings: dict[str, An
     assert page.locator("#differs").is_hidden()
     for penalty in (0.1, 0.3, 0.6):
         slide(page, "Penalty", penalty)
-        assert shown_in(page) == told(retriever.invoke(QUESTION, irrelevant_chunk_penalty=penalty))
+        assert shown_in(page) == names_of(
+            retriever.invoke(QUESTION, irrelevant_chunk_penalty=penalty)
+        )
     slide(page, "Neighbor credit", 0.2)
-    assert shown_in(page) == told(retriever.invoke(QUESTION, **copied_settings(page)))
+    assert shown_in(page) == names_of(retriever.invoke(QUESTION, **copied_settings(page)))
 
 
 def test_published_solvers_are_shown_as_they_were(open_page: Open) -> None:
@@ -158,7 +160,7 @@ def test_published_solvers_are_shown_as_they_were(open_page: Open) -> None:
     arguments: dict[str, Any] = {"solver": "greedy", "max_length": 5}
     page = open_page(retriever.explain(QUESTION, **arguments).to_html())
     assert page.get_by_role("slider", name="Penalty").is_disabled()
-    assert shown_in(page) == told(retriever.invoke(QUESTION, **arguments))
+    assert shown_in(page) == names_of(retriever.invoke(QUESTION, **arguments))
 
 
 def test_a_budget_of_words_is_converted(open_page: Open) -> None:

@@ -80,18 +80,13 @@ def cases(draw: st.DrawFn) -> Case:
 
 def by_python(case: Case) -> list[tuple[int, int]]:
     """The segments that the steps of a query choose."""
-    columns, given_settings = case
-    config = RSEConfig(
-        **{
-            name: given_settings[name]
-            for name in given_settings
-            if name not in {"budget", "max_per_document"}
-        }
-    )
+    columns = case.columns
+    config_settings = dict(case.settings)
+    budget_length = config_settings.pop("budget")
+    max_per_document = config_settings.pop("max_per_document")
+    config = RSEConfig(**config_settings)
     settings = QuerySettings(
-        config=config,
-        max_context_length=given_settings["budget"],
-        max_per_document=given_settings["max_per_document"],
+        config=config, max_context_length=budget_length, max_per_document=max_per_document
     )
     relevance = np.array(columns["relevance"])
     starts = columns["starts"]
@@ -124,8 +119,9 @@ def by_python(case: Case) -> list[tuple[int, int]]:
 
 
 def by_page(page: Page, case: Case) -> list[tuple[int, int]]:
-    found = page.evaluate("([columns, settings]) => chooseSegments(columns, settings)", list(case))
-    return sorted((one["start"], one["end"]) for one in found["segments"])
+    call = "([columns, settings]) => chooseSegments(columns, settings)"
+    segments = page.evaluate(call, list(case))["segments"]
+    return sorted((segment["start"], segment["end"]) for segment in segments)
 
 
 @given(case=cases())

@@ -68,9 +68,9 @@ def exact_by_brute_force(
     choices, begins = every_choice(relevance, boundaries)
     sizes = begins @ np.array(segment_costs(weights, segment_cost, boundaries), dtype=float)
     values = -penalty * sizes
-    for index, (one, weight) in enumerate(zip(relevance, weights, strict=True)):
-        values += choices[:, index] * (weight * (one - penalty))
-        sizes += choices[:, index] * weight
+    for chosen, chunk_relevance, weight in zip(choices.T, relevance, weights, strict=True):
+        values += chosen * (weight * (chunk_relevance - penalty))
+        sizes += chosen * weight
     best = values.max()
     return Optimum(float(best), float(sizes[values == best].min()))
 
@@ -117,39 +117,39 @@ def budget_by_brute_force(
     Computed with fractions, so that ties are ties. None where chunks may be in or out
     without any difference but rounding, so that the solution of some penalty is left open.
     """
-    relevant = [length for one, length in zip(relevance, lengths, strict=True) if one > 0]
-    if not relevant:
+    relevant_lengths = [lengths[index] for index in np.flatnonzero(relevance).tolist()]
+    if not relevant_lengths:
         return Range(frozenset(), frozenset())
-    weights = [Fraction(length * len(relevant), sum(relevant)) for length in lengths]
+    mean = Fraction(sum(relevant_lengths), len(relevant_lengths))
+    weights = [length / mean for length in lengths]
     costs = segment_costs(weights, Fraction(segment_cost), boundaries)
     choices, begins = every_choice(relevance, boundaries)
     members = [frozenset(np.flatnonzero(row).tolist()) for row in choices]
-    gains = [
-        sum((weights[index] * Fraction(relevance[index]) for index in chosen), Fraction(0))
-        for chosen in members
-    ]
-    sizes = [
-        sum((weights[index] for index in chosen), Fraction(0))
-        + sum((costs[index] for index in np.flatnonzero(begin)), Fraction(0))
-        for chosen, begin in zip(members, begins, strict=True)
-    ]
+    gains: list[Fraction] = []
+    sizes: list[Fraction] = []
+    for chunks, begin in zip(members, begins, strict=True):
+        gains.append(sum((weights[i] * Fraction(relevance[i]) for i in chunks), Fraction(0)))
+        segments = np.flatnonzero(begin)
+        cost = sum((costs[index] for index in segments), Fraction(0))
+        sizes.append(sum((weights[index] for index in chunks), cost))
     rate = Fraction(penalty)
     while True:
         values = [gain - rate * size for gain, size in zip(gains, sizes, strict=True)]
         best = max(values)
         if any(0 < best - value < _ROUNDING for value in values):
             return None
-        ties = [place for place, value in enumerate(values) if value == best]
-        smallest = min(sizes[place] for place in ties)
-        solutions = [place for place in ties if sizes[place] == smallest]
+        ties = [number for number, value in enumerate(values) if value == best]
+        smallest = min(sizes[number] for number in ties)
+        solutions = [number for number in ties if sizes[number] == smallest]
         if len(solutions) > 1:
             return None
-        now = solutions[0]
-        if sum(lengths[index] for index in members[now]) <= budget:
-            return Range(members[now], frozenset().union(*(members[place] for place in ties)))
+        solution = members[solutions[0]]
+        if sum(lengths[index] for index in solution) <= budget:
+            return Range(solution, frozenset().union(*(members[number] for number in ties)))
         # The next penalty of interest: where a smaller choice becomes worth as much.
+        gain_of_solution = gains[solutions[0]]
         rate = min(
-            (gains[now] - gain) / (smallest - size)
+            (gain_of_solution - gain) / (smallest - size)
             for gain, size in zip(gains, sizes, strict=True)
             if size < smallest
         )

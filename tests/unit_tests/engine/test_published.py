@@ -55,11 +55,11 @@ def test_greedy_of_one_dimension_is_that_of_one_query(
 ) -> None:
     (row, *_), limits = problem
 
-    found = solve_greedy(row, **limits)
+    segments = solve_greedy(row, **limits)
 
-    assert found == greedy_by_brute_force(row, **limits)
-    assert found == solve_greedy(np.array([row]), **limits)
-    values = [segment.value for segment in found]
+    assert segments == greedy_by_brute_force(row, **limits)
+    assert segments == solve_greedy(np.array([row]), **limits)
+    values = [segment.value for segment in segments]
     assert values == sorted(values, reverse=True)
 
 
@@ -68,16 +68,16 @@ def test_greedy_of_one_dimension_is_that_of_one_query(
 def test_greedy_keeps_every_limit(problem: tuple[list[list[float]], dict[str, Any]]) -> None:
     rows, limits = problem
 
-    found = solve_greedy(rows, **limits)
+    segments = solve_greedy(rows, **limits)
 
-    assert sum(segment.end - segment.start for segment in found) <= limits["overall_max_length"]
-    for segment in found:
+    assert sum(segment.end - segment.start for segment in segments) <= limits["overall_max_length"]
+    for segment in segments:
         assert 0 <= segment.start < segment.end <= len(rows[0])
         assert segment.end - segment.start <= limits["max_length"]
         assert segment.value >= limits["minimum_value"]
         assert not any(segment.start < border < segment.end for border in limits["boundaries"])
-    for one, other in itertools.combinations(found, 2):
-        assert one.end <= other.start or other.end <= one.start
+    for segment, following in itertools.pairwise(sorted(segments)):
+        assert segment.end <= following.start
 
 
 @settings(max_examples=80)
@@ -86,9 +86,9 @@ def test_greedy_keeps_every_limit(problem: tuple[list[list[float]], dict[str, An
     max_length=st.none() | st.integers(1, 22),
 )
 def test_best_segment_equals_brute_force(values: list[float], max_length: int | None) -> None:
-    found = best_segment(values, max_length=max_length)
+    segment = best_segment(values, max_length=max_length)
 
-    assert found == best_by_brute_force(values, max_length=max_length)
+    assert segment == best_by_brute_force(values, max_length=max_length)
 
 
 @settings(max_examples=80)
@@ -99,16 +99,16 @@ def test_best_segment_equals_brute_force(values: list[float], max_length: int | 
 def test_best_segment_is_worth_the_most_for_any_values(
     values: list[float], max_length: int | None
 ) -> None:
-    found = best_segment(values, max_length=max_length)
+    segment = best_segment(values, max_length=max_length)
     expected = best_by_brute_force(values, max_length=max_length)
 
-    # Rounding makes near-ties; which one is found is left open, what it is worth is not.
-    assert (found.value if found else 0.0) == pytest.approx(
+    # Rounding makes near-ties; which segment is returned is left open, its value is not.
+    assert (segment.value if segment else 0.0) == pytest.approx(
         expected.value if expected else 0.0, abs=1e-12
     )
-    if found is not None:
-        assert found.value == list(itertools.accumulate(values[found.start : found.end]))[-1]
-        assert max_length is None or found.end - found.start <= max_length
+    if segment is not None:
+        assert segment.value == list(itertools.accumulate(values[segment.start : segment.end]))[-1]
+        assert max_length is None or segment.end - segment.start <= max_length
 
 
 @settings(max_examples=80)
@@ -116,10 +116,10 @@ def test_best_segment_is_worth_the_most_for_any_values(
 def test_best_segment_of_extreme_values_is_worth_the_most(
     values: list[float], max_length: int | None
 ) -> None:
-    found = best_segment(values, max_length=max_length)
+    segment = best_segment(values, max_length=max_length)
     expected = best_by_brute_force(values, max_length=max_length)
 
-    assert (found.value if found else 0.0) == pytest.approx(
+    assert (segment.value if segment else 0.0) == pytest.approx(
         expected.value if expected else 0.0, rel=1e-12, abs=0
     )
 
@@ -154,10 +154,10 @@ def test_queries_take_turns_and_share_the_room() -> None:
     first = [0.9, -1.0, 0.8, -1.0, 0.7, -1.0, 0.6]
     second = [-1.0, 0.1, -1.0, 0.2, -1.0, 0.5, -1.0]
 
-    found = solve_greedy([first, second], max_length=1, overall_max_length=5, minimum_value=0.2)
+    segments = solve_greedy([first, second], max_length=1, overall_max_length=5, minimum_value=0.2)
 
     # The second query runs out after two turns; the first goes on alone.
-    assert found == [
+    assert segments == [
         Segment(0, 1, 0.9),
         Segment(5, 6, 0.5),
         Segment(2, 3, 0.8),
@@ -169,28 +169,28 @@ def test_queries_take_turns_and_share_the_room() -> None:
 def test_of_equal_sums_the_earlier_then_the_shorter_segment_wins() -> None:
     values = [-1.0, 0.5, 0.0, -1.0, 0.5]
 
-    found = solve_greedy(values, max_length=2, overall_max_length=9, minimum_value=0.5)
+    segments = solve_greedy(values, max_length=2, overall_max_length=9, minimum_value=0.5)
 
-    assert found == [Segment(1, 2, 0.5), Segment(4, 5, 0.5)]
+    assert segments == [Segment(1, 2, 0.5), Segment(4, 5, 0.5)]
     assert best_segment(values) == Segment(1, 2, 0.5)
 
 
 def test_a_segment_cut_down_by_the_room_left_may_still_be_worth_the_minimum() -> None:
     values = [1.0, 1.0, -1.0, 0.5, 0.5]
 
-    found = solve_greedy(values, max_length=2, overall_max_length=3, minimum_value=0.5)
+    segments = solve_greedy(values, max_length=2, overall_max_length=3, minimum_value=0.5)
 
-    assert found == [Segment(0, 2, 2.0), Segment(3, 4, 0.5)]
+    assert segments == [Segment(0, 2, 2.0), Segment(3, 4, 0.5)]
 
 
 def test_segments_end_at_boundaries() -> None:
     values = [0.5, 0.5, 0.5, 0.5]
 
-    found = solve_greedy(
+    segments = solve_greedy(
         values, max_length=4, overall_max_length=4, minimum_value=0.1, boundaries=[3]
     )
 
-    assert found == [Segment(0, 3, 1.5), Segment(3, 4, 0.5)]
+    assert segments == [Segment(0, 3, 1.5), Segment(3, 4, 0.5)]
 
 
 @pytest.mark.parametrize("values", [[], [[]], [[], []], [-1.0], [-0.1, -0.1], np.empty((0, 3))])
@@ -214,20 +214,20 @@ def test_a_small_island_in_a_long_input_gives_what_it_gives_alone() -> None:
     values[offset : offset + size] = island
     limits: dict[str, Any] = {"max_length": 12, "overall_max_length": 30, "minimum_value": 0.3}
 
-    found = solve_greedy(values, boundaries=[offset + 20, 250_000], **limits)
+    segments = solve_greedy(values, boundaries=[offset + 20, 250_000], **limits)
 
     expected = greedy_by_brute_force(island, boundaries=[20], **limits)
     assert len(expected) > 2
-    assert found == [Segment(s.start + offset, s.end + offset, s.value) for s in expected]
+    assert segments == [Segment(s.start + offset, s.end + offset, s.value) for s in expected]
 
 
 def test_a_long_input_of_good_chunks_only() -> None:
     values = np.full(5_000, 2.0**-10)
     values[3_000:3_400] = 1.0
 
-    found = solve_greedy(values, max_length=400, overall_max_length=800, minimum_value=0.1)
+    segments = solve_greedy(values, max_length=400, overall_max_length=800, minimum_value=0.1)
 
-    assert found == [Segment(3_000, 3_400, 400.0), Segment(0, 400, 400 * 2.0**-10)]
+    assert segments == [Segment(3_000, 3_400, 400.0), Segment(0, 400, 400 * 2.0**-10)]
 
 
 @pytest.mark.parametrize(("size", "max_length"), [(1, 50), (50, 50), (3, 10**30), (10**5, 10**30)])
@@ -235,11 +235,11 @@ def test_caps_may_be_larger_than_the_input(size: int, max_length: int) -> None:
     values = np.full(size, -1.0)
     values[0] = 1.0
 
-    found = solve_greedy(
+    segments = solve_greedy(
         values, max_length=max_length, overall_max_length=max_length, minimum_value=0.0
     )
 
-    assert found == [Segment(0, 1, 1.0)]
+    assert segments == [Segment(0, 1, 1.0)]
     assert best_segment(values, max_length=max_length) == Segment(0, 1, 1.0)
 
 
@@ -257,9 +257,9 @@ def test_sums_beyond_the_largest_float_are_no_failure(values: list[float]) -> No
 def test_results_are_plain_python_numbers() -> None:
     values = np.array([0.5, -0.2, 0.5], dtype=np.float32)
 
-    found = solve_greedy(values, max_length=np.int64(3), overall_max_length=3, minimum_value=0.1)
+    segments = solve_greedy(values, max_length=np.int64(3), overall_max_length=3, minimum_value=0.1)
 
-    assert [[type(field) for field in segment] for segment in found] == [[int, int, float]]
+    assert [[type(field) for field in segment] for segment in segments] == [[int, int, float]]
 
 
 GOOD: dict[str, Any] = {

@@ -167,12 +167,12 @@ def test_bm25_scores_are_the_same_in_every_process() -> None:
 def test_neighbor_credit_by_hand() -> None:
     relevance = np.array([0.0, 0.8, 0.0, 0.4, 0.0, 0.0])
 
-    one = neighbor_credit(relevance, credit=0.5, radius=1)
-    two = neighbor_credit(relevance, credit=0.5, radius=2)
+    near = neighbor_credit(relevance, credit=0.5, radius=1)
+    far = neighbor_credit(relevance, credit=0.5, radius=2)
 
     between = 1 - (1 - 0.5 * 0.8) * (1 - 0.5 * 0.4)
-    assert one == pytest.approx([0.4, 0.8, between, 0.4, 0.2, 0.0])
-    assert two == pytest.approx(
+    assert near == pytest.approx([0.4, 0.8, between, 0.4, 0.2, 0.0])
+    assert far == pytest.approx(
         [0.4, 1 - 0.2 * (1 - 0.25 * 0.4), between, 1 - 0.6 * (1 - 0.25 * 0.8), 0.2, 0.1]
     )
 

@@ -17,7 +17,7 @@ import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, RSETrace
-from langchain_rse.explaining.trace import query_words
+from langchain_rse.explaining.words import query_words
 from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}&amp;"
@@ -111,7 +111,7 @@ def test_the_texts_of_chunks_are_those_of_the_source(trace: RSETrace) -> None:
         lines = TEXTS[document["name"]].split("\n")
         for chunk in document["chunks"]:
             assert "".join(chunk["text"]) in {"", lines[chunk["index"]]}
-    rent = next(one for one in data["documents"] if one["name"] == "rent.txt")
+    rent = next(entry for entry in data["documents"] if entry["name"] == "rent.txt")
     late = next(chunk for chunk in rent["chunks"] if chunk["index"] == 2)
     assert late["text"] == ["", "Late", " ", "rent", " costs a fee."]
 
@@ -179,7 +179,7 @@ def test_a_notebook_needs_no_package(trace: RSETrace, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("query", "text", "found"),
+    ("query", "text", "matches"),
     [
         (
             "What drives margins?",
@@ -193,6 +193,6 @@ def test_a_notebook_needs_no_package(trace: RSETrace, monkeypatch: pytest.Monkey
         ("", "anything", []),
     ],
 )
-def test_words_of_the_query(query: str, text: str, found: list[str]) -> None:
+def test_words_of_the_query(query: str, text: str, matches: list[str]) -> None:
     pattern = query_words([query])
-    assert (pattern.findall(text) if pattern else []) == found
+    assert (pattern.findall(text) if pattern else []) == matches

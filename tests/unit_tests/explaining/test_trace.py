@@ -80,7 +80,7 @@ def test_what_is_no_trace(values: Any) -> None:
 
 def test_a_table_has_a_row_for_each_chunk(trace: RSETrace) -> None:
     table = trace.to_pandas()
-    assert len(table) == sum(len(one.chunks) for one in trace.documents) == 5
+    assert len(table) == sum(len(document.chunks) for document in trace.documents) == 5
     assert table["outcome"].tolist().count("returned") == 3
     assert table["why"].str.contains("below irrelevant_chunk_penalty").sum() == 2
 

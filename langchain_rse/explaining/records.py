@@ -1,0 +1,136 @@
+"""What the steps of a query saw, as records."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+OUTCOMES = {
+    "returned": "it is in a returned segment",
+    "filled": "it is between relevant chunks of a returned segment",
+    "no candidate": "the search did not find it",
+    # From here on, outcomes of candidates left out, those nearest to being returned first.
+    "beyond k": "its segment is not among the best k={k}",
+    "beyond max_per_document": "max_per_document={max_per_document} segments are better",
+    "no room": "chunks that are worth more leave no room in {room}",
+    "minimum value": "its segment is below minimum_value={minimum_value}",
+    "segment cost": "alone it is not worth segment_cost={segment_cost}",
+    "not the best": "another segment of its document is the best",
+    "below the penalty": "relevance {chunk.credited:.3g}, with its neighbors, is below "
+    "irrelevant_chunk_penalty={irrelevant_chunk_penalty}",
+    "missing": "the docstore lacks it, or a chunk beside it",
+    "not considered": "it is not part of the text",  # unless its document has a reason
+    "below min_relevance": "the relevance of its score is below min_relevance={min_relevance}",
+    "filtered": "the reranker or filter dropped it",
+    "duplicate": "{chunk.duplicate_of!r} has the same text",
+    "older version": "it is of an older version of the document",
+}
+"""The possible outcomes of a chunk, and how `RSETrace.why` explains them."""
+
+
+@dataclass
+class TracedSegment:
+    """A segment that was chosen."""
+
+    doc_id: str
+    chunk_start: int
+    chunk_end: int
+    start_index: int
+    end_index: int
+    value: float
+    returned: bool
+    reason: str | None  # why it was not returned
+    text: str
+    number: int | None  # its number in the answer, from 1
+
+
+@dataclass
+class TracedChunk:
+    """A candidate, or another chunk that the solver saw around candidates."""
+
+    index: int
+    start_index: int | None = None  # span and length are None if its document was not read
+    end_index: int | None = None
+    length: int | None = None
+    rank: int | None = None  # from 0; rank and score are the reranker's if there is one
+    score: float | None = None
+    search_rank: int | None = None  # before the reranker
+    search_score: float | None = None
+    lexical_rank: int | None = None
+    lexical_score: float | None = None
+    query: str = ""  # the query that it fits best, if there are several
+    relevance: float = 0.0  # from score, rank and words
+    credited: float = 0.0  # with neighbor credit; this, value and weight are 0 if not solved
+    value: float = 0.0  # weight * (credited - irrelevant_chunk_penalty)
+    weight: float = 0.0
+    text: str | None = None  # the embedded text of a candidate
+    outcome: str = "no candidate"
+    duplicate_of: str | None = None  # the doc_id of the document that has the same text
+
+    @property
+    def is_candidate(self) -> bool:
+        """True if the search found it."""
+        return self.rank is not None or self.lexical_rank is not None
+
+
+@dataclass
+class TracedDocument:
+    """A document that has candidates."""
+
+    doc_id: str
+    source: str | None
+    title: str | None
+    length: int | None  # in characters; length and chunk_count are None if it was not read
+    chunk_count: int | None
+    reason: str | None  # why none of its chunks was considered
+    chunks: list[TracedChunk]  # in the order of the text
+
+    @property
+    def name(self) -> str:
+        """The name to show to people: source, else title, else id."""
+        return self.source or self.title or self.doc_id
+
+
+@dataclass(frozen=True)
+class TracedQuery:
+    """A query and what its steps saw; `RSETrace` adds the ways to show and to keep it."""
+
+    query: str
+    queries: list[str]  # the queries that were searched for; usually only the query
+    settings: dict[str, Any]  # of `RSEConfig` and of the query, as they were used
+    spent: float  # of max_context_length, in the units of length_function
+    # The lowest relevance that was worth its text: irrelevant_chunk_penalty, or more if the budget
+    # was short; None with a published solver.
+    penalty: float | None
+    steps: dict[str, float]  # the seconds of each step
+    documents: list[TracedDocument]  # the best first
+    segments: list[TracedSegment]  # the best first
+    reason: str | None = None  # why nothing was chosen
+
+    @property
+    def answer(self) -> list[tuple[TracedDocument, TracedSegment]]:
+        """The returned segments with their documents, in the order of the answer."""
+        documents = {document.doc_id: document for document in self.documents}
+        returned = [segment for segment in self.segments if segment.returned]
+        returned.sort(key=lambda segment: segment.number or 0)
+        return [(documents[segment.doc_id], segment) for segment in returned]
+
+    @property
+    def candidates(self) -> list[tuple[TracedDocument, TracedChunk]]:
+        """All candidates with their documents, the best documents first."""
+        candidates = []
+        for document in self.documents:
+            candidates += [(document, chunk) for chunk in document.chunks if chunk.is_candidate]
+        return candidates
+
+    @property
+    def left_out(self) -> list[tuple[TracedDocument, TracedChunk]]:
+        """The candidates that were not returned, those nearest to it first; see `RSETrace.why`."""
+        outcomes = list(OUTCOMES)
+
+        def distance(pair: tuple[TracedDocument, TracedChunk]) -> tuple[float, ...]:
+            _, chunk = pair
+            rank = math.inf if chunk.rank is None else chunk.rank
+            return outcomes.index(chunk.outcome), -chunk.credited, -chunk.relevance, rank
+
+        left_out = [pair for pair in self.candidates if pair[1].outcome != "returned"]
+        return sorted(left_out, key=distance)
