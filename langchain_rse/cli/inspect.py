@@ -75,6 +75,7 @@ def inspect_document(
     ``embedded`` text, the ``metadata`` that does not hold for the whole document, and the
     ``problem`` if something is missing. The vectors of adopted documents are not read.
     """
+    from langchain_rse.stores.metadata_rules import segment_metadata
     from langchain_rse.stores.records import (
         END_INDEX,
         START_INDEX,
@@ -84,7 +85,6 @@ def inspect_document(
         document_key,
         manifest_key,
         metadata_changes,
-        segment_metadata,
     )
 
     key = manifest_key(document_key(doc_id))

@@ -15,8 +15,9 @@ from langchain_rse.evaluation.questions import Question, locate_evidence
 from langchain_rse.evaluation.reports import Report
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.changing import DocStore
-from langchain_rse.stores.reading import Layout, read_layouts, read_text
+from langchain_rse.stores.reading import Layout, read_layouts
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX, document_key
+from langchain_rse.stores.whole_documents import read_text
 
 METRICS = ("recall", "precision", "iou", "segments", "characters")
 
