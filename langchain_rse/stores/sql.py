@@ -218,15 +218,15 @@ class SQLDocStore(ComparesAndSets):
 
     @override
     def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
-        return self._in_transaction(self._read, keys)
+        return self._in_transaction(self._read_records, keys)
 
     @override
     def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
-        return self._in_transaction(self._write, _make_rows(pairs))
+        return self._in_transaction(self._write_rows, _make_rows(pairs))
 
     @override
     def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
-        return self._in_transaction(self._remove, keys)
+        return self._in_transaction(self._delete_rows, keys)
 
     @override
     def _change_steps(self, changes: Sequence[Change]) -> Steps[list[bool]]:
@@ -237,7 +237,7 @@ class SQLDocStore(ComparesAndSets):
 
     # The work in a transaction
 
-    def _read(self, connection: Connection, keys: Sequence[str]) -> list[Document | None]:
+    def _read_records(self, connection: Connection, keys: Sequence[str]) -> list[Document | None]:
         values = self._read_values(connection, keys)
         return decode_documents([values.get(key) for key in keys], keys)
 
@@ -254,7 +254,7 @@ class SQLDocStore(ComparesAndSets):
             values.update((key, value) for key, value in rows)
         return values
 
-    def _write(self, connection: Connection, rows: list[dict[str, str]]) -> None:
+    def _write_rows(self, connection: Connection, rows: list[dict[str, str]]) -> None:
         if not rows:
             return
         if self._is_sqlite or self._is_postgres:
@@ -263,11 +263,11 @@ class SQLDocStore(ComparesAndSets):
                 "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
             )
         else:
-            self._remove(connection, [row["key"] for row in rows])
+            self._delete_rows(connection, [row["key"] for row in rows])
             statement = sa.insert(self._table)
         connection.execute(statement, rows)
 
-    def _remove(self, connection: Connection, keys: Sequence[str]) -> None:
+    def _delete_rows(self, connection: Connection, keys: Sequence[str]) -> None:
         key = self._table.c.key
         for batch in batches(sorted(keys), _KEYS_PER_STATEMENT):
             condition = key.in_(batch)
@@ -292,19 +292,19 @@ class SQLDocStore(ComparesAndSets):
                 new_records.append((key, new))
             elif key in values:
                 removed_keys.append(key)
-        for key in self._write_changed(connection, _make_rows(new_records), values):
+        for key in self._write_changed_rows(connection, _make_rows(new_records), values):
             del accepted[key]
-        self._remove(connection, removed_keys)
+        self._delete_rows(connection, removed_keys)
         return [accepted.get(change[0]) is change for change in changes]
 
-    def _write_changed(
+    def _write_changed_rows(
         self, connection: Connection, rows: list[dict[str, str]], values: Mapping[str, str]
     ) -> set[str]:
         """Write rows, given the values before; return the keys that another call has added."""
         if not self._is_postgres:
-            self._write(connection, rows)
+            self._write_rows(connection, rows)
             return set()
-        self._write(connection, [row for row in rows if row["key"] in values])
+        self._write_rows(connection, [row for row in rows if row["key"] in values])
         # PostgreSQL does not lock rows that were missing.
         added = [row for row in rows if row["key"] not in values]
         if not added:
@@ -353,7 +353,7 @@ class SQLDocStore(ComparesAndSets):
 
     def _transact(self, connection: Connection, work: Callable[..., T], *args: object) -> T:
         # On PostgreSQL, a transaction would take three round trips for a read instead of one.
-        if self._is_postgres and work == self._read:
+        if self._is_postgres and work == self._read_records:
             connection = connection.execution_options(isolation_level="AUTOCOMMIT")
         with connection.begin():
             return work(connection, *args)

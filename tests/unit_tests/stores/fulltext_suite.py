@@ -370,7 +370,7 @@ class LexicalSuite:
         assert places(search(english, "changing margin")) == [("a", 0)]
 
     def test_other_words_need_an_index_built_anew(self, make_store: MakeStore) -> None:
-        ADD(indexer(make_store()), [document("a", "changed margins")])
+        indexer(make_store()).add_documents([document("a", "changed margins")])
         english = make_store(tokenizer="porter unicode61", language="english")
         with pytest.raises(ValueError, match=r"built with .*drop_lexical_index\(\)"):
             search(english, "changing")
