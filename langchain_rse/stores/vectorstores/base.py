@@ -169,3 +169,8 @@ class VectorStoreAdapter:
 def plain_vectors(vectors: IdsWithVectors) -> dict[str, list[float]]:
     """Convert ids and vectors of any types to strings and lists."""
     return {str(vector): np.asarray(values, float).tolist() for vector, values in vectors}
+
+
+def columns(rows: Sequence[ChunkRow]) -> tuple[list[Any], ...]:
+    """The ids, texts, metadata and vectors of one or more rows, each as a list."""
+    return tuple(list(column) for column in zip(*rows, strict=True))

@@ -12,6 +12,7 @@ from langchain_rse.stores.vectorstores.base import (
     ChunkRow,
     IdsWithVectors,
     VectorStoreAdapter,
+    columns,
 )
 
 
@@ -39,10 +40,6 @@ class ChromaAdapter(VectorStoreAdapter):
         return zip(found["ids"], found["embeddings"], strict=True)
 
     def _put_chunks(self, rows: Sequence[ChunkRow]) -> None:
+        ids, texts, metadatas, vectors = columns(rows)
         # langchain-chroma has no method that takes vectors; its documentation uses the collection.
-        self.store._collection.upsert(  # noqa: SLF001
-            ids=[row.id for row in rows],
-            embeddings=[row.vector for row in rows],
-            metadatas=[row.metadata for row in rows],
-            documents=[row.text for row in rows],
-        )
+        self.store._collection.upsert(ids, vectors, metadatas, texts)  # noqa: SLF001

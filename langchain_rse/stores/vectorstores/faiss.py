@@ -13,7 +13,12 @@ from typing_extensions import override
 
 from langchain_rse._sync import Steps
 from langchain_rse.stores.records import NAMESPACE
-from langchain_rse.stores.vectorstores.base import ChunkRow, IdsWithVectors, VectorStoreAdapter
+from langchain_rse.stores.vectorstores.base import (
+    ChunkRow,
+    IdsWithVectors,
+    VectorStoreAdapter,
+    columns,
+)
 
 
 class FAISSAdapter(VectorStoreAdapter):
@@ -39,9 +44,8 @@ class FAISSAdapter(VectorStoreAdapter):
         return vectors
 
     def _put_chunks(self, rows: Sequence[ChunkRow]) -> None:
-        texts_with_vectors = [(row.text, row.vector) for row in rows]
-        metadatas = [row.metadata for row in rows]
-        self.store.add_embeddings(texts_with_vectors, metadatas, [row.id for row in rows])
+        ids, texts, metadatas, vectors = columns(rows)
+        self.store.add_embeddings(zip(texts, vectors, strict=True), metadatas, ids)
 
     @override
     def delete(self, ids: list[str]) -> Steps[None]:

@@ -15,6 +15,7 @@ from langchain_rse.stores.vectorstores.base import (
     ChunkRow,
     NextChunks,
     VectorStoreAdapter,
+    columns,
     plain_vectors,
 )
 
@@ -57,14 +58,9 @@ class PGVectorAdapter(VectorStoreAdapter):
 
     @override
     def write_chunks(self, rows: Sequence[ChunkRow]) -> Steps[None]:
-        yield from call_to_the_end(
-            self.store.add_embeddings,
-            self.store.aadd_embeddings,
-            texts=[row.text for row in rows],
-            embeddings=[row.vector for row in rows],
-            metadatas=[row.metadata for row in rows],
-            ids=[row.id for row in rows],
-        )
+        ids, texts, metadatas, vectors = columns(rows)
+        add, aadd = self.store.add_embeddings, self.store.aadd_embeddings
+        yield from call_to_the_end(add, aadd, texts, vectors, metadatas, ids)
 
     def _read_rows(self, select: Callable[[Any], sa.Select[Any]]) -> Steps[list[Any]]:
         """Read rows of the collection; ``select`` makes the query from the table."""
