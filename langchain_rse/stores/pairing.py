@@ -66,7 +66,7 @@ class _CheckedPair(NamedTuple):
     model: str
 
 
-# By the ids of the objects, which are removed when one of the objects is gone.
+# By the ids of the objects; removed when one of the objects is gone.
 _checked: dict[tuple[int, ...], _CheckedPair] = {}
 
 
@@ -82,8 +82,9 @@ def check_pair(
     if vectorstore.embeddings is not None:
         objects.append(vectorstore.embeddings)
     object_ids = tuple(id(each) for each in objects)
-    if not force and object_ids in _checked:
-        return _checked[object_ids].model
+    checked = _checked.get(object_ids)
+    if checked is not None and not force:
+        return checked.model
     pair = None
     while pair is None:
         pair = yield from _check_record(docstore, vectorstore, force=force, record=record)
