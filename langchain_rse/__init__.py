@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from langchain_rse.rerankers import CohereReranker as CohereReranker
     from langchain_rse.rerankers import CrossEncoderReranker as CrossEncoderReranker
     from langchain_rse.retriever import RSERetriever as RSERetriever
-    from langchain_rse.stores.files import FileDocStore as FileDocStore
     from langchain_rse.stores.json import JSONDocStore as JSONDocStore
     from langchain_rse.stores.redis import RedisDocStore as RedisDocStore
     from langchain_rse.stores.sql import SQLDocStore as SQLDocStore
@@ -63,7 +62,6 @@ _MODULES = {
     "query.tracing": ("TraceCollector",),
     "rerankers": ("CohereReranker", "CrossEncoderReranker"),
     "retriever": ("RSERetriever",),
-    "stores.files": ("FileDocStore",),
     "stores.json": ("JSONDocStore",),
     "stores.redis": ("RedisDocStore",),
     "stores.sql": ("SQLDocStore",),

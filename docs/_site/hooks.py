@@ -32,7 +32,6 @@ REFERENCE = {
     "Docstores": [
         "stores.sql.SQLDocStore",
         "stores.json.JSONDocStore",
-        "stores.files.FileDocStore",
         "stores.redis.RedisDocStore",
     ],
     "Existing indexes": ["adopting."],

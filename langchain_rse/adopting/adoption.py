@@ -27,9 +27,8 @@ from langchain_rse.stores.records import (
     adopted_record,
     document_key,
     namespace_in,
-    vector_of,
 )
-from langchain_rse.stores.vectorstores import LISTED, kind_of, list_chunks
+from langchain_rse.stores.vectorstores import LISTED, adapter_for, vector_id_of
 
 # Documents that are written together.
 _DOCUMENTS = 100
@@ -63,21 +62,22 @@ def adopt(
 
 def _listed(store: VectorStore, *, in_order: bool) -> Steps[list[Document]]:
     """List all chunks of a vector store; with ``in_order``, in the order they were added in."""
-    if in_order and kind_of(store) in {"PGVector", "QdrantVectorStore"}:
-        raise ValueError(
-            "in_store_order=True: this store does not list its chunks in the order in which they "
-            "were added; give chunk_index_key, start_index_key, page_key or texts"
-        )
-    following = list_chunks(store)
-    if following is None:
+    adapter = adapter_for(store)
+    if not adapter.can_list:
         raise TypeError(
             f"the chunks of a {type(store).__name__} cannot be listed, only those of {LISTED}. "
             "Read them yourself and pass them: documents=[Document(id=..., page_content=..., "
             "metadata=...), ...], with the store's id, text and metadata of each"
         )
+    if in_order and not adapter.lists_in_insertion_order:
+        raise ValueError(
+            "in_store_order=True: this store does not list its chunks in the order in which they "
+            "were added; give chunk_index_key, start_index_key, page_key or texts"
+        )
+    next_chunks = adapter.list_chunks()
     chunks: list[Document] = []
-    while some := (yield from following()):
-        chunks += some
+    while page := (yield from next_chunks()):
+        chunks += page
     return chunks
 
 
@@ -102,7 +102,7 @@ class _Adopter:
             if namespace_in(chunk.metadata) != self._namespace:
                 others += 1
                 continue
-            vector = vector_of(chunk)
+            vector = vector_id_of(chunk)
             if vector is None:
                 raise AdoptionError(
                     "a chunk has no id, by which search results are known: its text begins "

@@ -9,8 +9,8 @@ from langchain_rse.ingest.documents import SourceDocument, numbered
 from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
 from langchain_rse.ingest.rejoining import begins_later, described
 from langchain_rse.ingest.writing import Writer
-from langchain_rse.stores.reading import StoredText, read_text
 from langchain_rse.stores.records import DocumentVersion, Manifest, Rule, Version, document_key
+from langchain_rse.stores.whole_documents import StoredText, read_text
 
 # Metadata in which loaders number the parts of a document.
 _NUMBERS = ("page", "page_number", "slide", "row", "seq_num")

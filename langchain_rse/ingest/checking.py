@@ -19,7 +19,6 @@ from langchain_rse.ingest.writing import Writer, readable_manifest
 from langchain_rse.stores.changing import DocStore, Record, change, is_as_expected, read_records
 from langchain_rse.stores.namespaces import namespace_of
 from langchain_rse.stores.pairing import PAIR_KEY, check_pair
-from langchain_rse.stores.reading import read_document
 from langchain_rse.stores.records import (
     DOC_ID,
     VERSION,
@@ -30,7 +29,8 @@ from langchain_rse.stores.records import (
     namespace_in,
     vector_id,
 )
-from langchain_rse.stores.vectorstores import LISTED, list_chunks
+from langchain_rse.stores.vectorstores import LISTED
+from langchain_rse.stores.whole_documents import read_document
 
 PROBLEMS = {
     "mismatch": "the two stores do not belong together",
@@ -283,11 +283,11 @@ class _Check(Writer):
     def _judge_vectors(self, advance: Advance) -> Steps[None]:
         """Find vectors of no known version, in a store that can be listed."""
         store, namespace = self.vectors.vectorstore, namespace_of(self.docstore)
-        following = list_chunks(store)
-        if following is None:
+        if not self.vectors.adapter.can_list:
             why = f"cannot be listed, unlike {LISTED}: leftover vectors are not found"
             self.passed_over[f"{type(store).__name__} {why}"] = None
             return
+        following = self.vectors.adapter.list_chunks()
         while chunks := (yield from following()):
             own = {
                 str(one.id): (str(one.metadata[DOC_ID]), one.metadata[VERSION])

@@ -1,8 +1,10 @@
-"""Adds, finds and deletes the vectors of chunks by their ids; counts texts that are too long."""
+"""Adds, finds and deletes the vectors of chunks in batches, and reuses those of equal texts."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,13 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import warn
 from langchain_rse._progress import ChunkBar
-from langchain_rse._sync import Steps, batches, call, call_to_the_end, compute, during
+from langchain_rse._sync import Steps, batches, compute, during
 from langchain_rse.ingest.ownership import Claims
-from langchain_rse.stores.records import DOC_ID, digest, encodable, vector_of
-from langchain_rse.stores.vectorstores import read_vectors, write_vectors
+from langchain_rse.stores.records import DOC_ID, digest, encodable
+from langchain_rse.stores.vectorstores import adapter_for
+from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
+
+logger = logging.getLogger(__name__)
 
 Counter = Callable[[str], float]
 
@@ -32,9 +37,11 @@ class EmbeddingLimit:
 
     def look_at(self, texts: Iterable[str]) -> None:
         """Count texts that are about to be embedded."""
-        lengths = [self.length_function(text) for text in texts]
-        self._embedded += len(lengths)
-        self._too_long += [length for length in lengths if length > self.most]
+        for text in texts:
+            length = self.length_function(text)
+            self._embedded += 1
+            if length > self.most:
+                self._too_long.append(length)
 
     def warn(self) -> None:
         """Warn of the texts that are too long, if there are any."""
@@ -56,85 +63,69 @@ class Vectors:
     limit: EmbeddingLimit | None = None
     progress: ChunkBar = field(default_factory=ChunkBar)  # counts written chunks
 
+    @cached_property
+    def adapter(self) -> VectorStoreAdapter:
+        """What this package knows of the vector store."""
+        return adapter_for(self.vectorstore)
+
     def add(
         self, chunks: Iterable[Document], kept: set[str], known: Mapping[str, str], claims: Claims
     ) -> Steps[None]:
         """Write chunks, except ``kept`` ones; ``known`` has ids of vectors by digests of texts."""
         with during(f"adding vectors to {type(self.vectorstore).__name__}"):
-            for some in batches(chunks, self.batch_size):
+            for batch in batches(chunks, self.batch_size):
                 yield from claims.renew()
-                self.progress.advance(0, some[0].metadata[DOC_ID])
-                missing = [chunk for chunk in some if chunk.id not in kept]
-                if new := (yield from self._reuse(missing, known)):
+                self.progress.advance(0, batch[0].metadata[DOC_ID])
+                missing = [chunk for chunk in batch if chunk.id not in kept]
+                new = yield from self._reuse(missing, known)
+                if new:
                     yield from self._embed(new)
-                self.progress.advance(len(some))
+                self.progress.advance(len(batch))
 
     def _reuse(self, chunks: list[Document], known: Mapping[str, str]) -> Steps[list[Document]]:
         """Write the chunks whose embedded text has a ``known`` vector; return the others."""
-        pairs = [(chunk, known.get(digest(chunk.page_content), "")) for chunk in chunks if known]
-        if not any(source for _, source in pairs):
+        if not known:
             return chunks
-        vectors = yield from read_vectors(self.vectorstore, (one for _, one in pairs if one))
-        rows = [
-            (str(chunk.id), chunk.page_content, chunk.metadata, vectors[source])
-            for chunk, source in pairs
-            if source in vectors
-        ]
+        sources = [known.get(digest(chunk.page_content), "") for chunk in chunks]
+        vectors = yield from self._read([source for source in sources if source])
+        rows: list[ChunkRow] = []
+        others: list[Document] = []
+        for chunk, source in zip(chunks, sources, strict=True):
+            vector = vectors.get(source)
+            if vector is None:
+                others.append(chunk)
+            else:
+                rows.append(ChunkRow(str(chunk.id), chunk.page_content, chunk.metadata, vector))
         if rows:
-            yield from write_vectors(self.vectorstore, rows)
-        return [chunk for chunk, source in pairs if source not in vectors]
+            yield from self.adapter.write_chunks(rows)
+        return others
+
+    def _read(self, ids: Sequence[str]) -> Steps[dict[str, list[float]]]:
+        """Read vectors, as many as the store gives back; the others are embedded again."""
+        if not ids:
+            return {}
+        try:
+            return (yield from self.adapter.read_vectors(list(dict.fromkeys(ids))))
+        except Exception:  # such as an index of FAISS that compresses its vectors
+            name = type(self.vectorstore).__name__
+            logger.info("no vectors can be read from %s", name, exc_info=True)
+            return {}
 
     def _embed(self, chunks: list[Document]) -> Steps[None]:
-        store = self.vectorstore
         if self.limit is not None:
             yield from compute(self.limit.look_at, [chunk.page_content for chunk in chunks])
-        ids = [str(chunk.id) for chunk in chunks]
-        kept = yield from call_to_the_end(
-            store.add_documents, store.aadd_documents, chunks, ids=ids
-        )
-        if kept and list(kept) != ids:  # some stores return nothing at all
-            raise ValueError(
-                f"{type(store).__name__} did not keep the ids it was given, so its vectors "
-                "could never be replaced or deleted; use a store that does"
-            )
+        yield from self.adapter.add(chunks)
 
-    def delete(self, vectors: Iterable[str], *, required: bool = True) -> Steps[None]:
-        """Delete vectors that exist; unless ``required``, none if the store cannot tell which."""
+    def delete(self, vectors: Iterable[str]) -> Steps[None]:
+        """Delete vectors; ids that do not exist are no error."""
         with during(f"deleting vectors from {type(self.vectorstore).__name__}"):
-            for some in batches(vectors, self.batch_size):
-                try:
-                    yield from self._delete_all(some)
-                except (AttributeError, LookupError, RuntimeError, ValueError):
-                    # FAISS deletes nothing if one vector does not exist; LanceDB and Milvus fail
-                    # if nothing was added before.
-                    existing = yield from self.existing(some)
-                    if existing is None and not required:
-                        continue
-                    if existing is None or len(existing) == len(some):
-                        raise
-                    if existing:
-                        yield from self._delete_all(list(existing))
+            for batch in batches(vectors, self.batch_size):
+                yield from self.adapter.delete(batch)
 
-    def _delete_all(self, ids: list[str]) -> Steps[None]:
-        store = self.vectorstore
-        if (yield from call_to_the_end(store.delete, store.adelete, ids)) is False:
-            raise RuntimeError(
-                f"{type(store).__name__} could not delete vectors (its log may say why); call "
-                "again to delete what is left"
-            )
-
-    def existing(self, ids: list[str]) -> Steps[dict[str, str] | None]:
+    def existing(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
         """The embedded texts of those vectors that exist; None if the store cannot tell."""
-        store = self.vectorstore
-        try:
-            with during(f"reading from {type(store).__name__}"):
-                found = yield from call(store.get_by_ids, store.aget_by_ids, ids)
-        except NotImplementedError:
-            return None
-        existing = {vector_of(document): document.page_content for document in found}
-        if None in existing:
-            return None
-        return {vector: existing[vector] for vector in ids if vector in existing}
+        with during(f"reading from {type(self.vectorstore).__name__}"):
+            return (yield from self.adapter.existing_texts(ids))
 
 
 # The limit of the model
@@ -152,31 +143,38 @@ def find_limit(
                 "embedded_length_function needs a limit in its units; add max_embedded_length=..."
             )
         return EmbeddingLimit(most, length_function, "(by embedded_length_function)")
-    known, counter = _known_limit(embeddings)
-    if (most := most or known) is None:
+    model_limit, count_tokens = _read_limit(embeddings)
+    limit = model_limit if most is None else most
+    if limit is None:
         return None
-    return EmbeddingLimit(most, counter or len, "tokens" if counter else "characters")
+    if count_tokens is None:
+        return EmbeddingLimit(limit, len, "characters")
+    return EmbeddingLimit(limit, count_tokens, "tokens")
 
 
-def _known_limit(embeddings: Embeddings | None) -> tuple[int | None, Counter | None]:
+def _read_limit(embeddings: Embeddings | None) -> tuple[int | None, Counter | None]:
     """Read a sentence-transformers model's limit and tokenizer from its files on this machine."""
-    name: Any = getattr(embeddings, "model_name", None)
+    name = getattr(embeddings, "model_name", None)
     if not isinstance(name, str):
         return None, None
     cache = getattr(embeddings, "cache_folder", None)
     try:
-        from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415
         from tokenizers import Tokenizer  # noqa: PLC0415
 
-        files = ("sentence_bert_config.json", "tokenizer.json")
-        config, vocabulary = (
-            Path(name, file) if Path(name).is_dir() else try_to_load_from_cache(name, file, cache)
-            for file in files
-        )
-        most = json.loads(Path(str(config)).read_bytes())["max_seq_length"]
-        tokenizer = Tokenizer.from_file(str(vocabulary))
+        config = _find_file(name, "sentence_bert_config.json", cache).read_bytes()
+        limit = json.loads(config)["max_seq_length"]
+        tokenizer = Tokenizer.from_file(str(_find_file(name, "tokenizer.json", cache)))
         tokenizer.no_truncation()
         tokenizer.no_padding()
     except Exception:  # noqa: BLE001 - not installed, or a model with other files
         return None, None
-    return most, lambda text: len(tokenizer.encode(encodable(text)).ids)
+    return limit, lambda text: len(tokenizer.encode(encodable(text)).ids)
+
+
+def _find_file(model: str, file: str, cache: Any) -> Path:  # noqa: ANN401
+    """Find a file of a model in its folder, or in the cache of the Hugging Face Hub."""
+    if Path(model).is_dir():
+        return Path(model, file)
+    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415
+
+    return Path(str(try_to_load_from_cache(model, file, cache)))

@@ -30,7 +30,6 @@ from langchain_rse.stores.records import (
     text_key,
     vector_id,
 )
-from langchain_rse.stores.vectorstores import gives_vectors
 
 Check = Callable[[Iterable[tuple[DocumentVersion, Manifest]]], Steps[None]]
 """Checks documents before they are written, each with its present manifest."""
@@ -351,8 +350,8 @@ class Writer:
                 existing = None
                 if document.key not in anew:
                     existing = yield from self.vectors.existing(some)
-                if existing is None:  # LanceDB would keep both vectors of an id
-                    yield from self.vectors.delete(some, required=False)
+                if existing is None:  # the store might keep both vectors of an id
+                    yield from self.vectors.delete(some)
                 else:
                     kept.update(existing)
         return kept
@@ -360,7 +359,7 @@ class Writer:
     def _known(self, new: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[dict[str, str]]:
         """Find vectors of other versions of documents, by the digests of their embedded texts."""
         ids: list[Iterable[str]] = []
-        for document, manifest in new if gives_vectors(self.vectors.vectorstore) else ():
+        for document, manifest in new if self.vectors.adapter.can_read_vectors else ():
             for version in () if document.adopted else _others(manifest.versions, document):
                 ids.append(version.vector_ids(manifest.key))
                 ids.append((yield from self._adopted_vectors(manifest, version)))

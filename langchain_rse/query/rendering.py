@@ -11,6 +11,7 @@ from langchain_core.documents import Document
 from langchain_rse.config import QuerySettings
 from langchain_rse.query.reading import DocumentSegment, ScoredChunk
 from langchain_rse.query.search_arguments import check_stored
+from langchain_rse.stores.metadata_rules import segment_metadata
 from langchain_rse.stores.records import (
     CHUNK_ID,
     DOC_ID,
@@ -20,7 +21,6 @@ from langchain_rse.stores.records import (
     START_INDEX,
     chunk_key,
     metadata_changes,
-    segment_metadata,
     with_header,
 )
 

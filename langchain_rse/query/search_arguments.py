@@ -17,8 +17,8 @@ from langchain_core.documents import Document
 from langchain_rse.stores.records import (
     CHUNK_ID,
     DOC_ID,
+    LOCATION_FIELDS,
     NAMESPACE,
-    PLACE,
     VERSION,
     simple_metadata,
 )
@@ -45,7 +45,7 @@ PLACES = frozenset(
 writes them there."""
 
 # Metadata that this package writes to the vector store, in place of a document's own.
-_OURS = frozenset({*PLACE, CHUNK_ID, NAMESPACE, VERSION}) - {DOC_ID}
+_OURS = frozenset({*LOCATION_FIELDS, CHUNK_ID, NAMESPACE, VERSION}) - {DOC_ID}
 
 _PLAIN = (str, numbers.Number, dt.date, dt.time, uuid.UUID, type(None))
 # Numbers that differ by less count as equal, since some stores keep few digits.

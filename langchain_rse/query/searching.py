@@ -22,7 +22,7 @@ from langchain_rse.query.search_arguments import check_filtered, may_exclude
 from langchain_rse.query.wrapped import check_taken, warn_of_few
 from langchain_rse.stores.changing import read_records
 from langchain_rse.stores.fulltext import check_filter, check_lexical
-from langchain_rse.stores.namespaces import namespace_of, own_arguments, refuse_namespaces
+from langchain_rse.stores.namespaces import namespace_of, refuse_namespaces
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,
@@ -34,8 +34,8 @@ from langchain_rse.stores.records import (
     document_key,
     judgment_of,
     namespace_in,
-    vector_of,
 )
+from langchain_rse.stores.vectorstores import adapter_for, vector_id_of
 
 # Names under which retrievers leave scores in metadata, the usual one first. A "score" may be a
 # distance; in the others, higher is better.
@@ -194,8 +194,10 @@ def _search_vectors(
 ) -> Steps[list[_ScoredDocument]]:
     """Search the vector store, with scores if it has them."""
     store: Any = sources.vectorstore
-    given = {"k": settings.fetch_k, **settings.search_kwargs}
-    arguments = own_arguments(store, namespace_of(sources.docstore), given)
+    arguments = {"k": settings.fetch_k, **settings.search_kwargs}
+    namespace = namespace_of(sources.docstore)
+    if namespace:
+        arguments = adapter_for(store).search_arguments(namespace, arguments)
     # Relevance scores come second: not every metric has the function that computes them from
     # scores, and that function warns of values outside [0, 1].
     methods = ["similarity_search_with_score", "similarity_search_with_relevance_scores"]
@@ -255,7 +257,7 @@ def _identify_adopted(
     keys = {
         id(document): adopted_key(vector)
         for document, _ in itertools.chain(*answers)
-        if VERSION not in document.metadata and (vector := vector_of(document)) is not None
+        if VERSION not in document.metadata and (vector := vector_id_of(document)) is not None
     }
     if not keys:
         return list(map(list, answers))

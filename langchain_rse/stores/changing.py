@@ -1,4 +1,8 @@
-"""Compare and set: changes records of the docstore only if no other call has changed them."""
+"""Reads the docstore, and changes its records only if no other call has changed them.
+
+Changing on that condition is called compare and set. A docstore that can do it protects its records
+from other processes; for all others, a lock protects them within this process.
+"""
 
 import threading
 from abc import abstractmethod
@@ -25,11 +29,19 @@ REVISION = "revision"
 
 
 class StepStore(BaseStore[str, Document]):
-    """A docstore with each method written once, as steps, for sync and async."""
+    """A docstore whose methods are written once, as steps, for sync and async."""
 
     @abstractmethod
-    def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
-        """Do the work of the method with this name."""
+    def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
+        """Do the work of `mget`."""
+
+    @abstractmethod
+    def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
+        """Do the work of `mset`."""
+
+    @abstractmethod
+    def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
+        """Do the work of `mdelete`."""
 
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
         """Get the Documents of the keys, None for keys that are missing.
@@ -37,11 +49,11 @@ class StepStore(BaseStore[str, Document]):
         Raises:
             CorruptRecordError: If a record cannot be read.
         """
-        return run(self._steps("mget", keys))
+        return run(self._get_steps(keys))
 
     async def amget(self, keys: Sequence[str]) -> list[Document | None]:
         """Like `mget`, async."""
-        return await arun(self._steps("mget", keys))
+        return await arun(self._get_steps(keys))
 
     def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
         """Write Documents; they replace those with the same keys.
@@ -49,19 +61,19 @@ class StepStore(BaseStore[str, Document]):
         Raises:
             TypeError: If metadata has a value that cannot be stored.
         """
-        run(self._steps("mset", key_value_pairs))
+        run(self._set_steps(key_value_pairs))
 
     async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
         """Like `mset`, async."""
-        await arun(self._steps("mset", key_value_pairs))
+        await arun(self._set_steps(key_value_pairs))
 
     def mdelete(self, keys: Sequence[str]) -> None:
         """Delete the keys; missing keys are ignored."""
-        run(self._steps("mdelete", keys))
+        run(self._delete_steps(keys))
 
     async def amdelete(self, keys: Sequence[str]) -> None:
         """Like `mdelete`, async."""
-        await arun(self._steps("mdelete", keys))
+        await arun(self._delete_steps(keys))
 
 
 class ComparesAndSets(StepStore):
@@ -72,17 +84,33 @@ class ComparesAndSets(StepStore):
     two methods works as well.
     """
 
+    @abstractmethod
+    def _change_steps(self, changes: Sequence[Change]) -> Steps[list[bool]]:
+        """Do the work of `compare_and_set`."""
+
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
         """Make each change whose record is as expected; return for each whether it was made.
 
         A change is a key, the Document that is expected there, and the new one; None stands for no
         record. A record that cannot be read counts as no record.
         """
-        return run(self._steps("compare_and_set", changes))
+        return run(self._change_steps(changes))
 
     async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
         """Like `compare_and_set`, async."""
-        return await arun(self._steps("compare_and_set", changes))
+        return await arun(self._change_steps(changes))
+
+
+def change(docstore: DocStore, changes: Sequence[Change]) -> Steps[list[bool]]:
+    """Make each change whose record is as expected; return which, safe at least in this process."""
+    with during("writing to the docstore"):
+        if not hasattr(docstore, "compare_and_set"):
+            return (yield from _change_in_process(docstore, changes))
+        store: Any = docstore
+        made: list[bool] = yield from call_to_the_end(
+            store.compare_and_set, store.acompare_and_set, changes
+        )
+        return made
 
 
 # Keys that some call of this process is changing, in stores that cannot compare and set.
@@ -90,43 +118,48 @@ _changing: set[str] = set()
 _lock = threading.Lock()
 
 
-def change(docstore: DocStore, changes: Sequence[Change]) -> Steps[list[bool]]:
-    """Make each change whose record is as expected; return which, safe at least in this process."""
-    with during("writing to the docstore"):
-        if hasattr(docstore, "compare_and_set"):
-            store: Any = docstore
-            swap, aswap = store.compare_and_set, store.acompare_and_set
-            made: list[bool] = yield from call_to_the_end(swap, aswap, changes)
-            return made
-        return (yield from _change_in_process(docstore, changes))
-
-
 def _change_in_process(docstore: DocStore, changes: Sequence[Change]) -> Steps[list[bool]]:
+    """Make the changes whose keys no other call of this process is changing."""
     with _lock:
         keys = {key for key, _, _ in changes} - _changing
         _changing.update(keys)
     try:
-        wanted = [one for one in changes if one[0] in keys]
-        found = yield from read_records(docstore, [key for key, _, _ in wanted])
-        made = [one for one in wanted if is_as_expected(found[one[0]], one[1])]
-        if new := [(key, record) for key, _, record in made if record is not None]:
-            yield from call_to_the_end(docstore.mset, docstore.amset, new)
-        if gone := [key for key, _, record in made if record is None]:
-            yield from call_to_the_end(docstore.mdelete, docstore.amdelete, gone)
+        free_changes = [each for each in changes if each[0] in keys]
+        changed_keys = yield from _change_unguarded(docstore, free_changes)
     finally:
         with _lock:
             _changing.difference_update(keys)
-    changed = {key for key, _, _ in made}
-    return [key in changed for key, _, _ in changes]
+    return [key in changed_keys for key, _, _ in changes]
 
 
-def is_as_expected(found: object, expected: Document | None) -> bool:
+def _change_unguarded(docstore: DocStore, changes: Sequence[Change]) -> Steps[set[str]]:
+    """Make each change whose record is as expected; return their keys."""
+    records = yield from read_records(docstore, [key for key, _, _ in changes])
+    new_records: list[tuple[str, Document]] = []
+    removed_keys: list[str] = []
+    for key, expected, new in changes:
+        if not is_as_expected(records[key], expected):
+            continue
+        if new is None:
+            removed_keys.append(key)
+        else:
+            new_records.append((key, new))
+    if new_records:
+        yield from call_to_the_end(docstore.mset, docstore.amset, new_records)
+    if removed_keys:
+        yield from call_to_the_end(docstore.mdelete, docstore.amdelete, removed_keys)
+    return {*removed_keys, *(key for key, _ in new_records)}
+
+
+def is_as_expected(record: object, expected: Document | None) -> bool:
     """True if a record is the expected one; anything but a Document counts as no record."""
-    if not isinstance(found, Document) or expected is None:
-        return not isinstance(found, Document) and expected is None
+    if not isinstance(record, Document):
+        return expected is None
+    if expected is None:
+        return False
     if REVISION in expected.metadata:
-        return bool(found.metadata.get(REVISION) == expected.metadata[REVISION])
-    return found == expected
+        return bool(record.metadata.get(REVISION) == expected.metadata[REVISION])
+    return record == expected
 
 
 def read_records(docstore: DocStore, keys: Sequence[str]) -> Steps[dict[str, Record]]:
@@ -138,8 +171,9 @@ def read_records(docstore: DocStore, keys: Sequence[str]) -> Steps[dict[str, Rec
             if len(keys) == 1:
                 return {keys[0]: error}
             middle = len(keys) // 2
-            first = yield from read_records(docstore, keys[:middle])
-            return {**first, **(yield from read_records(docstore, keys[middle:]))}
+            first_half = yield from read_records(docstore, keys[:middle])
+            second_half = yield from read_records(docstore, keys[middle:])
+            return {**first_half, **second_half}
     if len(records) != len(keys):
         raise ValueError(
             f"{type(docstore).__name__}.mget returned {len(records)} records for {len(keys)} keys"
@@ -154,9 +188,11 @@ def list_keys(docstore: DocStore, beginning: str) -> Steps[list[str]]:
         return [key for key in docstore.yield_keys(prefix=prefix) if key.startswith(beginning)]
 
     async def afind(prefix: str | None) -> list[str]:
-        found = docstore.ayield_keys(prefix=prefix)
-        return [key async for key in found if key.startswith(beginning)]
+        keys = docstore.ayield_keys(prefix=prefix)
+        return [key async for key in keys if key.startswith(beginning)]
 
     with during("listing the keys of the docstore"):
-        # Some stores take the prefix for a whole key.
-        return (yield from call(find, afind, beginning)) or (yield from call(find, afind, None))
+        keys = yield from call(find, afind, beginning)
+        if not keys:  # some stores take the prefix for a whole key
+            keys = yield from call(find, afind, None)
+        return keys

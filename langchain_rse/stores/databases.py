@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -15,18 +16,14 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
-_MEANINGS: dict[str, tuple[type[OSError], str]] = {
-    "read-only": (PermissionError, "cannot be written to, not even to make its table or index"),
+_EXPLANATIONS = {
+    "database is locked": "stayed locked by another program for all of its timeout",
+    "readonly database": "is read-only: cannot be written to, not even to make its table or index",
     "unable to open database file": (
-        FileNotFoundError,
-        "cannot be opened; if it is read-only, use 'sqlite:///file:...?immutable=1&uri=true'",
+        "cannot be opened; if it is read-only, use 'sqlite:///file:...?immutable=1&uri=true'"
     ),
-    "database is locked": (TimeoutError, "stayed locked by another program for all of its timeout"),
-    "not a database": (OSError, "is damaged or no SQLite file: restore it, or begin a new one"),
-    "image is malformed": (OSError, "is damaged: restore it from a backup, or begin a new one"),
-    "disk is full": (OSError, "cannot be written to: make room on the disk and try again"),
 }
-"""Words in messages of SQLite, with the error to raise and its explanation."""
+"""What to say of a database, by words in SQLite's messages."""
 
 
 def parse_url(url: str | URL) -> URL:
@@ -36,9 +33,9 @@ def parse_url(url: str | URL) -> URL:
         has_no_sync_form = parsed.get_dialect().is_async
     except (sa.exc.ArgumentError, ValueError) as error:
         # Other errors quote the URL, which may hold a password.
-        why = f": {error}" if isinstance(error, sa.exc.NoSuchModuleError) else ""
+        reason = f": {error}" if isinstance(error, sa.exc.NoSuchModuleError) else ""
         raise ValueError(
-            f"url must be a SQLAlchemy URL such as 'sqlite:///chunks.db'{why}"
+            f"url must be a SQLAlchemy URL such as 'sqlite:///chunks.db'{reason}"
         ) from None
     if has_no_sync_form:
         raise ValueError(
@@ -61,14 +58,15 @@ def is_memory(url: URL) -> bool:
 
 @contextlib.contextmanager
 def explained(store: object) -> Iterator[None]:
-    """Raise known errors of databases with an explanation of what to do."""
+    """Add to errors of the database which store they are of and, if known, what to do."""
     try:
         yield
     except DBAPIError as error:
-        reason = str(error.orig).replace("readonly", "read-only")
-        for words, (kind, meaning) in _MEANINGS.items():
-            if words in reason:
-                raise kind(f"{store!r} {meaning}: {reason}") from error
+        detail = repr(store)
+        for words, explanation in _EXPLANATIONS.items():
+            if words in str(error.orig):
+                detail = f"{store!r} {explanation}"
+        error.add_detail(detail)
         raise
 
 
@@ -78,47 +76,6 @@ def prepare_engine(engine: Engine) -> None:
         sa.event.listen(engine, "connect", _tune_sqlite)
     if not isinstance(engine.pool, StaticPool):
         _engines.add(engine)
-
-
-class AsyncEngines:
-    """Keeps an engine for each event loop until the loop ends, as connections belong to a loop."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-        # With each engine, the generator that closes it, and its connections.
-        self._engines: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[Any, None], weakref.WeakSet[Any]]
-        ] = weakref.WeakKeyDictionary()
-
-    async def get(self) -> Any:  # noqa: ANN401 - AsyncEngine
-        """The engine of the running event loop, made if there is none."""
-        loop = asyncio.get_running_loop()
-        if found := self._engines.get(loop):
-            return found[0]
-        keeper, opened = self._keep(), weakref.WeakSet[Any]()
-        engine = await anext(keeper)
-        sa.event.listen(
-            engine.sync_engine, "connect", lambda one, _: opened.add(one.driver_connection)
-        )
-        with self._lock:
-            for ended in [other for other in self._engines if other.is_closed()]:
-                for connection in list(self._engines.pop(ended)[2]):
-                    connection.pgconn.finish()  # without its loop, nothing can be awaited
-            self._engines[loop] = engine, keeper, opened
-        return engine
-
-    async def aclose(self) -> None:
-        """Close the engine of the running event loop, if there is one."""
-        if found := self._engines.pop(asyncio.get_running_loop(), None):
-            await found[1].aclose()
-
-    async def _keep(self) -> AsyncGenerator[Any, None]:
-        engine = self._make()
-        try:
-            yield engine
-        finally:  # event loops close generators when they end
-            await engine.dispose()
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
@@ -131,6 +88,71 @@ def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
     cursor.execute("PRAGMA cache_size=-32000")
     cursor.close()
 
+
+# Async engines
+
+
+@dataclass
+class _LoopEngine:
+    """The engine of one event loop."""
+
+    engine: Any  # AsyncEngine
+    keeper: AsyncGenerator[Any, None]  # closes the engine when it is closed
+    connections: weakref.WeakSet[Any]  # those of the driver that are open
+
+
+class AsyncEngines:
+    """Keeps an engine for each event loop until the loop ends, as connections belong to a loop."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopEngine] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    async def get(self) -> Any:  # noqa: ANN401 - AsyncEngine
+        """The engine of the running event loop, made if there is none."""
+        loop = asyncio.get_running_loop()
+        if loop in self._engines:
+            return self._engines[loop].engine
+        keeper = self._keep()
+        engine = await anext(keeper)
+        connections = weakref.WeakSet[Any]()
+
+        def remember(connection: Any, _record: object) -> None:  # noqa: ANN401
+            connections.add(connection.driver_connection)
+
+        sa.event.listen(engine.sync_engine, "connect", remember)
+        with self._lock:
+            self._close_ended()
+            self._engines[loop] = _LoopEngine(engine, keeper, connections)
+        return engine
+
+    async def aclose(self) -> None:
+        """Close the engine of the running event loop, if there is one."""
+        own = self._engines.pop(asyncio.get_running_loop(), None)
+        if own is not None:
+            await own.keeper.aclose()
+
+    def _close_ended(self) -> None:
+        """Close the connections of event loops that have ended without closing them."""
+        for loop in list(self._engines):
+            if loop.is_closed():
+                ended = self._engines.pop(loop)
+                for connection in list(ended.connections):
+                    connection.pgconn.finish()  # without its loop, nothing can be awaited
+
+    async def _keep(self) -> AsyncGenerator[Any, None]:
+        """Yield a new engine, and close it when the generator is closed."""
+        engine = self._make()
+        try:
+            yield engine
+        finally:  # event loops close generators when they end
+            await engine.dispose()
+
+
+# Forks
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 

@@ -12,7 +12,7 @@ import json
 import numbers
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
@@ -26,7 +26,7 @@ from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import decode_document
 from langchain_rse.stores.records import (
     CHUNK_ID,
-    PLACE,
+    LOCATION_FIELDS,
     UNENCODABLE,
     Manifest,
     chunk_document,
@@ -60,17 +60,20 @@ def check_filter(condition: object) -> Mapping[str, Any]:
     """Return a filter if lexical search can apply it, else raise a ValueError."""
     if condition is None:
         return {}
-    if isinstance(condition, Mapping) and all(
-        isinstance(name, str)
-        and not name.startswith("$")
-        and isinstance(value, (str, numbers.Real))
-        for name, value in condition.items()
-    ):
+    if isinstance(condition, Mapping) and all(map(_is_equality, condition.items())):
         return condition
     raise ValueError(
         "filter must be a dict from metadata fields to the strings, numbers or booleans that "
         f"they equal, for lexical search; got {condition!r}. Use hybrid=0 with other filters"
     )
+
+
+def _is_equality(item: tuple[object, object]) -> bool:
+    """True if an item of a filter is a field and the value that it must equal."""
+    name, value = item
+    if not isinstance(name, str) or name.startswith("$"):
+        return False
+    return isinstance(value, (str, numbers.Real))
 
 
 class LexicalIndex:
@@ -122,34 +125,21 @@ class LexicalIndex:
         """Find chunks; see `SQLDocStore.lexical_search`."""
         if k < 1:
             raise ValueError(f"k must be at least 1; got {k!r}")
-        equal = check_filter(condition)
+        reader = _MatchReader(check_filter(condition))
         # U+FFFF sorts after all characters of keys in the order of bytes.
         within = {"prefix": prefix, "end": f"{prefix}\uffff"}
         words = self._choose_words(connection, query, within)
+        if not words:
+            return []
         parameters = {"query": self._or.join(words), "words": json.dumps(words), **within}
         statement = sa.text(self._sql(self._search))
-        manifests: dict[str, Manifest | None] = {}
         limit = k
-        while words:
-            matches = connection.execute(statement, {**parameters, "limit": limit}).all()
-            found = []
-            for key, record, score, manifest_record in matches:
-                document, version, _ = key.split("/")
-                try:
-                    if document not in manifests:
-                        manifests[document] = None
-                        manifests[document] = _manifest(document, manifest_record, equal)
-                    manifest = manifests[document]
-                    if manifest and manifest.current and manifest.current.name == version:
-                        chunk = chunk_document(decode_document(record, key), key, manifest)
-                        if _passes(chunk.metadata, equal):
-                            found.append((chunk, score))
-                except CorruptRecordError as error:
-                    warn(f"lexical search leaves out a record: {error}")
-            if len(found) >= k or len(matches) < limit:
-                return found[:k]
-            limit *= 16  # old versions, or chunks that the filter excludes, took the places
-        return []
+        while True:
+            rows = connection.execute(statement, {**parameters, "limit": limit}).all()
+            chunks = reader.read(rows)
+            if len(chunks) >= k or len(rows) < limit:
+                return chunks[:k]
+            limit *= 16  # the other rows were old versions, or excluded by the filter
 
     def _is_there(self, connection: Connection) -> bool:
         """True if the index exists; a ValueError if it was built with other settings."""
@@ -168,12 +158,15 @@ class LexicalIndex:
         text = self._terms(UNENCODABLE.sub(" ", query[:_LONGEST_QUERY]))
         parameters = {"query": text, "most": _MOST_RANKED + 1, **within}
         rows = connection.execute(sa.text(self._sql(self._count)), parameters)
+        counts = sorted((count, term) for term, count in rows)
         words: dict[str, int] = {}
-        for count, term in sorted((count, term) for term, count in rows):
-            if words and count + sum(words.values()) > _MOST_RANKED:
+        ranked_chunks = 0
+        for count, term in counts:
+            if words and ranked_chunks + count > _MOST_RANKED:
                 break
             if count:
                 words[term] = count
+                ranked_chunks += count
         return words
 
     def _terms(self, query: str) -> str:
@@ -186,25 +179,57 @@ class LexicalIndex:
         return statement.format(**names, words=_MOST_WORDS)
 
 
-def _manifest(document: str, record: str | None, condition: Mapping[str, Any]) -> Manifest | None:
-    """Read a document's manifest; None if it is missing or a filter excludes all its chunks."""
-    if record is None:
-        return None
-    key = manifest_key(document)
-    manifest = Manifest.from_document(decode_document(record, key), key)
-    # For adopted chunks, the vector store has other values in these fields.
-    is_adopted = manifest.current and manifest.current.adopted
-    return None if is_adopted and {*PLACE, CHUNK_ID} & condition.keys() else manifest
+class _MatchReader:
+    """Makes chunks of the rows that match a query; keeps the manifests that it has read."""
+
+    def __init__(self, condition: Mapping[str, Any]) -> None:
+        self._condition = condition
+        self._manifests: dict[str, Manifest | None] = {}
+
+    def read(self, rows: Iterable[Any]) -> list[tuple[Document, float]]:
+        """Make the chunks of current versions that pass the filter, with their scores."""
+        chunks: list[tuple[Document, float]] = []
+        for key, record, score, manifest_record in rows:
+            try:
+                chunk = self._chunk(key, record, manifest_record)
+            except CorruptRecordError as error:
+                warn(f"lexical search leaves out a record: {error}")
+                continue
+            if chunk is not None:
+                chunks.append((chunk, score))
+        return chunks
+
+    def _chunk(self, key: str, record: str, manifest_record: str | None) -> Document | None:
+        document, version, _ = key.split("/")
+        if document not in self._manifests:
+            self._manifests[document] = None  # if it cannot be read
+            self._manifests[document] = self._manifest(document, manifest_record)
+        manifest = self._manifests[document]
+        if manifest is None or manifest.current is None or manifest.current.name != version:
+            return None
+        chunk = chunk_document(decode_document(record, key), key, manifest)
+        return chunk if _passes(chunk.metadata, self._condition) else None
+
+    def _manifest(self, document: str, record: str | None) -> Manifest | None:
+        """Read a document's manifest; None without one, or if the filter excludes all chunks."""
+        if record is None:
+            return None
+        key = manifest_key(document)
+        manifest = Manifest.from_document(decode_document(record, key), key)
+        is_adopted = manifest.current is not None and manifest.current.adopted
+        if is_adopted and self._condition.keys() & {*LOCATION_FIELDS, CHUNK_ID}:
+            return None  # the vector store has other values in these fields
+        return manifest
 
 
 def _passes(metadata: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
     """True if metadata has all values of a filter; True does not equal 1."""
-    return all(
-        name in metadata
-        and isinstance(metadata[name], bool) == isinstance(value, bool)
-        and bool(metadata[name] == value)
-        for name, value in condition.items()
-    )
+    for name, value in condition.items():
+        if name not in metadata or isinstance(metadata[name], bool) != isinstance(value, bool):
+            return False
+        if metadata[name] != value:
+            return False
+    return True
 
 
 class SQLiteIndex(LexicalIndex):

@@ -10,40 +10,50 @@ import hashlib
 import json
 import math
 import uuid
-from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import Any, cast, get_args, get_origin
+from typing import Any, NamedTuple, cast, get_args, get_origin
 
 import numpy as np
 import orjson
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore, ByteStore
+from langchain_core.stores import BaseStore
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, call, compute
+from langchain_rse._sync import Steps, call
 from langchain_rse.errors import CorruptRecordError, MetadataError
-from langchain_rse.stores.changing import ComparesAndSets, DocStore, StepStore
+from langchain_rse.stores.changing import DocStore, StepStore
 
 _TAG = "__rse__"
 _CHECKSUM = ',"checksum":"%s"}'  # the end of a record
 _CHECKSUM_LENGTH = len(_CHECKSUM % ("0" * 32))
-# Types that JSON lacks: the kind, how a value is written and how it is read.
-_KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    dt.datetime: ("datetime", dt.datetime.isoformat, dt.datetime.fromisoformat),
-    dt.date: ("date", dt.date.isoformat, dt.date.fromisoformat),
-    dt.time: ("time", dt.time.isoformat, dt.time.fromisoformat),
-    decimal.Decimal: ("decimal", str, decimal.Decimal),
-    uuid.UUID: ("uuid", str, uuid.UUID),
-    bytes: ("bytes", bytes.hex, bytes.fromhex),
+
+
+class _Kind(NamedTuple):
+    """How values of a type that JSON lacks are written and read."""
+
+    name: str
+    write: Callable[[Any], str]
+    read: Callable[[str], Any]
+
+
+_KINDS: dict[type, _Kind] = {
+    dt.datetime: _Kind("datetime", dt.datetime.isoformat, dt.datetime.fromisoformat),
+    dt.date: _Kind("date", dt.date.isoformat, dt.date.fromisoformat),
+    dt.time: _Kind("time", dt.time.isoformat, dt.time.fromisoformat),
+    decimal.Decimal: _Kind("decimal", str, decimal.Decimal),
+    uuid.UUID: _Kind("uuid", str, uuid.UUID),
+    bytes: _Kind("bytes", bytes.hex, bytes.fromhex),
 }
 _READERS: dict[str, Callable[[Any], Any]] = {
-    **{kind: read for kind, _, read in _KINDS.values()},
+    **{kind.name: kind.read for kind in _KINDS.values()},
     "tuple": tuple,
     "dict": dict,
     "float": float,
     "path": Path,
 }
+# Types whose values JSON writes as they are: those of most metadata.
+_PLAIN_TYPES = frozenset({str, int, bool, type(None)})
 
 
 def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
@@ -55,11 +65,8 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
         except TypeError:
             # orjson takes neither lone surrogates nor integers of more than 64 bits.
             return json.dumps(plain, separators=(",", ":"))
-    except MetadataError:
-        raise
-    except (RecursionError, ValueError) as error:  # such as an integer of 5,000 digits
-        why = "nested too deep" if isinstance(error, RecursionError) else error
-        raise MetadataError(f"{place} cannot be kept in a docstore: {why}") from error
+    except RecursionError as error:
+        raise MetadataError(f"{place} cannot be kept in a docstore: nested too deep") from error
 
 
 def encode_document(document: Document, key: str) -> str:
@@ -76,9 +83,9 @@ def encode_document(document: Document, key: str) -> str:
 def decode_document(record: str | bytes, key: str) -> Document:
     """Read a record of `encode_document`; a CorruptRecordError if it is none or was changed."""
     try:
-        plain = record if isinstance(record, str) else record.decode()
-        text, end = plain[:-_CHECKSUM_LENGTH], plain[-_CHECKSUM_LENGTH:]
-        if end != _CHECKSUM % _checksum(text.encode(), key):
+        whole = record if isinstance(record, str) else record.decode()
+        text = whole[:-_CHECKSUM_LENGTH]
+        if whole[-_CHECKSUM_LENGTH:] != _CHECKSUM % _checksum(text.encode(), key):
             raise ValueError("its checksum does not fit")  # noqa: TRY301 - like all other errors
         # Not orjson: it reads integers of more than 64 bits as floats.
         fields = json.loads(text + "}", object_hook=_from_json if _TAG in text else None)
@@ -96,6 +103,14 @@ def decode_document(record: str | bytes, key: str) -> Document:
         ) from error
 
 
+def decode_documents(
+    records: Sequence[str | bytes | None], keys: Sequence[str]
+) -> list[Document | None]:
+    """Read the records of keys; None for keys without a record."""
+    pairs = zip(records, keys, strict=True)
+    return [None if record is None else decode_document(record, key) for record, key in pairs]
+
+
 def is_record(record: str | bytes | None, document: Document | None, key: str) -> bool:
     """True if a key's record is that of the Document; for None, if no record can be read."""
     if record is not None and document is not None:
@@ -103,9 +118,10 @@ def is_record(record: str | bytes | None, document: Document | None, key: str) -
         if record in (text, text.encode()):  # decoded, NaN would not equal itself
             return True
     try:
-        return (None if record is None else decode_document(record, key)) == document
+        stored = None if record is None else decode_document(record, key)
     except CorruptRecordError:
-        return document is None
+        stored = None
+    return stored == document
 
 
 def _checksum(text: bytes, key: str) -> str:
@@ -115,6 +131,7 @@ def _checksum(text: bytes, key: str) -> str:
 
 
 def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, PLR0911 - a return for each type
+    """Convert a value to one that JSON can write."""
     if isinstance(value, (np.number, np.bool_)):
         value = value.item()
     if value is None or isinstance(value, bool):
@@ -123,28 +140,45 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, PLR0911 - a return
         return str.__str__(value)  # the value of an enum, not its name
     if isinstance(value, int):
         return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {_TAG: ["float", str(float(value))]}
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
     if isinstance(value, dict):
-        fields = {
-            _name(name, place): _to_json(item, f"{place}[{name!r}]") for name, item in value.items()
-        }
+        fields = _dict_to_json(value, place)
         return {_TAG: ["dict", list(fields.items())]} if _TAG in fields else fields
-    if isinstance(value, list) or type(value) is tuple:
-        items = [_to_json(item, f"{place}[{index}]") for index, item in enumerate(value)]
-        return items if isinstance(value, list) else {_TAG: ["tuple", items]}
+    if isinstance(value, list):
+        return _items_to_json(value, place)
+    return {_TAG: _to_tagged(value, place)}
+
+
+def _to_tagged(value: Any, place: str) -> list[Any]:  # noqa: ANN401
+    """Convert a value of a type that JSON lacks to its kind and a value that JSON can write."""
+    if isinstance(value, float):  # infinite, or no number
+        return ["float", str(float(value))]
+    if type(value) is tuple:
+        return ["tuple", _items_to_json(value, place)]
     if isinstance(value, PurePath):
-        return {_TAG: ["path", str(value)]}
-    if type(value) not in _KINDS:
+        return ["path", str(value)]
+    kind = _KINDS.get(type(value))
+    if kind is None:
         raise _unsupported(value, place)
-    kind, write, _ = _KINDS[type(value)]
-    return {_TAG: [kind, write(value)]}
+    return [kind.name, kind.write(value)]
 
 
-def _name(name: object, place: str) -> str:
-    if not isinstance(name, str):
-        raise _unsupported(name, f"the key {name!r} in {place}")
-    return str.__str__(name)
+def _dict_to_json(fields: dict[Any, Any], place: str) -> dict[str, Any]:
+    converted: dict[str, Any] = {}
+    for name, value in fields.items():
+        if not isinstance(name, str):
+            raise _unsupported(name, f"the key {name!r} in {place}")
+        plain_name = str.__str__(name)
+        if type(value) in _PLAIN_TYPES:
+            converted[plain_name] = value
+        else:
+            converted[plain_name] = _to_json(value, f"{place}[{name!r}]")
+    return converted
+
+
+def _items_to_json(items: Sequence[Any], place: str) -> list[Any]:
+    return [_to_json(item, f"{place}[{index}]") for index, item in enumerate(items)]
 
 
 def _unsupported(value: object, place: str) -> MetadataError:
@@ -156,10 +190,11 @@ def _unsupported(value: object, place: str) -> MetadataError:
 
 
 def _from_json(fields: dict[str, Any]) -> Any:  # noqa: ANN401
-    if fields.keys() == {_TAG}:
-        kind, value = fields[_TAG]
-        return _READERS[kind](value)
-    return fields
+    """Undo `_to_json` for an object of JSON, whose own objects are converted already."""
+    if fields.keys() != {_TAG}:
+        return fields
+    kind, value = fields[_TAG]
+    return _READERS[kind](value)
 
 
 class JSONDocStore(StepStore):
@@ -175,58 +210,31 @@ class JSONDocStore(StepStore):
         self.store = store
 
     @override
-    def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
-        if method == "mset":
-            items = [(key, encode_document(document, key).encode()) for key, document in items]
-        store = self.store
-        found = yield from call(getattr(store, method), getattr(store, f"a{method}"), items)
-        if method == "mget":
-            values = zip(items, found, strict=True)
-            return [one if one is None else decode_document(one, key) for key, one in values]
-        return found
+    def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
+        values = yield from call(self.store.mget, self.store.amget, keys)
+        return decode_documents(values, keys)
+
+    @override
+    def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
+        values = [(key, encode_document(document, key).encode()) for key, document in pairs]
+        yield from call(self.store.mset, self.store.amset, values)
+
+    @override
+    def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
+        yield from call(self.store.mdelete, self.store.amdelete, keys)
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """Yield the keys that begin with the prefix."""
         # Some stores take a prefix for a folder, so all keys are read.
-        return (key for key in self.store.yield_keys() if key.startswith(prefix or ""))
+        for key in self.store.yield_keys():
+            if key.startswith(prefix or ""):
+                yield key
 
     async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
         """Like `yield_keys`, async."""
         async for key in self.store.ayield_keys():
             if key.startswith(prefix or ""):
                 yield key
-
-
-Swap = tuple[str, bytes | None, bytes | None]
-"""A key, the bytes that are expected there, and the new ones. None stands for no record."""
-
-
-class SwappingBytes(ByteStore):
-    """A byte store that compares and sets; async methods use threads."""
-
-    @abstractmethod
-    def swap(self, swaps: Sequence[Swap]) -> list[bool]:
-        """Make each change whose bytes are as expected, durably; return for each if it was made."""
-
-
-class SwappingDocStore(JSONDocStore, ComparesAndSets):
-    """A docstore on a byte store that compares and sets."""
-
-    store: SwappingBytes
-
-    @override
-    def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
-        if method != "compare_and_set":
-            return (yield from super()._steps(method, items))
-        found = yield from call(self.store.mget, self.store.amget, [key for key, _, _ in items])
-        swaps = {
-            number: (key, value, None if new is None else encode_document(new, key).encode())
-            for number, ((key, expected, new), value) in enumerate(zip(items, found, strict=True))
-            if is_record(value, expected, key)
-        }
-        made = yield from compute(self.store.swap, list(swaps.values()))
-        done = dict(zip(swaps, made, strict=True))
-        return [done.get(number, False) for number in range(len(items))]
 
 
 def as_docstore(store: DocStore | BaseStore[str, bytes]) -> DocStore:
@@ -243,9 +251,10 @@ def as_docstore(store: DocStore | BaseStore[str, bytes]) -> DocStore:
 
 def _keeps_bytes(cls: type) -> bool:
     """True if the type arguments of a store's class are those of ``BaseStore[str, bytes]``."""
-    return any(
-        # ``InMemoryBaseStore[bytes]`` names the type of its values only.
-        issubclass(get_origin(base) or object, BaseStore) and get_args(base)[-1] is bytes
-        for ancestor in cls.__mro__
-        for base in vars(ancestor).get("__orig_bases__", ())
-    )
+    for ancestor in cls.__mro__:
+        for base in vars(ancestor).get("__orig_bases__", ()):
+            # ``InMemoryBaseStore[bytes]`` names the type of its values only.
+            is_store = issubclass(get_origin(base) or object, BaseStore)
+            if is_store and get_args(base)[-1] is bytes:
+                return True
+    return False

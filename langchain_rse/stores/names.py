@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 def names_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
     """Index the ids of documents by ids, sources, and file names with and without suffix."""
-    names: dict[str, list[str]] = {}
-    for one in manifests:
-        path, source = Path(one.doc_id), str(one.metadata.get("source", one.doc_id))
-        for name in {one.doc_id, source, path.name, path.stem}:
-            names.setdefault(name, []).append(one.doc_id)
-    return names
+    doc_ids: dict[str, list[str]] = {}
+    for manifest in manifests:
+        doc_id = manifest.doc_id
+        source = str(manifest.metadata.get("source", doc_id))
+        path = Path(doc_id)
+        for name in {doc_id, source, path.name, path.stem}:
+            doc_ids.setdefault(name, []).append(doc_id)
+    return doc_ids
 
 
 def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:
@@ -25,9 +27,10 @@ def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:
     for doc_id in (name, str(Path(name).resolve())):
         if doc_id in names.get(doc_id, ()):
             return doc_id
-    found = names.get(name, ())
-    if len(found) > 1:
-        raise ValueError(f"{name!r} may be any of {', '.join(sorted(found))}: give the whole path")
-    if not found:
+    doc_ids = names.get(name, ())
+    if not doc_ids:
         raise ValueError(f"there is no document {name!r}")
-    return found[0]
+    if len(doc_ids) > 1:
+        possible = ", ".join(sorted(doc_ids))
+        raise ValueError(f"{name!r} may be any of {possible}: give the whole path")
+    return doc_ids[0]

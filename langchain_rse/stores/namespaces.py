@@ -7,7 +7,7 @@ ids of their own, and a search that finds those of another namespace can tell th
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
@@ -15,9 +15,9 @@ from typing_extensions import override
 
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.errors import StoreMismatchError
-from langchain_rse.stores.changing import ComparesAndSets, DocStore, StepStore, list_keys
-from langchain_rse.stores.records import NAMESPACE, NAMESPACES, UNENCODABLE, digest, manifest_key
-from langchain_rse.stores.vectorstores import kind_of
+from langchain_rse.stores.changing import Change, ComparesAndSets, DocStore, StepStore, list_keys
+from langchain_rse.stores.records import NAMESPACES, UNENCODABLE, digest, manifest_key
+from langchain_rse.stores.vectorstores import FILTERED, adapter_for
 
 if TYPE_CHECKING:  # half a second of imports that docstores do without
     from langchain_core.vectorstores import VectorStore
@@ -25,9 +25,6 @@ if TYPE_CHECKING:  # half a second of imports that docstores do without
 _BAD_NAME = re.compile(f"{UNENCODABLE.pattern}|.{{201}}", re.DOTALL)
 # The first part of some records' keys; the keys of all others begin with the document's key.
 _FAMILIES = ("manifest", "texts", "answers", "adopted")
-# Vector stores that this package knows how to filter.
-_BY_DICT = ("Chroma", "FAISS", "PGVector", "PGVectorStore")
-_FILTERED = (*_BY_DICT, "InMemoryVectorStore", "Milvus", "QdrantVectorStore")
 
 
 def namespace_digest(namespace: str) -> str:
@@ -43,30 +40,41 @@ class NamespacedStore(StepStore):
         self.namespace = namespace
         self.digest = namespace_digest(namespace)
         self.lexical = bool(getattr(docstore, "lexical", False))
-        self._marked = False
+        self._is_marked = False  # True once the docstore is known to have namespaces
 
     @override
-    def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
-        yield from self._check(writes=method in {"mset", "compare_and_set"})
-        own = [
-            self._outer(one) if isinstance(one, str) else (self._outer(one[0]), *one[1:])
-            for one in items
-        ]
-        store = self.docstore
-        return (yield from call(getattr(store, method), getattr(store, f"a{method}"), own))
+    def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
+        yield from self._check()
+        outer_keys = [self._outer_key(key) for key in keys]
+        return (yield from call(self.docstore.mget, self.docstore.amget, outer_keys))
+
+    @override
+    def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
+        yield from self._check_and_mark()
+        outer_pairs = [(self._outer_key(key), document) for key, document in pairs]
+        yield from call(self.docstore.mset, self.docstore.amset, outer_pairs)
+
+    @override
+    def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
+        yield from self._check()
+        outer_keys = [self._outer_key(key) for key in keys]
+        yield from call(self.docstore.mdelete, self.docstore.amdelete, outer_keys)
 
     @override
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         run(self._check())
-        found = self.docstore.yield_keys(prefix=self._outer_prefix(prefix))
-        yield from filter(None, (self._inner(key, prefix) for key in found))
+        for outer_key in self.docstore.yield_keys(prefix=self._outer_prefix(prefix)):
+            key = self._inner_key(outer_key)
+            if key is not None and key.startswith(prefix or ""):
+                yield key
 
     @override
     async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
         await arun(self._check())
-        async for key in self.docstore.ayield_keys(prefix=self._outer_prefix(prefix)):
-            if inner := self._inner(key, prefix):
-                yield inner
+        async for outer_key in self.docstore.ayield_keys(prefix=self._outer_prefix(prefix)):
+            key = self._inner_key(outer_key)
+            if key is not None and key.startswith(prefix or ""):
+                yield key
 
     def lexical_search(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         """Find chunks of the namespace by their words, see `SQLDocStore.lexical_search`."""
@@ -80,39 +88,58 @@ class NamespacedStore(StepStore):
         store: Any = self.docstore
         return await store.alexical_search(*args, **kwargs, prefix=f"{self.digest}-")
 
-    def _check(self, *, writes: bool = False) -> Steps[None]:
-        """Refuse a docstore without namespaces; before the first write, mark that it has some."""
-        store = self.docstore
-        if self._marked:
+    def _check_and_mark(self) -> Steps[None]:
+        """Before the first write, mark that the docstore has namespaces."""
+        yield from self._check()
+        if not self._is_marked:
+            marker = (NAMESPACES, Document(""))
+            yield from call(self.docstore.mset, self.docstore.amset, [marker])
+            self._is_marked = True
+
+    def _check(self) -> Steps[None]:
+        """Refuse a docstore that has documents without a namespace."""
+        if self._is_marked:
             return
-        [marker] = yield from call(store.mget, store.amget, [NAMESPACES])
-        if marker is None:
-            if any("-" not in key for key in (yield from list_keys(store, manifest_key("")))):
+        [marker] = yield from call(self.docstore.mget, self.docstore.amget, [NAMESPACES])
+        if marker is not None:
+            self._is_marked = True
+            return
+        for key in (yield from list_keys(self.docstore, manifest_key(""))):
+            if "-" not in key:
                 raise StoreMismatchError(
                     "the docstore has documents without a namespace; got "
                     f"namespace={self.namespace!r}. Omit namespace=, or use another docstore"
                 )
-            if writes:
-                yield from call(store.mset, store.amset, [(NAMESPACES, Document(""))])
-        self._marked = writes or marker is not None
 
-    def _outer(self, key: str) -> str:
-        """The key in the docstore."""
-        family, slash, rest = key.partition("/")
-        of_family = slash and family in _FAMILIES
-        return f"{family}/{self.digest}-{rest}" if of_family else f"{self.digest}-{key}"
+    def _outer_key(self, key: str) -> str:
+        """The key in the docstore: with the namespace's digest, after the family if it has one."""
+        family, slash, key_in_family = key.partition("/")
+        if slash and family in _FAMILIES:
+            return f"{family}/{self.digest}-{key_in_family}"
+        return f"{self.digest}-{key}"
 
     def _outer_prefix(self, prefix: str | None) -> str | None:
-        return self._outer(prefix) if prefix and "/" in prefix else None
+        """The prefix of keys in the docstore; None if keys of several families have it."""
+        return self._outer_key(prefix) if prefix and "/" in prefix else None
 
-    def _inner(self, key: str, prefix: str | None) -> str:
-        """Undo `_outer`; empty if the key is not of this namespace or lacks the prefix."""
-        inner = key.replace(f"{self.digest}-", "", 1)
-        return inner if self._outer(inner) == key and inner.startswith(prefix or "") else ""
+    def _inner_key(self, outer_key: str) -> str | None:
+        """Undo `_outer_key`; None if the key is not of this namespace."""
+        key = outer_key.replace(f"{self.digest}-", "", 1)
+        return key if key and self._outer_key(key) == outer_key else None
 
 
-class _Comparing(NamespacedStore, ComparesAndSets):
-    pass
+class _ComparingNamespacedStore(NamespacedStore, ComparesAndSets):
+    """The records of one namespace in a docstore that compares and sets."""
+
+    @override
+    def _change_steps(self, changes: Sequence[Change]) -> Steps[list[bool]]:
+        yield from self._check_and_mark()
+        outer_changes = [(self._outer_key(key), expected, new) for key, expected, new in changes]
+        store: Any = self.docstore
+        made: list[bool] = yield from call(
+            store.compare_and_set, store.acompare_and_set, outer_changes
+        )
+        return made
 
 
 def in_namespace(
@@ -126,19 +153,23 @@ def in_namespace(
             "namespace must be a string of at most 200 characters, none of them NUL or a lone "
             f"surrogate; got {namespace!r:.250}"
         )
-    if namespace and vectorstore is not None and kind_of(vectorstore, _FILTERED) not in _FILTERED:
+    if namespace and not _can_filter(vectorstore):
         raise ValueError(
             f"namespace={namespace!r}: langchain-rse cannot filter a {type(vectorstore).__name__}, "
-            f"only {', '.join(_FILTERED)}; give each namespace a collection and a "
-            "docstore of its own"
+            f"only {FILTERED}; give each namespace a collection and a docstore of its own"
         )
     own = docstore.namespace if isinstance(docstore, NamespacedStore) else ""
     if own == namespace:
         return docstore
     if own:
         raise ValueError(f"docstore is that of namespace {own!r}; got {namespace=}")
-    kind = _Comparing if hasattr(docstore, "compare_and_set") else NamespacedStore
-    return kind(docstore, namespace)
+    if hasattr(docstore, "compare_and_set"):
+        return _ComparingNamespacedStore(docstore, namespace)
+    return NamespacedStore(docstore, namespace)
+
+
+def _can_filter(vectorstore: VectorStore | None) -> bool:
+    return vectorstore is None or adapter_for(vectorstore).can_filter_namespaces
 
 
 def namespace_of(docstore: DocStore) -> str:
@@ -153,33 +184,3 @@ def refuse_namespaces(found: object) -> None:
             "these stores have namespaces, and none was given: give one with namespace=..., or "
             "use another docstore and collection"
         )
-
-
-def own_arguments(store: Any, namespace: str, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-    """Add the filter on a namespace, given by its digest, to the arguments of a search."""
-    if not namespace:
-        return {**given}
-    kind, own, found = kind_of(store, _FILTERED), {NAMESPACE: {"$eq": namespace}}, {**given}
-    name = "expr" if kind == "Milvus" else "filter"
-    users: Any = given.get(name)
-    if kind == "FAISS":  # it filters after the search
-        found["fetch_k"] = max(len(store.index_to_docstore_id), 1)
-    if kind == "Milvus":
-        expression = f'{NAMESPACE} == "{namespace}"'
-        found[name] = f"{expression} and ({users})" if users else expression
-    elif kind == "QdrantVectorStore":
-        from qdrant_client import models  # noqa: PLC0415 - need not be installed
-
-        place = f"{store.metadata_payload_key}.{NAMESPACE}"
-        condition = models.FieldCondition(key=place, match=models.MatchValue(value=namespace))
-        found[name] = models.Filter(must=[condition, users] if users else [condition])
-    elif kind in _BY_DICT and not callable(users):
-        found[name] = {"$and": [own, users]} if users else own
-    else:  # InMemoryVectorStore and FAISS take functions
-
-        def passes(one: Any) -> bool:  # noqa: ANN401 - a Document, or its metadata
-            own = getattr(one, "metadata", one).get(NAMESPACE) == namespace
-            return own and (users is None or bool(users(one)))
-
-        found[name] = passes
-    return found

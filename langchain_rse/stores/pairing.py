@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
@@ -17,7 +17,7 @@ from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.changing import DocStore, change, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import NAMESPACES, digest
-from langchain_rse.stores.vectorstores import kind_of, name_of
+from langchain_rse.stores.vectorstores import adapter_for
 
 PAIR_KEY = "vectorstore"
 """The docstore key of the record about its vector store."""
@@ -38,17 +38,36 @@ class _Pair(BaseModel, frozen=True):
     model: str = ""  # its id, a digest of its first probe; empty without a model
     probe: Sequence[float] = ()  # its vector of `PROBE`, rounded
 
+    @property
+    def store_name(self) -> str:
+        """The vector store, for messages."""
+        return f"{self.kind} {self.name!r}" if self.name else self.kind
+
     def has_model_of(self, other: _Pair) -> bool:
         """True if the models are the same, or one of them is unknown."""
-        one, two = np.asarray(self.probe), np.asarray(other.probe)
-        if one.shape != two.shape:
-            return not (one.size and two.size)
-        longest = max(np.linalg.norm(one), np.linalg.norm(two))
-        return bool(np.linalg.norm(one - two) <= _NEAR * longest)
+        own_vector = np.asarray(self.probe)
+        other_vector = np.asarray(other.probe)
+        if not own_vector.size or not other_vector.size:
+            return True
+        if own_vector.shape != other_vector.shape:
+            return False
+        longest = max(np.linalg.norm(own_vector), np.linalg.norm(other_vector))
+        return bool(np.linalg.norm(own_vector - other_vector) <= _NEAR * longest)
 
 
-# By the ids of docstore, vector store and embeddings: those objects, and the id of the model.
-_checked: dict[tuple[int, ...], tuple[list[weakref.ref[Any]], str]] = {}
+# Stands for the pair if there is no record of one, and none is to be made.
+_UNRECORDED = _Pair(kind="", name="")
+
+
+class _CheckedPair(NamedTuple):
+    """A pair that was checked in this process."""
+
+    objects: list[weakref.ref[Any]]  # docstore, vector store and embeddings
+    model: str
+
+
+# By the ids of the objects; removed when one of the objects is gone.
+_checked: dict[tuple[int, ...], _CheckedPair] = {}
 
 
 def check_pair(
@@ -59,47 +78,75 @@ def check_pair(
     With ``force``, it belongs to them from now on. With ``record``, the pair is recorded if none
     is. Returns the id of the model; empty if it is unknown.
     """
-    objects = [one for one in (docstore, vectorstore, vectorstore.embeddings) if one is not None]
-    place = tuple(map(id, objects))
-    if not force and (known := _checked.get(place)):
-        return known[1]
-    while True:
-        records = yield from read_records(docstore, [PAIR_KEY, NAMESPACES])
-        refuse_namespaces(records[NAMESPACES])
-        found = records[PAIR_KEY]
-        expected = found if isinstance(found, Document) else None
-        stored = None  # also if it is damaged, and is written again
-        with suppress(ValidationError):
-            stored = _Pair.model_validate(expected.metadata) if expected else None
-        if stored is None and not record:
-            return ""
-        pair = yield from _describe(vectorstore)
-        differs = (yield from _differences(stored, pair, vectorstore)) if stored else []
-        if differs and not force:
-            raise StoreMismatchError(
-                f"the docstore belongs to another vector store: {' and '.join(differs)}. Use the "
-                "vector store and the model that its documents were added with; or give this "
-                "vector store a docstore, or a namespace=, of its own; or move all documents to "
-                "it, with check(repair=True) or add_documents(..., force=True)"
-            )
-        if stored and not differs and (stored.probe or not pair.probe or not record):
-            pair = stored
-            break
-        new = Document("", metadata=pair.model_dump())
-        if (yield from change(docstore, [(PAIR_KEY, expected, new)]))[0]:
-            break
-        yield from pause(0.01)  # another call is writing it
-    for other in [one for one in _checked if force and one[0] == id(docstore)]:
-        _checked.pop(other, None)
-    with suppress(TypeError):  # objects without weak references are asked each time
-        refs = [weakref.ref(one, lambda _: _checked.pop(place, None)) for one in objects]
-        _checked[place] = refs, pair.model
+    objects: list[Any] = [docstore, vectorstore]
+    if vectorstore.embeddings is not None:
+        objects.append(vectorstore.embeddings)
+    object_ids = tuple(id(each) for each in objects)
+    checked = _checked.get(object_ids)
+    if checked is not None and not force:
+        return checked.model
+    pair = None
+    while pair is None:
+        pair = yield from _check_record(docstore, vectorstore, force=force, record=record)
+        if pair is None:
+            yield from pause(0.01)  # another call is writing the record
+    if pair is _UNRECORDED:
+        return ""
+    if force:
+        _forget(docstore)
+    _remember(object_ids, objects, pair.model)
     return pair.model
 
 
+def _check_record(
+    docstore: DocStore, vectorstore: VectorStore, *, force: bool, record: bool
+) -> Steps[_Pair | None]:
+    """Check the docstore's record of its pair, and write it if need be.
+
+    Returns the pair as it is recorded now; None if another call has changed the record meanwhile.
+    """
+    records = yield from read_records(docstore, [PAIR_KEY, NAMESPACES])
+    refuse_namespaces(records[NAMESPACES])
+    stored_record = records[PAIR_KEY]
+    if not isinstance(stored_record, Document):  # also if it is damaged, and is written again
+        stored_record = None
+    stored = _read_pair(stored_record)
+    if stored is None and not record:
+        return _UNRECORDED
+    pair = yield from _describe(vectorstore)
+    if stored is not None:
+        differences = yield from _differences(stored, pair, vectorstore)
+        if differences and not force:
+            raise StoreMismatchError(
+                f"the docstore belongs to another vector store: {' and '.join(differences)}. Use "
+                "the vector store and the model that its documents were added with; or give this "
+                "vector store a docstore, or a namespace=, of its own; or move all documents to "
+                "it, with check(repair=True) or add_documents(..., force=True)"
+            )
+        learns_model = bool(pair.probe) and not stored.probe
+        if not differences and not (learns_model and record):
+            return stored
+    new_record = Document("", metadata=pair.model_dump())
+    [is_written] = yield from change(docstore, [(PAIR_KEY, stored_record, new_record)])
+    return pair if is_written else None
+
+
+def _read_pair(record: Document | None) -> _Pair | None:
+    """Read the record of a pair; None if there is none, or it cannot be read."""
+    if record is None:
+        return None
+    try:
+        return _Pair.model_validate(record.metadata)
+    except ValidationError:
+        return None
+
+
 def _describe(vectorstore: VectorStore) -> Steps[_Pair]:
-    pair = _Pair(kind=kind_of(vectorstore), name=name_of(vectorstore))
-    if (embeddings := vectorstore.embeddings) is None:
+    """Describe a vector store and its embedding model."""
+    adapter = adapter_for(vectorstore)
+    pair = _Pair(kind=adapter.kind, name=adapter.collection_name)
+    embeddings = vectorstore.embeddings
+    if embeddings is None:
         return pair
     with during("embedding a text by which the embedding model is known"):
         # As a query, since some models count or keep the texts of documents.
@@ -110,11 +157,33 @@ def _describe(vectorstore: VectorStore) -> Steps[_Pair]:
 
 def _differences(stored: _Pair, pair: _Pair, vectorstore: VectorStore) -> Steps[list[str]]:
     """Describe the differences from the record."""
-    names = [f"{one.kind} {one.name!r}" if one.name else one.kind for one in (stored, pair)]
-    differs = [f"its vectors are in {names[0]}, not in {names[1]}"] * (names[0] != names[1])
-    # A model that contradicts itself, such as one of random vectors, cannot be compared.
-    if not stored.has_model_of(pair) and pair.has_model_of((yield from _describe(vectorstore))):
-        sizes = len(stored.probe), len(pair.probe)
-        told = "" if sizes[0] == sizes[1] else f" of {sizes[0]} dimensions, not {sizes[1]}"
-        differs.append(f"its vectors are of another embedding model{told}")
-    return differs
+    differences: list[str] = []
+    if stored.store_name != pair.store_name:
+        differences.append(f"its vectors are in {stored.store_name}, not in {pair.store_name}")
+    if not stored.has_model_of(pair):
+        again = yield from _describe(vectorstore)
+        # A model that contradicts itself, such as one of random vectors, cannot be compared.
+        if pair.has_model_of(again):
+            difference = "its vectors are of another embedding model"
+            if len(stored.probe) != len(pair.probe):
+                difference += f" of {len(stored.probe)} dimensions, not {len(pair.probe)}"
+            differences.append(difference)
+    return differences
+
+
+def _remember(object_ids: tuple[int, ...], objects: Sequence[Any], model: str) -> None:
+    """Remember a pair that was checked, as long as its objects exist."""
+
+    def forget(_: object) -> None:
+        _checked.pop(object_ids, None)
+
+    with suppress(TypeError):  # objects without weak references are asked each time
+        references = [weakref.ref(each, forget) for each in objects]
+        _checked[object_ids] = _CheckedPair(references, model)
+
+
+def _forget(docstore: DocStore) -> None:
+    """Forget all pairs of a docstore."""
+    for object_ids in list(_checked):
+        if object_ids[0] == id(docstore):
+            _checked.pop(object_ids, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 import os
 import re
@@ -19,22 +18,21 @@ from pydantic import Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse._messages import problems_of
 from langchain_rse.errors import CorruptRecordError, FormatError
-from langchain_rse.stores.json import encode_json
 
 # Metadata of chunks and segments.
 DOC_ID = "doc_id"  # the document
 CHUNK_INDEX = "chunk_index"  # the chunk's number in the document, from 0
 START_INDEX = "start_index"  # the first character in the document's text
 END_INDEX = "end_index"  # the character after the last one
-PLACE = (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX)
+LOCATION_FIELDS = (DOC_ID, CHUNK_INDEX, START_INDEX, END_INDEX)
 # Metadata of chunks in the vector store.
 CHUNK_ID = "chunk_id"  # the id in the vector store, for pipelines that lose ids
 VERSION = "rse_version"  # the version of the document
 NAMESPACE = "rse_namespace"  # digest of the document's namespace, if it has one
 # Fields that indexing writes: those of a retrieved chunk do not hold for a new document.
-WRITTEN = frozenset({*PLACE, CHUNK_ID, VERSION, NAMESPACE})
+WRITTEN = frozenset({*LOCATION_FIELDS, CHUNK_ID, VERSION, NAMESPACE})
 # Metadata of chunks' records in the docstore.
-PLACES = "places"  # `Chunk.metadata`, if there is any
+METADATA_CHANGES = "places"  # `Chunk.metadata`, if there is any
 HEADER = "header"  # the header that was embedded in front, if there is one
 # Metadata of segments: their value. Of reranked documents: the reranker's score.
 RELEVANCE_SCORE = "relevance_score"
@@ -58,7 +56,7 @@ UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 """Characters that some database or model cannot take: NUL and lone surrogates."""
 
 # Names of metadata that Chroma refuses.
-_RESERVED = re.compile(r"[$#]|(chroma:document)?\Z")
+_RESERVED_NAME = re.compile(r"[$#]|(chroma:document)?\Z")
 
 # The format of the records. A docstore with another number has to be built again.
 _FORMAT = 5
@@ -70,19 +68,57 @@ _Length = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
 
 
-# Keys
-
-# The comments name the arguments: ``key`` is a `document_key`, ``version`` a version's name.
-manifest_key = "manifest/{}".format  # key
-answers_key = "answers/{}".format  # key, for a language model's answers about the document
-text_key = "texts/{}".format  # digest of a text, for the document that has it
-chunk_key = "{}/{}/{}".format  # key, version, number of the chunk
-spans_key = "{}/{}/spans/{}".format  # key, version, page of spans
-parts_key = "{}/{}/parts".format  # key, version, for the parts that the document was given in
-_vectors_key = "{}/{}/vectors/{}".format  # key, version, page of ids of adopted vectors
+# Keys of the docstore. In their arguments, ``key`` is a `document_key`, ``version`` the name of a
+# version.
 
 NAMESPACES = "namespaces"
-"""The docstore key of a record that is there if the documents are in namespaces."""
+"""The key of a record that exists if the documents are in namespaces."""
+
+
+def manifest_key(key: str) -> str:
+    """The key of a document's manifest."""
+    return f"manifest/{key}"
+
+
+def answers_key(key: str) -> str:
+    """The key of a language model's answers about a document."""
+    return f"answers/{key}"
+
+
+def text_key(text_digest: str) -> str:
+    """The key of the record that names the document with a text."""
+    return f"texts/{text_digest}"
+
+
+def chunk_key(key: str, version: str, index: int) -> str:
+    """The key of a chunk."""
+    return f"{key}/{version}/{index}"
+
+
+def spans_key(key: str, version: str, page: int) -> str:
+    """The key of a page of spans."""
+    return f"{key}/{version}/spans/{page}"
+
+
+def parts_key(key: str, version: str) -> str:
+    """The key of the record of the parts that a document was given in."""
+    return f"{key}/{version}/parts"
+
+
+def adopted_key(vector: str) -> str:
+    """The key of the record about an adopted vector; ``vector`` is its id."""
+    return f"adopted/{digest(vector)}"
+
+
+def _vectors_key(key: str, version: str, page: int) -> str:
+    """The key of a page of ids of adopted vectors."""
+    return f"{key}/{version}/vectors/{page}"
+
+
+@lru_cache(1024)
+def document_key(doc_id: str) -> str:
+    """The part of a document's docstore keys that identifies the document."""
+    return digest(doc_id)
 
 
 def digest(*parts: str) -> str:
@@ -95,20 +131,10 @@ def digest(*parts: str) -> str:
     return state.hexdigest()
 
 
-@lru_cache(1024)
-def document_key(doc_id: str) -> str:
-    """The part of a document's docstore keys that identifies the document."""
-    return digest(doc_id)
-
-
-def adopted_key(vector: str) -> str:
-    """The docstore key of the record about an adopted vector; ``vector`` is its id."""
-    return f"adopted/{digest(vector)}"
-
-
 def version_name(namespace: str, *parts: str) -> str:
     """The name of a version: a digest of its parts, after its namespace's digest if it has one."""
-    return f"{namespace}-{digest(*parts)}" if namespace else digest(*parts)
+    name = digest(*parts)
+    return f"{namespace}-{name}" if namespace else name
 
 
 def namespace_in(metadata: Mapping[str, Any]) -> str:
@@ -122,13 +148,6 @@ def namespace_in(metadata: Mapping[str, Any]) -> str:
 def vector_id(key: str, version: str, index: int) -> str:
     """The id of a chunk in the vector store: a UUID, the one form that all stores accept."""
     return str(uuid.uuid5(_VECTOR_NAMESPACE, chunk_key(key, version, index)))
-
-
-def vector_of(document: Document) -> str | None:
-    """The id of a Document that came from the vector store; None if it has none."""
-    # Searches in Qdrant and Milvus return it as metadata.
-    ids = (document.id, document.metadata.get("_id"), document.metadata.get("pk"))
-    return next((str(vector) for vector in ids if vector is not None), None)
 
 
 # Text and metadata
@@ -146,39 +165,58 @@ def with_header(header: str, text: str) -> str:
 
 def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
     """Keep values that every vector store takes: encodable strings, 64-bit numbers, booleans."""
-    simple: dict[str, Any] = {}
+    simple: dict[str, str | int | float | bool] = {}
     for name, value in metadata.items():
-        plain = value.item() if isinstance(value, np.generic) else value
-        if isinstance(plain, (str, os.PathLike)):
-            plain = encodable(os.fspath(plain))
-        known = (
-            isinstance(plain, str)
-            or (isinstance(plain, int) and abs(plain) < 2**63)
-            or (isinstance(plain, float) and math.isfinite(plain))  # PostgreSQL's JSON has no NaN
-        )
-        if known and not _RESERVED.match(name):
-            simple[encodable(name)] = plain
+        simple_value = _simple_value(value)
+        if simple_value is not None and not _RESERVED_NAME.match(name):
+            simple[encodable(name)] = simple_value
     return simple
 
 
-def in_vector_store(
-    text: str, metadata: Mapping[str, Any], place: Mapping[str, Any], version: str
+def _simple_value(value: object) -> str | int | float | bool | None:
+    """A metadata value in a form that every vector store takes; None if it has none."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (str, os.PathLike)):
+        return encodable(os.fspath(value))
+    if isinstance(value, int):  # booleans too
+        return value if abs(value) < 2**63 else None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None  # PostgreSQL's JSON has no NaN
+    return None
+
+
+def vector_store_document(
+    text: str, metadata: Mapping[str, Any], location: Mapping[str, Any], version: str
 ) -> Document:
-    """Make the Document of a chunk in the vector store; a damaged one may lack names of `PLACE`."""
-    found = {**simple_metadata(metadata), **place, VERSION: version}
-    if namespace := namespace_in(found):
-        found[NAMESPACE] = namespace
-    if DOC_ID in place and CHUNK_INDEX in place:
-        found[CHUNK_ID] = vector_id(document_key(place[DOC_ID]), version, place[CHUNK_INDEX])
-    return Document(encodable(text), id=found.get(CHUNK_ID), metadata=found)
+    """Make the Document of a chunk in the vector store.
+
+    Args:
+        text: The embedded text.
+        metadata: The metadata of the document, and that at the beginning of the chunk.
+        location: The `LOCATION_FIELDS`, of which a damaged record may lack some.
+        version: The name of the document's version.
+    """
+    fields = {**simple_metadata(metadata), **location, VERSION: version}
+    namespace = namespace_in(fields)
+    if namespace:
+        fields[NAMESPACE] = namespace
+    if DOC_ID in location and CHUNK_INDEX in location:
+        key = document_key(location[DOC_ID])
+        fields[CHUNK_ID] = vector_id(key, version, location[CHUNK_INDEX])
+    return Document(encodable(text), id=fields.get(CHUNK_ID), metadata=fields)
 
 
 def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
     """A relevance filter's judgment in the metadata of a document; empty if none judged it."""
     names = (IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE)
-    found = {name: metadata[name] for name in names if name in metadata}
-    plain = all(value is None or isinstance(value, (bool, str)) for value in found.values())
-    return found if plain and found.keys() >= {*names[:2]} else {}
+    judgment = {name: metadata[name] for name in names if name in metadata}
+    if IS_RELEVANT not in judgment or RELEVANCE_EXPLANATION not in judgment:
+        return {}
+    for value in judgment.values():
+        if value is not None and not isinstance(value, (bool, str)):
+            return {}
+    return judgment
 
 
 # Manifests
@@ -198,23 +236,29 @@ class Version(NamedTuple):
 
     def docstore_keys(self, key: str) -> Iterator[str]:
         """All keys of this version in the docstore, except those of adopted vectors."""
-        yield from (chunk_key(key, self.name, index) for index in range(self.chunks))
-        yield from (spans_key(key, self.name, page) for page in range(self.pages))
+        for index in range(self.chunks):
+            yield chunk_key(key, self.name, index)
+        for page in range(self.pages):
+            yield spans_key(key, self.name, page)
         yield parts_key(key, self.name)
         yield from self.vectors_keys(key)
 
     def vectors_keys(self, key: str) -> Iterator[str]:
         """The keys of the pages of ids of adopted vectors."""
-        return (_vectors_key(key, self.name, page) for page in range(_pages(self.adopted)))
+        for page in range(_pages(self.adopted)):
+            yield _vectors_key(key, self.name, page)
 
     def vector_ids(self, key: str) -> Iterator[str]:
-        """The ids of this version in the vector store, except those of adopted vectors."""
-        count = 0 if self.adopted else self.chunks
-        return (vector_id(key, self.name, index) for index in range(count))
+        """The ids of this version in the vector store; none if it is adopted."""
+        if self.adopted:
+            return
+        for index in range(self.chunks):
+            yield vector_id(key, self.name, index)
 
 
 def _pages(items: int) -> int:
-    return -(-items // SPANS_PER_PAGE)
+    """The number of pages that items fill."""
+    return math.ceil(items / SPANS_PER_PAGE)
 
 
 @dataclass(frozen=True)
@@ -245,14 +289,16 @@ class Manifest:
     @property
     def versions(self) -> list[Version]:
         """All versions that may have records or vectors in the stores."""
-        current = [self.current] if self.current else []
-        return list(dict.fromkeys([*current, *self.unfinished]))
+        versions = list(self.unfinished)
+        if self.current:
+            versions.insert(0, self.current)
+        return list(dict.fromkeys(versions))
 
     def to_document(self) -> Document:
         """Make the record of this manifest."""
         fields = {
             **vars(self),
-            "current": self.current and list(self.current),
+            "current": list(self.current) if self.current else None,
             "unfinished": [list(version) for version in self.unfinished],
             "format": _FORMAT,
         }
@@ -268,19 +314,22 @@ class Manifest:
                 "index the documents again, into a new docstore and a new collection"
             )
         try:
-            manifest = _MANIFESTS.validate_python(fields)
-            problem = "" if key.endswith(manifest.key) else f"it is of document {manifest.doc_id!r}"
+            manifest = _MANIFEST.validate_python(fields)
         except ValidationError as error:
-            problem = problems_of(error)
-        if problem:
-            raise CorruptRecordError(
-                f"the docstore's record {key!r} is not a manifest ({problem}); delete this key and "
-                "add the document again"
-            )
+            raise _not_a_manifest(key, problems_of(error)) from error
+        if not key.endswith(manifest.key):
+            raise _not_a_manifest(key, f"it is of document {manifest.doc_id!r}")
         return manifest
 
 
-_MANIFESTS = TypeAdapter(Manifest)
+def _not_a_manifest(key: str, problem: str) -> CorruptRecordError:
+    return CorruptRecordError(
+        f"the docstore's record {key!r} is not a manifest ({problem}); delete this key and add the "
+        "document again"
+    )
+
+
+_MANIFEST = TypeAdapter(Manifest)
 
 
 # Documents
@@ -338,43 +387,68 @@ class DocumentVersion:
 
     def metadata_of(self, chunk: Chunk) -> Mapping[str, Any]:
         """The metadata at the first character of a chunk that is not white space."""
-        return {**self.metadata, **(chunk.metadata[0][1] if chunk.metadata else {})}
+        if not chunk.metadata:
+            return self.metadata
+        return {**self.metadata, **chunk.metadata[0][1]}
 
 
 def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
     """Make the docstore records of a document, except its manifest, with their keys."""
-    key, name, chunks = document.key, document.version.name, document.chunks
-    # These come first: they say what to remove if the rest is not written.
-    vectors = [vector for vector, _ in document.adopted]
-    for page, place in enumerate(document.version.vectors_keys(key)):
-        yield place, _record(ids=vectors[page * SPANS_PER_PAGE :][:SPANS_PER_PAGE])
-    for index, chunk in enumerate(chunks):
-        if index not in document.gaps:
-            metadata = _place(document.doc_id, index, chunk)
-            if chunk.metadata:
-                metadata[PLACES] = [[offset, dict(here)] for offset, here in chunk.metadata]
-            if chunk.header:
-                metadata[HEADER] = chunk.header
-            yield chunk_key(key, name, index), Document(page_content=chunk.text, metadata=metadata)
+    # These come first: they say what to remove if the others are not written.
+    yield from _vectors_records(document)
+    yield from _chunk_records(document)
+    yield from _spans_records(document)
+    if document.parts:
+        parts = [list(part) for part in document.parts]
+        yield parts_key(document.key, document.version.name), _record(parts=parts)
+    for vector, index in document.adopted:
+        yield adopted_record(vector, document.doc_id, document.version.name, index)
+
+
+def _vectors_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
+    """Make the pages of the ids of adopted vectors."""
+    ids = [vector for vector, _ in document.adopted]
+    for page, key in enumerate(document.version.vectors_keys(document.key)):
+        first = page * SPANS_PER_PAGE
+        yield key, _record(ids=ids[first : first + SPANS_PER_PAGE])
+
+
+def _chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
+    """Make the records of chunks; gaps have none."""
+    for index, chunk in enumerate(document.chunks):
+        if index in document.gaps:
+            continue
+        metadata = _location(document.doc_id, index, chunk)
+        if chunk.metadata:
+            metadata[METADATA_CHANGES] = [
+                [offset, dict(change)] for offset, change in chunk.metadata
+            ]
+        if chunk.header:
+            metadata[HEADER] = chunk.header
+        key = chunk_key(document.key, document.version.name, index)
+        yield key, Document(page_content=chunk.text, metadata=metadata)
+
+
+def _spans_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
+    """Make the pages of spans: where the chunks are cut, and which of them are gaps."""
     for page in range(document.version.pages):
         first = page * SPANS_PER_PAGE
-        some = chunks[first : first + SPANS_PER_PAGE]
-        spans: dict[str, Any] = {"cuts": [*(chunk.start for chunk in some), some[-1].end]}
-        if gaps := [number for number in range(len(some)) if first + number in document.gaps]:
-            spans["gaps"] = gaps
-        yield spans_key(key, name, page), _record(**spans)
-    if document.parts:
-        yield parts_key(key, name), _record(parts=[list(part) for part in document.parts])
-    for vector, number in document.adopted:
-        yield adopted_record(vector, document.doc_id, name, number)
+        chunks = document.chunks[first : first + SPANS_PER_PAGE]
+        cuts = [chunk.start for chunk in chunks]
+        spans: dict[str, Any] = {"cuts": [*cuts, chunks[-1].end]}
+        gaps = [number for number in range(len(chunks)) if first + number in document.gaps]
+        if gaps:
+            spans["gaps"] = gaps  # counted from the first chunk of the page
+        yield spans_key(document.key, document.version.name, page), _record(**spans)
 
 
 def adopted_record(
     vector: str, doc_id: str = "", version: str = "", index: int | None = None
 ) -> tuple[str, Document]:
     """Make the record that names the chunk of an adopted vector, if it has one, with its key."""
-    metadata = {DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index}
-    return adopted_key(vector), _record(**(metadata if index is not None else {DOC_ID: None}))
+    if index is None:
+        return adopted_key(vector), _record(**{DOC_ID: None})
+    return adopted_key(vector), _record(**{DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index})
 
 
 def _record(**metadata: Any) -> Document:  # noqa: ANN401 - any metadata
@@ -383,70 +457,44 @@ def _record(**metadata: Any) -> Document:  # noqa: ANN401 - any metadata
 
 def chunk_vectors(document: DocumentVersion) -> Iterator[Document]:
     """Make the Documents that the vector store gets; none if the document is adopted."""
-    for index, chunk in enumerate(() if document.adopted else document.chunks):
+    if document.adopted:
+        return
+    for index, chunk in enumerate(document.chunks):
         text = with_header(chunk.header, chunk.embedded_text)
-        place = _place(document.doc_id, index, chunk)
-        yield in_vector_store(text, document.metadata_of(chunk), place, document.version.name)
+        location = _location(document.doc_id, index, chunk)
+        metadata = document.metadata_of(chunk)
+        yield vector_store_document(text, metadata, location, document.version.name)
 
 
-def _place(doc_id: str, index: int, chunk: Chunk) -> dict[str, Any]:
+def _location(doc_id: str, index: int, chunk: Chunk) -> dict[str, Any]:
+    """The `LOCATION_FIELDS` of a chunk."""
     return {DOC_ID: doc_id, CHUNK_INDEX: index, START_INDEX: chunk.start, END_INDEX: chunk.end}
 
 
-# Metadata that changes along a document
-
-_PLACES = TypeAdapter(Annotated[list[tuple[NonNegativeInt, dict[str, Any]]], Field(min_length=1)])
-
-
-def segment_metadata(
-    shared: Mapping[str, Any], rules: Mapping[str, Rule], places: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Make the metadata of a segment from that of its document and its chunks.
-
-    Fields with a rule follow it whether or not they change along this document; others follow
-    ``"range"`` if they change. ``places`` has the metadata along the segment, in the order of its
-    text, without that ``shared`` by the whole document.
-    """
-    all_rules = {**DEFAULT_RULES, **rules}
-    ruled = {name: value for name, value in shared.items() if name in all_rules}
-    found = {name: value for name, value in shared.items() if name not in all_rules}
-    everywhere = [{**ruled, **place} for place in places] or [ruled]
-    first, last = everywhere[0], everywhere[-1]
-    for name in dict.fromkeys(itertools.chain.from_iterable(everywhere)):
-        rule = all_rules.get(name, "range")
-        if rule == "all":
-            values = [place[name] for place in everywhere if name in place]
-            # Compared as JSON, since arrays, for example, cannot be compared.
-            found[name] = list({encode_json(value, name): value for value in values}.values())
-        elif rule == "range":
-            found |= {f"{name}_start": first[name]} if name in first else {}
-            found |= {f"{name}_end": last[name]} if name in last else {}
-        else:
-            place = last if rule == "last" else first
-            found |= {name: place[name]} if name in place else {}
-    return found
+_CHANGES = TypeAdapter(Annotated[list[tuple[NonNegativeInt, dict[str, Any]]], Field(min_length=1)])
 
 
 def metadata_changes(record: Document, key: str) -> list[tuple[int, Mapping[str, Any]]]:
     """Metadata that changes along a chunk: pairs of a character, from 0, and the metadata there."""
-    if PLACES not in record.metadata:  # true for most; queries ask twice for each returned chunk
+    if METADATA_CHANGES not in record.metadata:  # most chunks have none, and all are asked twice
         return [(0, {})]
-    places = record.metadata[PLACES]
+    stored = record.metadata[METADATA_CHANGES]
     try:
-        return list(_PLACES.validate_python(places))
+        return list(_CHANGES.validate_python(stored))
     except ValidationError as error:
         raise CorruptRecordError(
-            f"the docstore's chunk {key!r} has {PLACES}={places!r} in its metadata, which should "
-            "be pairs of a number and a dict. Delete the document and add it again"
+            f"the docstore's chunk {key!r} has {METADATA_CHANGES}={stored!r} in its metadata, "
+            "which should be pairs of a number and a dict. Delete the document and add it again"
         ) from error
 
 
 def chunk_document(record: Document, key: str, manifest: Manifest) -> Document:
     """Make a chunk's Document as in the vector store, without overlap and outer white space."""
-    own = metadata_changes(record, key)[0][1]
-    if record.metadata.get(DOC_ID, manifest.doc_id) != manifest.doc_id:
+    fields = record.metadata
+    first_metadata = metadata_changes(record, key)[0][1]
+    if fields.get(DOC_ID, manifest.doc_id) != manifest.doc_id:
         raise CorruptRecordError(f"the docstore's chunk {key!r} is not of {manifest.doc_id!r}")
-    place = {name: record.metadata[name] for name in PLACE if name in record.metadata}
+    location = {name: fields[name] for name in LOCATION_FIELDS if name in fields}
     version = manifest.current.name if manifest.current else ""
-    text = with_header(record.metadata.get(HEADER, ""), record.page_content.strip())
-    return in_vector_store(text, {**manifest.metadata, **own}, place, version)
+    text = with_header(fields.get(HEADER, ""), record.page_content.strip())
+    return vector_store_document(text, {**manifest.metadata, **first_metadata}, location, version)

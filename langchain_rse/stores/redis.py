@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from langchain_core.documents import Document
+from pydantic import SecretStr
+from typing_extensions import override
 
 from langchain_rse._messages import load, warn
-from langchain_rse._sync import batches
-from langchain_rse.stores.json import Swap, SwappingBytes, SwappingDocStore
+from langchain_rse._sync import Steps, batches, compute
+from langchain_rse.stores.changing import Change, ComparesAndSets
+from langchain_rse.stores.json import decode_documents, encode_document, is_record
 
 _KEYS_PER_COMMAND = 500
 # For each key: the value that is expected, and the new value; "" for none.
@@ -25,7 +30,7 @@ return made
 """
 
 
-class RedisDocStore(SwappingDocStore):
+class RedisDocStore(ComparesAndSets):
     """A docstore in Redis, or in a server that speaks its protocol, other than Redis Cluster.
 
     What Redis keeps depends on its settings: set ``appendfsync always`` for records that survive a
@@ -40,70 +45,115 @@ class RedisDocStore(SwappingDocStore):
         ImportError: If the package redis is not installed.
     """
 
-    store: _Redis
-
     def __init__(self, url: str, *, prefix: str = "langchain_rse:") -> None:
-        super().__init__(_Redis(url, prefix))
+        redis = load("redis", "redis", "RedisDocStore")
+        self._url = SecretStr(url)  # it may hold a password
+        self._prefix = prefix
+        self._client: Any = redis.Redis.from_url(url)
 
     def __repr__(self) -> str:
-        where = self.store.client.get_connection_kwargs()
-        place = where.get("path") or f"{where.get('host')}:{where.get('port')}/{where.get('db')}"
-        return f"RedisDocStore({place!r})"
+        address = self._client.get_connection_kwargs()
+        location = address.get("path")
+        if location is None:
+            location = f"{address.get('host')}:{address.get('port')}/{address.get('db')}"
+        return f"RedisDocStore({location!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), self._url.get_secret_value(), prefix=self._prefix), ()
+
+    @override
+    def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
+        return compute(self._get, keys)
+
+    @override
+    def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
+        return compute(self._set, pairs)
+
+    @override
+    def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
+        return compute(self._delete, keys)
+
+    @override
+    def _change_steps(self, changes: Sequence[Change]) -> Steps[list[bool]]:
+        return compute(self._change, changes)
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        """Yield the keys that begin with the prefix."""
+        pattern = re.sub(r"([\\*?\[\]])", r"\\\1", self._name(prefix or "")) + "*"
+        for name in self._checked_client.scan_iter(pattern, count=_KEYS_PER_COMMAND):
+            yield name.decode().removeprefix(self._prefix)
 
     def close(self) -> None:
         """Close the connections. The store opens new ones when it is used again."""
-        self.store.client.close()
+        self._client.close()
 
     async def aclose(self) -> None:
         """Like `close`, async."""
         self.close()
 
+    def _get(self, keys: Sequence[str]) -> list[Document | None]:
+        return decode_documents(self._read_values(keys), keys)
 
-class _Redis(SwappingBytes):
-    def __init__(self, url: str, prefix: str) -> None:
-        redis = load("redis", "redis", "RedisDocStore")
-        self._url, self._prefix = url, prefix
-        self.client: Any = redis.Redis.from_url(url)
+    def _set(self, pairs: Sequence[tuple[str, Document]]) -> None:
+        values = [(self._name(key), _encode(document, key)) for key, document in pairs]
+        for batch in batches(values, _KEYS_PER_COMMAND):
+            self._checked_client.mset(dict(batch))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._url, self._prefix)
+    def _delete(self, keys: Sequence[str]) -> None:
+        for batch in batches(keys, _KEYS_PER_COMMAND):
+            self._checked_client.delete(*[self._name(key) for key in batch])
 
-    def mget(self, keys: Sequence[str]) -> list[bytes | None]:
-        names = batches(map(self._name, keys), _KEYS_PER_COMMAND)
-        return [value for some in names for value in self._checked.mget(some)]
-
-    def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
-        for some in batches(key_value_pairs, _KEYS_PER_COMMAND):
-            self._checked.mset({self._name(key): value for key, value in some})
-
-    def mdelete(self, keys: Sequence[str]) -> None:
-        for some in batches(map(self._name, keys), _KEYS_PER_COMMAND):
-            self._checked.delete(*some)
-
-    def swap(self, swaps: Sequence[Swap]) -> list[bool]:
-        made: list[bool] = []
-        for some in batches(swaps, _KEYS_PER_COMMAND):
-            names = [self._name(key) for key, _, _ in some]
-            words = [word for _, old, new in some for word in (old or b"", new or b"")]
-            made += map(bool, self._checked.eval(_SWAP, len(names), *names, *words))
+    def _change(self, changes: Sequence[Change]) -> list[bool]:
+        """Make each change whose record is as expected, if its bytes have not changed meanwhile."""
+        values = self._read_values([key for key, _, _ in changes])
+        swaps: list[_Swap] = []
+        for number, (key, expected, new) in enumerate(changes):
+            value = values[number]
+            if is_record(value, expected, key):
+                new_value = b"" if new is None else _encode(new, key)
+                swaps.append(_Swap(number, self._name(key), value or b"", new_value))
+        made = [False] * len(changes)
+        for batch in batches(swaps, _KEYS_PER_COMMAND):
+            names = [swap.name for swap in batch]
+            arguments: list[bytes] = []
+            for swap in batch:
+                arguments += [swap.value, swap.new_value]
+            outcomes = self._checked_client.eval(_SWAP, len(names), *names, *arguments)
+            for swap, outcome in zip(batch, outcomes, strict=True):
+                made[swap.number] = bool(outcome)
         return made
 
-    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        pattern = re.sub(r"([\\*?\[\]])", r"\\\1", self._name(prefix or "")) + "*"
-        for name in self._checked.scan_iter(pattern, count=_KEYS_PER_COMMAND):
-            yield name.decode().removeprefix(self._prefix)
+    def _read_values(self, keys: Sequence[str]) -> list[bytes | None]:
+        values: list[bytes | None] = []
+        for batch in batches(keys, _KEYS_PER_COMMAND):
+            values += self._checked_client.mget([self._name(key) for key in batch])
+        return values
 
     def _name(self, key: str) -> str:
+        """The name of a key in Redis."""
         return self._prefix + key
 
     @cached_property
-    def _checked(self) -> Any:  # noqa: ANN401
+    def _checked_client(self) -> Any:  # noqa: ANN401
         """The client; at first use, warns if the server may evict records."""
-        memory = self.client.info("memory")
+        memory = self._client.info("memory")
         policy = memory.get("maxmemory_policy", "noeviction")
         if memory.get("maxmemory") and policy != "noeviction":
             warn(
                 f"Redis has a maxmemory and the policy {policy!r}: it may evict records, and "
                 "documents are lost then. Set maxmemory-policy noeviction"
             )
-        return self.client
+        return self._client
+
+
+class _Swap(NamedTuple):
+    """A change of the bytes of one key."""
+
+    number: int  # of the change
+    name: str  # of the key in Redis
+    value: bytes  # that is expected; empty for none
+    new_value: bytes
+
+
+def _encode(document: Document, key: str) -> bytes:
+    return encode_document(document, key).encode()

@@ -8,12 +8,11 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
-from langchain_core.utils.iter import batch_iterate
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -21,7 +20,7 @@ from sqlalchemy.pool import StaticPool
 from sqlalchemy.schema import CreateTable
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, call
+from langchain_rse._sync import Steps, batches, call
 from langchain_rse.stores.changing import Change, ComparesAndSets
 from langchain_rse.stores.databases import (
     AsyncEngines,
@@ -31,8 +30,8 @@ from langchain_rse.stores.databases import (
     parse_url,
     prepare_engine,
 )
-from langchain_rse.stores.fulltext import check_lexical, lexical_index
-from langchain_rse.stores.json import decode_document, encode_document, is_record
+from langchain_rse.stores.fulltext import LexicalIndex, check_lexical, lexical_index
+from langchain_rse.stores.json import decode_documents, encode_document, is_record
 
 T = TypeVar("T")
 
@@ -98,46 +97,34 @@ class SQLDocStore(ComparesAndSets):
                 f"no digit; got {table_name!r}"
             )
         backend = self._url.get_backend_name()
-        self._sqlite = backend == "sqlite"
-        self._memory = self._sqlite and is_memory(self._url)
+        self._is_sqlite = backend == "sqlite"
+        self._is_postgres = backend == "postgresql"
+        self._is_memory = self._is_sqlite and is_memory(self._url)
         self._timeout = timeout
-        # Errors of SQLAlchemy would quote documents.
-        self._engine_kwargs = {"hide_parameters": True, **(engine_kwargs or {})}
-        if self._sqlite:
-            connect_args = {"timeout": timeout, **self._engine_kwargs.get("connect_args", {})}
-            self._engine_kwargs["connect_args"] = connect_args
-            if self._memory:  # one connection, which threads use in turn
-                connect_args["check_same_thread"] = False
-                self._engine_kwargs["poolclass"] = StaticPool
-        else:  # the server may have been restarted
-            self._engine_kwargs.setdefault("pool_pre_ping", True)
+        self._engine_kwargs = self._complete_engine_kwargs(engine_kwargs or {})
         self.lexical = lexical
-        self._settings = {"tokenizer": tokenizer, "language": language}
-        self._index: Any = None
+        self._word_settings = {"tokenizer": tokenizer, "language": language}
+        self._index: LexicalIndex | None = None
         if lexical:
-            self._index = lexical_index(backend, table_name, **self._settings)
-        self._table = _table(table_name)
-        key = self._table.c.key
-        is_wanted: sa.ColumnElement[bool] = key.in_(sa.bindparam("keys", expanding=True))
-        if backend == "postgresql":  # which plans a statement with one parameter once
-            is_wanted = key == sa.any_(sa.bindparam("keys", type_=sa.ARRAY(key.type)))
-        self._select = sa.select(self._table).where(is_wanted)
+            self._index = lexical_index(backend, table_name, **self._word_settings)
+        self._table = _make_table(table_name)
+        self._select = self._make_select()
         self._engine = self._make_engine()
         # A store that is dropped leaves no open connection.
         weakref.finalize(self, self._engine.dispose)
         self._is_async = is_async(self._url)
         self._async_engines = AsyncEngines(self._make_async_engine)
-        self._ready = False
+        self._is_ready = False
         # Held while the table is made, and by each use of the one connection to memory.
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         # The query part of a server's URL may hold a password as well.
-        url = self._url if self._sqlite else self._url.set(query={})
+        url = self._url if self._is_sqlite else self._url.set(query={})
         return f"SQLDocStore({url.render_as_string(hide_password=True)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._memory:
+        if self._is_memory:
             raise TypeError(
                 "a SQLDocStore in memory cannot be pickled or copied: its records are in one "
                 "connection of this process. Use a file: SQLDocStore('sqlite:///chunks.db')"
@@ -147,36 +134,24 @@ class SQLDocStore(ComparesAndSets):
             "lexical": self.lexical,
             "timeout": self._timeout,
             "engine_kwargs": self._engine_kwargs,
-            **self._settings,
+            **self._word_settings,
         }
         return partial(type(self), self._url, **arguments), ()
 
-    @override
-    def _steps(self, method: str, items: Sequence[Any]) -> Steps[Any]:
-        """Do the work of the method in one transaction."""
-        works: dict[str, Callable[..., Any]] = {
-            "mget": self._get,
-            "mset": self._set,
-            "mdelete": self._delete,
-            "compare_and_set": self._change,
-        }
-        given = _rows(items) if method == "mset" else items
-        return call(partial(self._run, works[method]), partial(self._arun, works[method]), given)
-
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """Yield the keys that begin with the prefix, in the order of their bytes, page by page."""
-        page = self._run(self._page, prefix or "", None)
+        page = self._run(self._read_page_of_keys, prefix or "", None)
         while page:
             yield from page
-            page = self._run(self._page, prefix or "", page[-1])
+            page = self._run(self._read_page_of_keys, prefix or "", page[-1])
 
     async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
         """Like `yield_keys`, async."""
-        page = await self._arun(self._page, prefix or "", None)
+        page = await self._arun(self._read_page_of_keys, prefix or "", None)
         while page:
             for key in page:
                 yield key
-            page = await self._arun(self._page, prefix or "", page[-1])
+            page = await self._arun(self._read_page_of_keys, prefix or "", page[-1])
 
     def lexical_search(
         self,
@@ -205,8 +180,7 @@ class SQLDocStore(ComparesAndSets):
             ValueError: If the store was made without ``lexical=True``, ``k`` is below 1, or
                 the filter is of another form.
         """
-        check_lexical(self)
-        return self._run(self._index.search, query, k, filter, prefix)
+        return self._run(self._checked_index().search, query, k, filter, prefix)
 
     async def alexical_search(
         self,
@@ -217,20 +191,19 @@ class SQLDocStore(ComparesAndSets):
         prefix: str = "",
     ) -> list[tuple[Document, float]]:
         """Like `lexical_search`, async."""
-        check_lexical(self)
-        return await self._arun(self._index.search, query, k, filter, prefix)
+        return await self._arun(self._checked_index().search, query, k, filter, prefix)
 
     def drop_lexical_index(self) -> None:
         """Remove the table's full-text index, also one built with another tokenizer or language.
 
         Needs ``lexical=True``; the store makes a new index when it is next used.
         """
-        check_lexical(self)
+        index = self._checked_index()
         with explained(self), self._lock:
-            self._make_table()
+            self._create_table()
             with self._engine.begin() as connection:
-                self._index.drop(connection)
-            self._ready = False
+                index.drop(connection)
+            self._is_ready = False
 
     def close(self) -> None:
         """Close the pooled connections. The store opens new ones when it is used again."""
@@ -241,75 +214,128 @@ class SQLDocStore(ComparesAndSets):
         await self._async_engines.aclose()
         self.close()
 
-    def _get(self, connection: Connection, keys: Sequence[str]) -> list[Document | None]:
-        values = self._values(connection, keys)
-        return [decode_document(values[key], key) if key in values else None for key in keys]
+    # Each of the next methods does its work in one transaction.
 
-    def _values(
+    @override
+    def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
+        return self._in_transaction(self._read_records, keys)
+
+    @override
+    def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
+        return self._in_transaction(self._write_rows, _make_rows(pairs))
+
+    @override
+    def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
+        return self._in_transaction(self._delete_rows, keys)
+
+    @override
+    def _change_steps(self, changes: Sequence[Change]) -> Steps[list[bool]]:
+        return self._in_transaction(self._change, changes)
+
+    def _in_transaction(self, work: Callable[..., T], *args: object) -> Steps[T]:
+        return call(partial(self._run, work, *args), partial(self._arun, work, *args))
+
+    # The work in a transaction
+
+    def _read_records(self, connection: Connection, keys: Sequence[str]) -> list[Document | None]:
+        values = self._read_values(connection, keys)
+        return decode_documents([values.get(key) for key in keys], keys)
+
+    def _read_values(
         self, connection: Connection, keys: Iterable[str], *, lock: bool = False
     ) -> dict[str, str]:
         """Read the records of those keys that exist."""
-        # Rows are locked in the same order by all callers, to avoid deadlocks.
-        query = self._select.order_by(self._table.c.key).with_for_update() if lock else self._select
+        query = self._select
+        if lock:  # all callers lock rows in the same order, to avoid deadlocks
+            query = query.order_by(self._table.c.key).with_for_update()
         values: dict[str, str] = {}
-        for some in batch_iterate(_KEYS_PER_STATEMENT, dict.fromkeys(keys)):
-            rows = connection.execute(query, {"keys": some})
-            values.update((name, record) for name, record in rows)
+        for batch in batches(dict.fromkeys(keys), _KEYS_PER_STATEMENT):
+            rows = connection.execute(query, {"keys": batch})
+            values.update((key, value) for key, value in rows)
         return values
 
-    def _change(self, connection: Connection, changes: Sequence[Change]) -> list[bool]:
-        if self._sqlite:  # no other connection writes between reading and writing
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-        values = self._values(connection, sorted(key for key, _, _ in changes), lock=True)
-        made: dict[str, int] = {}  # of a key given twice, the first counts
-        for number, (key, expected, _) in enumerate(changes):
-            if key not in made and is_record(values.get(key), expected, key):
-                made[key] = number
-        new = [(key, changes[number][2]) for key, number in made.items()]
-        added = _rows((key, record) for key, record in new if record and key not in values)
-        if added and connection.dialect.name == "postgresql":  # missing rows were not locked
-            insert = postgresql.insert(self._table).on_conflict_do_nothing()
-            there = connection.execute(insert.returning(self._table.c.key), added).scalars().all()
-            for key in {row["key"] for row in added}.difference(there):
-                del made[key]
-            new = [(key, record) for key, record in new if key in values]
-        self._set(connection, _rows((key, record) for key, record in new if record))
-        self._delete(connection, [key for key, record in new if not record and key in values])
-        return [made.get(key) == number for number, (key, _, _) in enumerate(changes)]
-
-    def _set(self, connection: Connection, rows: list[dict[str, str]]) -> None:
-        if connection.dialect.name in {"sqlite", "postgresql"}:
+    def _write_rows(self, connection: Connection, rows: list[dict[str, str]]) -> None:
+        if not rows:
+            return
+        if self._is_sqlite or self._is_postgres:
             statement: sa.Executable = sa.text(
                 f'INSERT INTO "{self._table.name}" (key, value) VALUES (:key, :value) '  # noqa: S608
                 "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
             )
         else:
-            self._delete(connection, [row["key"] for row in rows])
+            self._delete_rows(connection, [row["key"] for row in rows])
             statement = sa.insert(self._table)
-        if rows:
-            connection.execute(statement, rows)
+        connection.execute(statement, rows)
 
-    def _delete(self, connection: Connection, keys: Sequence[str]) -> None:
+    def _delete_rows(self, connection: Connection, keys: Sequence[str]) -> None:
         key = self._table.c.key
-        for some in batch_iterate(_KEYS_PER_STATEMENT, sorted(keys)):
-            which = sa.select(key).where(key.in_(some)).order_by(key).with_for_update()
-            postgres = connection.dialect.name == "postgresql"
-            connection.execute(sa.delete(self._table).where(key.in_(which if postgres else some)))
+        for batch in batches(sorted(keys), _KEYS_PER_STATEMENT):
+            condition = key.in_(batch)
+            if self._is_postgres:  # which locks the rows in this order
+                condition = key.in_(sa.select(key).where(condition).order_by(key).with_for_update())
+            connection.execute(sa.delete(self._table).where(condition))
 
-    def _page(self, connection: Connection, prefix: str, after: str | None) -> list[str]:
+    def _change(self, connection: Connection, changes: Sequence[Change]) -> list[bool]:
+        """Make each change whose record is as expected; of a key given twice, the first counts."""
+        if self._is_sqlite:  # no other connection writes between reading and writing
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        values = self._read_values(connection, sorted(key for key, _, _ in changes), lock=True)
+        accepted: dict[str, Change] = {}
+        for change in changes:
+            key, expected, _ = change
+            if key not in accepted and is_record(values.get(key), expected, key):
+                accepted[key] = change
+        new_records: list[tuple[str, Document]] = []
+        removed_keys: list[str] = []
+        for key, _, new in accepted.values():
+            if new is not None:
+                new_records.append((key, new))
+            elif key in values:
+                removed_keys.append(key)
+        for key in self._write_changed_rows(connection, _make_rows(new_records), values):
+            del accepted[key]
+        self._delete_rows(connection, removed_keys)
+        return [accepted.get(change[0]) is change for change in changes]
+
+    def _write_changed_rows(
+        self, connection: Connection, rows: list[dict[str, str]], values: Mapping[str, str]
+    ) -> set[str]:
+        """Write rows, given the values before; return the keys that another call has added."""
+        if not self._is_postgres:
+            self._write_rows(connection, rows)
+            return set()
+        self._write_rows(connection, [row for row in rows if row["key"] in values])
+        # PostgreSQL does not lock rows that were missing.
+        added = [row for row in rows if row["key"] not in values]
+        if not added:
+            return set()
+        insert = postgresql.insert(self._table).on_conflict_do_nothing()
+        result = connection.execute(insert.returning(self._table.c.key), added)
+        return {row["key"] for row in added}.difference(result.scalars())
+
+    def _read_page_of_keys(
+        self, connection: Connection, prefix: str, after: str | None
+    ) -> list[str]:
         """Read the next keys with a prefix; none if there are no more."""
         key = self._table.c.key
-        start = key >= prefix if after is None else key > after
-        query = sa.select(key).where(start).order_by(key).limit(_KEYS_PER_PAGE)
+        is_next = key >= prefix if after is None else key > after
+        query = sa.select(key).where(is_next).order_by(key).limit(_KEYS_PER_PAGE)
         # In the order of bytes, keys with the same prefix are consecutive.
         return [name for name in connection.execute(query).scalars() if name.startswith(prefix)]
+
+    def _checked_index(self) -> LexicalIndex:
+        """The full-text index; a ValueError if the store was made without one."""
+        check_lexical(self)
+        return cast("LexicalIndex", self._index)
+
+    # Transactions
 
     def _run(self, work: Callable[..., T], *args: object) -> T:
         """Do work in a transaction."""
         with explained(self):
             self._prepare()
             with (
-                self._lock if self._memory else contextlib.nullcontext(),
+                self._lock if self._is_memory else contextlib.nullcontext(),
                 self._engine.connect() as connection,
             ):
                 return self._transact(connection, work, *args)
@@ -320,17 +346,40 @@ class SQLDocStore(ComparesAndSets):
             return await run_in_executor(None, self._run, work, *args)
         with explained(self):
             engine = await self._async_engines.get()
-            if not self._ready:
+            if not self._is_ready:
                 await run_in_executor(None, self._prepare)
             async with engine.connect() as connection:
                 return await connection.run_sync(self._transact, work, *args)  # type: ignore[no-any-return]
 
     def _transact(self, connection: Connection, work: Callable[..., T], *args: object) -> T:
         # On PostgreSQL, a transaction would take three round trips for a read instead of one.
-        if work == self._get and connection.dialect.name == "postgresql":
+        if self._is_postgres and work == self._read_records:
             connection = connection.execution_options(isolation_level="AUTOCOMMIT")
         with connection.begin():
             return work(connection, *args)
+
+    # The database
+
+    def _complete_engine_kwargs(self, engine_kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Add what the database needs to the user's arguments for ``create_engine``."""
+        completed = {"hide_parameters": True, **engine_kwargs}  # errors would quote documents
+        if not self._is_sqlite:
+            completed.setdefault("pool_pre_ping", True)  # the server may have been restarted
+            return completed
+        connect_args = {"timeout": self._timeout, **completed.get("connect_args", {})}
+        if self._is_memory:  # one connection, which threads use in turn
+            connect_args["check_same_thread"] = False
+            completed["poolclass"] = StaticPool
+        completed["connect_args"] = connect_args
+        return completed
+
+    def _make_select(self) -> sa.Select[Any]:
+        """Make the query for the records of ``keys``."""
+        key = self._table.c.key
+        if self._is_postgres:  # plans a statement with one parameter once
+            keys = sa.bindparam("keys", type_=sa.ARRAY(key.type))
+            return sa.select(self._table).where(key == sa.any_(keys))
+        return sa.select(self._table).where(key.in_(sa.bindparam("keys", expanding=True)))
 
     def _make_engine(self) -> Engine:
         try:
@@ -351,18 +400,18 @@ class SQLDocStore(ComparesAndSets):
         return engine
 
     def _prepare(self) -> None:
-        """Make the table and its full-text index if they are missing."""
-        if self._ready:
+        """Create the table and its full-text index if they are missing."""
+        if self._is_ready:
             return
         with self._lock:
-            self._make_table()
+            self._create_table()
             if self._index is not None:
                 with self._engine.begin() as connection:
                     self._index.create(connection)
-            self._ready = True
+            self._is_ready = True
 
-    def _make_table(self) -> None:
-        is_file = self._sqlite and not self._memory
+    def _create_table(self) -> None:
+        is_file = self._is_sqlite and not self._is_memory
         if is_file and not self._url.query.get("uri"):
             Path(str(self._url.database)).parent.mkdir(parents=True, exist_ok=True)
         # Looking first keeps a read-only database usable.
@@ -374,7 +423,7 @@ class SQLDocStore(ComparesAndSets):
             with self._engine.begin() as connection:
                 connection.execute(CreateTable(self._table, if_not_exists=True))
         except DBAPIError:
-            # PostgreSQL may fail if two processes make the table at the same time.
+            # PostgreSQL may fail if two processes create the table at the same time.
             if not sa.inspect(self._engine).has_table(self._table.name):
                 raise
 
@@ -392,7 +441,7 @@ class SQLDocStore(ComparesAndSets):
                 time.sleep(0.02)
 
 
-def _table(name: str) -> sa.Table:
+def _make_table(name: str) -> sa.Table:
     # Keys are compared by their bytes, so that keys with the same prefix are consecutive.
     key = (
         sa.String(512)
@@ -408,10 +457,8 @@ def _table(name: str) -> sa.Table:
     )
 
 
-def _rows(pairs: Iterable[tuple[str, Document]]) -> list[dict[str, str]]:
-    # If a key is given twice, the last one counts. Writers that use the same order of keys cannot
-    # deadlock.
-    return [
-        {"key": key, "value": encode_document(document, key)}
-        for key, document in sorted(dict(pairs).items(), key=lambda pair: str(pair[0]))
-    ]
+def _make_rows(pairs: Iterable[tuple[str, Document]]) -> list[dict[str, str]]:
+    """Make the rows of records; of a key that is given twice, the last one counts."""
+    # Writers that use the same order of keys cannot deadlock.
+    records = sorted(dict(pairs).items(), key=lambda pair: pair[0])
+    return [{"key": key, "value": encode_document(document, key)} for key, document in records]

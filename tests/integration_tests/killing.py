@@ -69,7 +69,7 @@ class Pair(NamedTuple):
     Attributes:
         name: For the reports.
         vectorstore: ``"chroma"`` or ``"pgvector"``.
-        docstore: A URL of SQLAlchemy, with the folder as ``{folder}``; or ``"files"``.
+        docstore: A URL of SQLAlchemy, with the folder as ``{folder}``.
         lexical: Whether the docstore keeps a full-text index.
         is_async: Whether the async methods are called.
     """
@@ -118,15 +118,9 @@ class Bench:
         self.setup = setup
         pair = setup.pair
         self.vectorstore = self._open(is_async=pair.is_async)
-        self.docstore: Any
-        if pair.docstore == "files":
-            from langchain_rse import FileDocStore
-
-            self.docstore = FileDocStore(setup.folder / "records")
-        else:
-            url = pair.docstore.format(folder=setup.folder, postgres=setup.postgres)
-            table = "killed_" + digest(str(setup.folder))[:12]
-            self.docstore = SQLDocStore(url, table_name=table, lexical=pair.lexical)
+        url = pair.docstore.format(folder=setup.folder, postgres=setup.postgres)
+        table = "killed_" + digest(str(setup.folder))[:12]
+        self.docstore = SQLDocStore(url, table_name=table, lexical=pair.lexical)
         self.indexer = RSEIndexer(
             self.vectorstore, self.docstore, text_splitter=fakes.Lines(), batch_size=_BATCH_SIZE
         )
@@ -200,7 +194,7 @@ class Bench:
             clean: Whether nothing else may be in the two stores.
         """
         keys = list(self.docstore.yield_keys())
-        records = dict(zip(keys, self.docstore.mget(keys), strict=True))
+        records: dict[str, Any] = dict(zip(keys, self.docstore.mget(keys), strict=True))
         rows = self.rows()
         texts: dict[str, str | None] = {}
         expected_keys: set[str] = set()

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 from langchain_core.documents import Document
 
-from langchain_rse import FileDocStore, RedisDocStore, SQLDocStore
+from langchain_rse import RedisDocStore, SQLDocStore
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.changing_suite import (
     NEW,
@@ -87,12 +87,13 @@ class TestRedis(ChangingSuite):
 
     @pytest.fixture
     def spoil(self, store: RedisDocStore) -> Callable[[str, bytes], None]:
-        return lambda key, record: store.store.mset([(key, record)])
+        def write(key: str, record: bytes) -> None:
+            store._client.set(store._name(key), record)
+
+        return write
 
 
 def open_store(kind: str, where: str) -> Any:
-    if kind == "files":
-        return FileDocStore(where)
     if kind == "redis":
         return RedisDocStore(where, prefix="processes:")
     return SQLDocStore(where, table_name="counting")
@@ -105,11 +106,9 @@ def count_in_process(kind: str, where: str, start: Barrier) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis", "files"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
 def test_processes_lose_nothing(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if kind == "files":
-        where = str(tmp_path / "chunks")
-    elif kind == "sqlite":
+    if kind == "sqlite":
         where = f"sqlite:///{tmp_path}/chunks.db"
     else:
         where = request.getfixturevalue(f"{kind}_url")

@@ -28,7 +28,6 @@ POSTGRES = "{postgres}"
 PAIRS = [
     Pair("Chroma and SQLite", "chroma", SQLITE),
     Pair("Chroma and SQLite, async, full text", "chroma", SQLITE, lexical=True, is_async=True),
-    Pair("Chroma and files", "chroma", "files"),
     Pair("PostgreSQL, full text", "pgvector", POSTGRES, lexical=True),
     Pair("PostgreSQL, async", "pgvector", POSTGRES, is_async=True),
 ]

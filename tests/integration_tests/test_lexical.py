@@ -31,16 +31,21 @@ class TestPostgres(LexicalSuite):
         return f"Lexical_{next(_numbers)}"
 
     @pytest.fixture
-    def make_store(self, url: str, table: str, way: fakes.Way) -> Iterator[MakeStore]:
+    def make_store(
+        self, url: str, table: str, request: pytest.FixtureRequest
+    ) -> Iterator[MakeStore]:
         stores = []
 
         def make(**kwargs: Any) -> SQLDocStore:
             stores.append(SQLDocStore(url, **{"lexical": True, "table_name": table, **kwargs}))
             return stores[-1]
 
+        way = request.getfixturevalue("way") if "way" in request.fixturenames else None
         yield make
         for store in stores:
-            way.call(store.close, store.aclose)
+            if way:
+                way.call(store.close, store.aclose)
+            store.close()
 
 
 def test_the_gin_index_is_used(postgres_url: str) -> None:

@@ -68,33 +68,33 @@ async def test_keys_by_prefix(store: RedisDocStore) -> None:
     await store.aclose()
 
 
-def test_what_was_evicted_is_missing(way: Way, store: RedisDocStore, client: Any) -> None:
+def test_what_was_evicted_is_missing(store: RedisDocStore, client: Any) -> None:
     store.mset([("a", Document("a")), ("b", Document("b"))])
-    mine = store.store._name("a").encode()
+    mine = store._name("a").encode()
     (name,) = [name for name in client.scan_iter(count=10_000) if name == mine]
     client.pexpire(name, 0)
-    assert way.call(store.mget, store.amget, ["a", "b"]) == [None, Document("b")]
+    assert store.mget(["a", "b"]) == [None, Document("b")]
     client.delete(name.replace(b":a", b":b"))
 
 
-def test_a_corrupt_record_is_named(way: Way, redis_url: str, client: Any) -> None:
+def test_a_corrupt_record_is_named(redis_url: str, client: Any) -> None:
     store = RedisDocStore(redis_url, prefix="corrupt:")
     store.mset([("good", Document("good"))])
     client.set("corrupt:bad", client.get("corrupt:good"))  # another key's
     with pytest.raises(CorruptRecordError, match="'bad'"):
-        way.call(store.mget, store.amget, ["good", "bad"])
+        store.mget(["good", "bad"])
     client.delete("corrupt:bad", "corrupt:good")
-    way.call(store.close, store.aclose)
+    store.close()
 
 
-def test_a_warning_if_records_may_be_evicted(way: Way, redis_url: str, client: Any) -> None:
+def test_a_warning_if_records_may_be_evicted(redis_url: str, client: Any) -> None:
     def messages() -> list[str]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             store = RedisDocStore(redis_url)
             for _ in range(2):  # said once
-                way.call(store.mget, store.amget, ["a"])
-            way.call(store.close, store.aclose)
+                store.mget(["a"])
+            store.close()
         return [str(warning.message) for warning in caught]
 
     assert messages() == []
@@ -116,7 +116,7 @@ def test_a_warning_if_records_may_be_evicted(way: Way, redis_url: str, client: A
 def test_the_password_is_not_shown(redis_url: str) -> None:
     for url in (redis_url, "redis://user:geheim@host:1234/5"):
         store = RedisDocStore(url)
-        assert "geheim" not in repr(store) + repr(vars(store)) + repr(store.store)
+        assert "geheim" not in repr(store) + repr(vars(store))
         assert "/socket" in repr(store) or "host:1234/5" in repr(store)
 
 

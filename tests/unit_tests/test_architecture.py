@@ -50,7 +50,8 @@ NAMED_TUPLE = {"_asdict", "_fields", "_field_defaults", "_make", "_replace"}
 DOCUMENTED = {
     ("_messages", "_getframe"),
     # langchain-chroma writes given vectors nowhere else; LangChain's documentation uses it.
-    ("stores.vectorstores", "_collection"),
+    ("stores.vectorstores.base", "_collection"),
+    ("stores.vectorstores.chroma", "_collection"),
 }
 
 

@@ -17,7 +17,6 @@ from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import (
-    FileDocStore,
     JSONDocStore,
     RedisDocStore,
     RSEConfig,
@@ -38,7 +37,6 @@ COPIES: dict[str, Copy] = {
 DOCSTORES: dict[str, Callable[[Path], BaseStore[str, Any]]] = {
     "InMemoryStore": lambda _: InMemoryStore(),
     "byte store": lambda _: JSONDocStore(InMemoryByteStore()),
-    "FileDocStore": lambda folder: FileDocStore(folder / "chunks"),
     "SQLDocStore": lambda folder: SQLDocStore(
         f"sqlite:///{folder}/chunks.db", table_name="t", lexical=True, tokenizer="trigram"
     ),

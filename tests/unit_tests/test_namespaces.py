@@ -85,16 +85,12 @@ def document(doc_id: str, *lines: str, **metadata: Any) -> Document:
     return Document("".join(f"{line}\n" for line in lines), id=doc_id, metadata=metadata)
 
 
-def texts(way: Way, retriever: RSERetriever, query: str = "text", **arguments: Any) -> list[str]:
-    return [found.page_content for found in way.invoke(retriever, query, **arguments)]
+def texts(retriever: RSERetriever, query: str = "text", **arguments: Any) -> list[str]:
+    return [segment.page_content for segment in retriever.invoke(query, **arguments)]
 
 
-def chunks(way: Way, target: RSERetriever | RSEIndexer) -> list[Document]:
-    async def from_async() -> list[Document]:
-        return [chunk async for chunk in target.achunks()]
-
-    found = way.call(lambda: list(target.chunks()), from_async)
-    return sorted(found, key=lambda chunk: str(chunk.id))
+def chunks(target: RSERetriever | RSEIndexer) -> list[Document]:
+    return sorted(target.chunks(), key=lambda chunk: str(chunk.id))
 
 
 def stored(vectorstore: InMemoryVectorStore, namespace: str) -> list[Document]:
@@ -121,48 +117,50 @@ def test_the_same_document_is_two(
     for retriever, name in ((a, A), (b, B)):
         (segment,) = way.invoke(retriever, "text")
         assert segment.page_content == same.page_content
-        assert chunks(way, retriever) == stored(vectorstore, name)
+        assert chunks(retriever) == stored(vectorstore, name)
     assert way.delete(a, ["d"]) == ["d"]
-    assert (texts(way, a), chunks(way, a), stored(vectorstore, A)) == ([], [], [])
-    assert texts(way, b) == [same.page_content]
+    assert (texts(a), chunks(a), stored(vectorstore, A)) == ([], [], [])
+    assert texts(b) == [same.page_content]
     assert way.delete(a, ["d"]) == []
 
 
 def test_replacing_and_appending_stay_apart(
-    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
     a, b = (opened(vectorstore, docstore, name) for name in (A, B))
-    way.add(a, [document("d", "text of a")])
-    way.add(b, [document("d", "text of b")])
-    way.add(a, [document("d", "more text of a")], append=True)
-    assert texts(way, a) == ["text of a\n\n\nmore text of a\n"]
-    assert texts(way, b) == ["text of b\n"]
-    way.add(b, [document("d", "new text of b")])
-    assert texts(way, a) == ["text of a\n\n\nmore text of a\n"]
-    assert texts(way, b) == ["new text of b\n"]
-    assert chunks(way, b) == stored(vectorstore, B)
+    a.add_documents([document("d", "text of a")])
+    b.add_documents([document("d", "text of b")])
+    a.add_documents([document("d", "more text of a")], append=True)
+    assert texts(a) == ["text of a\n\n\nmore text of a\n"]
+    assert texts(b) == ["text of b\n"]
+    b.add_documents([document("d", "new text of b")])
+    assert texts(a) == ["text of a\n\n\nmore text of a\n"]
+    assert texts(b) == ["new text of b\n"]
+    assert chunks(b) == stored(vectorstore, B)
 
 
 def test_a_warning_of_equal_texts_names_no_document_of_another_namespace(
-    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
     a, b = (opened(vectorstore, docstore, name) for name in (A, B))
-    way.add(a, [Document("equal text", metadata={"source": "secret.txt"})])
-    way.add(b, [Document("equal text", metadata={"source": "public.txt"})])  # warnings are errors
-    assert [d.metadata["source"] for d in way.invoke(b, "text")] == ["public.txt"]
+    a.add_documents([Document("equal text", metadata={"source": "secret.txt"})])
+    b.add_documents(
+        [Document("equal text", metadata={"source": "public.txt"})]
+    )  # warnings are errors
+    assert [d.metadata["source"] for d in b.invoke("text")] == ["public.txt"]
 
 
 def test_metadata_cannot_claim_another_namespace(
-    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
     a, b = (opened(vectorstore, docstore, name) for name in (A, B))
     forged = {"rse_namespace": namespace_digest(B), "rse_version": f"{namespace_digest(B)}-1"}
-    way.add(a, [document("d", "forged text", **forged)], ids=["d"])
-    assert texts(way, a) == ["forged text\n"]
-    assert texts(way, b) == []
+    a.add_documents([document("d", "forged text", **forged)], ids=["d"])
+    assert texts(a) == ["forged text\n"]
+    assert texts(b) == []
     plain = opened(InMemoryVectorStore(fakes.BagOfWords()), InMemoryStore())
-    way.add(plain, [document("d", "forged text", **forged)], ids=["d"])
-    (segment,) = way.invoke(plain, "text")
+    plain.add_documents([document("d", "forged text", **forged)], ids=["d"])
+    (segment,) = plain.invoke("text")
     assert "rse_namespace" not in segment.metadata
     assert all("rse_namespace" not in chunk.metadata for chunk in plain.chunks())
 
@@ -183,8 +181,8 @@ def test_names_are_taken_as_they_are(
 ) -> None:
     docstore = InMemoryStore()
     opened(vectorstore, docstore, one).add_documents([document("d", "text")])
-    assert texts(Way(None), opened(vectorstore, docstore, one)) == ["text\n"]
-    assert texts(Way(None), opened(vectorstore, docstore, other)) == []
+    assert texts(opened(vectorstore, docstore, one)) == ["text\n"]
+    assert texts(opened(vectorstore, docstore, other)) == []
 
 
 # What another namespace has is in nobody's way
@@ -192,16 +190,18 @@ def test_names_are_taken_as_they_are(
 
 @pytest.mark.parametrize("hybrid", [0.0, 0.5, 1.0])
 def test_better_chunks_of_another_namespace_crowd_nothing_out(
-    way: Way, vectorstore: InMemoryVectorStore, lexical: SQLDocStore, hybrid: float
+    vectorstore: InMemoryVectorStore, lexical: SQLDocStore, hybrid: float
 ) -> None:
     a, b = (opened(vectorstore, lexical, name, hybrid=hybrid, fetch_k=5) for name in (A, B))
-    way.add(a, [document("d", *(f"zulu zulu {n}" for n in range(1_000)))])
-    way.add(b, [document("d", "a zulu among many other words of a line"), document("e", "other")])
-    found = way.invoke(b, "zulu", k=1)
+    a.add_documents([document("d", *(f"zulu zulu {n}" for n in range(1_000)))])
+    b.add_documents(
+        [document("d", "a zulu among many other words of a line"), document("e", "other")]
+    )
+    found = b.invoke("zulu", k=1)
     assert [segment.page_content for segment in found] == [
         "a zulu among many other words of a line\n"
     ]
-    assert len(way.invoke(a, "zulu")) > 0
+    assert len(a.invoke("zulu")) > 0
 
 
 def test_words_that_are_common_elsewhere_are_searched_for(
@@ -223,16 +223,16 @@ def test_words_that_are_common_elsewhere_are_searched_for(
 
 
 def test_filters_hold_within_a_namespace(
-    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
     a, b = (opened(vectorstore, docstore, name) for name in (A, B))
     for retriever in (a, b):
-        way.add(retriever, [document("d", "text 1", year=1), document("e", "text 2", year=2)])
-    everything = texts(way, a, filter=lambda _: True)
+        retriever.add_documents([document("d", "text 1", year=1), document("e", "text 2", year=2)])
+    everything = texts(a, filter=lambda _: True)
     assert sorted(everything) == ["text 1\n", "text 2\n"]
-    assert texts(way, a, filter=lambda one: one.metadata["year"] == 2) == ["text 2\n"]
+    assert texts(a, filter=lambda one: one.metadata["year"] == 2) == ["text 2\n"]
     others = namespace_digest(B)
-    assert texts(way, a, filter=lambda one: one.metadata["rse_namespace"] == others) == []
+    assert texts(a, filter=lambda one: one.metadata["rse_namespace"] == others) == []
 
 
 # Base retrievers and rerankers
@@ -252,14 +252,13 @@ class Nosy(BaseDocumentCompressor):
 
 
 def test_what_a_wrapped_retriever_finds_elsewhere_is_left_out(
-    way: Way,
     vectorstore: InMemoryVectorStore,
     docstore: BaseStore[str, Any],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     a, b = (opened(vectorstore, docstore, name) for name in (A, B))
-    way.add(a, [document("secret-id", "secret text")])
-    way.add(b, [document("d", "own text")])
+    a.add_documents([document("secret-id", "secret text")])
+    b.add_documents([document("d", "own text")])
     base = vectorstore.as_retriever(search_kwargs={"k": 20})
     nosy = Nosy()
     wrapping = RSERetriever(
@@ -267,39 +266,39 @@ def test_what_a_wrapped_retriever_finds_elsewhere_is_left_out(
     )
     caplog.set_level(logging.DEBUG, "langchain_rse")
     with pytest.warns(UserWarning, match="1 of 2 Documents") as caught:
-        found = way.invoke(wrapping, "text", filter=None)
+        found = wrapping.invoke("text", filter=None)
     assert [d.page_content for d in found] == ["own text\n"]
     assert nosy.seen == ["own text\n"]
     said = [str(warning.message) for warning in caught] + caplog.messages
     assert not [one for one in said if "secret" in one or namespace_digest(A) in one]
 
     base.search_kwargs["filter"] = lambda one: one.metadata["rse_namespace"] == namespace_digest(B)
-    assert texts(way, wrapping) == ["own text\n"]  # without a warning
+    assert texts(wrapping) == ["own text\n"]  # without a warning
 
 
 @pytest.mark.parametrize("lost", ["rse_version", "doc_id", "all"])
 def test_documents_that_have_lost_their_metadata_are_left_out(
-    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any], lost: str
+    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any], lost: str
 ) -> None:
     """They may be of any namespace: no error shows what they are."""
-    way.add(opened(vectorstore, docstore, A), [document("secret-id", "secret text")])
+    opened(vectorstore, docstore, A).add_documents([document("secret-id", "secret text")])
     (chunk,) = stored(vectorstore, A)
     kept = {n: v for n, v in chunk.metadata.items() if n != lost} if lost != "all" else {}
     base = fakes.FixedRetriever(documents=[chunk.model_copy(update={"metadata": kept})])
     wrapping = RSERetriever(base_retriever=base, docstore=docstore, namespace=B)
     with pytest.warns(UserWarning, match="1 of 1 Documents") as caught:
-        assert way.invoke(wrapping, "text", filter={"year": 1}) == []
+        assert wrapping.invoke("text", filter={"year": 1}) == []
     assert "secret" not in "".join(str(warning.message) for warning in caught)
 
 
 def test_a_retriever_without_a_namespace_reads_nothing_of_one(
-    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
-    way.add(opened(vectorstore, docstore, A), [document("secret-id", "secret text")])
+    opened(vectorstore, docstore, A).add_documents([document("secret-id", "secret text")])
     nosy = Nosy()
     other = opened(vectorstore, InMemoryStore(), reranker=nosy)  # with a docstore of its own
     with pytest.raises(StoreMismatchError) as caught:
-        texts(way, other)
+        texts(other)
     assert "secret" not in str(caught.value)
     assert nosy.seen == []
 
@@ -309,60 +308,60 @@ def test_a_retriever_without_a_namespace_reads_nothing_of_one(
 
 def without_namespace(
     vectorstore: VectorStore, docstore: BaseStore[str, Any]
-) -> dict[str, Callable[[Way], Any]]:
+) -> dict[str, Callable[[], Any]]:
     """All that can be done with two stores."""
     empty = InMemoryVectorStore(fakes.BagOfWords())
 
     def retriever(**fields: Any) -> RSERetriever:
         return opened(vectorstore, docstore, **fields)
 
-    def another_index(way: Way) -> object:
+    def another_index() -> object:
         vectors = InMemoryVectorStore(fakes.BagOfWords())
-        way.add(opened(vectors, InMemoryStore()), [document("e", "text")])
-        return way.invoke(opened(vectors, docstore), "text")
+        opened(vectors, InMemoryStore()).add_documents([document("e", "text")])
+        return opened(vectors, docstore).invoke("text")
 
-    def adopt(way: Way) -> object:
+    def adopt() -> object:
         indexer = RSEIndexer(vectorstore, docstore)
-        return way.call(indexer.adopt, indexer.aadopt, BY_START)
+        return indexer.adopt(BY_START)
 
     return {
-        "add": lambda way: way.add(retriever(), [document("e", "text")]),
-        "append": lambda way: way.add(retriever(), [document("e", "text")], append=True),
-        "delete": lambda way: way.delete(retriever(), ["d"]),
-        "query": lambda way: way.invoke(retriever(), "text"),
-        "hybrid": lambda way: way.invoke(retriever(hybrid=1.0), "text"),
-        "another vector store": lambda way: way.invoke(opened(empty, docstore), "text"),
+        "add": lambda: retriever().add_documents([document("e", "text")]),
+        "append": lambda: retriever().add_documents([document("e", "text")], append=True),
+        "delete": lambda: retriever().delete(["d"]),
+        "query": lambda: retriever().invoke("text"),
+        "hybrid": lambda: retriever(hybrid=1.0).invoke("text"),
+        "another vector store": lambda: opened(empty, docstore).invoke("text"),
         "vectors without": another_index,
-        "chunks": lambda way: chunks(way, retriever()),
+        "chunks": lambda: chunks(retriever()),
         "adopt": adopt,
     }
 
 
 @pytest.mark.parametrize("done", without_namespace(InMemoryVectorStore(None), InMemoryStore()))  # type: ignore[arg-type]
 def test_a_docstore_with_namespaces_is_not_used_without(
-    way: Way, vectorstore: InMemoryVectorStore, lexical: SQLDocStore, done: str
+    vectorstore: InMemoryVectorStore, lexical: SQLDocStore, done: str
 ) -> None:
-    way.add(opened(vectorstore, lexical, A), [document("d", "secret text")])
+    opened(vectorstore, lexical, A).add_documents([document("d", "secret text")])
     before = sorted(lexical.yield_keys())
     with pytest.raises(StoreMismatchError, match="namespace=") as caught:
-        without_namespace(vectorstore, lexical)[done](way)
+        without_namespace(vectorstore, lexical)[done]()
     assert "secret" not in str(caught.value)
     assert sorted(lexical.yield_keys()) == before
 
 
 @pytest.mark.parametrize("done", ["add", "delete", "query", "chunks", "words"])
 def test_a_docstore_without_namespaces_gets_none(
-    way: Way, vectorstore: InMemoryVectorStore, lexical: SQLDocStore, done: str
+    vectorstore: InMemoryVectorStore, lexical: SQLDocStore, done: str
 ) -> None:
-    way.add(opened(vectorstore, lexical), [document("d", "text")])
+    opened(vectorstore, lexical).add_documents([document("d", "text")])
     before = sorted(lexical.yield_keys())
     retriever = opened(vectorstore, lexical, A)
     does: dict[str, Callable[[], Any]] = {
-        "add": lambda: way.add(retriever, [document("d", "text")]),
-        "delete": lambda: way.delete(retriever, ["d"]),
-        "query": lambda: way.invoke(retriever, "text", candidates_only=True),
-        "chunks": lambda: chunks(way, retriever),
-        "words": lambda: way.invoke(retriever, "text", hybrid=1.0),
+        "add": lambda: retriever.add_documents([document("d", "text")]),
+        "delete": lambda: retriever.delete(["d"]),
+        "query": lambda: retriever.invoke("text", candidates_only=True),
+        "chunks": lambda: chunks(retriever),
+        "words": lambda: retriever.invoke("text", hybrid=1.0),
     }
     if done == "query":  # nothing is found, so nothing is read but to say why
         with pytest.raises(StoreMismatchError, match="without a namespace"):
@@ -374,14 +373,14 @@ def test_a_docstore_without_namespaces_gets_none(
 
 
 def test_an_empty_docstore_can_be_read_with_and_without(
-    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
     for namespace in ("", A, B, ""):
         retriever = opened(vectorstore, docstore, namespace)
-        assert texts(way, retriever) == []
-        assert chunks(way, retriever) == []
-        assert way.delete(retriever, ["d"]) == []
-    assert texts(way, opened(vectorstore, docstore)) == []
+        assert texts(retriever) == []
+        assert chunks(retriever) == []
+        assert retriever.delete(["d"]) == []
+    assert texts(opened(vectorstore, docstore)) == []
 
 
 # What cannot be
@@ -418,28 +417,28 @@ def test_a_vector_store_whose_filters_are_not_known() -> None:
     opened(Unknown(), docstore)
 
 
-def test_a_query_cannot_choose_its_namespace(way: Way, vectorstore: InMemoryVectorStore) -> None:
+def test_a_query_cannot_choose_its_namespace(vectorstore: InMemoryVectorStore) -> None:
     docstore = InMemoryStore()
     a, b = (opened(vectorstore, docstore, name) for name in (A, B))
-    way.add(a, [document("d", "secret text")])
+    a.add_documents([document("d", "secret text")])
     for arguments in ({"namespace": A}, {"docstore": docstore}, {"vectorstore": vectorstore}):
         with pytest.raises(TypeError):
-            way.invoke(b, "text", **arguments)
+            b.invoke("text", **arguments)
     with pytest.raises(ValueError, match="frozen"):
         b.namespace = A
     for copy in (b.model_copy(update={"namespace": A}), b.model_copy(update={"namespace": ""})):
         with pytest.raises(ValueError, match="docstore is that of namespace"):
-            way.invoke(copy, "text")
+            copy.invoke("text")
     with pytest.raises(ValueError, match="docstore is that of namespace"):
         opened(vectorstore, b.docstore, A)
     with pytest.raises(ValueError, match="docstore is that of namespace"):
         opened(vectorstore, b.docstore)
     configurable = b.configurable_fields(namespace=ConfigurableField(id="tenant"))
     with pytest.raises(ValueError, match="docstore is that of namespace"):
-        way.invoke(configurable, "text", {"configurable": {"tenant": A}})
+        configurable.invoke("text", {"configurable": {"tenant": A}})
     b.docstore = docstore
-    assert texts(way, b) == []  # still in its namespace
-    assert texts(way, opened(vectorstore, a.docstore, A)) == ["secret text\n"]
+    assert texts(b) == []  # still in its namespace
+    assert texts(opened(vectorstore, a.docstore, A)) == ["secret text\n"]
 
 
 def test_compare_and_set_is_there_if_the_docstore_has_it(way: Way) -> None:
@@ -472,21 +471,21 @@ def test_compare_and_set_is_there_if_the_docstore_has_it(way: Way) -> None:
 
 
 def test_answers_of_a_model_are_not_shared(
-    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
     """Otherwise a title that one tenant's model gave would stand above another's text."""
     for name, title in ((A, "Title of A"), (B, "Title of B")):
         headers = LMBasedHeaders(llm=FakeListLLM(responses=[title]), summary=False)
         retriever = opened(vectorstore, docstore, name, headers=headers)
-        way.add(retriever, [document("d", "text")])
-        assert texts(way, retriever, include_header=True) == [f"{title}\n\ntext\n"]
+        retriever.add_documents([document("d", "text")])
+        assert texts(retriever, include_header=True) == [f"{title}\n\ntext\n"]
 
 
-def test_questions_are_asked_within(way: Way, vectorstore: InMemoryVectorStore) -> None:
+def test_questions_are_asked_within(vectorstore: InMemoryVectorStore) -> None:
     docstore = InMemoryStore()
     a, b = (opened(vectorstore, docstore, name) for name in (A, B))
-    way.add(a, [document("d", "text of a"), document("only-a", "text")])
-    way.add(b, [document("d", "text of b")])
+    a.add_documents([document("d", "text of a"), document("only-a", "text")])
+    b.add_documents([document("d", "text of b")])
     asked = [Question("text", [Evidence("d", 0, 4)]), Question("text of", [Evidence("d", 0, 4)])]
     assert evaluate(a, asked, budgets=[1_000]).mean("recall") == 1
     tune(b, asked, budgets=[1_000], trials=2)
@@ -495,14 +494,14 @@ def test_questions_are_asked_within(way: Way, vectorstore: InMemoryVectorStore) 
 
 
 def test_adopting_takes_what_is_in_the_namespace(
-    way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
+    vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
     def chunk(text: str, **metadata: Any) -> Document:
         return Document(text, metadata={"source": "s", "start_index": 0, **metadata})
 
     def adopt(name: str) -> int:
         indexer = RSEIndexer(vectorstore, docstore, namespace=name)
-        return way.call(indexer.adopt, indexer.aadopt, BY_START).documents
+        return indexer.adopt(BY_START).documents
 
     marks = {name: namespace_digest(name) for name in (A, B)}
     vectorstore.add_documents([chunk("nobody's text")])
@@ -510,20 +509,20 @@ def test_adopting_takes_what_is_in_the_namespace(
         adopt(A)
     for name in (A, B):
         vectorstore.add_documents([chunk(f"text of {name}", rse_namespace=marks[name])])
-    way.add(opened(vectorstore, docstore, A), [document("added", "added text")])
+    opened(vectorstore, docstore, A).add_documents([document("added", "added text")])
     assert adopt(A) == 1
     a, b = (opened(vectorstore, docstore, name) for name in (A, B))
-    assert sorted(texts(way, a)) == ["added text\n", f"text of {A}"]
-    assert "rse_namespace" not in way.invoke(a, "text of")[0].metadata
+    assert sorted(texts(a)) == ["added text\n", f"text of {A}"]
+    assert "rse_namespace" not in a.invoke("text of")[0].metadata
     assert adopt(B) == 1
-    assert texts(way, b) == [f"text of {B}"]
-    assert [one.metadata["rse_namespace"] for one in chunks(way, b)] == [marks[B]]
-    assert way.delete(b, ["s"]) == ["s"]
+    assert texts(b) == [f"text of {B}"]
+    assert [one.metadata["rse_namespace"] for one in chunks(b)] == [marks[B]]
+    assert b.delete(["s"]) == ["s"]
     assert stored(vectorstore, B) == []
-    assert sorted(texts(way, a)) == ["added text\n", f"text of {A}"]
+    assert sorted(texts(a)) == ["added text\n", f"text of {A}"]
     # Without a namespace, and with a docstore of its own, only what is in none is adopted.
     other = RSEIndexer(vectorstore, InMemoryStore())
-    assert way.call(other.adopt, other.aadopt, BY_START).vectors == 1
+    assert other.adopt(BY_START).vectors == 1
 
 
 # The same as two pairs of stores

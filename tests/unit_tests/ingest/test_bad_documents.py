@@ -30,8 +30,8 @@ def nested(levels: int) -> Any:
 
 @pytest.mark.parametrize(
     "bad",
-    [object(), {1, 2}, np.zeros(3), {"deep": [{3: "x"}]}, nested(5_000), 10**5_000],
-    ids=["object", "set", "array", "key", "nested", "digits"],
+    [object(), {1, 2}, np.zeros(3), {"deep": [{3: "x"}]}, nested(5_000)],
+    ids=["object", "set", "array", "key", "nested"],
 )
 def test_metadata_that_cannot_be_kept_is_named_and_the_other_documents_are_added(
     stores: Stores, bad: object

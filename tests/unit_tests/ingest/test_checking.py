@@ -456,7 +456,7 @@ class Unlisted(fakes.WatchedVectorStore):
 
 
 def test_what_cannot_be_checked_is_said(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectorstores, "_STORES", {})
+    monkeypatch.setattr(vectorstores, "_ADAPTERS", {})
     report = pair.verify()
     assert report.ok
     assert "InMemoryVectorStore cannot be listed" in str(report)

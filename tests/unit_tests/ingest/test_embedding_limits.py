@@ -34,24 +34,22 @@ class Indexed(SimpleNamespace):
     messages: list[str]
 
 
-def add(
-    way: Way, texts: dict[str, str], model: BagOfWords | None = None, **settings: Any
-) -> Indexed:
+def add(texts: dict[str, str], model: BagOfWords | None = None, **settings: Any) -> Indexed:
     """Index texts, a chunk a line; the warnings there were."""
     store = InMemoryVectorStore(model or BagOfWords())
     indexer = RSEIndexer(store, SQLDocStore("sqlite://"), text_splitter=Lines(), **settings)
     documents = [Document(text, id=name) for name, text in texts.items()]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        way.call(indexer.add_documents, indexer.aadd_documents, documents)
+        indexer.add_documents(documents)
     return Indexed(indexer=indexer, messages=[str(warning.message) for warning in caught])
 
 
 TEXTS = {"a": "one two\none two three four\none\n", "b": "one two three\none two three four five\n"}
 
 
-def test_one_warning_counts_all_texts_that_are_too_long(way: Way) -> None:
-    indexed = add(way, TEXTS, max_embedded_length=3, embedded_length_function=words, batch_size=2)
+def test_one_warning_counts_all_texts_that_are_too_long() -> None:
+    indexed = add(TEXTS, max_embedded_length=3, embedded_length_function=words, batch_size=2)
     assert len(indexed.messages) == 1
     message = indexed.messages[0]
     assert message.startswith("2 of 5 embedded texts are longer than the 3 ")
@@ -59,13 +57,13 @@ def test_one_warning_counts_all_texts_that_are_too_long(way: Way) -> None:
     assert "TokenSplitter" in message
 
 
-def test_what_fits_is_not_warned_of(way: Way) -> None:
-    indexed = add(way, TEXTS, max_embedded_length=5, embedded_length_function=words)
+def test_what_fits_is_not_warned_of() -> None:
+    indexed = add(TEXTS, max_embedded_length=5, embedded_length_function=words)
     assert indexed.messages == []
 
 
 def test_each_call_counts_anew(way: Way) -> None:
-    indexer = add(way, TEXTS, max_embedded_length=3, embedded_length_function=words).indexer
+    indexer = add(TEXTS, max_embedded_length=3, embedded_length_function=words).indexer
     more = [Document("one two three four five six", id="c")]
     with pytest.warns(UserWarning, match=r"^1 of 1 embedded texts"):
         way.call(indexer.add_documents, indexer.aadd_documents, more)
@@ -74,8 +72,8 @@ def test_each_call_counts_anew(way: Way) -> None:
         way.call(indexer.add_documents, indexer.aadd_documents, more)
 
 
-def test_without_a_length_function_and_a_tokenizer_characters_count(way: Way) -> None:
-    (message,) = add(way, TEXTS, max_embedded_length=20).messages
+def test_without_a_length_function_and_a_tokenizer_characters_count() -> None:
+    (message,) = add(TEXTS, max_embedded_length=20).messages
     assert message.startswith("1 of 5 embedded texts are longer than the 20 characters")
 
 
@@ -90,26 +88,26 @@ def sentence_model(folder: Path, limit: object = 3) -> Model:
     return Model(model_name=str(folder), cache_folder=None)
 
 
-def test_the_limit_of_a_model_of_sentence_transformers_is_known(way: Way, tmp_path: Path) -> None:
+def test_the_limit_of_a_model_of_sentence_transformers_is_known(tmp_path: Path) -> None:
     model = sentence_model(tmp_path)
-    (message,) = add(way, TEXTS, model).messages
+    (message,) = add(TEXTS, model).messages
     assert message.startswith("2 of 5 embedded texts are longer than the 3 tokens")
     assert "the longest has 5" in message
-    (message,) = add(way, TEXTS, model, max_embedded_length=4).messages
+    (message,) = add(TEXTS, model, max_embedded_length=4).messages
     assert message.startswith("1 of 5 embedded texts are longer than the 4 tokens")
-    (message,) = add(way, {"a": "one \ud800 two three"}, model).messages
+    (message,) = add({"a": "one \ud800 two three"}, model).messages
     assert "the longest has 4" in message
 
 
 def test_nothing_is_said_of_models_that_do_not_tell(
-    way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert add(way, TEXTS, BagOfWords()).messages == []
-    assert add(way, TEXTS, Model(model_name="no/such-model")).messages == []
-    assert add(way, TEXTS, sentence_model(tmp_path, None)).messages == []
+    assert add(TEXTS, BagOfWords()).messages == []
+    assert add(TEXTS, Model(model_name="no/such-model")).messages == []
+    assert add(TEXTS, sentence_model(tmp_path, None)).messages == []
     model = sentence_model(tmp_path)
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    assert add(way, TEXTS, model).messages == []
+    assert add(TEXTS, model).messages == []
 
 
 @pytest.mark.parametrize("most", [0, -1])

@@ -24,8 +24,6 @@ from langchain_rse.adopting import ExistingIndex
 from langchain_rse.headers import DocumentHeaders
 from tests.unit_tests import fakes
 
-way = fakes.way
-Way = fakes.Way
 Counting = fakes.CountingModel
 CutOffError = fakes.CutOffError
 
@@ -70,8 +68,7 @@ KINDS: dict[str, Callable[[Counting], VectorStore]] = {
 class Index:
     """A pair of stores and the model that counts."""
 
-    def __init__(self, kind: Callable[[Counting], VectorStore], way: Way) -> None:
-        self.way = way
+    def __init__(self, kind: Callable[[Counting], VectorStore]) -> None:
         self.model = Counting()
         self.vectorstore = kind(self.model)
         self.docstore = InMemoryByteStore()
@@ -83,7 +80,7 @@ class Index:
     def add(self, documents: Sequence[Document], **settings: Any) -> list[str]:
         """Add documents; return the texts that were embedded."""
         self.model.taken()
-        self.way.add(self.indexer(**settings), documents)
+        self.indexer(**settings).add_documents(documents)
         return self.model.taken()
 
     def answers(self, query: str) -> list[tuple[str, str, float]]:
@@ -91,8 +88,8 @@ class Index:
         retriever = RSERetriever(
             vectorstore=self.vectorstore, docstore=self.docstore, max_context_length=1_000
         )
-        found: list[Document] = self.way.invoke(retriever, query)
-        return [(str(s.id), s.page_content, s.metadata["relevance_score"]) for s in found]
+        segments = retriever.invoke(query)
+        return [(str(s.id), s.page_content, s.metadata["relevance_score"]) for s in segments]
 
     def assert_answers_like_a_fresh_index(
         self,
@@ -100,7 +97,7 @@ class Index:
         documents: Sequence[Document],
         **settings: Any,
     ) -> None:
-        fresh = Index(kind, self.way)
+        fresh = Index(kind)
         fresh.add(documents, **settings)
         for query in ("the pilot and the anchor", "salt", "page 80 of a rose hedge"):
             expected = fresh.answers(query)
@@ -124,8 +121,8 @@ def kind(request: pytest.FixtureRequest) -> Callable[[Counting], VectorStore]:
 
 
 @pytest.fixture
-def index(kind: Callable[[Counting], VectorStore], way: Way) -> Index:
-    return Index(kind, way)
+def index(kind: Callable[[Counting], VectorStore]) -> Index:
+    return Index(kind)
 
 
 def page(number: int, edition: int = 0) -> str:
@@ -260,8 +257,8 @@ def test_what_a_cut_off_call_embedded_is_reused_by_another_version(
     index.assert_answers_like_a_fresh_index(kind, new)
 
 
-def test_a_store_that_cannot_tell_what_it_has_gets_all_vectors_again(way: Way) -> None:
-    index = Index(Forgetful, way)
+def test_a_store_that_cannot_tell_what_it_has_gets_all_vectors_again() -> None:
+    index = Index(Forgetful)
     index.model.left = 100
     pages = filing(pages=40)
     with pytest.raises(CutOffError):
@@ -272,16 +269,14 @@ def test_a_store_that_cannot_tell_what_it_has_gets_all_vectors_again(way: Way) -
     index.assert_answers_like_a_fresh_index(Forgetful, filing(pages=40, year=2024))
 
 
-def test_an_index_that_does_not_give_its_vectors_back(
-    way: Way, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_index_that_does_not_give_its_vectors_back(caplog: pytest.LogCaptureFixture) -> None:
     """As some of FAISS: what cannot be read is embedded, and the log says so."""
     import faiss
 
     flat = faiss.IndexFlatL2(65)
     ivf = faiss.IndexIVFFlat(flat, 65, 1)
     ivf.train(np.random.default_rng(0).random((64, 65), dtype=np.float32))
-    index = Index(lambda model: faiss_store(model, index=ivf), way)
+    index = Index(lambda model: faiss_store(model, index=ivf))
     index.add(filing(pages=5))
     with caplog.at_level(logging.INFO, logger="langchain_rse"):
         assert index.add(filing(pages=5, year=2024)) == chunks_of(filing(pages=5))
@@ -297,7 +292,7 @@ def test_adopted_vectors_are_reused(index: Index, kind: Callable[[Counting], Vec
     chunks = splitter.split_documents([joined])
     index.vectorstore.add_documents(chunks, ids=[f"{n}" for n in range(len(chunks))])
     existing = ExistingIndex(doc_id_key="source", start_index_key="start_index")
-    index.way.call(index.indexer().adopt, index.indexer().aadopt, existing)
+    index.indexer().adopt(existing)
     assert index.add(pages) == []
     index.assert_answers_like_a_fresh_index(kind, pages)
 
@@ -318,7 +313,7 @@ def test_after_any_versions_and_cut_off_calls(
     versions: list[tuple[str, int]], batch_size: int
 ) -> None:
     """Nothing is embedded that the store has, and what it has in the end is right."""
-    index = Index(InMemoryVectorStore, Way(None))
+    index = Index(InMemoryVectorStore)
     rows = cast(InMemoryVectorStore, index.vectorstore).store
     for lines, left in versions:
         texts = [f"line {line}\n" for line in lines]

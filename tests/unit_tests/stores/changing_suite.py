@@ -18,12 +18,14 @@ Way = fakes.Way
 OLD, NEW, OTHER = (Document(text, metadata={"n": 1}, id=text) for text in ("old", "new", "other"))
 
 
-def change(way: Way, store: Any, *changes: Change) -> list[bool]:
-    return way.call(store.compare_and_set, store.acompare_and_set, changes)
+def change(store: Any, *changes: Change) -> list[bool]:
+    made: list[bool] = store.compare_and_set(changes)
+    return made
 
 
-def get(way: Way, store: Any, *keys: str) -> list[Document | None]:
-    return way.call(store.mget, store.amget, keys)
+def get(store: Any, *keys: str) -> list[Document | None]:
+    records: list[Document | None] = store.mget(keys)
+    return records
 
 
 def count_up(store: Any, key: str, times: int) -> None:
@@ -69,14 +71,17 @@ class ChangingSuite:
         assert isinstance(store, ComparesAndSets)
 
     def test_a_record_is_made_replaced_and_deleted(self, way: Way, store: Any) -> None:
-        assert change(way, store, ("a", None, OLD)) == [True]
-        assert get(way, store, "a") == [OLD]
-        assert change(way, store, ("a", OLD, NEW)) == [True]
-        assert get(way, store, "a") == [NEW]
-        assert change(way, store, ("a", NEW, None)) == [True]
-        assert get(way, store, "a") == [None]
-        assert change(way, store, ("a", None, None)) == [True]
-        assert change(way, store) == []
+        def change(*changes: Change) -> list[bool]:
+            return way.call(store.compare_and_set, store.acompare_and_set, changes)
+
+        assert change(("a", None, OLD)) == [True]
+        assert get(store, "a") == [OLD]
+        assert change(("a", OLD, NEW)) == [True]
+        assert get(store, "a") == [NEW]
+        assert change(("a", NEW, None)) == [True]
+        assert get(store, "a") == [None]
+        assert change(("a", None, None)) == [True]
+        assert change() == []
 
     @pytest.mark.parametrize(
         ("there", "expected", "new"),
@@ -93,7 +98,6 @@ class ChangingSuite:
     )
     def test_what_is_not_as_expected_stays(
         self,
-        way: Way,
         store: Any,
         there: Document | None,
         expected: Document | None,
@@ -101,50 +105,49 @@ class ChangingSuite:
     ) -> None:
         if there:
             store.mset([("a", there)])
-        assert change(way, store, ("a", expected, new)) == [False]
-        assert get(way, store, "a") == [there]
+        assert change(store, ("a", expected, new)) == [False]
+        assert get(store, "a") == [there]
 
-    def test_each_change_stands_alone(self, way: Way, store: Any) -> None:
+    def test_each_change_stands_alone(self, store: Any) -> None:
         store.mset([("e", OLD), ("b", OLD), ("d", OLD), ("c", OLD)])
         made = change(
-            way,
             store,
             *(("z", None, NEW), ("b", OTHER, NEW), ("d", OLD, NEW), ("a", OLD, NEW)),
             *(("e", OLD, None), ("c", None, NEW), ("y", None, None)),
         )
         assert made == [True, False, True, False, True, False, True]
-        assert get(way, store, *"abcdeyz") == [None, OLD, OLD, NEW, None, None, NEW]
+        assert get(store, *"abcdeyz") == [None, OLD, OLD, NEW, None, None, NEW]
 
-    def test_of_a_key_given_twice_one_change_is_made(self, way: Way, store: Any) -> None:
-        assert change(way, store, ("a", None, OLD), ("a", None, NEW)) == [True, False]
-        assert get(way, store, "a") == [OLD]
+    def test_of_a_key_given_twice_one_change_is_made(self, store: Any) -> None:
+        assert change(store, ("a", None, OLD), ("a", None, NEW)) == [True, False]
+        assert get(store, "a") == [OLD]
 
     def test_a_record_that_cannot_be_read_counts_as_none(
-        self, way: Way, store: Any, spoil: Callable[[str, bytes], None]
+        self, store: Any, spoil: Callable[[str, bytes], None]
     ) -> None:
         store.mset([("c", OLD)])
         for key in "abc":
             spoil(key, b'{"page_content":"other"}')
-        made = change(way, store, ("a", None, NEW), ("b", None, None), ("c", OLD, NEW))
+        made = change(store, ("a", None, NEW), ("b", None, None), ("c", OLD, NEW))
         assert made == [True, True, False]
-        assert get(way, store, "a", "b") == [NEW, None]
+        assert get(store, "a", "b") == [NEW, None]
 
-    def test_any_record_can_be_expected(self, way: Way, store: Any) -> None:
+    def test_any_record_can_be_expected(self, store: Any) -> None:
         """NaN does not equal itself; and fields have no order."""
         strange = Document("\x00\ud800", metadata={"a": math.nan, "b": ("x", {"c": 1.5})})
         store.mset([("a", strange)])
-        assert change(way, store, ("a", *store.mget(["a"]), NEW)) == [True]
+        assert change(store, ("a", *store.mget(["a"]), NEW)) == [True]
         store.mset([("a", Document("", metadata={"x": 1, "y": 2}))])
-        assert change(way, store, ("a", Document("", metadata={"y": 2, "x": 1}), NEW)) == [True]
+        assert change(store, ("a", Document("", metadata={"y": 2, "x": 1}), NEW)) == [True]
 
-    def test_many_changes(self, way: Way, store: Any) -> None:
+    def test_many_changes(self, store: Any) -> None:
         store.mset([(f"k{number}", OLD) for number in range(0, 1_300, 2)])
         changes: Sequence[Change] = [
             (f"k{number}", None if number % 3 else OLD, NEW) for number in reversed(range(1_300))
         ]
-        made = change(way, store, *changes)
+        made = change(store, *changes)
         assert made == [(number % 2 == 1) == (number % 3 > 0) for number in reversed(range(1_300))]
-        found = get(way, store, *(key for key, _, _ in changes))
+        found = get(store, *(key for key, _, _ in changes))
         assert [record == NEW for record in found] == made
 
     def test_threads_lose_nothing(self, store: Any) -> None:

@@ -246,7 +246,7 @@ def test_rows_of_a_table_with_a_full_text_index(data: st.DataObject) -> None:
             value = data.draw(RAW)
         with store._engine.begin() as connection:
             row = {"key": key, "value": value.encode("utf-8", "replace").decode()}
-            store._set(connection, [row])
+            store._write_rows(connection, [row])
     retriever = RSERetriever(
         vectorstore=pair.vectorstore, docstore=store, config=EVERYTHING, hybrid=0.5
     )

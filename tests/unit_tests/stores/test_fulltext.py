@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from langchain_rse import SQLDocStore
 from langchain_rse.stores import fulltext as lexical
@@ -129,5 +130,5 @@ def test_a_read_only_database_without_an_index(tmp_path: Path) -> None:
     indexer(store).add_documents([document("a", "zulu")])
     store.close()
     reader = SQLDocStore(f"sqlite:///file:{path}?mode=ro&uri=true", lexical=True)
-    with pytest.raises(PermissionError, match="read-only"):
+    with pytest.raises(sa.exc.OperationalError, match="is read-only"):
         reader.lexical_search("zulu", 1)

@@ -90,41 +90,41 @@ def test_another_vector_store_or_model_is_refused(way: Way, name: str) -> None:
     assert not store.store
 
 
-def test_force_moves_the_docstore_to_another_model(way: Way) -> None:
+def test_force_moves_the_docstore_to_another_model() -> None:
     docstore = as_docstore(InMemoryByteStore())
     first = retriever_with(Named(fakes.BagOfWords()), docstore)
-    way.add(first, [DOCUMENT])
+    first.add_documents([DOCUMENT])
     store = Named(Turned())
     second = retriever_with(store, docstore)
-    way.add(second, [DOCUMENT], force=True)
+    second.add_documents([DOCUMENT], force=True)
     assert [row["vector"] for row in store.store.values()] == [
         Turned().embed_query(DOCUMENT.page_content)
     ]
-    assert len(way.invoke(second, "herons")) == 1
+    assert len(second.invoke("herons")) == 1
     # The one that was there first is refused from now on, in this process as well.
     with pytest.raises(StoreMismatchError):
-        way.invoke(first, "herons")
+        first.invoke("herons")
 
 
-def test_the_same_model_elsewhere_is_the_same(way: Way) -> None:
+def test_the_same_model_elsewhere_is_the_same() -> None:
     docstore = InMemoryByteStore()
-    way.add(retriever_with(Named(fakes.BagOfWords()), docstore), [DOCUMENT])
+    retriever_with(Named(fakes.BagOfWords()), docstore).add_documents([DOCUMENT])
     other = retriever_with(Named(Rounded()), docstore)
-    way.add(other, [DOCUMENT])
-    assert len(way.invoke(other, "herons")) == 1
+    other.add_documents([DOCUMENT])
+    assert len(other.invoke("herons")) == 1
 
 
-def test_documents_that_were_left_with_the_former_model_are_warned_of(way: Way) -> None:
+def test_documents_that_were_left_with_the_former_model_are_warned_of() -> None:
     docstore = InMemoryByteStore()
     store = InMemoryVectorStore(fakes.BagOfWords())
     retriever = retriever_with(store, docstore)
-    way.add(retriever, [DOCUMENT, Document("Cranes.", id="b")])
+    retriever.add_documents([DOCUMENT, Document("Cranes.", id="b")])
     store.embedding = Turned()
-    way.add(retriever, [DOCUMENT], force=True)
+    retriever.add_documents([DOCUMENT], force=True)
     with pytest.warns(UserWarning, match="1 document.* another embedding model.*'b'"):
-        way.invoke(retriever, "cranes", config={}, irrelevant_chunk_penalty=0.0)
-    way.add(retriever, [Document("Cranes.", id="b")])
-    way.invoke(retriever, "cranes", irrelevant_chunk_penalty=0.0)
+        retriever.invoke("cranes", config={}, irrelevant_chunk_penalty=0.0)
+    retriever.add_documents([Document("Cranes.", id="b")])
+    retriever.invoke("cranes", irrelevant_chunk_penalty=0.0)
 
 
 class Probed(fakes.BagOfWords):
@@ -153,21 +153,21 @@ def test_a_pair_is_checked_once(way: Way) -> None:
     assert model.probes == 2
 
 
-def test_nothing_is_written_by_a_query(way: Way) -> None:
+def test_nothing_is_written_by_a_query() -> None:
     docstore = InMemoryByteStore()
     retriever = retriever_with(InMemoryVectorStore(fakes.BagOfWords()), docstore)
-    assert way.invoke(retriever, "herons") == []
+    assert retriever.invoke("herons") == []
     assert not docstore.store
 
 
 @pytest.mark.parametrize("spoiled", [b"{", b'{"page_content": ""}', b'{"page_content": 1}'])
-def test_a_damaged_record_is_written_again(way: Way, spoiled: bytes) -> None:
+def test_a_damaged_record_is_written_again(spoiled: bytes) -> None:
     docstore = InMemoryByteStore()
-    way.add(retriever_with(Named(fakes.BagOfWords()), docstore), [DOCUMENT])
+    retriever_with(Named(fakes.BagOfWords()), docstore).add_documents([DOCUMENT])
     intact = docstore.mget([PAIR_KEY])
     docstore.mset([(PAIR_KEY, spoiled)])
     retriever = retriever_with(Named(fakes.BagOfWords()), docstore)
-    way.add(retriever, [DOCUMENT])
+    retriever.add_documents([DOCUMENT])
     assert docstore.mget([PAIR_KEY]) == intact
 
 
@@ -179,26 +179,26 @@ class Without(InMemoryVectorStore):
         return None
 
 
-def test_a_store_without_a_model_is_known_by_its_class(way: Way) -> None:
+def test_a_store_without_a_model_is_known_by_its_class() -> None:
     docstore = as_docstore(InMemoryByteStore())
-    way.add(RSEIndexer(Without(fakes.BagOfWords()), docstore), [DOCUMENT])
+    RSEIndexer(Without(fakes.BagOfWords()), docstore).add_documents([DOCUMENT])
     record = docstore.mget([PAIR_KEY])[0]
     assert record is not None
     assert (list(record.metadata["probe"]), record.metadata["model"]) == ([], "")
     # The model is recorded as soon as it is known.
-    way.add(RSEIndexer(InMemoryVectorStore(fakes.BagOfWords()), docstore), [DOCUMENT])
+    RSEIndexer(InMemoryVectorStore(fakes.BagOfWords()), docstore).add_documents([DOCUMENT])
     with pytest.raises(StoreMismatchError):
-        way.add(RSEIndexer(InMemoryVectorStore(Larger()), docstore), [DOCUMENT])
-    way.add(RSEIndexer(Without(fakes.BagOfWords()), docstore), [DOCUMENT])
+        RSEIndexer(InMemoryVectorStore(Larger()), docstore).add_documents([DOCUMENT])
+    RSEIndexer(Without(fakes.BagOfWords()), docstore).add_documents([DOCUMENT])
 
 
-def test_a_model_of_chance_is_not_compared(way: Way) -> None:
+def test_a_model_of_chance_is_not_compared() -> None:
     docstore = InMemoryStore()
     for _ in range(2):
-        way.add(RSEIndexer(InMemoryVectorStore(FakeEmbeddings(size=8)), docstore), [DOCUMENT])
+        RSEIndexer(InMemoryVectorStore(FakeEmbeddings(size=8)), docstore).add_documents([DOCUMENT])
     for _ in range(2):
         store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
-        way.add(RSEIndexer(store, other := InMemoryStore()), [DOCUMENT])
+        RSEIndexer(store, other := InMemoryStore()).add_documents([DOCUMENT])
         assert other.mget([PAIR_KEY]) != [None]
 
 

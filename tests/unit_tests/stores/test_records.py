@@ -28,11 +28,11 @@ from langchain_rse.stores.records import (
     chunk_vectors,
     document_key,
     document_records,
-    in_vector_store,
     manifest_key,
     metadata_changes,
     simple_metadata,
     vector_id,
+    vector_store_document,
 )
 
 
@@ -126,7 +126,7 @@ def test_vector_stores_get_simple_metadata_that_can_be_encoded() -> None:
     assert simple_metadata(metadata) == expected
     assert type(simple_metadata(metadata)["yes"]) is bool
     place = {"doc_id": "d", "chunk_index": 0}
-    chunk = in_vector_store("", metadata, place, "v")
+    chunk = vector_store_document("", metadata, place, "v")
     assert chunk.metadata.items() >= {**expected, **place}.items()
 
 

@@ -1,0 +1,55 @@
+"""What this package knows of vector stores: one file a store, asked through `adapter_for`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from langchain_core.documents import Document
+
+from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
+from langchain_rse.stores.vectorstores.chroma import ChromaAdapter
+from langchain_rse.stores.vectorstores.faiss import FAISSAdapter
+from langchain_rse.stores.vectorstores.in_memory import InMemoryAdapter
+from langchain_rse.stores.vectorstores.lancedb import LanceDBAdapter
+from langchain_rse.stores.vectorstores.milvus import MilvusAdapter
+from langchain_rse.stores.vectorstores.pgvector import PGVectorAdapter, PGVectorStoreAdapter
+from langchain_rse.stores.vectorstores.qdrant import QdrantAdapter
+
+if TYPE_CHECKING:  # half a second of imports that docstores do without
+    from langchain_core.vectorstores import VectorStore
+
+# By the names of the stores' classes, so that no store's package is imported.
+_ADAPTERS: dict[str, type[VectorStoreAdapter]] = {
+    "Chroma": ChromaAdapter,
+    "FAISS": FAISSAdapter,
+    "InMemoryVectorStore": InMemoryAdapter,
+    "QdrantVectorStore": QdrantAdapter,
+    "PGVector": PGVectorAdapter,
+    "PGVectorStore": PGVectorStoreAdapter,
+    "Milvus": MilvusAdapter,
+    "LanceDB": LanceDBAdapter,
+}
+
+LISTED = ", ".join(name for name, adapter in _ADAPTERS.items() if adapter.can_list)
+"""The names of the stores whose chunks can be listed."""
+
+FILTERED = ", ".join(name for name, adapter in _ADAPTERS.items() if adapter.can_filter_namespaces)
+"""The names of the stores that can be filtered by namespace."""
+
+
+def adapter_for(store: VectorStore) -> VectorStoreAdapter:
+    """The adapter of a vector store, by its class or the nearest class that it derives from."""
+    for cls in type(store).__mro__:
+        if cls.__name__ in _ADAPTERS:
+            return _ADAPTERS[cls.__name__](store)
+    return VectorStoreAdapter(store)
+
+
+def vector_id_of(document: Document) -> str | None:
+    """The id of a Document that came from any vector store, perhaps through a retriever."""
+    if document.id is not None:
+        return document.id
+    for adapter in _ADAPTERS.values():
+        if adapter.id_field and document.metadata.get(adapter.id_field) is not None:
+            return str(document.metadata[adapter.id_field])
+    return None

@@ -1,0 +1,45 @@
+"""Chroma, of langchain-chroma and of langchain-community."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from langchain_core.documents import Document
+
+from langchain_rse.stores.vectorstores.base import (
+    PAGE_SIZE,
+    ChunkRow,
+    IdsWithVectors,
+    VectorStoreAdapter,
+    columns,
+)
+
+
+class ChromaAdapter(VectorStoreAdapter):
+    """Chroma."""
+
+    kind = "Chroma"
+    can_list = True
+    lists_in_insertion_order = True
+    can_read_vectors = True
+    can_filter_namespaces = True
+
+    def _iterate_chunks(self) -> Iterator[Document]:
+        for offset in itertools.count(step=PAGE_SIZE):
+            include = ["documents", "metadatas"]
+            page = self.store.get(limit=PAGE_SIZE, offset=offset, include=include)
+            if not page["ids"]:
+                return
+            columns = page["ids"], page["documents"], page["metadatas"]
+            for vector, text, metadata in zip(*columns, strict=True):
+                yield Document(id=vector, page_content=text or "", metadata=metadata or {})
+
+    def _get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
+        found = self.store.get(ids=list(ids), include=["embeddings"])
+        return zip(found["ids"], found["embeddings"], strict=True)
+
+    def _put_chunks(self, rows: Sequence[ChunkRow]) -> None:
+        ids, texts, metadatas, vectors = columns(rows)
+        # langchain-chroma has no method that takes vectors; its documentation uses the collection.
+        self.store._collection.upsert(ids, vectors, metadatas, texts)  # noqa: SLF001

@@ -1,0 +1,44 @@
+"""InMemoryVectorStore, of langchain-core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+from typing_extensions import override
+
+from langchain_rse.stores.records import NAMESPACE
+from langchain_rse.stores.vectorstores.base import ChunkRow, IdsWithVectors, VectorStoreAdapter
+
+
+class InMemoryAdapter(VectorStoreAdapter):
+    """InMemoryVectorStore."""
+
+    kind = "InMemoryVectorStore"
+    can_list = True
+    lists_in_insertion_order = True
+    can_read_vectors = True
+    can_filter_namespaces = True
+
+    def _iterate_chunks(self) -> Iterator[Document]:
+        for entry in tuple(self.store.store.values()):
+            yield Document(id=entry["id"], page_content=entry["text"], metadata=entry["metadata"])
+
+    def _get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
+        entries = self.store.store
+        return [(vector, entries[vector]["vector"]) for vector in ids if vector in entries]
+
+    def _put_chunks(self, rows: Sequence[ChunkRow]) -> None:
+        self.store.store.update((row.id, row._asdict()) for row in rows)
+
+    @override
+    def search_arguments(self, namespace: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        user_filter = arguments.get("filter")
+
+        def is_kept(document: Document) -> bool:
+            if document.metadata.get(NAMESPACE) != namespace:
+                return False
+            return user_filter is None or bool(user_filter(document))
+
+        return {**arguments, "filter": is_kept}

@@ -1,0 +1,89 @@
+"""PGVector and PGVectorStore, both of langchain-postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from langchain_core.documents import Document
+from typing_extensions import override
+
+from langchain_rse._sync import Steps, call, call_to_the_end, compute
+from langchain_rse.stores.vectorstores.base import (
+    PAGE_SIZE,
+    ChunkRow,
+    NextChunks,
+    VectorStoreAdapter,
+    columns,
+    plain_vectors,
+)
+
+
+class PGVectorAdapter(VectorStoreAdapter):
+    """PGVector, which keeps all collections of a database in one table, under one key."""
+
+    kind = "PGVector"
+    can_list = True
+    can_read_vectors = True
+    can_filter_namespaces = True
+
+    @override
+    def list_chunks(self) -> NextChunks:
+        last_id = ""
+
+        def select_page(table: Any) -> sa.Select[Any]:  # noqa: ANN401
+            columns = sa.select(table.id, table.document, table.cmetadata)
+            return columns.where(table.id > last_id).order_by(table.id).limit(PAGE_SIZE)
+
+        def next_chunks() -> Steps[list[Document]]:
+            nonlocal last_id
+            rows = yield from self._read_rows(select_page)
+            chunks = []
+            for vector, text, metadata in rows:
+                last_id = vector
+                chunks.append(
+                    Document(id=str(vector), page_content=text or "", metadata=metadata or {})
+                )
+            return chunks
+
+        return next_chunks
+
+    @override
+    def read_vectors(self, ids: Sequence[str]) -> Steps[dict[str, list[float]]]:
+        rows = yield from self._read_rows(
+            lambda table: sa.select(table.id, table.embedding).where(table.id.in_(ids))
+        )
+        return plain_vectors(rows)
+
+    @override
+    def write_chunks(self, rows: Sequence[ChunkRow]) -> Steps[None]:
+        ids, texts, metadatas, vectors = columns(rows)
+        add, aadd = self.store.add_embeddings, self.store.aadd_embeddings
+        yield from call_to_the_end(add, aadd, texts, vectors, metadatas, ids)
+
+    def _read_rows(self, select: Callable[[Any], sa.Select[Any]]) -> Steps[list[Any]]:
+        """Read rows of the collection; ``select`` makes the query from the table."""
+        store = self.store
+
+        def in_collection(collection: Any) -> sa.Select[Any]:  # noqa: ANN401
+            table = store.EmbeddingStore  # exists once the collection does
+            return select(table).where(table.collection_id == collection.uuid)
+
+        def read() -> list[Any]:
+            with store.session_maker() as session:
+                query = in_collection(store.get_collection(session))
+                return list(session.execute(query))
+
+        async def aread() -> list[Any]:
+            async with store.session_maker() as session:
+                query = in_collection(await store.aget_collection(session))
+                return list(await session.execute(query))
+
+        return call(read, aread) if store.async_mode else compute(read)
+
+
+class PGVectorStoreAdapter(VectorStoreAdapter):
+    """PGVectorStore, which keeps each collection in a table of its own."""
+
+    can_filter_namespaces = True

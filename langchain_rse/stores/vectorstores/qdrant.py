@@ -1,0 +1,85 @@
+"""QdrantVectorStore, of langchain-qdrant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+from typing_extensions import override
+
+from langchain_rse._sync import batches
+from langchain_rse.stores.records import NAMESPACE
+from langchain_rse.stores.vectorstores.base import (
+    PAGE_SIZE,
+    ChunkRow,
+    IdsWithVectors,
+    VectorStoreAdapter,
+)
+
+# Points in one request to Qdrant, which takes at most 32 MB; langchain-qdrant sends as many.
+_POINTS_PER_REQUEST = 64
+
+
+class QdrantAdapter(VectorStoreAdapter):
+    """QdrantVectorStore."""
+
+    kind = "QdrantVectorStore"
+    can_list = True
+    can_filter_namespaces = True
+    id_field = "_id"
+
+    @property
+    @override
+    def can_read_vectors(self) -> bool:
+        # In the other modes, sparse vectors would have to be read and written as well.
+        return bool(self.store.retrieval_mode == "dense")
+
+    def _iterate_chunks(self) -> Iterator[Document]:
+        store = self.store
+        offset = None
+        while True:
+            records, offset = store.client.scroll(
+                store.collection_name, limit=PAGE_SIZE, offset=offset, with_payload=True
+            )
+            for record in records:
+                text = record.payload.get(store.content_payload_key) or ""
+                metadata = record.payload.get(store.metadata_payload_key) or {}
+                yield Document(id=str(record.id), page_content=text, metadata=metadata)
+            if offset is None:
+                return
+
+    def _get_vectors(self, ids: Sequence[str]) -> IdsWithVectors:
+        store = self.store
+        for record in store.client.retrieve(store.collection_name, ids, with_vectors=True):
+            vector = record.vector
+            yield record.id, vector[store.vector_name] if isinstance(vector, dict) else vector
+
+    def _put_chunks(self, rows: Sequence[ChunkRow]) -> None:
+        from qdrant_client import models  # noqa: PLC0415 - need not be installed
+
+        store = self.store
+        for batch in batches(rows, _POINTS_PER_REQUEST):
+            points = []
+            for row in batch:
+                payload = {
+                    store.content_payload_key: row.text,
+                    store.metadata_payload_key: row.metadata,
+                }
+                vector: Any = {store.vector_name: row.vector}
+                points.append(models.PointStruct(id=row.id, vector=vector, payload=payload))
+            store.client.upsert(store.collection_name, points)
+
+    @override
+    def search_arguments(self, namespace: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        from qdrant_client import models  # noqa: PLC0415 - need not be installed
+
+        conditions: list[Any] = [
+            models.FieldCondition(
+                key=f"{self.store.metadata_payload_key}.{NAMESPACE}",
+                match=models.MatchValue(value=namespace),
+            )
+        ]
+        if arguments.get("filter"):
+            conditions.append(arguments["filter"])
+        return {**arguments, "filter": models.Filter(must=conditions)}

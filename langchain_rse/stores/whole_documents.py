@@ -1,0 +1,206 @@
+"""Reads whole documents from the docstore, and says what is wrong with their records."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from langchain_core.documents import Document
+
+from langchain_rse._sync import Steps, batches
+from langchain_rse.errors import CorruptRecordError
+from langchain_rse.stores.changing import DocStore, Record, read_records
+from langchain_rse.stores.reading import (
+    read_adopted,
+    read_changes,
+    read_parts,
+    read_spans,
+    readable,
+)
+from langchain_rse.stores.records import (
+    HEADER,
+    METADATA_CHANGES,
+    START_INDEX,
+    Chunk,
+    DocumentVersion,
+    Manifest,
+    Part,
+    Version,
+    chunk_key,
+    parts_key,
+    spans_key,
+)
+
+# Records to read in one call.
+_BATCH = 500
+# Longer texts that are only white space are not read.
+_LONGEST_SPACE = 1_000_000
+
+
+class StoredDocument(NamedTuple):
+    """A document's current version as the docstore has it, and its problems."""
+
+    # As it was written, but without overlap; None if something is missing, or it was adopted.
+    document: DocumentVersion | None
+    wrong: dict[str, list[str]]  # keys of records, by the kind of problem
+    vectors: list[str]  # the known ids
+
+
+def read_document(docstore: DocStore, manifest: Manifest) -> Steps[StoredDocument]:
+    """Read all records of a document's current version, and compare them with each other."""
+    version = manifest.current or Version("", 0)
+    records: dict[str, Record] = {}
+    for keys in batches(version.docstore_keys(manifest.key), _BATCH):
+        records |= yield from read_records(docstore, keys)
+    return _DocumentReader(records, manifest, version).read()
+
+
+@dataclass
+class _DocumentReader:
+    """Reads a document from all its records, and notes what is wrong with them."""
+
+    records: Mapping[str, Record]
+    manifest: Manifest
+    version: Version
+    wrong: dict[str, list[str]] = field(default_factory=dict)
+
+    def read(self) -> StoredDocument:
+        manifest = self.manifest
+        spans, gaps = self._read_spans()
+        chunks = self._read_chunks(gaps)
+        document = DocumentVersion(
+            doc_id=manifest.doc_id,
+            version=self.version,
+            length=manifest.length,
+            metadata=manifest.metadata,
+            chunks=list(chunks.values()),
+            parts=self._read_parts(),
+            rules=manifest.rules,
+            header=manifest.header,
+        )
+        vectors = self._read_vectors()
+        if not self._is_damaged() and document.text_digest != manifest.text_digest:
+            self.wrong["unreadable"] = [f"{manifest.key}/{self.version.name}"]
+        if "spans" not in self.wrong and not self._fits(spans, chunks):
+            self.wrong["spans"] = [spans_key(manifest.key, self.version.name, 0)]
+        chunk_spans = [(chunk.start, chunk.end) for chunk in document.chunks]
+        is_whole = not self._is_damaged() and _tile(chunk_spans, len(document.text))
+        if self.version.adopted or not is_whole:
+            return StoredDocument(None, self.wrong, vectors)
+        return StoredDocument(document, self.wrong, vectors)
+
+    def _read_spans(self) -> tuple[list[tuple[int, int]], set[int]]:
+        """Read the spans of all chunks, and the numbers of the gaps."""
+        spans: list[tuple[int, int]] = []
+        gaps: set[int] = set()
+        for page in range(self.version.pages):
+            key = spans_key(self.manifest.key, self.version.name, page)
+            with self._noting("spans", key):
+                cuts, gaps_of_page = read_spans(self.records[key], key, self.manifest, page)
+                spans += itertools.pairwise(cuts.tolist())
+                gaps.update(gaps_of_page)
+        return spans, gaps
+
+    def _read_chunks(self, gaps: set[int]) -> dict[int, Chunk]:
+        """Read the chunks that have a record, by their numbers."""
+        chunks: dict[int, Chunk] = {}
+        for index in range(self.version.chunks):
+            key = chunk_key(self.manifest.key, self.version.name, index)
+            with self._noting("unreadable", key):
+                record = readable(self.records[key])
+                if record is not None:
+                    chunks[index] = _read_chunk(record, key, self.manifest, index)
+                elif index not in gaps:
+                    self._note("missing_chunks", key)
+        return chunks
+
+    def _read_parts(self) -> Sequence[Part]:
+        key = parts_key(self.manifest.key, self.version.name)
+        try:
+            return read_parts(self.records[key], key, self.manifest)
+        except CorruptRecordError:
+            self._note("unreadable", key)
+            return []
+
+    def _read_vectors(self) -> list[str]:
+        """The ids of the document's vectors."""
+        vectors = list(self.version.vector_ids(self.manifest.key))
+        for key in self.version.vectors_keys(self.manifest.key):
+            with self._noting("unreadable", key):
+                vectors += read_adopted(self.records[key], key, self.manifest)
+        return vectors
+
+    @contextmanager
+    def _noting(self, kind: str, key: str) -> Iterator[None]:
+        """Note a record that cannot be read."""
+        try:
+            yield
+        except CorruptRecordError:
+            self._note(kind, key)
+
+    def _note(self, kind: str, key: str) -> None:
+        self.wrong.setdefault(kind, []).append(key)
+
+    def _is_damaged(self) -> bool:
+        """True if something else than spans is wrong, which the chunks have as well."""
+        return bool(self.wrong.keys() - {"spans"})
+
+    def _fits(self, spans: Sequence[tuple[int, int]], chunks: Mapping[int, Chunk]) -> bool:
+        """True if spans tile the text, and are those of the chunks."""
+        if not _tile(spans, self.manifest.length):
+            return False
+        return all((chunk.start, chunk.end) == spans[index] for index, chunk in chunks.items())
+
+
+def _tile(spans: Sequence[tuple[int, int]], length: int) -> bool:
+    """True if spans tile a text of this length, or if there are none."""
+    if not spans:
+        return True
+    end = 0  # of the span before
+    for start, next_end in spans:
+        if start != end:
+            return False
+        end = next_end
+    return end == length
+
+
+def _read_chunk(record: Document, key: str, manifest: Manifest, index: int) -> Chunk:
+    metadata = record.metadata
+    text = record.page_content
+    start = metadata.get(START_INDEX)
+    if not isinstance(start, int):
+        start = 0
+    end = start + len(text)
+    changes = read_changes(record, key, (manifest.doc_id, index, start, end))
+    return Chunk(
+        start=start,
+        end=end,
+        text=text,
+        embedded_text=text.strip(),
+        metadata=changes if METADATA_CHANGES in metadata else (),
+        header=str(metadata.get(HEADER, "")),
+    )
+
+
+class StoredText(NamedTuple):
+    """The text of a document's current version, and the parts that it was given in."""
+
+    text: str
+    parts: list[Document]
+
+
+def read_text(docstore: DocStore, manifest: Manifest) -> Steps[StoredText | None]:
+    """Read all text of a document that `RSEIndexer` added; None if some of it cannot be read."""
+    document = (yield from read_document(docstore, manifest)).document
+    if document is None:
+        return None
+    # A text that is only white space has no chunks.
+    text = document.text or " " * min(manifest.length, _LONGEST_SPACE)
+    if len(text) != manifest.length:
+        return None
+    parts = [
+        Document(text[start : start + length], metadata={**manifest.metadata, **part_metadata})
+        for start, length, part_metadata in document.parts or [(0, len(text), {})]
+    ]
+    return StoredText(text, parts)

@@ -1,0 +1,193 @@
+"""What this package knows of vector stores: those without a server; the others are in integration.
+
+`tests.integration_tests.test_vectorstores` indexes, replaces and deletes on all of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+
+from langchain_rse._sync import Steps, arun, run
+from langchain_rse.stores.vectorstores import adapter_for, vector_id_of
+from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
+from tests.unit_tests import fakes
+
+way = fakes.way
+MODEL = fakes.CountingModel()  # no two vectors are alike
+CHUNKS = [Document(f"text {n}", id=f"id {n}", metadata={"n": n % 2}) for n in range(300)]
+
+
+class Unknown(VectorStore):
+    """A store without a file, which fails if an id that it has to delete does not exist."""
+
+    def __init__(self) -> None:
+        self.inner = InMemoryVectorStore(MODEL)
+
+    def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+        return self.inner.add_documents(documents, **kwargs)
+
+    def get_by_ids(self, ids: Any, /) -> list[Document]:
+        return self.inner.get_by_ids(ids)
+
+    def delete(self, ids: Any = None, **_: Any) -> None:
+        for vector in ids:
+            self.inner.store[vector]
+        self.inner.delete(ids)
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        raise NotImplementedError
+
+    @classmethod
+    def from_texts(cls, texts: Any, embedding: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+
+def faiss() -> VectorStore:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the package is being sunset
+        import faiss
+        from langchain_community.docstore.in_memory import InMemoryDocstore
+        from langchain_community.vectorstores import FAISS
+    index = faiss.IndexFlatL2(MODEL.size + 1)
+    return FAISS(MODEL, index, InMemoryDocstore(), {})
+
+
+KINDS: dict[str, Callable[[], VectorStore]] = {
+    "InMemoryVectorStore": lambda: InMemoryVectorStore(MODEL),
+    "FAISS": faiss,
+    "Unknown": Unknown,
+}
+Do = Callable[[Steps[Any]], Any]
+
+
+@pytest.fixture
+def do(way: fakes.Way) -> Do:
+    return lambda steps: way.call(lambda: run(steps), lambda: arun(steps))
+
+
+@pytest.fixture(params=KINDS)
+def adapter(request: pytest.FixtureRequest) -> VectorStoreAdapter:
+    return adapter_for(KINDS[request.param]())
+
+
+def test_what_was_added_exists_until_it_is_deleted(adapter: VectorStoreAdapter, do: Do) -> None:
+    ids = [str(chunk.id) for chunk in CHUNKS]
+    do(adapter.delete(["id 0"]))  # before anything was added
+    do(adapter.add(CHUNKS))
+    assert do(adapter.existing_texts(["id 1", "no id"])) == {"id 1": "text 1"}
+    do(adapter.delete(["id 1", "no id", "id 2"]))
+    assert do(adapter.existing_texts(ids[:4])) == {"id 0": "text 0", "id 3": "text 3"}
+    do(adapter.delete(["no id"]))
+    do(adapter.delete(ids))
+    assert do(adapter.existing_texts(ids)) == {}
+
+
+def test_chunks_are_listed_in_the_order_in_which_they_were_added(do: Do) -> None:
+    for name in ("InMemoryVectorStore", "FAISS"):
+        adapter = adapter_for(KINDS[name]())
+        assert adapter.can_list
+        assert adapter.lists_in_insertion_order
+        do(adapter.add(CHUNKS))
+        next_chunks = adapter.list_chunks()
+        listed = [*do(next_chunks()), *do(next_chunks())]
+        assert [(chunk.id, chunk.metadata) for chunk in listed] == [
+            (chunk.id, chunk.metadata) for chunk in CHUNKS
+        ]
+        assert do(next_chunks()) == []
+
+
+def test_vectors_are_read_and_written(do: Do) -> None:
+    for name in ("InMemoryVectorStore", "FAISS"):
+        adapter = adapter_for(KINDS[name]())
+        assert adapter.can_read_vectors
+        do(adapter.add(CHUNKS))
+        vectors = do(adapter.read_vectors(["id 7", "no id"]))
+        assert vectors == {"id 7": pytest.approx(MODEL.embed_query("text 7"), abs=1e-6)}
+        do(adapter.write_chunks([ChunkRow("new", "other text", {"n": 5}, vectors["id 7"])]))
+        found = adapter.store.similarity_search("text 7", k=2)
+        assert {document.id: document.page_content for document in found} == {
+            "id 7": "text 7",
+            "new": "other text",
+        }
+
+
+def test_searches_find_a_namespace_alone() -> None:
+    for name in ("InMemoryVectorStore", "FAISS"):
+        adapter = adapter_for(KINDS[name]())
+        assert adapter.can_filter_namespaces
+        for chunk in CHUNKS:
+            metadata = {**chunk.metadata, "rse_namespace": "a" if chunk.metadata["n"] else "b"}
+            adapter.store.add_documents([Document("text", metadata=metadata)])
+        arguments = adapter.search_arguments("a", {"k": 200})
+        found = adapter.store.similarity_search("text", **arguments)
+        assert [document.metadata["rse_namespace"] for document in found] == ["a"] * 150
+        arguments = adapter.search_arguments("a", {"k": 200, "filter": is_even})
+        assert adapter.store.similarity_search("text", **arguments) == []
+
+
+def is_even(found: Document | dict[str, Any]) -> bool:
+    """A user's filter, which InMemoryVectorStore calls with a Document, FAISS with its metadata."""
+    metadata = found.metadata if isinstance(found, Document) else found
+    return bool(metadata["n"] == 0)
+
+
+def test_a_store_that_gives_chunks_other_ids_is_refused(do: Do) -> None:
+    class Renaming(Unknown):
+        def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+            return [f"new {vector}" for vector in super().add_documents(documents, **kwargs)]
+
+    with pytest.raises(ValueError, match="Renaming did not keep the ids"):
+        do(adapter_for(Renaming()).add(CHUNKS[:2]))
+
+
+def test_a_store_that_could_not_delete_is_an_error(do: Do) -> None:
+    class Failing(Unknown):
+        def delete(self, ids: Any = None, **_: Any) -> bool:  # type: ignore[override]
+            return not ids
+
+    adapter = adapter_for(Failing())
+    do(adapter.add(CHUNKS[:2]))
+    with pytest.raises(RuntimeError, match="Failing could not delete vectors"):
+        do(adapter.delete(["id 1"]))
+
+
+def test_a_store_that_cannot_tell_what_it_has(do: Do) -> None:
+    class Silent(Unknown):
+        def get_by_ids(self, ids: Any, /) -> list[Document]:
+            raise NotImplementedError
+
+    class Nameless(Unknown):
+        def get_by_ids(self, ids: Any, /) -> list[Document]:
+            return [Document("text") for _ in ids]
+
+    for store in (Silent(), Nameless()):
+        adapter = adapter_for(store)
+        assert do(adapter.existing_texts(["id 1"])) is None
+        with pytest.raises(KeyError):
+            do(adapter.delete(["no id"]))
+
+
+def test_subclasses_are_of_the_kind_of_the_class_that_is_known() -> None:
+    class Own(InMemoryVectorStore):
+        collection_name = "mine"
+
+    adapter = adapter_for(Own(MODEL))
+    assert (adapter.kind, adapter.collection_name) == ("InMemoryVectorStore", "mine")
+    assert adapter.can_list
+    unknown = adapter_for(Unknown())
+    assert (unknown.kind, unknown.collection_name) == ("Unknown", "")
+    abilities = unknown.can_list, unknown.can_read_vectors, unknown.can_filter_namespaces
+    assert abilities == (False, False, False)
+
+
+def test_ids_that_searches_return_in_metadata() -> None:
+    assert vector_id_of(Document("", id="a", metadata={"_id": "b"})) == "a"
+    assert vector_id_of(Document("", metadata={"_id": 3, "pk": "c"})) == "3"  # of Qdrant
+    assert vector_id_of(Document("", metadata={"pk": "c"})) == "c"  # of Milvus
+    assert vector_id_of(Document("", metadata={"id": "d"})) is None
