@@ -19,6 +19,7 @@ from typing_extensions import override
 from vectors import MatrixStore
 
 from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse.config import BestSegment
 
 try:
     from dsrag import rse as dsrag
@@ -214,7 +215,9 @@ class FilledRetriever(BaseRetriever):
     def fill(self, query: str) -> tuple[list[Document], dict[str, Any]]:
         """The segments, and the settings that gave them."""
         config = self.retriever.config
-        limit_name = "max_length" if config.solver == "best" else "overall_max_length"
+        limit_name = "overall_max_length"
+        if isinstance(config.solver, BestSegment):
+            limit_name = "max_length"
         longest: tuple[list[Document], dict[str, Any]] = [], {}
         most = -1
         for halving in range(HALVINGS + 1):
@@ -245,7 +248,14 @@ class FilledRetriever(BaseRetriever):
         return None
 
     def _ask(self, query: str, settings: dict[str, Any]) -> tuple[list[Document], int]:
-        found = self.retriever.invoke(query, order="relevance", **settings)
+        solver = self.retriever.config.solver
+        if solver == "exact":
+            raise ValueError("the retriever's config must have a published solver")
+        limits = {name: settings[name] for name in settings if name in type(solver).model_fields}
+        others = {name: settings[name] for name in settings if name not in limits}
+        found = self.retriever.invoke(
+            query, order="relevance", solver=solver.model_copy(update=limits), **others
+        )
         return found, sum(len(segment.page_content) for segment in found)
 
 

@@ -21,6 +21,7 @@ from checkouts import COMPARED_HEADER, OTHER, ROOT, THIS, checkouts, compared, i
 from numpy.typing import NDArray
 
 from langchain_rse import PRESETS, RSEConfig
+from langchain_rse.config import Greedy
 from langchain_rse.engine import neighbor_credit, solve_budget, solve_greedy
 
 try:
@@ -250,9 +251,11 @@ def dsrag(case: Case) -> Solver | None:
 
 def limits(config: RSEConfig) -> dict[str, Any]:
     """The parameters that every greedy solver takes, under the same names."""
+    if not isinstance(config.solver, Greedy):
+        raise TypeError(f"config.solver must be Greedy; got {config.solver!r}")
     return {
-        "max_length": config.max_length,
-        "overall_max_length": config.overall_max_length,
+        "max_length": config.solver.max_length,
+        "overall_max_length": config.solver.overall_max_length,
         "minimum_value": config.minimum_value,
     }
 

@@ -5,19 +5,33 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
+from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.runnables import Runnable
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 from typing_extensions import Self
 
 from langchain_rse._messages import warn
 from langchain_rse.engine import Calibration, check_calibration
 
 __all__ = [
+    "INHERIT",
     "PRESETS",
+    "BestSegment",
+    "Greedy",
     "LengthFunction",
     "QuerySettings",
     "RSEConfig",
@@ -49,9 +63,67 @@ _NotNegative = Annotated[_Number, Field(ge=0)]
 _Count = Annotated[int, Field(strict=True, ge=1)]
 _CountOrZero = Annotated[int, Field(strict=True, ge=0)]
 _Calibration = Annotated[Any, AfterValidator(_check_calibration)]
-_Solver = Literal["exact", "greedy", "best"]
 _RankFusion = Literal["decay", "mean"]
 _LengthWeighting = Literal["none", "published"]
+
+
+class Greedy(BaseModel):
+    """The solver of dsRAG: takes the most valuable segment again and again.
+
+    Segments begin and end on chunks that are worth the penalty. For the exact solver, which
+    replaces it, see `langchain_rse.engine.solve_exact`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Literal["greedy"] = "greedy"
+    """What the solver is called in files and traces."""
+    max_length: _Count = 15
+    """The most chunks that a segment may have."""
+    overall_max_length: _Count = 30
+    """The most chunks that all segments of a query may have together."""
+    overall_max_length_extension: _CountOrZero = 0
+    """Chunks to add to ``overall_max_length`` for each query beyond the first."""
+    length_weighting: _LengthWeighting = "published"
+    """``"published"``: candidates longer than ``reference_length`` weigh their length over it, as
+    in dsRAG; ``"none"``: all weigh alike."""
+    reference_length: _Positive = 700.0
+    """The length, in characters, up to which a candidate weighs 1."""
+
+
+class BestSegment(BaseModel):
+    """The solver that takes the one best segment of each document (maximum subarray, Kadane)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Literal["best_segment"] = "best_segment"
+    """What the solver is called in files and traces."""
+    max_length: _Count = 15
+    """The most chunks that a segment may have."""
+    length_weighting: _LengthWeighting = "published"
+    """As in `Greedy`."""
+    reference_length: _Positive = 700.0
+    """As in `Greedy`."""
+
+
+_PUBLISHED_SOLVERS: Mapping[str, type[Greedy | BestSegment]] = MappingProxyType(
+    {"greedy": Greedy, "best_segment": BestSegment}
+)
+
+
+def _solver_of(solver: Any) -> Any:  # noqa: ANN401 - anything may be given
+    """Return the solver, or the one that a dict from a file describes."""
+    if solver == "exact" or isinstance(solver, (Greedy, BestSegment)):
+        return solver
+    if isinstance(solver, Mapping) and solver.get("name") in _PUBLISHED_SOLVERS:
+        return _PUBLISHED_SOLVERS[solver["name"]].model_validate(solver)
+    raise ValueError(
+        'solver must be "exact", or Greedy(...) or BestSegment(...) of langchain_rse.config; '
+        f"got {solver!r:.200}"
+    )
+
+
+_Solver = Annotated[Literal["exact"] | Greedy | BestSegment, BeforeValidator(_solver_of)]
 
 # Defaults that depend on whether a reranker scored. It reads the texts, so more of its candidates
 # are worth considering. But it misjudges single chunks, and others than the search does, so the
@@ -78,9 +150,8 @@ class RSEConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     solver: _Solver = "exact"
-    """``"exact"`` chooses the segments that have the highest total value within the budget;
-    ``"greedy"`` takes the most valuable segment again and again (dsRAG); ``"best"`` takes the one
-    best segment of each document."""
+    """``"exact"`` chooses the segments that have the highest total value within the budget. The
+    published solvers are `Greedy` (dsRAG) and `BestSegment`, for comparison."""
     irrelevant_chunk_penalty: _Share = 0.4
     """The relevance, from 0 to 1, above which a chunk is worth its room. Smaller values return more
     text; 0 fills the budget as long as anything is relevant. If the best candidate that fits has at
@@ -99,13 +170,14 @@ class RSEConfig(BaseModel):
     among the candidates). It is combined with the relevance r from scores as
     ``1 - (1 - r)(1 - words)``; with a reranker, in the search's share of the relevance."""
     name_weight: _NotNegative = 0.2
-    """How much a document loses if the query names others, by their ``title`` or the file name in
-    ``source``: its relevance is multiplied by ``exp(-name_weight * s)``, where s is how much less
-    it is named than they are; see `langchain_rse.query.naming`. 0 ignores names."""
+    """How much a query that names documents, by their ``title`` or the file name in ``source``,
+    prefers them: the relevance of other documents is multiplied by ``exp(-name_weight * s)``, where
+    s is how much less they are named; see `langchain_rse.query.naming`. 0 ignores names."""
     document_weight: _NotNegative = 0.5
-    """How much the whole document counts: relevance is multiplied by ``(d / best) **
-    document_weight``, with the mean relevance d of the document's five best chunks. 0 rates each
-    chunk by itself."""
+    """How much the rest of its document counts for a chunk: relevance is multiplied by
+    ``(mean / highest) ** document_weight``, where ``mean`` is the mean relevance of the document's
+    five best chunks, and ``highest`` the highest mean of any document. 0 rates each chunk by
+    itself."""
     rerank_weight: _Share | None = None
     """Share of a reranker's relevance, from 0 to 1. The rest is the candidate's relevance from the
     search, times the reranker's relevance of its best candidate. With 1, only the reranker counts.
@@ -121,32 +193,11 @@ class RSEConfig(BaseModel):
     """The number of chunks on each side of a relevant one that get credit from it."""
     segment_cost: _NotNegative | None = None
     """What a segment costs in addition to its text, in chunks of average length: larger makes fewer
-    and longer segments. Used by ``"exact"`` only. None: 0.15, or 0.4 with a reranker."""
-    length_weighting: _LengthWeighting = "published"
-    """For the solvers ``"greedy"`` and ``"best"``: ``"published"`` weighs candidates longer than
-    ``reference_length`` by their length over it, as dsRAG does; ``"none"`` weighs all alike."""
-    reference_length: _Positive = 700.0
-    """The length, in characters, up to which ``length_weighting`` weighs a candidate 1."""
-    max_length: _Count | None = None
-    """The most chunks a segment may have. The solvers ``"greedy"`` and ``"best"`` need it; with
-    ``"exact"`` it must be None."""
-    overall_max_length: _Count = 30
-    """The most chunks that all segments of a query may have together. Used by ``"greedy"`` only."""
-    overall_max_length_extension: _CountOrZero = 0
-    """Chunks to add to ``overall_max_length`` for each query beyond the first."""
+    and longer segments. Used by the exact solver only. None: 0.15, or 0.4 with a reranker."""
     minimum_value: _Number = 0.0
     """The least value a segment must have."""
     top_k_for_document_selection: _Count | None = 20
     """The number of best candidates whose documents are considered; None: all candidates."""
-
-    @model_validator(mode="after")
-    def _check_max_length(self) -> Self:
-        if (self.max_length is None) != (self.solver == "exact"):
-            wanted = "None" if self.solver == "exact" else "a number of chunks"
-            raise ValueError(
-                f"max_length must be {wanted} with solver={self.solver!r}; got {self.max_length!r}"
-            )
-        return self
 
     @classmethod
     def of(cls, config: Any) -> RSEConfig:  # noqa: ANN401 - checked here
@@ -192,7 +243,7 @@ class RSEConfig(BaseModel):
 
 
 _PUBLISHED = RSEConfig(
-    solver="greedy",
+    solver=Greedy(overall_max_length_extension=5),
     irrelevant_chunk_penalty=0.18,
     decay_rate=30.0,
     lexical_credit=0.0,
@@ -202,8 +253,6 @@ _PUBLISHED = RSEConfig(
     neighbor_credit=0.0,
     neighbor_radius=0,
     segment_cost=0.0,
-    max_length=15,
-    overall_max_length_extension=5,
     minimum_value=0.5,
     top_k_for_document_selection=10,
 )
@@ -219,27 +268,23 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
         "dsrag-balanced": _PUBLISHED,
         "dsrag-precision": _PUBLISHED.replace(minimum_value=0.7, irrelevant_chunk_penalty=0.2),
         "dsrag-find_all": _PUBLISHED.replace(
-            max_length=40,
-            overall_max_length=200,
-            overall_max_length_extension=0,
+            solver=Greedy(max_length=40, overall_max_length=200),
             minimum_value=0.4,
-            decay_rate=200,
+            decay_rate=200.0,
             top_k_for_document_selection=200,
         ),
         # The published walk-through: one document, all chunks weigh the same.
         "walkthrough": _PUBLISHED.replace(
-            max_length=20,
+            solver=Greedy(max_length=20, overall_max_length_extension=5, length_weighting="none"),
             minimum_value=0.7,
             irrelevant_chunk_penalty=0.2,
-            length_weighting="none",
             top_k_for_document_selection=1,
         ),
         # The one best segment of each document, by the maximum subarray.
         "kadane": _PUBLISHED.replace(
-            solver="best",
+            solver=BestSegment(length_weighting="none"),
             irrelevant_chunk_penalty=0.3,
             rank_fusion="mean",
-            length_weighting="none",
             minimum_value=0.0,
             top_k_for_document_selection=None,
         ),
@@ -248,22 +293,51 @@ PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
 """The presets by name; ``balanced`` is the default."""
 
 
+class _Inherit(Enum):
+    """The type of `INHERIT`, which stays one object when it is copied or pickled."""
+
+    INHERIT = "inherit"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+INHERIT: Any = _Inherit.INHERIT
+"""The value of a field that was not given beside ``config``: the config's own value holds.
+
+None is a value of its own, as in ``top_k_for_document_selection=None``."""
+
+
+def _keep_inherit(value: Any, check: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401
+    return value if value is INHERIT else check(value)
+
+
+_Inherited = WrapValidator(_keep_inherit)
+
+# What some arguments are called for short. ``config`` is LangChain's RunnableConfig in a call.
+_CONFIG, _FILTER = "rse_config", "filter"
+
+
 class QuerySettings(BaseModel):
     """The settings of a query: fields of the retriever that a call can set as well.
 
-    Each field of `RSEConfig` can be given beside ``config`` and then replaces the config's; None
-    leaves the config's value.
+    Each field of `RSEConfig` can be given beside ``config`` and then replaces the config's; it is
+    `INHERIT` otherwise. ``rse_config`` is another name of ``config``, which a call needs, since
+    its ``config`` is LangChain's; ``filter=x`` is short for ``search_kwargs={"filter": x}``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     config: Annotated[RSEConfig, BeforeValidator(RSEConfig.of)] = PRESETS["balanced"]
     """How segments are chosen: an `RSEConfig` or the name of a preset."""
+    reranker: BaseDocumentCompressor | None = None
+    """Scores all candidates. `RSEConfig.rerank_weight` says how its scores and those of the search
+    are weighed against each other. None: the search alone counts."""
     k: _Count | None = None
     """Return at most this many segments, those of the highest value; None for no limit."""
     queries: Annotated[Sequence[str], Field(min_length=1)] | None = None
-    """Queries to search for instead of the question, which is searched for only if it is one of
-    them. They share one answer under one budget. Blank and repeated ones are left out."""
+    """Queries to search for in place of the question. They share one answer under one budget. To
+    search for the question too, include it. Blank and repeated queries are left out."""
     query_generator: Runnable[Any, Any] | None = None
     """Makes ``queries`` from the question if none are given: a Runnable from a string to a list of
     strings, such as ``prompt | model | parser``. If it makes none, the question is searched for."""
@@ -298,9 +372,9 @@ class QuerySettings(BaseModel):
     ``{"filter": ...}``. If a filter is a dict of fields and values, the results are checked."""
     candidates_only: bool | None = None
     """True for segments that contain candidates only; False to fill in the chunks between them.
-    None: True, with a warning, if a ``base_retriever`` or ``reranker`` may leave chunks out for
-    other reasons than relevance, else False. Filters in ``search_kwargs``, also of a wrapped
-    ``VectorStoreRetriever``, hold for whole segments in any case."""
+    None: False, unless a ``base_retriever`` or ``reranker`` may leave chunks out for other reasons
+    than relevance: then True, with a warning. Filters hold for whole segments in any case: with one
+    that is not a dict of fields and values, segments contain candidates only, with a warning."""
     order: Literal["document", "relevance"] = "document"
     """``"document"``: segments of a document stand together in the order of its text, the
     documents by their best segment; ``"relevance"``: the best segment first."""
@@ -313,59 +387,70 @@ class QuerySettings(BaseModel):
     of its sequences of five words; not for texts that are nearly alike on purpose, such as
     contracts. ``"keep"`` keeps all of them."""
 
-    solver: _Solver | None = None
-    irrelevant_chunk_penalty: _Share | None = None
-    calibration: _Calibration | None = None
-    rank_fusion: _RankFusion | None = None
-    decay_rate: _Positive | None = None
-    lexical_credit: _Share | None = None
-    name_weight: _NotNegative | None = None
-    document_weight: _NotNegative | None = None
-    rerank_weight: _Share | None = None
-    min_relevance: _Share | None = None
-    neighbor_credit: _Share | None = None
-    neighbor_radius: _CountOrZero | None = None
-    segment_cost: _NotNegative | None = None
-    length_weighting: _LengthWeighting | None = None
-    reference_length: _Positive | None = None
-    max_length: _Count | None = None
-    overall_max_length: _Count | None = None
-    overall_max_length_extension: _CountOrZero | None = None
-    minimum_value: _Number | None = None
-    top_k_for_document_selection: _Count | None = None
+    solver: Annotated[_Solver, _Inherited] = INHERIT
+    irrelevant_chunk_penalty: Annotated[_Share, _Inherited] = INHERIT
+    calibration: Annotated[_Calibration, _Inherited] = INHERIT
+    rank_fusion: Annotated[_RankFusion, _Inherited] = INHERIT
+    decay_rate: Annotated[_Positive | None, _Inherited] = INHERIT
+    lexical_credit: Annotated[_Share, _Inherited] = INHERIT
+    name_weight: Annotated[_NotNegative, _Inherited] = INHERIT
+    document_weight: Annotated[_NotNegative, _Inherited] = INHERIT
+    rerank_weight: Annotated[_Share | None, _Inherited] = INHERIT
+    min_relevance: Annotated[_Share, _Inherited] = INHERIT
+    neighbor_credit: Annotated[_Share, _Inherited] = INHERIT
+    neighbor_radius: Annotated[_CountOrZero, _Inherited] = INHERIT
+    segment_cost: Annotated[_NotNegative | None, _Inherited] = INHERIT
+    minimum_value: Annotated[_Number, _Inherited] = INHERIT
+    top_k_for_document_selection: Annotated[_Count | None, _Inherited] = INHERIT
 
-    @model_validator(mode="after")
-    def _check_config(self) -> Self:
-        _merged_config(self)
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _expand_short_names(cls, fields: Any) -> Any:  # noqa: ANN401 - anything may be given
+        """Put ``rse_config`` and ``filter`` into the fields that they stand for."""
+        if not isinstance(fields, dict):
+            return fields
+        expanded = dict(fields)
+        if _CONFIG in expanded:
+            if "config" in expanded:
+                raise ValueError("rse_config is another name of config: give one of them")
+            expanded["config"] = expanded.pop(_CONFIG)
+        if _FILTER in expanded:
+            given = expanded.get("search_kwargs", {})
+            if not isinstance(given, Mapping):
+                raise ValueError(f"search_kwargs must be a dict; got {given!r:.200}")
+            expanded["search_kwargs"] = {**given, _FILTER: expanded.pop(_FILTER)}
+        return expanded
+
+    def merged_config(self) -> RSEConfig:
+        """The config with the fields that are given beside it."""
+        changes = {}
+        for name in RSEConfig.model_fields:
+            value = getattr(self, name)
+            if value is not INHERIT:
+                changes[name] = value
+        return self.config.replace(**changes) if changes else self.config
 
 
-# In a call of `invoke`, `config` is LangChain's RunnableConfig.
-_CALL_ARGUMENTS = frozenset(QuerySettings.model_fields) - {"config"} | {"filter"}
+_CALL_ARGUMENTS = frozenset(QuerySettings.model_fields) - {"config"} | {_CONFIG, _FILTER}
 
 
-def _merged_config(settings: QuerySettings) -> RSEConfig:
-    """The config with the fields that are given beside it."""
-    given = {name: getattr(settings, name) for name in RSEConfig.model_fields}
-    changes = {name: value for name, value in given.items() if value is not None}
-    return settings.config.replace(**changes) if changes else settings.config
+def resolve_settings(settings: QuerySettings, arguments: Mapping[str, Any]) -> QuerySettings:
+    """Return a retriever's settings with the arguments of a call; TypeError for unknown ones.
 
-
-def resolve_settings(settings: QuerySettings, overrides: Mapping[str, Any]) -> QuerySettings:
-    """Return the retriever's settings with the arguments of a call; TypeError for unknown ones.
-
-    Arguments may be fields of `QuerySettings` except ``config``, and ``filter``, which is put into
-    ``search_kwargs``. The ``config`` of the result has the fields that were given beside it.
+    Arguments may be fields of `QuerySettings` under the names that a call has for them. The
+    ``config`` of the result has the fields that were given beside it, here or to the retriever. A
+    call that gives ``rse_config`` replaces the retriever's whole config.
     """
-    if unknown := sorted(overrides.keys() - _CALL_ARGUMENTS):
+    unknown = sorted(arguments.keys() - _CALL_ARGUMENTS)
+    if unknown:
         allowed = ", ".join(sorted(_CALL_ARGUMENTS))
         raise TypeError(f"unknown argument(s) {', '.join(unknown)}; a call can set {allowed}")
     values = {name: getattr(settings, name) for name in QuerySettings.model_fields}
-    values |= {name: value for name, value in overrides.items() if name != "filter"}
-    if "filter" in overrides:
-        values["search_kwargs"] = {**values["search_kwargs"], "filter": overrides["filter"]}
-    checked = QuerySettings(**values)
-    return checked.model_copy(update={"config": _merged_config(checked)})
+    if _CONFIG in arguments:
+        values.update(dict.fromkeys(RSEConfig.model_fields, INHERIT))
+        del values["config"]
+    checked = QuerySettings(**{**values, **arguments})
+    return checked.model_copy(update={"config": checked.merged_config()})
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from langchain_core.callbacks import (
     CallbackManagerForRetrieverRun,
     Callbacks,
 )
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams, RetrieverLike
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
@@ -37,7 +37,7 @@ from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.query.pipeline import Sources, retrieve
 from langchain_rse.query.searching import check_search
-from langchain_rse.query.tracing import Recorder, TraceCollector
+from langchain_rse.query.tracing import QueryLog, TraceCollector, collect_trace
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.reading import every_chunk
@@ -66,7 +66,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     It fetches candidate chunks, finds the segments of their documents that have the highest value
     together (Relevant Segment Extraction), and returns them as exact slices of the source text. A
-    call takes the fields of `QuerySettings` except ``config``, and ``filter``.
+    call takes the fields of `QuerySettings`, with ``rse_config`` for ``config``, and ``filter``.
 
     Each returned Document has:
 
@@ -124,8 +124,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
     namespace: str = Field(default="", frozen=True)
     """The namespace of the documents that this retriever reads and writes, see ``docs/tenants.md``;
     empty for none."""
-    reranker: BaseDocumentCompressor | None = None
-    """Scores all candidates: its ``relevance_score`` and the search make up their relevance."""
 
     _indexer: tuple[dict[str, Any], RSEIndexer] | None = PrivateAttr(default=None)
 
@@ -228,14 +226,16 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 'itemgetter("question") | retriever'
             )
         settings = resolve_settings(self, arguments)
-        recorder = Recorder(query, handlers)
-        found = yield from retrieve(self._sources(), query, settings, callbacks, recorder=recorder)
-        recorder.finish(found)
-        return found
+        log = QueryLog()
+        segments = yield from retrieve(
+            self._sources(), query, settings, callbacks=callbacks, log=log
+        )
+        collect_trace(query, log, segments, handlers)
+        return segments
 
     def _sources(self) -> Sources:
         docstore = in_namespace(self.docstore, self.namespace)  # the field may have been set
-        return Sources(self.vectorstore, self.base_retriever, docstore, self.reranker)
+        return Sources(self.vectorstore, self.base_retriever, docstore)
 
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
@@ -395,7 +395,7 @@ def _check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:
     if isinstance(config, (str, RSEConfig)):
         raise TypeError(
             f"config of a call is LangChain's RunnableConfig; got {config!r}. Give fields of "
-            "RSEConfig by name, as in invoke(query, irrelevant_chunk_penalty=0.3), or make a "
-            "second RSERetriever with config="
+            "RSEConfig by name, as in invoke(query, irrelevant_chunk_penalty=0.3), or all of them "
+            "as rse_config"
         )
     return config

@@ -18,7 +18,13 @@ from langchain_rse.evaluation.evidence import find_evidence
 from langchain_rse.evaluation.measuring import Budgets, Figures, Locator, Meter
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import Table, bootstrap
-from langchain_rse.query.pipeline import Found, Sources, find_candidates, retrieve
+from langchain_rse.query.pipeline import (
+    Candidates,
+    Sources,
+    find_candidates,
+    queries_of,
+    retrieve,
+)
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.changing import DocStore
 
@@ -295,7 +301,7 @@ def _score_trials(trials: Sequence[Changes], arguments: _Arguments) -> Steps[Flo
 
 def _find_candidates(
     search: "_Search", questions: Sequence[Question], settings: QuerySettings
-) -> Steps[list[Found]]:
+) -> Steps[list[Candidates]]:
     """Find the candidates of each question."""
     candidates = []
     for number, question in enumerate(questions, 1):
@@ -313,22 +319,21 @@ class _Search:
 
     def __init__(self, retriever: RSERetriever) -> None:
         self.docstore = _CachedDocStore(retriever.docstore)
-        self._sources = Sources(
-            retriever.vectorstore, retriever.base_retriever, retriever.docstore, retriever.reranker
-        )
+        self._sources = Sources(retriever.vectorstore, retriever.base_retriever, retriever.docstore)
 
-    def find(self, query: str, settings: QuerySettings) -> Steps[Found]:
+    def find(self, question: str, settings: QuerySettings) -> Steps[Candidates]:
         """Search and rerank."""
-        return find_candidates(self._sources, query, settings)
+        queries = yield from queries_of(question, settings, None)
+        return (yield from find_candidates(self._sources, queries, settings))
 
     def select(
-        self, query: str, candidates: Found, settings: Sequence[QuerySettings]
+        self, query: str, candidates: Candidates, settings: Sequence[QuerySettings]
     ) -> Steps[list[list[Document]]]:
         """Make an answer of the candidates for each of the settings."""
         sources = self._sources._replace(docstore=self.docstore)
         answers = []
         for each in settings:
-            answer = yield from retrieve(sources, query, each, None, candidates)
+            answer = yield from retrieve(sources, query, each, candidates=candidates)
             answers.append(answer)
         return answers
 

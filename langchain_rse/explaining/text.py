@@ -52,8 +52,9 @@ def explain_outcome(trace: TracedQuery, document: TracedDocument, chunk: TracedC
     room = "max_context_length"
     if settings["max_context_length"] is not None:
         room += f"={settings['max_context_length']:.10g}"
-    if settings["solver"] == "greedy":
-        room += f" or overall_max_length={settings['overall_max_length']}"
+    solver = settings["solver"]
+    if "overall_max_length" in solver:  # of a published solver, a dict of its parameters
+        room += f" or overall_max_length={solver['overall_max_length']}"
     return OUTCOMES[chunk.outcome].format(**settings, chunk=chunk, room=room)
 
 

@@ -6,16 +6,15 @@ converted at the rate of the candidates' texts, with a margin; then the texts ar
 
 import itertools
 import math
-import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping
+import numbers
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 
 from langchain_core.documents import Document
 
 from langchain_rse.config import QuerySettings
-from langchain_rse.engine import Segment
 from langchain_rse.query.scoring import ScoredChunks
-from langchain_rse.query.selecting import Selection
+from langchain_rse.query.selection import Selection
 from langchain_rse.stores.records import with_header
 
 # Typed as an object: to mypy, a Callable is never a builtin function.
@@ -24,9 +23,6 @@ _CHARACTERS: object = len
 _MARGIN = 1.3
 # The number of candidates whose texts give the rate between a unit and characters.
 _SAMPLE = 10
-# Ends of sentences, in scripts with and without spaces, and of lines; else ends of words.
-_SENTENCE_ENDS = re.compile(r"""[.!?…]+[\"'”\u2019»)\]]*(?=\s)|[\u3002\uff01\uff1f]|\S(?=\s*\n)""")
-_WORD_ENDS = re.compile(r"\S(?=\s)")
 
 
 class Texts:
@@ -41,8 +37,12 @@ class Texts:
 
     def of(self, start: int, end: int) -> str:
         """The text of a range of columns."""
-        found = (self.records[column] for column in range(start, end))
-        return "".join(record.page_content for record in found if record)
+        texts = []
+        for column in range(start, end):
+            record = self.records[column]
+            if record is not None:
+                texts.append(record.page_content)
+        return "".join(texts)
 
     def length(self, start: int, end: int) -> float:
         """The length of a range of columns that is returned as a segment."""
@@ -51,59 +51,81 @@ class Texts:
     def length_of(self, text: str, column: int) -> float:
         """The length of a text that is returned as a segment of a column's document."""
         if self._budget.include_header:
-            text = with_header(self._scored.places[column][0].manifest.header, text)
+            layout, _ = self._scored.chunks[column]
+            text = with_header(layout.manifest.header, text)
         return self._budget.measure(text)
 
 
 class Budget:
-    """The budget of a query: how much text fits, and how it is measured."""
+    """The budget of a query: how much text fits, and how it is measured.
+
+    Attributes:
+        limit: The budget in its own units; infinite if there is none.
+        characters: The budget in characters, with a margin if they are not its units; None if
+            there is none.
+        include_header: True if segments are returned with their document's header.
+        is_exact: True if the lengths of chunks in characters decide what fits.
+    """
 
     def __init__(self, settings: QuerySettings, sample: Iterable[str]) -> None:
-        given = settings.max_context_length
-        self.limit = math.inf if given is None else given
-        self.characters = given  # with a margin if the budget is in other units
         self._length_function = settings.length_function
-        self._known: dict[str, float] = {}
+        self._lengths: dict[str, float] = {}  # of texts that were measured
         counts_characters = settings.length_function is _CHARACTERS
+        self.limit = math.inf
+        self.characters = settings.max_context_length
         self.include_header = settings.include_header
-        # True if the lengths of chunks in characters decide what fits.
         self.is_exact = counts_characters and not settings.include_header
-        self._spare = settings.allow_trim or not counts_characters
-        if given is not None and not counts_characters:
-            texts = list(itertools.islice(sample, _SAMPLE))
-            length = sum(map(self.measure, texts))
-            self.characters = given * _MARGIN * sum(map(len, texts)) / length if length else None
+        # True if the text of the first step that does not fit is read as well.
+        self._reads_one_more = settings.allow_trim or not counts_characters
+        if settings.max_context_length is not None:
+            self.limit = settings.max_context_length
+            if not counts_characters:
+                self.characters = self._estimate_characters(itertools.islice(sample, _SAMPLE))
+
+    def _estimate_characters(self, sample: Iterable[str]) -> float | None:
+        """Convert the limit at the rate of a sample of texts, with a margin."""
+        characters = 0
+        length = 0.0
+        for text in sample:
+            characters += len(text)
+            length += self.measure(text)
+        return self.limit * _MARGIN * characters / length if length else None
 
     def measure(self, text: str) -> float:
         """The length of a text in the units of the budget."""
         if self._length_function is _CHARACTERS:
             return len(text)
-        if text not in self._known:
-            length = self._length_function(text)
-            try:
-                number = math.nan if isinstance(length, (bool, str, bytes)) else float(length)
-            except (TypeError, ValueError, OverflowError):
-                number = math.nan
-            if not (math.isfinite(number) and number >= 0):
-                raise ValueError(
-                    "length_function must return a finite number of at least 0; got "
-                    f"{length!r} for a text of {len(text)} characters, {text[:40]!r}"
-                )
-            self._known[text] = number
-        return self._known[text]
+        if text not in self._lengths:
+            self._lengths[text] = self._checked_length(text)
+        return self._lengths[text]
+
+    def _checked_length(self, text: str) -> float:
+        length: object = self._length_function(text)
+        if isinstance(length, numbers.Real) and math.isfinite(length) and float(length) >= 0:
+            return float(length)
+        raise ValueError(
+            "length_function must return a finite number of at least 0; got "
+            f"{length!r} for a text of {len(text)} characters, {text[:40]!r}"
+        )
 
     def steps_to_read(self, scored: ScoredChunks, selection: Selection) -> int:
         """The number of steps of a selection whose texts decide what fits."""
-        steps, room = selection.steps, self.characters
-        if room is None:
-            return len(steps)
-        sizes = itertools.accumulate(int(scored.lengths[start:end].sum()) for start, end in steps)
-        count = sum(1 for _ in itertools.takewhile(lambda size: size <= room, sizes))
-        return min(count + self._spare, len(steps))
+        if self.characters is None:
+            return len(selection.steps)
+        count = 0
+        characters = 0
+        for start, end in selection.steps:
+            characters += int(scored.lengths[start:end].sum())
+            if characters > self.characters:
+                break
+            count += 1
+        if self._reads_one_more and count < len(selection.steps):
+            count += 1
+        return count
 
     def fit(self, selection: Selection, count: int, texts: Texts) -> int:
         """The number of steps that fit, of those whose texts were read."""
-        if self.is_exact and not self._spare:
+        if self.is_exact and not self._reads_one_more:
             return count
         # More steps make more text, so a binary search finds the first that do not fit.
         return bisect_left(
@@ -116,63 +138,3 @@ class Budget:
         """The length of the segments that a number of steps forms."""
         segments = selection.segments(count)
         return sum(texts.length(segment.start, segment.end) for segment in segments)
-
-
-def trim(
-    selection: Selection, count: int, texts: Texts, budget: Budget, minimum_value: float
-) -> tuple[list[Segment], tuple[Segment, int, int] | None]:
-    """Add as much of the step after the first ``count`` as fits.
-
-    Returns the unchanged segments; and the segment that grew or is new, if any, with the number of
-    characters to leave out at its beginning and at its end.
-    """
-    chosen = selection.segments(count)
-    start, end = selection.steps[count]
-    text = texts.of(start, end)
-    grown = next((s for s in selection.segments(count + 1) if s.start <= start < s.end), None)
-    if grown is None or not all(texts.of(column, column + 1) for column in range(start, end)):
-        return chosen, None
-    # If the step extends the segment after it, its end is kept; else its beginning, after the
-    # segment before it.
-    keep_end = grown.start == start and grown.end > end
-    beside = (end, grown.end) if keep_end else (grown.start, start)
-    extended = next((segment for segment in chosen if segment[:2] == beside), None)
-    if extended is None:
-        keep_end, beside = False, (start, start)
-    neighbor = texts.of(*beside)
-    room = budget.limit - budget.used(selection, count, texts)
-    if extended is not None:
-        room += texts.length(*beside)
-
-    def fits(part: str) -> bool:
-        joined = part + neighbor if keep_end else neighbor + part
-        return texts.length_of(joined, start) <= room
-
-    part = _longest_part(text, fits, keep_end=keep_end)
-    if not part:
-        return chosen, None
-    value = float(selection.values[start:end].sum()) * len(part) / len(text)
-    if extended is not None:
-        chosen.remove(extended)
-        value += extended.value
-    elif value < minimum_value:
-        return chosen, None
-    if keep_end:
-        return chosen, (Segment(start, beside[1], value), len(text) - len(part), 0)
-    # A step of several chunks may lose some of them.
-    sizes = list(itertools.accumulate(len(texts.of(c, c + 1)) for c in range(start, end)))
-    last = bisect_left(sizes, len(part))
-    return chosen, (Segment(beside[0], start + last + 1, value), 0, sizes[last] - len(part))
-
-
-def _longest_part(text: str, fits: Callable[[str], bool], *, keep_end: bool) -> str:
-    """The longest end or beginning of a text that fits, cut after a sentence, line or word."""
-    for pattern in (_SENTENCE_ENDS, _WORD_ENDS):
-        ends = [match.end() for match in pattern.finditer(text)]
-        beginnings = (text[:end] for end in ends)
-        endings = (text[end:].lstrip() for end in reversed(ends))
-        parts = [part for part in (endings if keep_end else beginnings) if part.strip()]
-        most = bisect_right(parts, False, key=lambda part: not fits(part))
-        if most:
-            return parts[most - 1]
-    return ""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,14 +12,14 @@ import numpy as np
 from langchain_rse.engine import Floats
 from langchain_rse.engine.relevance import lower_words
 from langchain_rse.headers.titles import title_of_source
-from langchain_rse.query.searching import Candidate
+from langchain_rse.query.candidates import Candidate
 
 _WORD = re.compile(r"[^\W_]+")
 _LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]{2,}|\d{2,}")
 # The most words that a name may write as one, as in ACTIVISIONBLIZZARD.
-_RUN = 3
+_MOST_JOINED = 3
 # A document whose words weigh this much counts as named, even if more words name another one.
-_NAMED = 3.0
+_NAMED_WEIGHT = 3.0
 
 
 class Named(NamedTuple):
@@ -37,63 +36,93 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
     that is in the query weighs ``-log(share)``, with the share of candidates of other documents
     that have the word, and less if other names have it.
     """
-    nothing = Named(np.zeros(len(candidates)), query)
-    names = {c.key: c for c in reversed(candidates)}
-    if len(names) <= 1:
-        return nothing
-    words, asked = _WORD.findall(query.lower()), _words(query)
-    for first, size in itertools.product(range(len(words)), range(2, _RUN + 1)):
-        asked.add("".join(words[first : first + size]))
-    metadata = {key: candidate.document.metadata for key, candidate in names.items()}
-    found = {
-        key: asked & _words(str(one.get("title") or title_of_source(one.get("source"))))
-        for key, one in metadata.items()
-    }
-    if not any(found.values()):  # true for most queries, which saves reading the texts
-        return nothing
-    weights = _weights(found, candidates)
-    sums = {key: sum(weights[key].values()) for key in names}
-    best = max(sums.values())
-    if best < 1:
-        return nothing
-    # Documents that are named together, as in a comparison, do not compete: a document is less
-    # named only if its words are some of another's, or weigh little.
-    shortfall = {
-        key: max(
-            sums[other] - sums[key]
-            for other in names
-            if sums[key] < _NAMED or found[key] <= found[other]
-        )
-        for key in names
-    }
-    naming = {word for key in names if shortfall[key] == 0 for word in weights[key]}
-    left = [word for word in re.findall(r"\w+", query) if not _words(word) <= naming]
+    nothing_named = Named(np.zeros(len(candidates)), query)
+    best_candidates: dict[str, Candidate] = {}  # of each document
+    for candidate in candidates:
+        best_candidates.setdefault(candidate.key, candidate)
+    if len(best_candidates) <= 1:
+        return nothing_named
+    query_words = _words_of_query(query)
+    named_words = {}  # by document: the words of its name that are in the query
+    for key, candidate in best_candidates.items():
+        named_words[key] = query_words & _words(_name_of(candidate))
+    if not any(named_words.values()):  # true for most queries, which saves reading the texts
+        return nothing_named
+    weights = _weights(named_words, candidates)
+    sums = {key: sum(weights_of_words.values()) for key, weights_of_words in weights.items()}
+    if max(sums.values()) < 1:
+        return nothing_named
+    shortfall = _shortfalls(named_words, sums)
+    naming_words: set[str] = set()
+    for key, weights_of_words in weights.items():
+        if shortfall[key] == 0:
+            naming_words.update(weights_of_words)
+    other_words = [word for word in re.findall(r"\w+", query) if not _words(word) <= naming_words]
     return Named(
-        np.array([shortfall[candidate.key] for candidate in candidates]),
-        " ".join(left) if left else query,
+        shortfall=np.array([shortfall[candidate.key] for candidate in candidates]),
+        query=" ".join(other_words) if other_words else query,
     )
 
 
+def _name_of(candidate: Candidate) -> str:
+    metadata = candidate.document.metadata
+    return str(metadata.get("title") or title_of_source(metadata.get("source")))
+
+
+def _words_of_query(query: str) -> set[str]:
+    """The words of a query, and neighbors of them joined to one."""
+    words = _words(query)
+    in_order = _WORD.findall(query.lower())
+    for count in range(2, _MOST_JOINED + 1):
+        for start in range(len(in_order)):
+            words.add("".join(in_order[start : start + count]))
+    return words
+
+
+def _shortfalls(named_words: Mapping[str, set[str]], sums: Mapping[str, float]) -> dict[str, float]:
+    """How much less each document is named than another one.
+
+    Documents that are named together, as in a comparison, do not compete: a document is less named
+    only if its words are some of another's, or weigh little.
+    """
+    shortfalls = {}
+    for key, words in named_words.items():
+        shortfall = 0.0
+        for other, other_words in named_words.items():
+            if sums[key] < _NAMED_WEIGHT or words <= other_words:
+                shortfall = max(shortfall, sums[other] - sums[key])
+        shortfalls[key] = shortfall
+    return shortfalls
+
+
 def _weights(
-    found: dict[str, set[str]], candidates: Sequence[Candidate]
+    named_words: Mapping[str, set[str]], candidates: Sequence[Candidate]
 ) -> dict[str, dict[str, float]]:
     """Weigh each word of a document's name; none if they are numbers only."""
     keys = np.array([candidate.key for candidate in candidates])
     texts = [b" " + lower_words(c.document.page_content) + b" " for c in candidates]
-    weights: dict[str, dict[str, float]] = {key: {} for key in found}
-    for word in set().union(*found.values()):
-        having = np.array([f" {word} ".encode() in text for text in texts])
-        named = [key for key, words in found.items() if word in words]
-        shared = (len(named) - 1) / (len(found) - 1)
-        for key in named:
-            others = having[keys != key]
-            weight = -math.log((others.sum() + 0.5) / (others.size + 1)) * (1 - shared)
-            if weight > 0 and any(letter.isalpha() for one in found[key] for letter in one):
+    weights: dict[str, dict[str, float]] = {key: {} for key in named_words}
+    for word in set().union(*named_words.values()):
+        has_word = np.array([f" {word} ".encode() in text for text in texts])
+        named_by_word = [key for key, words in named_words.items() if word in words]
+        shared = (len(named_by_word) - 1) / (len(named_words) - 1)
+        for key in named_by_word:
+            others = has_word[keys != key]
+            share = (others.sum() + 0.5) / (others.size + 1)
+            weight = -math.log(share) * (1 - shared)
+            if weight > 0 and _has_letters(named_words[key]):
                 weights[key][word] = weight
     return weights
+
+
+def _has_letters(words: Iterable[str]) -> bool:
+    return any(character.isalpha() for character in "".join(words))
 
 
 def _words(text: str) -> set[str]:
     """Words in lower case, and the parts of those with letters and digits, as in FY2018."""
     words = set(_WORD.findall(text.lower()))
-    return words.union(*map(_LETTERS_OR_DIGITS.findall, words))
+    parts = set()
+    for word in words:
+        parts.update(_LETTERS_OR_DIGITS.findall(word))
+    return words | parts

@@ -1,143 +1,187 @@
-"""Answers a query in steps: search, rerank, score, select, read, render."""
+"""Answers a query in steps: search, rerank, look up, score, select, read, render."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
-from langchain_core.vectorstores import VectorStoreRetriever
 
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
-from langchain_rse.errors import MissingRecordError
+from langchain_rse.errors import CorruptRecordError, MissingRecordError
 from langchain_rse.query.budget import Budget
+from langchain_rse.query.candidates import Candidate, Candidates, Sources, all_candidates
+from langchain_rse.query.lookup import DocumentsChangedError, look_up, outdated_versions
+from langchain_rse.query.ranking import config_for_reranker
 from langchain_rse.query.reading import read
-from langchain_rse.query.rendering import render
-from langchain_rse.query.reranking import rerank
-from langchain_rse.query.scoring import config_for_reranker, outdated, score
-from langchain_rse.query.searching import Candidate, Found, Sources, asked, search
-from langchain_rse.query.selecting import select
-from langchain_rse.query.tracing import (
-    SILENT,
-    Recorder,
+from langchain_rse.query.reasons import (
     explain_left_out,
+    explain_no_candidates,
     explain_nothing_chosen,
-    explain_nothing_found,
     warn_of_other_models,
 )
-from langchain_rse.query.wrapped import with_filters_inside
+from langchain_rse.query.rendering import render
+from langchain_rse.query.reranking import rerank
+from langchain_rse.query.scoring import score
+from langchain_rse.query.searching import queries_of, search
+from langchain_rse.query.selecting import select
+from langchain_rse.query.tracing import QueryLog, Solved
+from langchain_rse.query.wrapped import Conditions, conditions_of
 from langchain_rse.stores.pairing import check_pair
-from langchain_rse.stores.reading import Layouts, unreadable
+from langchain_rse.stores.reading import VersionKey
 
-__all__ = ["Candidate", "Found", "Sources", "find_candidates", "retrieve"]
+__all__ = ["Candidates", "Sources", "find_candidates", "queries_of", "retrieve"]
 
 # A document can be replaced between two reads; if that happens in each attempt, it is an error.
 _ATTEMPTS = 3
 
 
+@dataclass
+class _Query:
+    """A query, and what attempts to answer it found out about documents."""
+
+    sources: Sources
+    queries: Sequence[str]
+    settings: QuerySettings
+    callbacks: Callbacks
+    candidates: Candidates | None  # None to search for them in each attempt
+    log: QueryLog
+    is_last_attempt: bool = False
+    # Versions that the search finds although they are not current: left over in the vector store.
+    outdated: set[VersionKey] = field(default_factory=set)
+    unreadable: dict[str, CorruptRecordError] = field(default_factory=dict)  # by document key
+
+
 def retrieve(
     sources: Sources,
-    query: str,
+    question: str,
     settings: QuerySettings,
-    callbacks: Callbacks = None,
-    found: Found | None = None,
     *,
-    recorder: Recorder = SILENT,
+    callbacks: Callbacks = None,
+    candidates: Candidates | None = None,
+    log: QueryLog | None = None,
 ) -> Steps[list[Document]]:
-    """Answer a query with segments, from ``found`` candidates or those of `find_candidates`.
+    """Answer a question with segments.
 
-    ``recorder`` notes what the steps saw.
+    Args:
+        sources: Where candidates and texts come from.
+        question: The question.
+        settings: The settings, resolved by `resolve_settings`.
+        callbacks: LangChain's, for the calls of retrievers and rerankers.
+        candidates: Those of an earlier `find_candidates`, to choose among; None to search.
+        log: Notes what the steps saw.
+
+    Raises:
+        MissingRecordError: If documents were replaced or deleted in each of several attempts.
     """
-    config = config_for_reranker(settings.config, sources.reranker)
+    log = log or QueryLog()
+    config = config_for_reranker(settings.config, settings.reranker)
     settings = settings.model_copy(update={"config": config})
-    seen: set[tuple[str, str]] | None = set() if found is None else None
-    for attempt in range(_ATTEMPTS):
-        if found is None:
-            found = yield from find_candidates(sources, query, settings, callbacks, recorder)
-        if not any(found.values()):
-            return []
-        is_last = attempt == _ATTEMPTS - 1
-        answer = yield from _answer(sources, found, settings, seen, recorder, is_last=is_last)
-        if answer is not None:
-            return answer
-        if seen is not None:  # keep the queries: generated ones may differ each time
-            settings, found = settings.model_copy(update={"queries": list(found)}), None
+    log.settings = settings
+    queries = list(candidates or ())
+    if candidates is None:
+        queries = yield from queries_of(question, settings, callbacks)
+        log.ended("queries")
+    if not queries:
+        log.reason = "the query is empty"
+        return []
+    query = _Query(sources, queries, settings, callbacks, candidates, log)
+    changes = 0
+    while changes < _ATTEMPTS:
+        query.is_last_attempt = changes == _ATTEMPTS - 1
+        try:
+            return (yield from _answer(query))
+        except DocumentsChangedError as change:
+            query.outdated.update(change.outdated)
+            query.unreadable.update(change.unreadable)
+            if not change.unreadable:  # a document is found unreadable only once
+                changes += 1
     raise MissingRecordError(
         f"documents were replaced or deleted during each of {_ATTEMPTS} attempts to read them; "
         "ask again when fewer documents are being written"
     )
 
 
-def _answer(
-    sources: Sources,
-    found: Found,
-    settings: QuerySettings,
-    seen: set[tuple[str, str]] | None,
-    recorder: Recorder,
-    *,
-    is_last: bool,
-) -> Steps[list[Document] | None]:
-    """Make segments; return None to search again, if documents were replaced or deleted meanwhile.
+def _answer(query: _Query) -> Steps[list[Document]]:
+    """Answer with segments; a DocumentsChangedError if this has to be tried again."""
+    sources, settings, log = query.sources, query.settings, query.log
+    # Search and rerank
+    by_query = query.candidates
+    if by_query is None:
+        by_query = yield from find_candidates(
+            sources, query.queries, settings, query.callbacks, log
+        )
+    candidates = all_candidates(by_query)
+    if not candidates:
+        return []
+    conditions = _conditions_of(query, candidates)
 
-    ``seen`` are outdated versions that a search found before: found again, they are left over in
-    the vector store. It is None if there is no other search.
-    """
-    candidates = list({c.place: c for some in found.values() for c in some}.values())
-    compressor = sources.reranker if any(c.filtered for c in candidates) else None
-    told = with_filters_inside(settings, sources.base_retriever, compressor)
-    layouts, read_so_far = Layouts(), None
-    while read_so_far is None:
-        scored = yield from score(sources, found, told, layouts)
-        gone = set() if seen is None else outdated(candidates, layouts) - seen
-        if seen is not None and gone and not is_last:
-            seen |= gone
-            return None
-        recorder.saw("score", scored=scored)
-        known = len(unreadable(layouts))
-        budget = Budget(settings, (candidate.document.page_content for candidate in candidates))
-        selection = select(scored, settings, budget.characters)
-        recorder.saw("select", settings=told, budget=budget, selection=selection)
-        read_so_far = yield from read(sources.docstore, scored, selection, budget, told)
-        if read_so_far is None and len(unreadable(layouts)) == known:
-            return None
-    segments, included = read_so_far
-    recorder.saw("read", segments=segments, included=included)
+    looked_up = yield from look_up(
+        sources.docstore, by_query, settings, conditions, query.unreadable
+    )
+    log.ended("look up")
+    outdated: set[VersionKey] = set()
+    if query.candidates is None:
+        outdated = outdated_versions(candidates, looked_up.layouts) - query.outdated
+        if outdated and not query.is_last_attempt:
+            raise DocumentsChangedError(outdated=outdated)
+
+    scored = score(looked_up, settings)
+    log.ended("score")
+    budget = Budget(settings, (candidate.document.page_content for candidate in candidates))
+    selection = select(scored, settings, budget.characters)
+    log.ended("select")
+    read_segments = yield from read(sources.docstore, scored, selection, budget, settings)
+    log.solved = Solved(looked_up, scored, budget, selection, read_segments)
+    log.ended("read")
+
+    segments = read_segments.segments
     if not segments:
-        reason = explain_nothing_chosen(candidates, scored, selection, budget, settings)
-        recorder.saw("read", reason=reason)
-    yield from explain_left_out(sources.docstore, candidates, layouts, gone, settings)
+        log.reason = explain_nothing_chosen(candidates, scored, selection, budget, settings)
+    yield from explain_left_out(sources.docstore, candidates, looked_up.layouts, outdated, settings)
     model = yield from _check_pair(sources)
-    warn_of_other_models(model, (segment.document.manifest for segment in segments))
-    documents = render(segments, told)
-    recorder.saw("render")
+    warn_of_other_models(model, [segment.document.manifest for segment in segments])
+    documents = render(segments, settings, conditions.filters)
+    log.ended("render")
     return documents
+
+
+def _conditions_of(query: _Query, candidates: Sequence[Candidate]) -> Conditions:
+    """What may have left chunks out of the candidates for other reasons than relevance."""
+    settings = query.settings
+    has_filtered = any(candidate.filtered for candidate in candidates)
+    compressor = settings.reranker if has_filtered else None
+    conditions = conditions_of(settings, query.sources.base_retriever, compressor)
+    query.log.settings = settings.model_copy(update={"candidates_only": conditions.candidates_only})
+    return conditions
 
 
 def find_candidates(
     sources: Sources,
-    query: str,
+    queries: Sequence[str],
     settings: QuerySettings,
     callbacks: Callbacks = None,
-    recorder: Recorder = SILENT,
-) -> Steps[Found]:
+    log: QueryLog | None = None,
+) -> Steps[Candidates]:
     """Search and rerank: the first two steps of `retrieve`."""
-    queries = yield from asked(query, settings, callbacks)
-    recorder.saw("queries", settings=settings)
-    if not queries:
-        recorder.saw("search", reason="the query is empty")
-        return {}
+    log = log or QueryLog()
     yield from _check_pair(sources)
-    candidates, returned = yield from search(sources, queries, settings, callbacks)
-    recorder.saw("search", searched=candidates)
-    found = yield from rerank(sources.reranker, candidates, callbacks)
-    recorder.saw("rerank")
-    if not any(found.values()):
-        count = sum(map(len, candidates.values()))
-        reason = yield from explain_nothing_found(sources, settings, returned, count)
-        recorder.saw("rerank", reason=reason)
-    return found
+    searched = yield from search(sources, queries, settings, callbacks)
+    log.searched = searched.candidates
+    log.solved = None
+    log.reason = None
+    log.ended("search")
+    candidates = yield from rerank(settings.reranker, searched.candidates, callbacks)
+    if not any(candidates.values()):
+        count = sum(len(candidates_of_query) for candidates_of_query in log.searched.values())
+        log.reason = yield from explain_no_candidates(sources, settings, searched.documents, count)
+    log.ended("rerank")
+    return candidates
 
 
 def _check_pair(sources: Sources) -> Steps[str]:
     """Check that the docstore belongs to the vector store, if that is known; return the model."""
-    store, retriever = sources.vectorstore, sources.base_retriever
-    if isinstance(retriever, VectorStoreRetriever):
-        store = retriever.vectorstore
-    return "" if store is None else (yield from check_pair(sources.docstore, store, record=False))
+    store = sources.searched_store
+    if store is None:
+        return ""
+    return (yield from check_pair(sources.docstore, store, record=False))

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,16 +13,19 @@ from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
-from langchain_rse.query.budget import Budget, Texts, trim
+from langchain_rse.query.budget import Budget, Texts
+from langchain_rse.query.candidates import Candidate
+from langchain_rse.query.lookup import DocumentsChangedError
 from langchain_rse.query.scoring import ScoredChunks
-from langchain_rse.query.searching import Candidate
-from langchain_rse.query.selecting import Selection, worth_alone
+from langchain_rse.query.selecting import worth_alone
+from langchain_rse.query.selection import Selection
+from langchain_rse.query.trimming import TrimmedSegment, trim
 from langchain_rse.stores.reading import Layout, read_chunks
 from langchain_rse.stores.records import chunk_key
 
 
 @dataclass(frozen=True)
-class ScoredChunk:
+class SegmentChunk:
     """A chunk of a segment, with its scores."""
 
     index: int  # its number in the document
@@ -37,7 +40,7 @@ class DocumentSegment(NamedTuple):
     """A segment of a document."""
 
     document: Layout
-    chunks: Sequence[ScoredChunk]
+    chunks: Sequence[SegmentChunk]
     value: float
     skipped: int = 0  # characters left out at the beginning of the first chunk
     dropped: int = 0  # and at the end of the last one
@@ -62,8 +65,19 @@ class DocumentSegment(NamedTuple):
     @property
     def text(self) -> str:
         """The slice of the source."""
-        text = "".join(one.record.page_content for one in self.chunks if one.record is not None)
+        texts = []
+        for chunk in self.chunks:
+            if chunk.record is not None:
+                texts.append(chunk.record.page_content)
+        text = "".join(texts)
         return text[self.skipped : len(text) - self.dropped]
+
+
+class ReadSegments(NamedTuple):
+    """The segments that fit the budget."""
+
+    segments: Sequence[DocumentSegment]  # best first
+    steps: int  # the number of the selection's steps that they are made of
 
 
 def read(
@@ -72,67 +86,85 @@ def read(
     selection: Selection,
     budget: Budget,
     settings: QuerySettings,
-) -> Steps[tuple[list[DocumentSegment], int] | None]:
-    """Read the selected segments that fit, best first; also return the number of their steps.
+) -> Steps[ReadSegments]:
+    """Read the selected segments that fit.
 
-    If none fits, the best candidate that fits and is worth the penalty takes their place. Returns
-    None if a document was replaced or deleted since its layout was read, or has chunks that cannot
-    be read, as its entry in ``scored.layouts`` then says.
+    If none fits, the best candidate that fits and is worth the penalty takes their place.
+
+    Raises:
+        DocumentsChangedError: If a document was replaced or deleted since its layout was read, or
+            has chunks that cannot be read.
     """
     count = budget.steps_to_read(scored, selection)
-    columns = [column for step in selection.steps[:count] for column in range(*step)]
+    columns: list[int] = []
+    for step in selection.steps[:count]:
+        columns.extend(range(*step))
     texts = yield from _read_texts(docstore, scored, columns, budget)
-    if texts is None:
-        return None
     included = budget.fit(selection, count, texts)
-    segments, trimmed = selection.segments(included), None
     if settings.allow_trim and included < count:
-        segments, trimmed = trim(selection, included, texts, budget, settings.config.minimum_value)
-    if not segments and trimmed is None:
+        chosen = trim(selection, included, texts, budget, settings.config.minimum_value)
+    else:
+        chosen = [TrimmedSegment(segment) for segment in selection.segments(included)]
+    if not chosen:
         alone = worth_alone(scored, selection, settings.config, budget.characters)
-        alone = alone[:1] if budget.is_exact else alone
-        texts = yield from _read_texts(docstore, scored, [one.start for one in alone], budget)
-        if texts is None:
-            return None
-        segments = [one for one in alone if texts.length(*one[:2]) <= budget.limit][:1]
-    chosen = [(segment, 0, 0) for segment in segments] + ([trimmed] if trimmed else [])
-    whole: list[DocumentSegment] = []
+        if budget.is_exact:
+            alone = alone[:1]
+        texts = yield from _read_texts(
+            docstore, scored, [segment.start for segment in alone], budget
+        )
+        for segment in alone:
+            if texts.length(segment.start, segment.end) <= budget.limit:
+                chosen = [TrimmedSegment(segment)]
+                break
+    segments: list[DocumentSegment] = []
     for segment, skipped, dropped in chosen:
-        document, _ = scored.places[segment.start]
-        columns = list(range(segment.start, segment.end))
-        chunks = [_scored_chunk(column, scored, selection, texts) for column in columns]
-        one = DocumentSegment(document, chunks, segment.value, skipped, dropped)
-        whole += _without_missing(one, settings.on_missing)
+        layout, _ = scored.chunks[segment.start]
+        chunks = [
+            _segment_chunk(column, scored, selection, texts)
+            for column in range(segment.start, segment.end)
+        ]
+        document_segment = DocumentSegment(layout, chunks, segment.value, skipped, dropped)
+        segments += _without_missing(document_segment, settings.on_missing)
     # Parts of a split or trimmed segment have other values than the segment.
-    whole.sort(key=lambda segment: -segment.value)
-    return whole, included
+    segments.sort(key=lambda segment: -segment.value)
+    return ReadSegments(segments, included)
 
 
 def _read_texts(
     docstore: BaseStore[str, Document], scored: ScoredChunks, columns: list[int], budget: Budget
-) -> Steps[Texts | None]:
-    """Read the chunks of columns; None if a document was replaced, deleted or cannot be read."""
-    places = [scored.places[column] for column in columns]
-    layouts = {layout.manifest.key: layout for layout, _ in places}
-    wanted = [(layout.manifest.key, index) for layout, index in places]
-    found = (yield from read_chunks(docstore, layouts, wanted)) if wanted else {}
-    if found is None:
-        return None
+) -> Steps[Texts]:
+    """Read the chunks of columns."""
+    layouts: dict[str, Layout] = {}
+    chunks: list[tuple[str, int]] = []
+    for column in columns:
+        layout, index = scored.chunks[column]
+        layouts[layout.manifest.key] = layout
+        chunks.append((layout.manifest.key, index))
+    if not chunks:
+        return Texts(scored, {}, budget)
+    chunk_records = yield from read_chunks(docstore, layouts, chunks)
+    if chunk_records is None:
+        raise DocumentsChangedError
     records: dict[int, Document | None] = {}
-    for column, place in zip(columns, wanted, strict=True):
-        record = found[place]
+    unreadable: dict[str, CorruptRecordError] = {}
+    for column, chunk in zip(columns, chunks, strict=True):
+        record = chunk_records[chunk]
         if isinstance(record, CorruptRecordError):
-            scored.layouts[place[0]] = record
+            document_key, _ = chunk
+            unreadable[document_key] = record
         else:
             records[column] = record
-    return Texts(scored, records, budget) if len(records) == len(columns) else None
+    if unreadable:
+        raise DocumentsChangedError(unreadable=unreadable)
+    return Texts(scored, records, budget)
 
 
-def _scored_chunk(
+def _segment_chunk(
     column: int, scored: ScoredChunks, selection: Selection, texts: Texts
-) -> ScoredChunk:
-    return ScoredChunk(
-        index=scored.places[column][1],
+) -> SegmentChunk:
+    _, index = scored.chunks[column]
+    return SegmentChunk(
+        index=index,
         record=texts.records[column],
         candidate=scored.candidates.get(column),
         relevance=float(scored.relevance[column]),
@@ -141,28 +173,35 @@ def _scored_chunk(
     )
 
 
-def _without_missing(segment: DocumentSegment, on_missing: str) -> Iterator[DocumentSegment]:
+def _without_missing(segment: DocumentSegment, on_missing: str) -> list[DocumentSegment]:
     """The segment, or the parts of it that the docstore has and that contain candidates."""
     missing = [chunk.index for chunk in segment.chunks if chunk.record is None]
     if not missing:
-        yield segment
-        return
-    manifest, version = segment.document.manifest, segment.document.version
+        return [segment]
+    manifest = segment.document.manifest
     if on_missing == "raise":
+        first_key = chunk_key(manifest.key, segment.document.version, missing[0])
         raise MissingRecordError(
             f"the docstore lacks chunk(s) {first_few(map(str, missing))} of document "
-            f"{manifest.doc_id!r} (key {chunk_key(manifest.key, version, missing[0])!r}). Delete "
+            f"{manifest.doc_id!r} (key {first_key!r}). Delete "
             "the document and add it again, or set on_missing='split' to go on without them"
         )
-    for _, run in itertools.groupby(segment.chunks, lambda chunk: chunk.record is None):
-        chunks = list(run)
-        found = [number for number, chunk in enumerate(chunks) if chunk.candidate is not None]
-        if chunks[0].record is not None and found:
-            # Each part begins and ends with a candidate, as any segment does.
-            inside = chunks[found[0] : found[-1] + 1]
-            yield segment._replace(
-                chunks=inside,
-                value=math.fsum(chunk.value for chunk in inside),
-                skipped=segment.skipped if inside[0] is segment.chunks[0] else 0,
-                dropped=segment.dropped if inside[-1] is segment.chunks[-1] else 0,
-            )
+    parts = []
+    for is_missing, group in itertools.groupby(segment.chunks, lambda chunk: chunk.record is None):
+        chunks = list(group)
+        candidates = [number for number, chunk in enumerate(chunks) if chunk.candidate is not None]
+        if is_missing or not candidates:
+            continue
+        # Each part begins and ends with a candidate, as any segment does.
+        inside = chunks[candidates[0] : candidates[-1] + 1]
+        begins_segment = inside[0] is segment.chunks[0]
+        ends_segment = inside[-1] is segment.chunks[-1]
+        part = DocumentSegment(
+            segment.document,
+            inside,
+            value=math.fsum(chunk.value for chunk in inside),
+            skipped=segment.skipped if begins_segment else 0,
+            dropped=segment.dropped if ends_segment else 0,
+        )
+        parts.append(part)
+    return parts

@@ -1,15 +1,14 @@
 """Render: makes the Documents that are returned from segments."""
 
-import itertools
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
 
 from langchain_rse.config import QuerySettings
-from langchain_rse.query.reading import DocumentSegment, ScoredChunk
+from langchain_rse.query.reading import DocumentSegment, SegmentChunk
 from langchain_rse.query.search_arguments import check_stored
 from langchain_rse.stores.metadata_rules import segment_metadata
 from langchain_rse.stores.records import (
@@ -25,34 +24,49 @@ from langchain_rse.stores.records import (
 )
 
 
-def render(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list[Document]:
-    """Make Documents of the best ``k`` segments, which are given best first, in their ``order``."""
-    numbers: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
-    most = settings.max_per_document or len(segments)
-    few = (one for one in segments if next(numbers[one.document.manifest.key]) < most)
-    best = list(itertools.islice(few, settings.k))
+def render(
+    segments: Sequence[DocumentSegment], settings: QuerySettings, filters: Sequence[object] = ()
+) -> list[Document]:
+    """Make Documents of the best ``k`` segments, which are given best first, in their ``order``.
+
+    ``filters`` are those of the query, which must not name metadata that the store lacks.
+    """
+    best: list[DocumentSegment] = []
+    counts: Counter[str] = Counter()  # by document
+    for segment in segments:
+        key = segment.document.manifest.key
+        if settings.max_per_document is not None and counts[key] >= settings.max_per_document:
+            continue
+        counts[key] += 1
+        best.append(segment)
+    best = best[: settings.k]
     if settings.order == "document":
-        first: dict[str, int] = {}
+        first_number: dict[str, int] = {}  # of each document's segments
         for number, segment in enumerate(best):
-            first.setdefault(segment.document.manifest.key, number)
-        best.sort(key=lambda one: (first[one.document.manifest.key], one.start))
-    return [_to_document(segment, settings) for segment in best]
+            first_number.setdefault(segment.document.manifest.key, number)
+        best.sort(key=lambda segment: (first_number[segment.document.manifest.key], segment.start))
+    return [_to_document(segment, settings, filters) for segment in best]
 
 
-def _to_document(segment: DocumentSegment, settings: QuerySettings) -> Document:
-    manifest, version = segment.document.manifest, segment.document.version
-    places, current = _changing_metadata(segment), manifest.current
-    for metadata in (manifest.metadata, *places) if current and not current.adopted else ():
-        check_stored(settings.search_kwargs, metadata)
-    cut = f"/{segment.skipped}-{segment.dropped}" if segment.skipped or segment.dropped else ""
-    identity = f"{manifest.key}/{version}/{segment.start}-{segment.end}{cut}"
+def _to_document(
+    segment: DocumentSegment, settings: QuerySettings, filters: Sequence[object]
+) -> Document:
+    manifest = segment.document.manifest
+    changing_metadata = _changing_metadata(segment)
+    if manifest.current is not None and not manifest.current.adopted:
+        for metadata in (manifest.metadata, *changing_metadata):
+            check_stored(filters, metadata)
+    version = segment.document.version
+    identity = f"{manifest.key}/{version}/{segment.start}-{segment.end}"
+    if segment.skipped or segment.dropped:
+        identity += f"/{segment.skipped}-{segment.dropped}"
     start_index, end_index = segment.span
     header = manifest.header if settings.include_header else ""
     return Document(
         id=identity,
         page_content=with_header(header, segment.text),
         metadata={
-            **segment_metadata(manifest.metadata, manifest.rules, places),
+            **segment_metadata(manifest.metadata, manifest.rules, changing_metadata),
             DOC_ID: manifest.doc_id,
             CHUNK_ID: identity,
             START_INDEX: start_index,
@@ -62,7 +76,7 @@ def _to_document(segment: DocumentSegment, settings: QuerySettings) -> Document:
                 "version": version,
                 "chunk_start": segment.start,
                 "chunk_end": segment.end,
-                "chunks": list(map(_describe, segment.chunks)),
+                "chunks": [_describe(chunk) for chunk in segment.chunks],
             },
         },
     )
@@ -71,20 +85,27 @@ def _to_document(segment: DocumentSegment, settings: QuerySettings) -> Document:
 def _changing_metadata(segment: DocumentSegment) -> Sequence[Mapping[str, Any]]:
     """The changing metadata along a segment, without white space at the ends if it is trimmed."""
     text = segment.text
-    inside = text.strip() or text if segment.skipped or segment.dropped else text
-    first = segment.skipped + text.index(inside)
+    visible_text = text
+    if segment.skipped or segment.dropped:
+        visible_text = text.strip() or text
+    # Positions count from the first character of the segment's first chunk.
+    start = segment.skipped + text.index(visible_text)
+    end = start + len(visible_text)
     changes: list[tuple[int, Mapping[str, Any]]] = []
-    start = 0
-    for index, record in ((one.index, one.record) for one in segment.chunks if one.record):
-        key = chunk_key(segment.document.manifest.key, segment.document.version, index)
-        changes += [(start + place, here) for place, here in metadata_changes(record, key)]
-        start += len(record.page_content)
+    chunk_start = 0
+    for chunk in segment.chunks:
+        if chunk.record is None:
+            continue
+        key = chunk_key(segment.document.manifest.key, segment.document.version, chunk.index)
+        for position, metadata in metadata_changes(chunk.record, key):
+            changes.append((chunk_start + position, metadata))
+        chunk_start += len(chunk.record.page_content)
     # The metadata of the first character began at or before it.
-    number = max(bisect_right(changes, first, key=lambda change: change[0]) - 1, 0)
-    return [here for place, here in changes[number:] if place < first + len(inside)]
+    first = max(bisect_right(changes, start, key=lambda change: change[0]) - 1, 0)
+    return [metadata for position, metadata in changes[first:] if position < end]
 
 
-def _describe(chunk: ScoredChunk) -> dict[str, Any]:
+def _describe(chunk: SegmentChunk) -> dict[str, Any]:
     """Describe a chunk for the metadata of its segment."""
     length = len(chunk.record.page_content) if chunk.record else 0
     described: dict[str, Any] = {"index": chunk.index, "length": length}

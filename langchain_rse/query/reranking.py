@@ -1,7 +1,7 @@
 """Rerank: calls a document compressor, and matches the Documents it returns with candidates."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -9,10 +9,9 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.errors import CandidateError
+from langchain_rse.query.candidates import Candidate, Candidates
 from langchain_rse.query.searching import (
     AT_ONCE,
-    Candidate,
-    Found,
     check_documents,
     finite_score,
     without_rising_scores,
@@ -32,18 +31,26 @@ from langchain_rse.stores.records import (
 # Metadata that rerankers and relevance filters write.
 _WRITTEN = frozenset({RELEVANCE_SCORE, IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE})
 
+_CHUNK = "chunk"
+_Identity = tuple[object, ...]
+"""What may identify a Document: the kind of identity, and its values."""
+
 
 def rerank(
-    reranker: BaseDocumentCompressor | None, found: Found, callbacks: Callbacks = None
-) -> Steps[Found]:
+    reranker: BaseDocumentCompressor | None, candidates: Candidates, callbacks: Callbacks
+) -> Steps[Candidates]:
     """Return the candidates that the reranker keeps for each query, in its order, with scores."""
     if reranker is None:
-        return found
-    tasks = [_ask(reranker, some, query, callbacks) for query, some in found.items()]
-    return dict(zip(found, (yield from concurrently(tasks, AT_ONCE)), strict=True))
+        return candidates
+    tasks = [
+        _rerank_query(reranker, candidates_of_query, query, callbacks)
+        for query, candidates_of_query in candidates.items()
+    ]
+    reranked = yield from concurrently(tasks, AT_ONCE)
+    return dict(zip(candidates, reranked, strict=True))
 
 
-def _ask(
+def _rerank_query(
     reranker: BaseDocumentCompressor,
     candidates: Sequence[Candidate],
     query: str,
@@ -62,30 +69,41 @@ def _ask(
             callbacks=callbacks,
         )
         documents = check_documents(returned, name)
-    drops = len(documents) < len(candidates)
-    at_limit = (field for field in LIMITS if getattr(reranker, field, None) == len(documents))
-    limit = next(at_limit, None) if drops else None
-    if limit:
-        warn(
-            f"{name} keeps only its {limit}={len(documents)} candidates, so segments are made of "
-            f"those and the chunks between them. To rank all candidates, set its {limit}=None, or "
-            "to fetch_k if it does not take None"
-        )
+    has_filtered = False
+    if len(documents) < len(candidates):
+        limit = _limit_reached(reranker, len(documents))
+        if limit is not None:
+            warn(
+                f"{name} keeps only its {limit}={len(documents)} candidates, so segments are made "
+                f"of those and the chunks between them. To rank all candidates, set its "
+                f"{limit}=None, or to fetch_k if it does not take None"
+            )
+        has_filtered = limit is None and not drops_by_relevance(reranker)
     matched = list(_matched(candidates, documents, name))
     scores = without_rising_scores(
         [finite_score(document.metadata.get(RELEVANCE_SCORE)) for _, document in matched]
     )
-    return [
-        candidate._replace(
-            score=score,
-            rank=rank,
-            search_score=candidate.score,
-            search_rank=candidate.rank,
-            judgment=judgment_of(document.metadata) or candidate.judgment,
-            filtered=drops and not limit and not drops_by_relevance(reranker),
+    reranked = []
+    for rank, ((candidate, document), score) in enumerate(zip(matched, scores, strict=True)):
+        reranked.append(
+            candidate._replace(
+                score=score,
+                rank=rank,
+                search_score=candidate.score,
+                search_rank=candidate.rank,
+                judgment=judgment_of(document.metadata) or candidate.judgment,
+                filtered=has_filtered,
+            )
         )
-        for rank, ((candidate, document), score) in enumerate(zip(matched, scores, strict=True))
-    ]
+    return reranked
+
+
+def _limit_reached(reranker: BaseDocumentCompressor, returned: int) -> str | None:
+    """The name of the field by which a reranker returned so few candidates, if there is one."""
+    for field in LIMITS:
+        if getattr(reranker, field, None) == returned:
+            return field
+    return None
 
 
 def _without_judgment(document: Document) -> Document:
@@ -98,35 +116,44 @@ def _matched(
     candidates: Sequence[Candidate], returned: Sequence[Document], name: str
 ) -> Iterator[tuple[Candidate, Document]]:
     """Yield pairs of a candidate and the Document that the reranker returned for it."""
-    numbers_of: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    numbers_of: defaultdict[_Identity, list[int]] = defaultdict(list)
     for number, candidate in enumerate(candidates):
         for identity in _identities(candidate.document):
             numbers_of[identity].append(number)
     used: set[int] = set()
     for document in returned:
-        identities = list(_identities(document))
-        if identities[0][0] == "chunk":
-            del identities[1:]  # the chunk is certain, even if its id or text was changed
-        known = next((numbers_of[one] for one in identities if one in numbers_of), None)
-        if known is None:
+        numbers = _numbers_of(document, numbers_of)
+        if not numbers:
             raise CandidateError(
                 f"{name} returned a Document that it was not given: id {document.id!r}, text "
                 f"{document.page_content[:40]!r}. A reranker must return Documents that it was "
                 "given, with their metadata or id"
             )
         # Chunks of equal text cannot be told apart by a reranker that returns text only.
-        for number in known:
+        for number in numbers:
             if number not in used:
                 used.add(number)
                 yield candidates[number], document
                 break
 
 
-def _identities(document: Document) -> Iterator[tuple[object, ...]]:
+def _numbers_of(document: Document, numbers_of: Mapping[_Identity, list[int]]) -> Sequence[int]:
+    """The numbers of the candidates that a returned Document may be."""
+    identities = list(_identities(document))
+    if identities[0][0] == _CHUNK:
+        # The chunk is certain, even if its id or text was changed.
+        identities = identities[:1]
+    for identity in identities:
+        if identity in numbers_of:
+            return numbers_of[identity]
+    return ()
+
+
+def _identities(document: Document) -> Iterator[_Identity]:
     """Yield what identifies a Document, the surest first: its chunk, its id, its text."""
-    values = document.metadata
-    if isinstance(values.get(DOC_ID), str) and VERSION in values and CHUNK_INDEX in values:
-        yield "chunk", values[DOC_ID], values[VERSION], values[CHUNK_INDEX]
+    metadata = document.metadata
+    if isinstance(metadata.get(DOC_ID), str) and VERSION in metadata and CHUNK_INDEX in metadata:
+        yield _CHUNK, metadata[DOC_ID], metadata[VERSION], metadata[CHUNK_INDEX]
     if document.id is not None:
         yield "id", document.id
     yield "text", document.page_content

@@ -1,15 +1,15 @@
 """Finds search arguments that may exclude chunks, and checks that results obey a filter.
 
-Stores take filters under many names, so any argument may be one, except those known not to be.
+Stores take filters under many names, so any argument may be one, except those known not to be. A
+filter is understood if it is a dict of fields and values, such as ``{"year": 2024}``, with
+operators, such as ``{"year": {"$gte": 2023}}``, joined by ``"$and"`` or ``"$or"``.
 """
 
 import datetime as dt
-import itertools
 import math
 import numbers
-import re
 import uuid
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
@@ -32,7 +32,7 @@ HARMLESS = frozenset(
 )
 """Arguments that make a search faster or more exact, or exclude chunks that are less similar."""
 
-PLACES = frozenset(
+PARTITIONS = frozenset(
     {
         *("collection", "collection_name", "database", "database_name", "db_name"),
         *("index", "index_name", "indexes", "keyspace", "namespace", "namespaces"),
@@ -48,17 +48,72 @@ writes them there."""
 _OURS = frozenset({*LOCATION_FIELDS, CHUNK_ID, NAMESPACE, VERSION}) - {DOC_ID}
 
 _PLAIN = (str, numbers.Number, dt.date, dt.time, uuid.UUID, type(None))
+_LISTS = (list, tuple, set, frozenset)
 # Numbers that differ by less count as equal, since some stores keep few digits.
 _PRECISION = 1e-6
 
 
 def may_exclude(search_kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that may exclude chunks however similar they are."""
-    return {
-        name: given
-        for name, given in search_kwargs.items()
-        if name not in HARMLESS and given is not None and given != {}
-    }
+    arguments = {}
+    for name, value in search_kwargs.items():
+        if name not in HARMLESS and value is not None and value != {}:
+            arguments[name] = value
+    return arguments
+
+
+def filters_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that may exclude some chunks of a document and not others."""
+    filters = may_exclude(arguments)
+    return {name: value for name, value in filters.items() if name not in PARTITIONS}
+
+
+def fields_of(condition: object) -> set[str] | None:
+    """The metadata fields that a filter names; None if it is not understood."""
+    if not isinstance(condition, Mapping):
+        return None
+    fields: set[str] = set()
+    for name, value in condition.items():
+        if str(name).startswith("$"):  # such as "$and", "$or", "$not"
+            parts = value if isinstance(value, (list, tuple)) else [value]
+            for part in parts:
+                fields_of_part = fields_of(part)
+                if fields_of_part is None:
+                    return None
+                fields |= fields_of_part
+        elif isinstance(name, str) and _is_comparison(value):
+            fields.add(name)
+        else:
+            return None
+    return fields
+
+
+def _is_comparison(value: object) -> bool:
+    """True if a field is compared with values: directly, or by operators such as "$gte"."""
+    if not isinstance(value, Mapping):
+        return _is_plain(value)
+    for operator, operand in value.items():
+        if not str(operator).startswith("$") or not _is_comparison(operand):
+            return False
+    return True
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, _LISTS):
+        return all(isinstance(item, _PLAIN) for item in value)
+    return isinstance(value, _PLAIN)
+
+
+def may_split(filters: Sequence[object], shared_fields: Collection[str]) -> bool:
+    """True if a filter may tell chunks of a document apart: if not all its fields are shared.
+
+    Filters that are not understood are not counted; for these, see `Conditions`.
+    """
+    for condition in filters:
+        fields = fields_of(condition)
+        if fields is not None and not fields <= set(shared_fields):
+            return True
+    return False
 
 
 def check_filtered(documents: Sequence[Document], condition: object, name: str) -> None:
@@ -67,86 +122,73 @@ def check_filtered(documents: Sequence[Document], condition: object, name: str) 
     Only equality with strings, numbers or booleans is checked, as in ``{"year": 2024}``,
     ``{"year": {"$eq": 2024}}`` and ``"$and"`` of these; a list stands for any of its values.
     """
-    for field, wanted in _equalities(condition):
+    for field, allowed_values in _equalities(condition):
         for document in documents:
-            found = document.metadata.get(field)
-            values = found if isinstance(found, (list, tuple, set)) else [found]
-            if not any(_is_same(value, one) for value in values for one in wanted):
+            value = document.metadata.get(field)
+            if not _is_any_of(value, allowed_values):
+                allowed = " or ".join(map(repr, allowed_values))
                 raise ValueError(
-                    f"{name} returned what the filter excludes: {field}={found!r} instead of "
-                    f"{' or '.join(map(repr, wanted))} in the metadata of document {document.id!r} "
+                    f"{name} returned what the filter excludes: {field}={value!r} instead of "
+                    f"{allowed} in the metadata of document {document.id!r} "
                     f"({document.page_content[:40]!r}). Write the filter as {name} takes it; or "
                     "filter inside a base_retriever and set candidates_only=True"
                 )
 
 
-def check_stored(search_kwargs: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+def check_stored(filters: Sequence[object], metadata: Mapping[str, Any]) -> None:
     """Raise a ValueError if filters name metadata of a returned chunk that the store lacks."""
-    given = [one for name, one in may_exclude(search_kwargs).items() if name not in PLACES]
-    names = {name.rpartition(".")[2] for name in itertools.chain(*map(_names, given))} - {""}
-    if found := sorted(names & _OURS):
+    names: set[str] = set()
+    for condition in filters:
+        for field in fields_of(condition) or ():
+            names.add(field.rpartition(".")[2])
+    own_names = sorted(names & _OURS)
+    if own_names:
         raise ValueError(
-            f"the filter names {', '.join(found)}, which this package writes for each chunk in "
+            f"the filter names {', '.join(own_names)}, which this package writes for each chunk in "
             "place of a document's own metadata. Index that under another name"
         )
     for name in sorted(names & metadata.keys()):
-        if metadata[name] is not None and not simple_metadata({name: metadata[name]}):
+        value = metadata[name]
+        if value is not None and not simple_metadata({name: value}):
             raise ValueError(
                 f"the filter names {name}, but vector stores get only strings, numbers and "
-                f"booleans, not {metadata[name]!r:.200}: it does not work. Index, for example, one "
+                f"booleans, not {value!r:.200}: it does not work. Index, for example, one "
                 f"boolean for each value of {name}"
             )
 
 
-def _names(given: Any, *, of_field: bool | None = None) -> Iterator[str]:  # noqa: ANN401 - any store's filter
-    """Yield the fields that a filter names: its keys, or all unquoted words of an expression.
-
-    The name "" stands for a part that cannot be understood. ``of_field`` is True within the value
-    that a field is compared with, False within operators such as "$and".
-    """
-    if isinstance(given, Mapping):
-        for name, value in given.items():
-            is_field = not str(name).startswith("$")
-            if is_field:
-                yield str(name)
-            yield from _names(value, of_field=of_field or is_field)
-    elif isinstance(given, (list, tuple, set, frozenset)):
-        for part in given:
-            yield from _names(part, of_field=of_field)
-    elif not (of_field and isinstance(given, _PLAIN)):
-        yield ""
-        if isinstance(given, str) and of_field is None:
-            yield from re.findall(r"\w+", re.sub(r"'[^']*'|\"[^\"]*\"", "", given))
-
-
 def _equalities(condition: object) -> Iterator[tuple[str, Collection[Any]]]:
     """Yield the fields of a filter that must equal a value, and the allowed values."""
-    for name, wanted in condition.items() if isinstance(condition, Mapping) else ():
-        if name == "$and" and isinstance(wanted, (list, tuple)):
-            for part in wanted:
+    if not isinstance(condition, Mapping):
+        return
+    for name, value in condition.items():
+        if name == "$and" and isinstance(value, (list, tuple)):
+            for part in value:
                 yield from _equalities(part)
         elif isinstance(name, str) and name.isidentifier():  # no operator, no path
-            value = wanted.get("$eq") if isinstance(wanted, Mapping) else wanted
-            values = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
-            if all(isinstance(one, (str, numbers.Real)) for one in values):
-                yield name, values
+            allowed = value.get("$eq") if isinstance(value, Mapping) else value
+            allowed_values = allowed if isinstance(allowed, _LISTS) else [allowed]
+            if all(isinstance(item, (str, numbers.Real)) for item in allowed_values):
+                yield name, allowed_values
 
 
-def _is_same(found: object, wanted: object) -> bool:
+def _is_any_of(value: object, allowed_values: Collection[Any]) -> bool:
+    """True if a value, or one of a list of values, is allowed."""
+    values = value if isinstance(value, (list, tuple, set)) else [value]
+    for item in values:
+        for allowed in allowed_values:
+            if _is_same(item, allowed):
+                return True
+    return False
+
+
+def _is_same(value: object, allowed: object) -> bool:
     """True if two values are equal in some notation of a store: 3, 3.0, "3"; True, "true"."""
-    if found is None:
+    if value is None:
         return False
-    if str(found).casefold() == str(wanted).casefold():
+    if str(value).casefold() == str(allowed).casefold():
         return True
     try:
-        return math.isclose(float(found), float(wanted), rel_tol=_PRECISION)  # type: ignore[arg-type]
+        return math.isclose(float(value), float(allowed), rel_tol=_PRECISION)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return False
-
-
-def may_split(search_kwargs: Mapping[str, Any], shared: Container[str]) -> bool:
-    """True if a filter may tell chunks of a document apart: by other than ``shared`` metadata."""
-    return any(
-        name not in PLACES and any(not field or field not in shared for field in _names(given))
-        for name, given in may_exclude(search_kwargs).items()
-    )

@@ -3,21 +3,20 @@
 import itertools
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from langchain_core.callbacks import Callbacks
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
-from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError
+from langchain_rse.query.candidates import Candidate, ChunkKey, Sources
 from langchain_rse.query.search_arguments import check_filtered, may_exclude
 from langchain_rse.query.wrapped import check_taken, warn_of_few
 from langchain_rse.stores.changing import read_records
@@ -51,103 +50,78 @@ AT_ONCE = 8
 _ScoredDocument = tuple[Document, float | None]
 
 
-Place = tuple[str, str, int]  # identifies a chunk: document id, version, number
+class Searched(NamedTuple):
+    """What the searches for the queries of one question found."""
+
+    candidates: dict[str, list[Candidate]]  # of each query, best first
+    documents: int  # the number of Documents that were found, candidates or not
 
 
-class Sources(NamedTuple):
-    """Where the candidates and texts of a query come from: see the fields of `RSERetriever`."""
-
-    vectorstore: VectorStore | None
-    base_retriever: Any | None
-    docstore: BaseStore[str, Document]
-    reranker: BaseDocumentCompressor | None = None
-
-    @property
-    def name(self) -> str:
-        """The class that finds the candidates."""
-        found_by = self.base_retriever if self.vectorstore is None else self.vectorstore
-        return type(found_by).__name__
-
-
-class Candidate(NamedTuple):
-    """A chunk that was found for a query."""
-
-    document: Document  # as the store or retriever returned it
-    doc_id: str
-    key: str  # the document's, in the docstore
-    version: str  # name of the document's version
-    chunk_index: int  # number in the document
-    score: float | None = None
-    rank: int | None = None  # from 0; None if only the full-text index found it
-    lexical_score: float | None = None  # None if the full-text index did not find it
-    lexical_rank: int | None = None
-    search_score: float | None = None  # score and rank before a reranker, if there is one
-    search_rank: int | None = None
-    judgment: Mapping[str, bool | str | None] = MappingProxyType({})  # see `judgment_of`
-    filtered: bool = False  # True if a compressor dropped others, for unknown reasons
-    query: str = ""  # the query for which it was found, if there are several
-
-    @property
-    def place(self) -> Place:
-        """The key of the chunk among all chunks."""
-        return self.doc_id, self.version, self.chunk_index
-
-
-Found = Mapping[str, Sequence[Candidate]]
-"""The candidates of each query, best first."""
-
-
-def asked(query: str, settings: QuerySettings, callbacks: Callbacks = None) -> Steps[list[str]]:
-    """The queries to search for: those given or generated, or the query; none if it is empty."""
-    queries, generator = settings.queries, settings.query_generator
-    if queries is None and generator is not None and query.strip():
-        with during("asking query_generator for queries"):
-            queries = yield from call(
-                generator.invoke, generator.ainvoke, query, config={"callbacks": callbacks}
+def queries_of(question: str, settings: QuerySettings, callbacks: Callbacks) -> Steps[list[str]]:
+    """The queries to search for: those given or generated, or the question; none if it is empty."""
+    queries = settings.queries
+    if queries is None and settings.query_generator is not None and question.strip():
+        queries = yield from _generate_queries(question, settings.query_generator, callbacks)
+        if not any(query.strip() for query in queries):
+            warn(
+                f"query_generator made no queries of {question!r:.200}: the question is searched "
+                "for"
             )
-            is_list = isinstance(queries, (list, tuple))
-            if not (is_list and all(isinstance(one, str) for one in queries)):
-                raise TypeError(
-                    f"query_generator must return a list of strings; got {queries!r:.200}. Does a "
-                    "model answer with a text? Let a parser follow it that returns its lines"
-                )
-        if not any(map(str.strip, queries)):
-            warn(f"query_generator made no queries of {query!r:.200}: the question is searched for")
             queries = None
-    return [one for one in dict.fromkeys(queries or [query]) if one.strip()]
+    distinct = dict.fromkeys(queries or [question])
+    return [query for query in distinct if query.strip()]
+
+
+def _generate_queries(
+    question: str,
+    generator: Any,  # noqa: ANN401 - a Runnable
+    callbacks: Callbacks,
+) -> Steps[Sequence[str]]:
+    with during("asking query_generator for queries"):
+        queries = yield from call(
+            generator.invoke, generator.ainvoke, question, config={"callbacks": callbacks}
+        )
+        is_list = isinstance(queries, (list, tuple))
+        if not is_list or not all(isinstance(query, str) for query in queries):
+            raise TypeError(
+                f"query_generator must return a list of strings; got {queries!r:.200}. Does a "
+                "model answer with a text? Let a parser follow it that returns its lines"
+            )
+    return list(queries)
 
 
 def search(
-    sources: Sources, queries: Sequence[str], settings: QuerySettings, callbacks: Callbacks = None
-) -> Steps[tuple[dict[str, list[Candidate]], int]]:
-    """Find candidates for each query, each chunk at its best rank; count all Documents found."""
+    sources: Sources, queries: Sequence[str], settings: QuerySettings, callbacks: Callbacks
+) -> Steps[Searched]:
+    """Find candidates for each query, each chunk at its best rank."""
     check_search(sources, settings)
-    searches = [
-        _ask_retriever(sources.base_retriever, query, settings, callbacks)
-        if sources.vectorstore is None
-        else _search_vectors(sources, query, settings)
-        for query in queries
-    ]
+    searches = []
+    for query in queries:
+        if sources.vectorstore is None:
+            searches.append(_ask_retriever(sources.base_retriever, query, settings, callbacks))
+        else:
+            searches.append(_search_vectors(sources, query, settings))
     if settings.hybrid:
         searches += [_search_words(sources.docstore, query, settings) for query in queries]
     answers = yield from concurrently(searches, AT_ONCE)
-    answers = [_own(answer, sources) for answer in answers]
-    found, by_words = answers[: len(queries)], answers[len(queries) :]
-    documents = [document for document, _ in itertools.chain(*found)]
+    answers = [_in_namespace(answer, sources) for answer in answers]
+    # The answers of the lexical searches, if there are any, follow those of the vector searches.
+    by_vectors = answers[: len(queries)]
+    by_words = answers[len(queries) :] or [[] for _ in queries]
+
+    documents = [document for document, _ in itertools.chain.from_iterable(by_vectors)]
     check_filtered(documents, settings.search_kwargs.get("filter"), sources.name)
-    identified = yield from _identify_adopted(sources.docstore, found)
-    candidates = {}
-    for query, by_vectors, words in itertools.zip_longest(queries, identified, by_words):
-        places = _candidates(by_vectors, settings, judged=sources.vectorstore is None)
-        for number, (document, score) in enumerate(words or ()):
-            candidate = _candidate(document, number)
-            places[candidate.place] = places.get(candidate.place, candidate)._replace(
-                lexical_score=score, lexical_rank=number
-            )
-        candidates[query] = list(places.values())
     if sources.vectorstore is None:
-        warn_of_few(sources.base_retriever, max(map(len, found)), settings.fetch_k)
-    return candidates, sum(map(len, answers))
+        most = max(len(answer) for answer in by_vectors)
+        warn_of_few(sources.base_retriever, most, settings.fetch_k)
+    identified = yield from _identify_adopted(sources.docstore, by_vectors)
+    candidates = {}
+    for query, vector_answer, lexical_answer in zip(queries, identified, by_words, strict=True):
+        is_judged = sources.vectorstore is None
+        by_chunk = _candidates_of(vector_answer, settings, is_judged=is_judged)
+        _add_lexical(by_chunk, lexical_answer)
+        candidates[query] = list(by_chunk.values())
+    return Searched(candidates, sum(len(answer) for answer in answers))
 
 
 def check_search(sources: Sources, settings: QuerySettings) -> None:
@@ -166,7 +140,8 @@ def check_search(sources: Sources, settings: QuerySettings) -> None:
         check_filter(settings.search_kwargs.get("filter"))
     except ValueError as error:
         raise ValueError(f"hybrid={settings.hybrid}: {error}") from error
-    if unknown := sorted(may_exclude(settings.search_kwargs).keys() - {"filter"}):
+    unknown = sorted(may_exclude(settings.search_kwargs).keys() - {"filter"})
+    if unknown:
         raise ValueError(
             f"hybrid={settings.hybrid}: lexical search cannot apply {', '.join(unknown)} in "
             "search_kwargs. Use filter, a dict of fields and the values they equal, or "
@@ -174,15 +149,18 @@ def check_search(sources: Sources, settings: QuerySettings) -> None:
         )
 
 
-def _own(found: list[_ScoredDocument], sources: Sources) -> list[_ScoredDocument]:
+def _in_namespace(answer: list[_ScoredDocument], sources: Sources) -> list[_ScoredDocument]:
     """Keep the Documents in the namespace of the docstore, with a warning if there are others."""
     namespace = namespace_of(sources.docstore)
-    own = [one for one in found if namespace_in(one[0].metadata) == namespace]
-    others = len(found) - len(own)
-    refuse_namespaces(others and not namespace)
+    own = []
+    for document, score in answer:
+        if namespace_in(document.metadata) == namespace:
+            own.append((document, score))
+    others = len(answer) - len(own)
     if others:
+        refuse_namespaces(not namespace)
         warn(
-            f"{others} of {len(found)} Documents of {sources.name} are left out, as they are not "
+            f"{others} of {len(answer)} Documents of {sources.name} are left out, as they are not "
             f"in this namespace. Let it find only those with {NAMESPACE}={namespace!r} in their "
             "metadata, and return that metadata"
         )
@@ -251,31 +229,33 @@ def _search_words(
 
 
 def _identify_adopted(
-    docstore: BaseStore[str, Document], answers: Sequence[Sequence[_ScoredDocument]]
-) -> Steps[list[list[_ScoredDocument]]]:
-    """Add the place of the chunk to vectors of an adopted index; leave out vectors of no chunk."""
-    keys = {
-        id(document): adopted_key(vector)
-        for document, _ in itertools.chain(*answers)
-        if VERSION not in document.metadata and (vector := vector_id_of(document)) is not None
-    }
-    if not keys:
-        return list(map(list, answers))
+    docstore: BaseStore[str, Document], answers: Sequence[list[_ScoredDocument]]
+) -> Steps[Sequence[list[_ScoredDocument]]]:
+    """Add to vectors of an adopted index which chunk they are; leave out vectors of no chunk."""
+    record_keys: dict[int, str] = {}  # by the identity of the Document
+    for document, _ in itertools.chain.from_iterable(answers):
+        vector_id = vector_id_of(document)
+        if VERSION not in document.metadata and vector_id is not None:
+            record_keys[id(document)] = adopted_key(vector_id)
+    if not record_keys:
+        return answers
     with during("reading from the docstore which chunks the candidates are"):
-        records = yield from read_records(docstore, list(dict.fromkeys(keys.values())))
-
-    def identified(found: Sequence[_ScoredDocument]) -> Iterator[_ScoredDocument]:
-        for document, score in found:
-            record = records.get(keys.get(id(document), ""))
+        records = yield from read_records(docstore, list(dict.fromkeys(record_keys.values())))
+    identified = []
+    for answer in answers:
+        identified_answer: list[_ScoredDocument] = []
+        for document, score in answer:
+            record = records.get(record_keys.get(id(document), ""))
             if record is None:
-                yield document, score
+                identified_answer.append((document, score))
             elif isinstance(record, CorruptRecordError):
                 warn(f"a candidate is left out; adopt the index again: {record}")
             elif record.metadata.get(DOC_ID) is not None:
                 metadata = {**document.metadata, **record.metadata}
-                yield document.model_copy(update={"metadata": metadata}), score
-
-    return [list(identified(found)) for found in answers]
+                with_chunk = document.model_copy(update={"metadata": metadata})
+                identified_answer.append((with_chunk, score))
+        identified.append(identified_answer)
+    return identified
 
 
 def check_documents(returned: object, name: str) -> list[Document]:
@@ -301,9 +281,13 @@ def _with_scores(documents: Sequence[Document]) -> list[_ScoredDocument]:
 def without_rising_scores(scores: Sequence[float | None]) -> list[float | None]:
     """Return relevance scores of candidates, best first; all None if they rise in that order."""
     known = [score for score in scores if score is not None]
-    noise = _NOISE * max(map(abs, known), default=0.0)
-    falls = any(after < before - noise for before, after in itertools.pairwise(known))
-    if not known or len(known) < len(scores) or falls or known[-1] - known[0] <= noise:
+    if not known or len(known) < len(scores):
+        return list(scores)
+    noise = _NOISE * max(abs(score) for score in known)
+    for before, after in itertools.pairwise(known):
+        if after < before - noise:
+            return list(scores)
+    if known[-1] - known[0] <= noise:
         return list(scores)
     return [None] * len(scores)
 
@@ -317,43 +301,50 @@ def finite_score(score: object) -> float | None:
     return None
 
 
-def _candidates(
-    found: Sequence[_ScoredDocument], settings: QuerySettings, *, judged: bool
-) -> dict[Place, Candidate]:
-    """Make candidates, by their places, with a warning for those that are left out."""
-    candidates: dict[Place, Candidate] = {}
-    left_out: list[CandidateError] = []
-    for number, (document, score) in enumerate(found):
+def _candidates_of(
+    answer: Sequence[_ScoredDocument], settings: QuerySettings, *, is_judged: bool
+) -> dict[ChunkKey, Candidate]:
+    """Make candidates, each chunk once, with a warning for those that are left out."""
+    candidates: dict[ChunkKey, Candidate] = {}
+    errors: list[CandidateError] = []
+    for number, (document, score) in enumerate(answer):
         if isinstance(document.metadata.get(SEGMENT), dict):
             raise CandidateError(
                 f"candidate {number} (id {document.id!r}) is a segment, not a chunk. Wrap the "
                 "retriever that returns chunks, not an RSERetriever or a store of segments"
             )
-        judgment = judgment_of(document.metadata) if judged else {}
         try:
-            candidate = _candidate(
-                document, number, score=score, rank=len(candidates), judgment=judgment
-            )
+            candidate = _make_candidate(document, number)
         except CandidateError as error:
             if settings.on_missing == "raise":
                 raise
-            left_out.append(error)
-        else:
-            candidates.setdefault(candidate.place, candidate)
-    if left_out:
+            errors.append(error)
+            continue
+        judgment = judgment_of(document.metadata) if is_judged else {}
+        candidate = candidate._replace(score=score, rank=len(candidates), judgment=judgment)
+        candidates.setdefault(candidate.chunk_key, candidate)
+    if errors:
         warn(
-            f"{len(left_out)} of {len(found)} candidates are left out, as they do not say which "
+            f"{len(errors)} of {len(answer)} candidates are left out, as they do not say which "
             "chunk of which document they are (on_missing='split'). If other code added them to "
-            f"an adopted index, adopt it again. The first one: {left_out[0]}"
+            f"an adopted index, adopt it again. The first one: {errors[0]}"
         )
     return candidates
 
 
-def _candidate(document: Document, number: int, **known: Any) -> Candidate:  # noqa: ANN401
-    """Make a candidate of a Document, with the other ``known`` fields."""
-    doc_id, version, index = map(document.metadata.get, (DOC_ID, VERSION, CHUNK_INDEX))
-    if type(index) is not int:
-        index = _whole_number(index)
+def _add_lexical(candidates: dict[ChunkKey, Candidate], answer: Sequence[_ScoredDocument]) -> None:
+    """Add the candidates of the full-text index, or its scores to those that are known."""
+    for number, (document, score) in enumerate(answer):
+        candidate = _make_candidate(document, number)
+        known = candidates.get(candidate.chunk_key, candidate)
+        candidates[candidate.chunk_key] = known._replace(lexical_score=score, lexical_rank=number)
+
+
+def _make_candidate(document: Document, number: int) -> Candidate:
+    """Make a candidate of a Document that says which chunk it is."""
+    doc_id = document.metadata.get(DOC_ID)
+    version = document.metadata.get(VERSION)
+    index = _whole_number(document.metadata.get(CHUNK_INDEX))
     if not isinstance(doc_id, str) or not doc_id:
         unknown = DOC_ID
     elif not isinstance(version, str) or not version:
@@ -361,7 +352,7 @@ def _candidate(document: Document, number: int, **known: Any) -> Candidate:  # n
     elif index is None or index < 0:
         unknown = CHUNK_INDEX
     else:
-        return Candidate(document, doc_id, document_key(doc_id), version, index, **known)
+        return Candidate(document, doc_id, document_key(doc_id), version, index)
     raise CandidateError(
         f"candidate {number} (id {document.id!r}) has {unknown}={document.metadata.get(unknown)!r} "
         "in its metadata; RSE needs to know which chunk of which document it is. Bring in an index "
@@ -373,8 +364,12 @@ def _candidate(document: Document, number: int, **known: Any) -> Candidate:  # n
 
 def _whole_number(value: object) -> int | None:
     """An integer that a store gives back as another kind of number; None for anything else."""
+    if type(value) is int:
+        return value
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value

@@ -1,15 +1,15 @@
 """Inspects a wrapped retriever: the arguments it takes, its filters, and how much it returns."""
 
 import inspect
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import first_few, warn
 from langchain_rse.config import QuerySettings
-from langchain_rse.query.search_arguments import may_exclude
+from langchain_rse.query.search_arguments import fields_of, filters_of, may_exclude
 
 # Fields in which retrievers hold the retrievers that they call.
 _INNER = ("retrievers", "base_retriever", "retriever", "bound", "runnable", "fallbacks")
@@ -31,82 +31,124 @@ _RANKING = frozenset(
 )
 # Fields that limit what a retriever or compressor returns.
 LIMITS = ("k", "top_k", "top_n")
-DEFAULT_LIMIT = 4  # LangChain's, of a retriever over a vector store
+_DEFAULT_LIMIT = 4  # LangChain's, of a retriever over a vector store
 _MOST_BY_DEFAULT = 10  # a larger limit was set on purpose
 
 
 def check_taken(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
     """Raise a ValueError for a search argument that LangChain would drop, or that replaces one."""
-    inside = [(name, held) for name, held in _inside(retriever) if may_exclude({name: held})]
+    inner_arguments = []
+    for name, value in _inspect(retriever).arguments:
+        if may_exclude({name: value}):
+            inner_arguments.append((name, value))
     for name, value in search_kwargs.items():
-        if refusing := _refusing(retriever, name):
+        refusing_class = _class_refusing(retriever, name)
+        if refusing_class is not None:
             if value is not None and value != {}:
                 raise ValueError(
-                    f"{refusing} takes no search argument {name!r} (got {value!r:.200}), and "
+                    f"{refusing_class} takes no search argument {name!r} (got {value!r:.200}), and "
                     "LangChain would drop it. Filter inside the retriever and set "
                     "candidates_only=True; or give vectorstore=... instead of base_retriever"
                 )
             continue
-        replaced = [held for known, held in inside if known == name and held != value]
-        if replaced:
-            raise ValueError(
-                f"search argument {name!r} (got {value!r:.200}) would replace that of the wrapped "
-                f"retriever, {replaced[0]!r:.200}. Give {name!r} in one place: to the wrapped "
-                "retriever, or in search_kwargs of the RSERetriever"
-            )
+        for inner_name, inner_value in inner_arguments:
+            if inner_name == name and inner_value != value:
+                raise ValueError(
+                    f"search argument {name!r} (got {value!r:.200}) would replace that of the "
+                    f"wrapped retriever, {inner_value!r:.200}. Give {name!r} in one place: to the "
+                    "wrapped retriever, or in search_kwargs of the RSERetriever"
+                )
 
 
-def _refusing(retriever: object, name: str) -> str:
+def _class_refusing(retriever: object, name: str) -> str | None:
     """Find the first class, of a retriever and those it calls, that does not take an argument."""
     if not isinstance(retriever, BaseRetriever):
-        return ""
+        return None
     # LangChain decides by this method, for async calls as well.
     parameters = inspect.signature(type(retriever)._get_relevant_documents).parameters  # noqa: SLF001
     if name in parameters:
-        return ""
-    if all(parameter.kind != parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return None
+    takes_any_name = any(
+        parameter.kind == parameter.VAR_KEYWORD for parameter in parameters.values()
+    )
+    if not takes_any_name:
         return type(retriever).__name__
-    return next(filter(None, (_refusing(inner, name) for inner in _inner(retriever))), "")
+    for inner in _inner_retrievers(retriever):
+        refusing_class = _class_refusing(inner, name)
+        if refusing_class is not None:
+            return refusing_class
+    return None
 
 
-def with_filters_inside(
-    settings: QuerySettings, retriever: object, compressor: object
-) -> QuerySettings:
-    """Return the settings with all values of each search argument, also those of the retrievers."""
-    if retriever is None and compressor is None:
-        return settings
-    unknown = [] if compressor is None else [type(compressor).__name__]
-    arguments: dict[str, list[Any]] = {}
-    for name, value in [*settings.search_kwargs.items(), *_inside(retriever)]:
-        if not name:
-            unknown.append(value)
-        elif value is not None and value != {} and name != "k":
-            arguments.setdefault(name, []).append(value)
-    alone = settings.candidates_only
-    if unknown and alone is None:
-        alone = True
+class Conditions(NamedTuple):
+    """What may leave chunks out of the candidates for other reasons than relevance."""
+
+    filters: Sequence[object]  # those of the query and of wrapped retrievers
+    # True if segments may contain candidates only; a filter that is not understood makes it so.
+    candidates_only: bool | None
+
+
+def conditions_of(
+    settings: QuerySettings, retriever: object, compressor: object = None
+) -> Conditions:
+    """Find out which chunks segments may contain, with a warning if that is unknown.
+
+    ``compressor`` is a reranker that has dropped candidates.
+    """
+    wrapped = _inspect(retriever)
+    filters: list[tuple[str, Any]] = list(filters_of(settings.search_kwargs).items())
+    for name, value in wrapped.arguments:
+        if name != "k":
+            filters += filters_of({name: value}).items()
+    unknown_classes = list(wrapped.unknown_classes)
+    if compressor is not None:
+        unknown_classes.insert(0, type(compressor).__name__)
+    candidates_only = settings.candidates_only
+    if candidates_only is None and unknown_classes:
+        candidates_only = True
         warn(
-            f"{first_few(dict.fromkeys(unknown))} may leave chunks out for other reasons than "
-            "relevance, so segments contain only the candidates. Set candidates_only=False if it "
-            "does not filter, to fill in the chunks between candidates; else candidates_only=True"
+            f"{first_few(dict.fromkeys(unknown_classes))} may leave chunks out for other reasons "
+            "than relevance, so segments contain only the candidates. Set candidates_only=False if "
+            "it does not filter, to fill in the chunks between candidates; else "
+            "candidates_only=True"
         )
-    return settings.model_copy(update={"candidates_only": alone, "search_kwargs": arguments})
+    for name, value in filters:
+        if not candidates_only and fields_of(value) is None:
+            candidates_only = True
+            warn(
+                f"the search argument {name}={value!r:.200} is not a dict of fields and values, so "
+                "segments contain only the candidates. Give such a dict if the vector store takes "
+                "one; else set candidates_only=True"
+            )
+    return Conditions([value for _, value in filters], candidates_only)
 
 
-def _inside(retriever: object) -> Iterator[tuple[str, Any]]:
-    """Yield the search arguments that retrievers hold; "" and the class for one that may filter."""
+class _Wrapped(NamedTuple):
+    """What a retriever and those that it calls may leave chunks out by."""
+
+    arguments: list[tuple[str, Any]]  # the search arguments that they hold
+    unknown_classes: list[str]  # classes that may filter by themselves
+
+
+def _inspect(retriever: object) -> _Wrapped:
+    """Find the search arguments and filters of a retriever and those that it calls."""
+    wrapped = _Wrapped([], [])
     if retriever is None:
-        return
+        return wrapped
     if type(retriever).__name__ not in _NOT_FILTERING:
-        yield "", type(retriever).__name__
-        return
-    for arguments in ("search_kwargs", "kwargs"):
-        yield from (getattr(retriever, arguments, None) or {}).items()
+        wrapped.unknown_classes.append(type(retriever).__name__)
+        return wrapped
+    for field in ("search_kwargs", "kwargs"):
+        arguments = getattr(retriever, field, None) or {}
+        wrapped.arguments.extend(arguments.items())
     compressor = getattr(retriever, "base_compressor", None)
     if compressor is not None and not drops_by_relevance(compressor):
-        yield "", type(compressor).__name__
-    for inner in _inner(retriever):
-        yield from _inside(inner)
+        wrapped.unknown_classes.append(type(compressor).__name__)
+    for inner in _inner_retrievers(retriever):
+        inner_wrapped = _inspect(inner)
+        wrapped.arguments.extend(inner_wrapped.arguments)
+        wrapped.unknown_classes.extend(inner_wrapped.unknown_classes)
+    return wrapped
 
 
 def drops_by_relevance(compressor: object) -> bool:
@@ -117,39 +159,57 @@ def drops_by_relevance(compressor: object) -> bool:
     return name in _RANKING or "Rerank" in name
 
 
-def _inner(retriever: object) -> Iterator[object]:
+def _inner_retrievers(retriever: object) -> list[object]:
+    """The retrievers that a retriever calls, and other values of the fields that hold them."""
+    inner: list[object] = []
     for field in _INNER:
         value = getattr(retriever, field, None)
-        yield from value if isinstance(value, (list, tuple)) else [value]
+        if isinstance(value, (list, tuple)):
+            inner.extend(value)
+        elif value is not None:
+            inner.append(value)
+    return inner
+
+
+class _Limit(NamedTuple):
+    """The number of candidates that a retriever returns at most."""
+
+    number: int
+    advice: str  # the limit in words, and how it is raised
 
 
 def warn_of_few(retriever: object, returned: int, fetch_k: int) -> None:
     """Warn if a retriever, or those that it calls, return only a few chunks by default."""
-    found = list(_limits(retriever, fetch_k))
-    limits = [limit for _, limit in found] or [0]
+    limits = _limits_of(retriever, fetch_k)
+    if not limits:
+        return
+    numbers = [limit.number for limit in limits]
     # A compressor may have dropped some.
-    least = 1 if hasattr(retriever, "base_compressor") else max(min(limits), 1)
-    if least <= returned <= sum(limits) < fetch_k and max(limits) <= _MOST_BY_DEFAULT:
+    least = 1 if hasattr(retriever, "base_compressor") else max(min(numbers), 1)
+    is_cut_off = least <= returned <= sum(numbers) < fetch_k
+    if is_cut_off and max(numbers) <= _MOST_BY_DEFAULT:
+        advice = "; ".join(dict.fromkeys(limit.advice for limit in limits))
         warn(
-            f"{'; '.join(dict(found))}. Segments are made of these {returned} candidates and the "
-            "chunks between them"
+            f"{advice}. Segments are made of these {returned} candidates and the chunks between "
+            "them"
         )
 
 
-def _limits(retriever: object, fetch_k: int) -> Iterator[tuple[str, int]]:
-    """Yield each limit with its part of the warning."""
+def _limits_of(retriever: object, fetch_k: int) -> list[_Limit]:
+    """Find the limits of a retriever and those that it calls."""
     if not isinstance(retriever, BaseRetriever):
-        return
+        return []
     only = f"{type(retriever).__name__} returns only its"
     for field in LIMITS:
-        limit = getattr(retriever, field, None)
-        if isinstance(limit, int):
-            yield f"{only} {field}={limit} candidates: set {field}={fetch_k}", limit
-            return
+        number = getattr(retriever, field, None)
+        if isinstance(number, int):
+            return [_Limit(number, f"{only} {field}={number} candidates: set {field}={fetch_k}")]
     if isinstance(getattr(retriever, "vectorstore", None), VectorStore):
-        k = (getattr(retriever, "search_kwargs", None) or {}).get("k", DEFAULT_LIMIT)
+        search_kwargs = getattr(retriever, "search_kwargs", None) or {}
+        k = search_kwargs.get("k", _DEFAULT_LIMIT)
         advice = f"use as_retriever(search_kwargs={{'k': {fetch_k}}})"
-        yield f"{only} search_kwargs k={k} candidates: {advice}", k
-        return
-    for inner in _inner(retriever):
-        yield from _limits(inner, fetch_k)
+        return [_Limit(k, f"{only} search_kwargs k={k} candidates: {advice}")]
+    limits = []
+    for inner in _inner_retrievers(retriever):
+        limits += _limits_of(inner, fetch_k)
+    return limits

@@ -130,7 +130,7 @@ def _checksum(text: bytes, key: str) -> str:
     return state.hexdigest()
 
 
-def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401, PLR0911 - a return for each type
+def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each type
     """Convert a value to one that JSON can write."""
     if isinstance(value, (np.number, np.bool_)):
         value = value.item()

@@ -12,7 +12,7 @@ from langchain_core.stores import BaseStore
 from langchain_rse._messages import visible
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
-from langchain_rse.query.reading import DocumentSegment, ScoredChunk
+from langchain_rse.query.reading import DocumentSegment, SegmentChunk
 from langchain_rse.query.rendering import render
 from langchain_rse.stores.reading import Layout, read_chunks, read_layouts, readable
 from langchain_rse.stores.records import (
@@ -172,17 +172,17 @@ def read_passage(
     records = yield from read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
     if records is None:
         return None
-    scored_chunks = []
+    segment_chunks = []
     for index in indexes:
         record = readable(records[key, index])
         if record is None:
             return None
-        scored_chunks.append(ScoredChunk(index, record))
+        segment_chunks.append(SegmentChunk(index, record))
     start, _ = layout.span_of(indexes[0])
     _, end = layout.span_of(indexes[-1])
     segment = DocumentSegment(
         layout,
-        scored_chunks,
+        segment_chunks,
         value=0.0,
         skipped=max(characters.start - start, 0),
         dropped=max(end - characters.stop, 0),

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.query.budget import Budget
-from langchain_rse.query.scoring import ScoredChunks, _credited
+from langchain_rse.query.scoring import ScoredChunks, give_credit
 from langchain_rse.query.selecting import select, worth_alone
 
 SOLVER = (files("langchain_rse.explaining") / "report" / "solver.js").read_text(encoding="utf-8")
@@ -91,25 +91,22 @@ def by_python(case: Case) -> list[tuple[int, int]]:
     relevance = np.array(columns["relevance"])
     starts = columns["starts"]
     sizes = [end - start for start, end in itertools.pairwise([*starts, relevance.size])]
-    alone = np.array([start for start in starts if columns["alone"][start]], np.intp)
-    turns = _credited(relevance[None], sizes, alone, config)
+    only_chunks = [start for start in starts if columns["alone"][start]]
+    credited_rows = give_credit(relevance[None], sizes, only_chunks, config)
     documents = [
         SimpleNamespace(manifest=SimpleNamespace(key=str(number)))
         for number in range(max(columns["documents"]) + 1)
     ]
     scored = ScoredChunks(
-        layouts=cast(Any, {}),
-        places=cast(Any, [(documents[number], 0) for number in columns["documents"]]),
-        starts=np.array(starts, np.intp),
+        chunks=cast(Any, [(documents[number], 0) for number in columns["documents"]]),
+        window_starts=np.array(starts, np.intp),
         candidates=cast(Any, {n: None for n, found in enumerate(columns["found"]) if found}),
-        found=[{}],
+        by_query=[{}],
         relevance=relevance,
-        credited=turns.max(axis=0),
-        turns=turns,
+        credited=credited_rows.max(axis=0),
+        credited_rows=credited_rows,
         lengths=np.array(columns["lengths"], np.int64),
         document_lengths=np.array(columns["documentLengths"], np.int64),
-        left_out=cast(Any, {}),
-        others=cast(Any, {}),
     )
     budget = Budget(settings, ())
     selection = select(scored, settings, budget.characters)

@@ -240,7 +240,12 @@ def test_arguments_of_queries_hold_for_all_trials() -> None:
     def keep(document: Document) -> bool:
         return bool(document.metadata["doc_id"] != "d0")
 
-    settings: dict[str, Any] = {"filter": keep, "k": 2, "segment_cost": 0.3}
+    settings: dict[str, Any] = {
+        "filter": keep,
+        "candidates_only": True,
+        "k": 2,
+        "segment_cost": 0.3,
+    }
     tuning = corpus.tune(metric="iou", **settings)
     assert tuning.start == pytest.approx(corpus.score("iou", **settings))
     for trial in tuning.trials:

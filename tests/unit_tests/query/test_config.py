@@ -14,13 +14,12 @@ from langchain_core.documents import BaseDocumentCompressor
 from pydantic import SecretStr
 
 from langchain_rse import PRESETS, CohereReranker, RSEConfig
-from langchain_rse.query.scoring import config_for_reranker
+from langchain_rse.config import BestSegment, Greedy, QuerySettings, resolve_settings
+from langchain_rse.query.ranking import config_for_reranker
 
 PUBLISHED = [name for name in PRESETS if name.startswith("dsrag")] + ["walkthrough", "kadane"]
 NUMBERS = [
-    name
-    for name in RSEConfig.model_fields
-    if name not in ("solver", "calibration", "rank_fusion", "length_weighting")
+    name for name in RSEConfig.model_fields if name not in ("solver", "calibration", "rank_fusion")
 ]
 
 
@@ -37,15 +36,14 @@ def test_a_bad_number_is_refused_by_name(field: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "allowed"),
     [
-        ("solver", "Greedy", "'exact', 'greedy' or 'best'"),
+        ("solver", "greedy", '"exact", or Greedy(...) or BestSegment(...)'),
+        ("solver", {"name": "best"}, '"exact", or Greedy(...) or BestSegment(...)'),
         ("rank_fusion", "max", "'decay' or 'mean'"),
-        ("length_weighting", None, "'none' or 'published'"),
         ("calibration", "softmax", "one of identity, minmax, sigmoid, rank, cohere, voyage"),
         ("calibration", "beta(0, 1)", "positive a and b"),
         ("irrelevant_chunk_penalty", 7, "less than or equal to 1"),
         ("neighbor_credit", 1.01, "less than or equal to 1"),
         ("decay_rate", 0, "greater than 0"),
-        ("max_length", 0, "greater than or equal to 1"),
         ("penalty", 0.3, "Extra inputs are not permitted"),
     ],
 )
@@ -65,14 +63,68 @@ def test_good_values() -> None:
     assert config.calibration is np.tanh
 
 
-@pytest.mark.parametrize("solver", ["greedy", "best"])
-def test_a_longest_segment_belongs_to_the_published_solvers(solver: Any) -> None:
-    with pytest.raises(ValueError, match=f"max_length must be a number.*solver='{solver}'"):
-        RSEConfig(solver=solver)
-    with pytest.raises(ValueError, match="max_length must be None with solver='exact'; got 3"):
-        RSEConfig(max_length=3)
-    published = RSEConfig(solver=solver, max_length=3)
-    assert published.replace(solver="exact", max_length=None).max_length is None
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"max_length": 0}, "max_length\n.*greater than or equal to 1"),
+        ({"max_length": None}, "max_length\n.*valid integer"),
+        ({"length_weighting": "all"}, "length_weighting\n.*'none' or 'published'"),
+        ({"reference_length": 0}, "reference_length\n.*greater than 0"),
+        ({"minimum_value": 0.5}, "minimum_value\n.*Extra inputs are not permitted"),
+    ],
+)
+@pytest.mark.parametrize("solver", [Greedy, BestSegment])
+def test_a_published_solver_checks_its_parameters(
+    solver: Any, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        solver(**fields)
+
+
+# What is not given is inherited; None is a value
+
+
+# As people call them, who need not give the types that pydantic makes of their arguments.
+make_settings: Any = QuerySettings
+
+
+def test_none_is_a_value() -> None:
+    for config in (RSEConfig(), "find_all"):
+        settings = make_settings(config=config, top_k_for_document_selection=None)
+        assert settings.merged_config().top_k_for_document_selection is None
+    config = RSEConfig(segment_cost=3.0, decay_rate=7.0)
+    settings = make_settings(config=config, segment_cost=None)
+    assert settings.merged_config() == config.replace(segment_cost=None)
+    with pytest.raises(ValueError, match=r"(?s)neighbor_credit\n.*valid number"):
+        make_settings(neighbor_credit=None)
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_any_preset_can_be_left_for_the_exact_solver(name: str) -> None:
+    settings = make_settings(config=name, solver="exact")
+    assert settings.merged_config().solver == "exact"
+    assert resolve_settings(settings, {"rse_config": name}).config == PRESETS[name]
+    left = resolve_settings(settings, {"rse_config": name, "solver": "exact"})
+    assert left.config == PRESETS[name].replace(solver="exact")
+
+
+def test_what_a_call_takes_the_constructor_takes() -> None:
+    arguments = {"rse_config": "precision", "filter": {"year": 2024}}
+    in_constructor = make_settings(**arguments, search_kwargs={"timeout": 3})
+    assert in_constructor.config == PRESETS["precision"]
+    assert in_constructor.search_kwargs == {"filter": {"year": 2024}, "timeout": 3}
+    in_call = resolve_settings(make_settings(search_kwargs={"timeout": 3}), arguments)
+    assert in_call == in_constructor
+    with pytest.raises(ValueError, match="rse_config is another name of config"):
+        make_settings(rse_config="precision", config="balanced")
+
+
+def test_an_argument_of_a_call_replaces_one_field_of_the_retrievers() -> None:
+    settings = QuerySettings(config=PRESETS["precision"], segment_cost=0.3)
+    config = resolve_settings(settings, {"neighbor_credit": 0.1}).config
+    assert config == PRESETS["precision"].replace(segment_cost=0.3, neighbor_credit=0.1)
+    # The whole config of a call replaces what the retriever has beside its own.
+    assert resolve_settings(settings, {"rse_config": RSEConfig()}).config == RSEConfig()
 
 
 def test_a_config_is_a_value() -> None:
@@ -111,21 +163,24 @@ DSRAG = {
 @pytest.mark.parametrize("name", list(DSRAG))
 def test_published_presets_have_the_published_parameters(name: str) -> None:
     config = PRESETS[name]
+    solver = config.solver
+    assert isinstance(solver, Greedy)
     assert DSRAG[name] == (
-        config.max_length,
-        config.overall_max_length,
+        solver.max_length,
+        solver.overall_max_length,
         config.minimum_value,
         config.irrelevant_chunk_penalty,
         config.decay_rate,
         config.top_k_for_document_selection,
     )
-    assert config.solver == "greedy"
-    assert config.length_weighting == ("none" if name == "walkthrough" else "published")
+    assert solver.length_weighting == ("none" if name == "walkthrough" else "published")
+    assert solver.overall_max_length_extension == (0 if name == "dsrag-find_all" else 5)
 
 
 def test_the_kadane_preset() -> None:
     config = PRESETS["kadane"]
-    assert (config.solver, config.rank_fusion, config.max_length) == ("best", "mean", 15)
+    assert config.solver == BestSegment(max_length=15, length_weighting="none")
+    assert config.rank_fusion == "mean"
     assert config.irrelevant_chunk_penalty == 0.3
 
 

@@ -12,6 +12,7 @@ from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEConfig, RSERetriever, StoreMismatchError
+from langchain_rse.config import BestSegment, Greedy
 from langchain_rse.stores.records import chunk_key, document_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import PLAIN, QUERY, FixedRetriever, Way, lines, make_retriever
@@ -181,9 +182,9 @@ def test_what_fits_is_below_the_minimum_value(why: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("solver", ["exact", "greedy", "best"])
+@pytest.mark.parametrize("solver", ["exact", Greedy(max_length=9), BestSegment(max_length=9)])
 def test_min_relevance(why: Any, solver: Any) -> None:
-    config = PLAIN.replace(solver=solver, max_length=None if solver == "exact" else 9)
+    config = PLAIN.replace(solver=solver)
     retriever = make_retriever({"a": lines(0, 1)}, reranker=Keeping(scores=[0.4, 0.2]))
     retriever = retriever.model_copy(update={"config": config})
     assert why(retriever, min_relevance=0.6) == (
@@ -192,13 +193,11 @@ def test_min_relevance(why: Any, solver: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("solver", ["exact", "greedy", "best"])
+@pytest.mark.parametrize("solver", ["exact", Greedy(max_length=9), BestSegment(max_length=9)])
 def test_minimum_value(why: Any, solver: Any) -> None:
     config = PLAIN.replace(
         solver=solver,
-        max_length=None if solver == "exact" else 9,
         minimum_value=3.0,
-        length_weighting="none",
     )
     assert why(make_retriever({"a": lines(0)}, config=config)) == (
         "INFO",

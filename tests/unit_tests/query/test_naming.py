@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
+from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.naming import Named, named_documents
-from langchain_rse.query.searching import Candidate
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import PLAIN, Way, lines, make_retriever
 

@@ -23,7 +23,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
 from langchain_rse import PRESETS, ExistingIndex, RSERetriever, SQLDocStore
-from langchain_rse.config import RSEConfig
+from langchain_rse.config import BestSegment, Greedy, RSEConfig
 from langchain_rse.evaluation import Evidence, Question, evaluate, tune
 from tests.unit_tests import fakes
 from tests.unit_tests.engine.oracles import greedy_by_brute_force
@@ -32,9 +32,9 @@ from tests.unit_tests.fakes import PLAIN, QUERY, Way, lines, make_retriever, ran
 way = fakes.way
 
 BOTH = ["q 0", "q 90"]
-GREEDY = PLAIN.replace(
-    solver="greedy", decay_rate=1e300, max_length=5, length_weighting="none", overall_max_length=4
-)
+SOLVER = Greedy(max_length=5, length_weighting="none", overall_max_length=4)
+GREEDY = PLAIN.replace(solver=SOLVER, decay_rate=1e300)
+BEST_SEGMENT = GREEDY.replace(solver=BestSegment(max_length=5, length_weighting="none"))
 
 
 def chunks_of(segments: Sequence[Document]) -> dict[tuple[str, int], dict[str, Any]]:
@@ -128,10 +128,9 @@ def test_turns_by_hand(way: Way) -> None:
 
 @pytest.mark.parametrize(("extension", "of_b"), [(0, 0), (1, 1), (2, 2), (9, 3)])
 def test_greedy_turns_by_hand(way: Way, extension: int, of_b: int) -> None:
+    solver = SOLVER.model_copy(update={"overall_max_length_extension": extension})
     retriever = make_retriever(
-        {"a": lines(0, 1, 2, 3), "b": lines(90, 60, 55)},
-        config=GREEDY,
-        overall_max_length_extension=extension,
+        {"a": lines(0, 1, 2, 3), "b": lines(90, 60, 55)}, config=GREEDY, solver=solver
     )
     found = way.invoke(retriever, QUERY, queries=BOTH, combine_queries="turns")
     assert sorted(ranges(found)) == [("a", 0, 4), ("b", 0, of_b)][: 1 + (of_b > 0)]
@@ -139,11 +138,11 @@ def test_greedy_turns_by_hand(way: Way, extension: int, of_b: int) -> None:
 
 def test_the_best_of_each_document_in_turns(way: Way) -> None:
     texts = {"a": lines(0, 240, 90), "b": lines(91, 89, 240, 50)}
-    retriever = make_retriever(texts, config=GREEDY.replace(solver="best"), order="relevance")
+    retriever = make_retriever(texts, config=BEST_SEGMENT, order="relevance")
     found = way.invoke(retriever, QUERY, queries=BOTH, combine_queries="turns")
     assert sorted(ranges(found)) == [("a", 0, 1), ("a", 2, 3), ("b", 0, 2), ("b", 3, 4)]
     # One segment of a document, which is the same for both.
-    retriever = make_retriever({"a": lines(44, 45)}, config=GREEDY.replace(solver="best"))
+    retriever = make_retriever({"a": lines(44, 45)}, config=BEST_SEGMENT)
     found = way.invoke(retriever, QUERY, queries=BOTH, combine_queries="turns")
     assert ranges(found) == [("a", 0, 2)]
 
@@ -159,14 +158,16 @@ ANGLES = st.lists(st.integers(0, 120), min_size=1, max_size=12)
             "max_length": st.integers(1, 5),
             "overall_max_length": st.integers(1, 9),
             "overall_max_length_extension": st.integers(0, 3),
-            "minimum_value": st.sampled_from([0.0, 0.3, 0.6]),
         }
     ),
+    st.sampled_from([0.0, 0.3, 0.6]),
 )
 def test_greedy_turns_are_as_published(
-    angles: list[int], queries: list[str], limits: dict[str, Any]
+    angles: list[int], queries: list[str], limits: dict[str, Any], minimum_value: float
 ) -> None:
-    retriever = make_retriever({"a": lines(*angles)}, config=GREEDY.replace(**limits))
+    solver = Greedy(length_weighting="none", **limits)
+    config = GREEDY.replace(solver=solver, minimum_value=minimum_value)
+    retriever = make_retriever({"a": lines(*angles)}, config=config)
     assert retriever.vectorstore is not None
     rows = []
     for query in queries:
@@ -174,7 +175,7 @@ def test_greedy_turns_are_as_published(
         scores = {d.metadata["chunk_index"]: min(max(score, 0.0), 1.0) for d, score in found}
         rows.append([scores[chunk] - 0.5 for chunk in range(len(angles))])
     limits["overall_max_length"] += limits.pop("overall_max_length_extension") * (len(rows) - 1)
-    expected = greedy_by_brute_force(rows, **limits)
+    expected = greedy_by_brute_force(rows, minimum_value=minimum_value, **limits)
     segments = retriever.invoke(QUERY, queries=queries, combine_queries="turns")
     assert ranges(segments) == sorted(("a", start, end) for start, end, _ in expected)
 
@@ -384,7 +385,8 @@ def test_words_and_filters_are_for_each_query(way: Way) -> None:
     def only_b(document: Document) -> bool:
         return bool(document.metadata["source"] == "b")
 
-    assert ranges(way.invoke(retriever, QUERY, queries=BOTH, filter=only_b)) == [("b", 0, 1)]
+    segments = way.invoke(retriever, QUERY, queries=BOTH, filter=only_b, candidates_only=True)
+    assert ranges(segments) == [("b", 0, 1)]
 
 
 def test_one_text_of_several_documents_comes_once(way: Way) -> None:

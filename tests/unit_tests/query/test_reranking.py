@@ -17,8 +17,8 @@ from pydantic import Field
 from langchain_rse import CrossEncoderReranker
 from langchain_rse._sync import arun, run
 from langchain_rse.errors import CandidateError
+from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.reranking import rerank
-from langchain_rse.query.searching import Candidate
 from langchain_rse.stores.records import document_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever
@@ -71,10 +71,10 @@ def candidates(count: int = 4) -> list[Candidate]:
 
 def reranked(way: Way, compressor: Compressor, given: Sequence[Candidate]) -> list[Candidate]:
     def sync() -> list[Candidate]:
-        return [*run(rerank(compressor, {"query": given}))["query"]]
+        return [*run(rerank(compressor, {"query": given}, None))["query"]]
 
     async def asynchronous() -> list[Candidate]:
-        return [*(await arun(rerank(compressor, {"query": given})))["query"]]
+        return [*(await arun(rerank(compressor, {"query": given}, None)))["query"]]
 
     return way.call(sync, asynchronous)
 

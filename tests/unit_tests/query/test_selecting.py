@@ -17,6 +17,7 @@ from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import PRESETS, RSEConfig, RSEIndexer, RSERetriever
+from langchain_rse.config import BestSegment, Greedy
 from langchain_rse.engine import bm25_scores, neighbor_credit, solve_exact
 from tests.unit_tests import fakes
 from tests.unit_tests.engine.oracles import best_by_brute_force, greedy_by_brute_force
@@ -107,37 +108,46 @@ def by_best_candidate(documents: list[Dense]) -> list[int]:
 def values(document: Dense, config: RSEConfig) -> list[float]:
     """The values of all chunks, by the formulas."""
     weights = [1.0] * len(document.lengths)
+    assert config.solver != "exact"
     for chunk, length in enumerate(document.lengths):
-        if config.length_weighting == "published" and document.relevance[chunk]:
-            weights[chunk] = max(length / config.reference_length, 1.0)
+        if config.solver.length_weighting == "published" and document.relevance[chunk]:
+            weights[chunk] = max(length / config.solver.reference_length, 1.0)
     return [
         weight * (relevance - config.irrelevant_chunk_penalty)
         for weight, relevance in zip(weights, document.relevance, strict=True)
     ]
 
 
-PUBLISHED = st.builds(
-    PRESETS["dsrag-balanced"].replace,
-    irrelevant_chunk_penalty=st.sampled_from([0.125, 0.25, 0.5]),
-    length_weighting=st.sampled_from(["none", "published"]),
-    reference_length=st.just(4.0),
-    max_length=st.integers(1, 12),
-    overall_max_length=st.integers(1, 20),
-    minimum_value=st.sampled_from([-1.0, 0.0, 0.25, 0.5, 2.0]),
-    **{name: st.just(value) for name, value in PLAIN.items()},
-)
+SOLVER_FIELDS: dict[str, Any] = {
+    "length_weighting": st.sampled_from(["none", "published"]),
+    "reference_length": st.just(4.0),
+    "max_length": st.integers(1, 12),
+}
+GREEDY = st.builds(Greedy, overall_max_length=st.integers(1, 20), **SOLVER_FIELDS)
+BEST_SEGMENT = st.builds(BestSegment, **SOLVER_FIELDS)
+
+
+def published(solvers: st.SearchStrategy[Any]) -> st.SearchStrategy[RSEConfig]:
+    return st.builds(
+        PRESETS["dsrag-balanced"].replace,
+        solver=solvers,
+        irrelevant_chunk_penalty=st.sampled_from([0.125, 0.25, 0.5]),
+        minimum_value=st.sampled_from([-1.0, 0.0, 0.25, 0.5, 2.0]),
+        **{name: st.just(value) for name, value in PLAIN.items()},
+    )
 
 
 @settings(max_examples=60, deadline=None)
-@given(dense_documents(), PUBLISHED)
+@given(dense_documents(), published(GREEDY))
 def test_greedy_equals_solving_whole_documents(documents: list[Dense], config: RSEConfig) -> None:
+    assert isinstance(config.solver, Greedy)
     order = by_best_candidate(documents)
     tables = [values(documents[number], config) for number in order]
     starts = np.cumsum([0, *map(len, tables)]).tolist()
     found = greedy_by_brute_force(
         [[value for table in tables for value in table]],
-        max_length=config.max_length or 0,
-        overall_max_length=config.overall_max_length,
+        max_length=config.solver.max_length,
+        overall_max_length=config.solver.overall_max_length,
         minimum_value=config.minimum_value,
         boundaries=starts,
     )
@@ -150,13 +160,14 @@ def test_greedy_equals_solving_whole_documents(documents: list[Dense], config: R
 
 
 @settings(max_examples=60, deadline=None)
-@given(dense_documents(), PUBLISHED.map(lambda config: config.replace(solver="best")))
+@given(dense_documents(), published(BEST_SEGMENT))
 def test_best_is_the_best_segment_of_each_document(
     documents: list[Dense], config: RSEConfig
 ) -> None:
+    assert isinstance(config.solver, BestSegment)
     expected = {}
     for number, document in enumerate(documents):
-        best = best_by_brute_force(values(document, config), max_length=config.max_length)
+        best = best_by_brute_force(values(document, config), max_length=config.solver.max_length)
         if best and best.value >= config.minimum_value:
             expected[number] = (number, *best[:2], pytest.approx(best.value))
     assert {segment[0]: segment for segment in placed(select(documents, config))} == expected
@@ -307,7 +318,7 @@ def test_more_room_only_adds_chunks(
 
 
 @settings(max_examples=30, deadline=None)
-@given(dense_documents(), PUBLISHED)
+@given(dense_documents(), published(GREEDY | BEST_SEGMENT))
 def test_without_a_penalty_every_segment_contains_a_candidate(
     documents: list[Dense], config: RSEConfig
 ) -> None:
@@ -340,7 +351,7 @@ def test_credit_ends_with_the_document_and_with_its_radius() -> None:
 
 def test_earlier_documents_win_ties() -> None:
     config = PRESETS["dsrag-balanced"].replace(
-        **PLAIN, overall_max_length=1, length_weighting="none"
+        **PLAIN, solver=Greedy(overall_max_length=1, length_weighting="none")
     )
     documents = [Dense([0.0, 1.0], [9, 9]), Dense([1.0, 0.0], [9, 9])]
     assert placed(select(documents, config)) == [(0, 1, 2, pytest.approx(0.82))]

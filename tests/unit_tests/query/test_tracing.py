@@ -13,6 +13,7 @@ from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.stores import InMemoryStore
 
 from langchain_rse import RSEConfig, RSERetriever, RSETrace, SQLDocStore, TraceCollector
+from langchain_rse.config import BestSegment, Greedy
 from langchain_rse.explaining.trace import OUTCOMES
 from langchain_rse.stores.records import chunk_key, document_key
 from tests.unit_tests import fakes
@@ -109,7 +110,7 @@ def test_beyond_k_and_beyond_max_per_document(way: Way) -> None:
 
 
 def test_max_per_document_of_a_published_solver(way: Way) -> None:
-    retriever = make_retriever({"a": lines(0, 90, 10)}, solver="greedy", max_length=5)
+    retriever = make_retriever({"a": lines(0, 90, 10)}, solver=Greedy(max_length=5))
     trace = explain(way, retriever, max_per_document=1)
     assert sorted(of(trace, "a")) == ["below the penalty", "beyond max_per_document", "returned"]
     assert trace.penalty is None
@@ -118,16 +119,17 @@ def test_max_per_document_of_a_published_solver(way: Way) -> None:
 def test_published_solvers(way: Way) -> None:
     texts = {"a": lines(0, 10, 90, 90, 90, 20, 90, 90, 90, 50)}
     retriever = make_retriever(
-        texts, solver="greedy", max_length=2, minimum_value=0.2, length_weighting="none"
+        texts, solver=Greedy(max_length=2, length_weighting="none"), minimum_value=0.2
     )
-    trace = explain(way, retriever, solver="greedy", overall_max_length=2)
+    solver = Greedy(max_length=2, length_weighting="none", overall_max_length=2)
+    trace = explain(way, retriever, solver=solver)
     assert [o for o in of(trace, "a") if o != "below the penalty"] == [
         "returned",
         "returned",
         "no room",
         "minimum value",
     ]
-    trace = explain(way, retriever, solver="best")
+    trace = explain(way, retriever, solver=BestSegment(max_length=2, length_weighting="none"))
     assert [o for o in of(trace, "a") if o != "below the penalty"] == [
         "returned",
         "returned",
@@ -268,7 +270,7 @@ def test_explain_inside_a_chain_keeps_its_callbacks() -> None:
 
 def test_steps_have_their_time(way: Way) -> None:
     trace = explain(way, make_retriever({"a": lines(0, 80)}))
-    names = ["queries", "search", "rerank", "score", "select", "read", "render"]
+    names = ["queries", "search", "rerank", "look up", "score", "select", "read", "render"]
     assert list(trace.steps) == names
     assert all(seconds >= 0 for seconds in trace.steps.values())
 
@@ -332,7 +334,9 @@ ANGLES = st.sampled_from([0, 5, 20, 40, 60, 75, 90, 120])
     st.lists(st.lists(ANGLES, min_size=1, max_size=12), min_size=1, max_size=4),
     st.fixed_dictionaries(
         {
-            "solver": st.sampled_from(["exact", "exact", "greedy", "best"]),
+            "solver": st.sampled_from(
+                ["exact", "exact", Greedy(max_length=4), BestSegment(max_length=4)]
+            ),
             "config": st.sampled_from([PLAIN, RSEConfig()]),
             "fetch_k": st.integers(1, 30),
             "max_context_length": st.sampled_from([None, 0, 7, 25, 60, 16_000]),
@@ -357,7 +361,6 @@ def test_the_trace_agrees_with_the_answer(
 ) -> None:
     texts = {f"d{n}": lines(*angles, name="c") for n, angles in enumerate(documents)}
     fields: dict[str, Any] = {"config": arguments.pop("config")}
-    arguments["max_length"] = None if arguments["solver"] == "exact" else 4
     if kind == "reranker":
         fields |= {"reranker": Scores(), "candidates_only": False}
     elif kind == "hybrid":

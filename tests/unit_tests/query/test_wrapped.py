@@ -135,7 +135,7 @@ def test_a_retriever_that_takes_some_names(way: Way) -> None:
         [Document(f"{lang} 0\n", metadata={"source": lang, "lang": lang}) for lang in ("en", "de")]
     )
     retriever = wrapped(source, InLanguage(documents=chunks_of(source)))
-    found = way.invoke(retriever, QUERY, search_kwargs={"lang": "de"})
+    found = way.invoke(retriever, QUERY, search_kwargs={"lang": "de"}, candidates_only=True)
     assert ranges(found) == [("de", 0, 1)]
     with pytest.raises(ValueError, match="InLanguage takes no search argument 'filter'"):
         way.invoke(retriever, QUERY, filter={"lang": "de"})
@@ -174,7 +174,10 @@ def test_compression_over_a_store_passes_filters_on(way: Way) -> None:
         base_compressor=All(), base_retriever=by_vectors(source, search_kwargs={"k": 50})
     )
     found = way.invoke(
-        wrapped(source, base), QUERY, filter=lambda found: found.metadata["owner"] == "y"
+        wrapped(source, base),
+        QUERY,
+        filter=lambda document: document.metadata["owner"] == "y",
+        candidates_only=True,
     )
     assert ranges(found) == [("b", 0, 1)]
 
@@ -242,7 +245,8 @@ def test_a_filter_that_did_not_hold_is_an_error(way: Way, kind: str, filter_: An
 def test_what_a_filter_means_otherwise_is_for_the_retriever_to_know(way: Way, filter_: Any) -> None:
     source = owned(a="secret")
     base = FixedRetriever(documents=chunks_of(source))
-    assert ranges(way.invoke(wrapped(source, base), QUERY, filter=filter_)) == [("a", 0, 1)]
+    retriever = wrapped(source, base, candidates_only=True)
+    assert ranges(way.invoke(retriever, QUERY, filter=filter_)) == [("a", 0, 1)]
     assert base.asked == [{"filter": filter_}]
 
 
@@ -430,7 +434,8 @@ def test_a_filter_inside_cannot_be_told_away(way: Way) -> None:
     base = by_vectors(source, search_kwargs={"k": 20, "filter": even})
     config = fakes.PLAIN.replace(segment_cost=5.0, irrelevant_chunk_penalty=0.01)
     retriever = wrapped(source, base, candidates_only=False, config=config)
-    found = way.invoke(retriever, QUERY)
+    with pytest.warns(UserWarning, match="^the search argument filter=.* is not a dict"):
+        found = way.invoke(retriever, QUERY)
     assert {segment.metadata["page_start"] for segment in found} == {0, 2, 4, 6, 8}
     assert all(map(is_one_page, found))
 
@@ -444,7 +449,7 @@ def test_a_filter_inside_is_not_replaced(way: Way, given: Any) -> None:
         base_compressor=FlashrankRerank(), base_retriever=inner
     )
     for base in (inner, inner.with_config(tags=["a"]), compression):
-        retriever = wrapped(source, base)
+        retriever = wrapped(source, base, candidates_only=True)
         assert way.invoke(retriever, QUERY, search_kwargs={"filter": even})
         with pytest.raises(ValueError, match="would replace that of the wrapped retriever"):
             way.invoke(retriever, QUERY, search_kwargs={"filter": given})

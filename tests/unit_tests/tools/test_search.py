@@ -120,7 +120,7 @@ def by_equality(
 
 
 def test_filters() -> None:
-    retriever = make_retriever(TEXTS)
+    retriever = make_retriever(TEXTS, candidates_only=True)
     tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=by_equality)
     message = ask(SYNC, tool, query="q 0", filter={"source": "b"})
     assert {passage.metadata["doc_id"] for passage in message.artifact} == {"b"}

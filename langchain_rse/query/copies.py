@@ -1,0 +1,134 @@
+"""Decides which candidates do not count: those of older versions, and copies of better ones."""
+
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, TypeGuard
+
+from langchain_rse.config import QuerySettings
+from langchain_rse.engine.relevance import lower_words
+from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey
+from langchain_rse.query.ranking import Ranked, best_of_queries, rank_all
+from langchain_rse.stores.reading import Layout, Layouts
+
+# Near copies: the number of words in each sequence that is compared, and the share of sequences
+# that are equal.
+_SEQUENCE_LENGTH = 5
+_EQUAL_SHARE = 0.8
+
+_Words = tuple[bytes, ...]
+
+
+class LeftOut(NamedTuple):
+    """A candidate that does not count, and the reason."""
+
+    candidate: Candidate
+    relevance: float  # if it counted
+    outcome: str  # such as "older version" or "duplicate"
+    duplicate_of: str | None = None  # the document that has the same text
+
+
+def is_current(layout: object, version: str) -> TypeGuard[Layout]:
+    """True for the layout of a document whose current version, which queries see, is this one."""
+    return isinstance(layout, Layout) and layout.version == version
+
+
+def leave_out(
+    candidates: Candidates, ranked: list[Ranked], layouts: Layouts, settings: QuerySettings
+) -> tuple[Candidates, list[Ranked], dict[ChunkKey, LeftOut]]:
+    """Leave out candidates that do not count, and rank the others as if those had not been found.
+
+    Whether a candidate counts is known only for documents in ``layouts``. A new order may show
+    further copies. Returns the candidates that are left, as they rank then, and those left out.
+    """
+    left_out: dict[ChunkKey, LeftOut] = {}
+    while True:
+        joint = best_of_queries(ranked, list(candidates))
+        newly_left_out = _left_out_of(joint, layouts, settings)
+        if not newly_left_out:
+            return candidates, ranked, left_out
+        left_out.update(newly_left_out)
+        candidates = _without(candidates, newly_left_out.keys())
+        ranked = rank_all(candidates, settings)
+
+
+def _left_out_of(
+    ranked: Ranked, layouts: Layouts, settings: QuerySettings
+) -> dict[ChunkKey, LeftOut]:
+    """Find the candidates in known documents that are old, or copies of better candidates."""
+    left_out: dict[ChunkKey, LeftOut] = {}
+    best_with_text: dict[str, Layout] = {}  # by the digest of a text: its best document
+    counting: list[tuple[Candidate, float]] = []
+    for candidate, relevance in ranked:
+        if candidate.key not in layouts:
+            continue
+        layout = layouts[candidate.key]
+        if not is_current(layout, candidate.version):
+            left_out[candidate.chunk_key] = LeftOut(candidate, relevance, "older version")
+            continue
+        text_digest = layout.manifest.text_digest
+        if settings.duplicates != "keep" and text_digest:
+            best = best_with_text.setdefault(text_digest, layout)
+            if best is not layout:
+                left_out[candidate.chunk_key] = LeftOut(
+                    candidate, relevance, "duplicate", best.manifest.doc_id
+                )
+                continue
+        counting.append((candidate, relevance))
+    if settings.duplicates == "drop_near":
+        left_out.update(_near_copies(counting, layouts))
+    return left_out
+
+
+def _near_copies(ranked: Ranked, layouts: Layouts) -> dict[ChunkKey, LeftOut]:
+    """Find candidates whose word sequences are nearly all in better ones of other documents."""
+    copies: dict[ChunkKey, LeftOut] = {}
+    first_with: dict[_Words, Candidate] = {}  # the best candidate with a sequence of words
+    for candidate, relevance in ranked:
+        sequences = _word_sequences(candidate, layouts)
+        originals = []
+        for sequence in sequences:
+            original = first_with.get(sequence)
+            if original is not None and original.key != candidate.key:
+                originals.append(original)
+        if len(originals) >= _EQUAL_SHARE * len(sequences):
+            copies[candidate.chunk_key] = LeftOut(
+                candidate, relevance, "duplicate", originals[0].doc_id
+            )
+            continue
+        for sequence in sequences:
+            first_with.setdefault(sequence, candidate)
+    return copies
+
+
+def _word_sequences(candidate: Candidate, layouts: Layouts) -> Sequence[_Words]:
+    """The sequences of five words in a chunk, each once, without the document's header."""
+    layout = layouts[candidate.key]
+    header = layout.manifest.header if isinstance(layout, Layout) else ""
+    words = lower_words(candidate.document.page_content.removeprefix(header)).split()
+    count = max(len(words) - _SEQUENCE_LENGTH + 1, 1)
+    sequences = (tuple(words[start : start + _SEQUENCE_LENGTH]) for start in range(count))
+    return list(dict.fromkeys(sequences))
+
+
+def _without(candidates: Candidates, left_out: Collection[ChunkKey]) -> Candidates:
+    """Leave out candidates, and number the ranks of the others from 0 again."""
+    remaining = {}
+    for query, candidates_of_query in candidates.items():
+        counting = [one for one in candidates_of_query if one.chunk_key not in left_out]
+        remaining[query] = _renumbered(counting)
+    return remaining
+
+
+def _renumbered(candidates: Sequence[Candidate]) -> list[Candidate]:
+    ranks = sorted(c.rank for c in candidates if c.rank is not None)
+    lexical_ranks = sorted(c.lexical_rank for c in candidates if c.lexical_rank is not None)
+    renumbered = []
+    for candidate in candidates:
+        rank = candidate.rank
+        if rank is not None:
+            rank = bisect_left(ranks, rank)
+        lexical_rank = candidate.lexical_rank
+        if lexical_rank is not None:
+            lexical_rank = bisect_left(lexical_ranks, lexical_rank)
+        renumbered.append(candidate._replace(rank=rank, lexical_rank=lexical_rank))
+    return renumbered
