@@ -34,8 +34,9 @@ from quality import FILL, ask, ask_each, index
 from reranked import ENOUGH_OVERLAP, evidence_share
 from vectors import CachedCrossEncoder, MatrixStore, progress
 
-from langchain_rse import PRESETS, CrossEncoderReranker, RSEConfig, RSERetriever
+from langchain_rse import PRESETS, RSEConfig, RSERetriever
 from langchain_rse.evaluation import Report
+from langchain_rse.rerankers import CrossEncoderReranker
 
 CANDIDATES = 100
 SEED = 0

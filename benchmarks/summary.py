@@ -45,8 +45,9 @@ from langchain_core.stores import InMemoryStore
 from pages import OURS, TOP_K, difference, table
 from quality import FILL, ask, ask_each, index
 
-from langchain_rse import PRESETS, CrossEncoderReranker, RSERetriever
+from langchain_rse import PRESETS, RSERetriever
 from langchain_rse.evaluation import Report
+from langchain_rse.rerankers import CrossEncoderReranker
 
 BOTH_WAYS = ("mergers", "policies")
 

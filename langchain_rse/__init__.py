@@ -1,6 +1,9 @@
 """Relevant Segment Extraction for LangChain: passages instead of fragments.
 
-Names are loaded when they are first used, so that importing the package costs next to nothing.
+These are the names that a user starts with. All others are in their modules: rerankers in
+`langchain_rse.rerankers`, relevance filters in `langchain_rse.filters`, errors in
+`langchain_rse.errors`, and so on. Names are loaded when they are first used, so that importing the
+package costs next to nothing.
 """
 
 from __future__ import annotations
@@ -9,60 +12,35 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from langchain_rse.adopting import Adoption as Adoption
     from langchain_rse.adopting import ExistingIndex as ExistingIndex
     from langchain_rse.config import PRESETS as PRESETS
     from langchain_rse.config import RSEConfig as RSEConfig
-    from langchain_rse.errors import AdoptionError as AdoptionError
-    from langchain_rse.errors import CandidateError as CandidateError
-    from langchain_rse.errors import CorruptRecordError as CorruptRecordError
-    from langchain_rse.errors import MetadataError as MetadataError
-    from langchain_rse.errors import MissingRecordError as MissingRecordError
-    from langchain_rse.errors import SplittingError as SplittingError
-    from langchain_rse.errors import StoreMismatchError as StoreMismatchError
-    from langchain_rse.evaluation import aevaluate as aevaluate
+    from langchain_rse.errors import RSEError as RSEError
+    from langchain_rse.evaluation import Question as Question
     from langchain_rse.evaluation import evaluate as evaluate
     from langchain_rse.explaining.trace import RSETrace as RSETrace
-    from langchain_rse.filters import LMBasedRelevanceFilter as LMBasedRelevanceFilter
-    from langchain_rse.filters import (
-        SimilarityBasedRelevanceFilter as SimilarityBasedRelevanceFilter,
-    )
     from langchain_rse.headers import DocumentHeaders as DocumentHeaders
     from langchain_rse.headers import LMBasedHeaders as LMBasedHeaders
     from langchain_rse.indexer import RSEIndexer as RSEIndexer
     from langchain_rse.ingest.tokens import TokenSplitter as TokenSplitter
     from langchain_rse.query.tracing import TraceCollector as TraceCollector
-    from langchain_rse.rerankers import CohereReranker as CohereReranker
-    from langchain_rse.rerankers import CrossEncoderReranker as CrossEncoderReranker
     from langchain_rse.retriever import RSERetriever as RSERetriever
-    from langchain_rse.stores.json import JSONDocStore as JSONDocStore
     from langchain_rse.stores.redis import RedisDocStore as RedisDocStore
     from langchain_rse.stores.sql import SQLDocStore as SQLDocStore
     from langchain_rse.tools import create_rse_tool as create_rse_tool
     from langchain_rse.tools import verify_quotes as verify_quotes
 
 _MODULES = {
-    "adopting": ("Adoption", "ExistingIndex"),
+    "adopting": ("ExistingIndex",),
     "config": ("PRESETS", "RSEConfig"),
-    "errors": (
-        "AdoptionError",
-        "CandidateError",
-        "CorruptRecordError",
-        "MetadataError",
-        "MissingRecordError",
-        "SplittingError",
-        "StoreMismatchError",
-    ),
-    "evaluation": ("aevaluate", "evaluate"),
+    "errors": ("RSEError",),
+    "evaluation": ("Question", "evaluate"),
     "explaining.trace": ("RSETrace",),
-    "filters": ("LMBasedRelevanceFilter", "SimilarityBasedRelevanceFilter"),
     "headers": ("DocumentHeaders", "LMBasedHeaders"),
     "indexer": ("RSEIndexer",),
     "ingest.tokens": ("TokenSplitter",),
     "query.tracing": ("TraceCollector",),
-    "rerankers": ("CohereReranker", "CrossEncoderReranker"),
     "retriever": ("RSERetriever",),
-    "stores.json": ("JSONDocStore",),
     "stores.redis": ("RedisDocStore",),
     "stores.sql": ("SQLDocStore",),
     "tools": ("create_rse_tool", "verify_quotes"),

@@ -27,7 +27,13 @@ OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/**/*.md", "benchmarks/
 # The pages of the reference; a name that ends in a dot stands for all names of that module.
 REFERENCE = {
     "RSERetriever": ["retriever.RSERetriever"],
-    "Settings": ["config.RSEConfig", "config.QuerySettings", "config.PRESETS"],
+    "Settings": [
+        "config.RSEConfig",
+        "config.QuerySettings",
+        "config.PRESETS",
+        "config.Greedy",
+        "config.BestSegment",
+    ],
     "Indexing": ["indexer.", "ingest.tokens.TokenSplitter", "embeddings."],
     "Docstores": [
         "stores.sql.SQLDocStore",

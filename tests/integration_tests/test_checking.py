@@ -13,7 +13,8 @@ from chromadb.api.shared_system_client import SharedSystemClient
 from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore, StoreMismatchError
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.records import document_key, vector_id
 from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes

@@ -18,7 +18,8 @@ from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from langchain_rse import AdoptionError, ExistingIndex, RSERetriever, SQLDocStore
+from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore
+from langchain_rse.errors import AdoptionError
 from tests.integration_tests.llama_index_store import write_nodes
 from tests.unit_tests import fakes
 

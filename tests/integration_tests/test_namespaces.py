@@ -12,7 +12,8 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore, StoreMismatchError
+from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.namespaces import namespace_digest
 from tests.integration_tests.vectorstores import CASES, Case, Place
 from tests.unit_tests import fakes

@@ -14,7 +14,8 @@ import redis
 from langchain_core.documents import Document
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
-from langchain_rse import CorruptRecordError, RedisDocStore
+from langchain_rse import RedisDocStore
+from langchain_rse.errors import CorruptRecordError
 from tests.integration_tests.stores import soon
 from tests.integration_tests.test_changing import closing
 from tests.unit_tests import fakes

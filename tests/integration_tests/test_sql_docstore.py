@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
-from langchain_rse import CorruptRecordError, SQLDocStore
+from langchain_rse import SQLDocStore
+from langchain_rse.errors import CorruptRecordError
 from tests.integration_tests.stores import soon
 from tests.unit_tests import fakes
 

@@ -16,14 +16,8 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import (
-    JSONDocStore,
-    RedisDocStore,
-    RSEConfig,
-    RSEIndexer,
-    RSERetriever,
-    SQLDocStore,
-)
+from langchain_rse import RedisDocStore, RSEConfig, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.stores.json import JSONDocStore
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever
 

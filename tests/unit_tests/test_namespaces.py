@@ -21,15 +21,8 @@ from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
-from langchain_rse import (
-    AdoptionError,
-    ExistingIndex,
-    RSEConfig,
-    RSEIndexer,
-    RSERetriever,
-    SQLDocStore,
-    StoreMismatchError,
-)
+from langchain_rse import ExistingIndex, RSEConfig, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.errors import AdoptionError, StoreMismatchError
 from langchain_rse.evaluation import Evidence, Question, evaluate, tune
 from langchain_rse.headers import LMBasedHeaders
 from langchain_rse.stores.changing import ComparesAndSets

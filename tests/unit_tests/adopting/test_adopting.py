@@ -15,15 +15,9 @@ from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTextSplitter
 
-from langchain_rse import (
-    Adoption,
-    AdoptionError,
-    CandidateError,
-    ExistingIndex,
-    RSEIndexer,
-    RSERetriever,
-    SQLDocStore,
-)
+from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.adopting import Adoption
+from langchain_rse.errors import AdoptionError, CandidateError
 from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from langchain_core.documents import Document
 
-from langchain_rse import MetadataError
+from langchain_rse.errors import MetadataError
 from langchain_rse.ingest import adding
 from tests.unit_tests import fakes
 from tests.unit_tests.ingest import test_indexer

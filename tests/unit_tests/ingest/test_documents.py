@@ -15,7 +15,8 @@ from langchain_core.stores import BaseStore, InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
 
-from langchain_rse import AdoptionError, ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.errors import AdoptionError
 from langchain_rse.stores.records import Manifest, document_key, manifest_key
 from tests.unit_tests import fakes
 

@@ -24,12 +24,8 @@ from langchain_core.stores import BaseStore, InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTextSplitter
 
-from langchain_rse import (
-    RSEIndexer,
-    RSERetriever,
-    SplittingError,
-    SQLDocStore,
-)
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.errors import SplittingError
 from langchain_rse.headers import DocumentHeaders
 from langchain_rse.stores.records import digest, document_key, manifest_key, text_key
 from tests.unit_tests import fakes

@@ -21,7 +21,8 @@ from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse import AdoptionError, RSEIndexer
+from langchain_rse import RSEIndexer
+from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest import ownership
 from langchain_rse.stores import changing
 from langchain_rse.stores.records import document_key, manifest_key

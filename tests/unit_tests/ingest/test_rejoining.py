@@ -18,7 +18,8 @@ from langchain_text_splitters import (
     RecursiveCharacterTextSplitter,
 )
 
-from langchain_rse import RSERetriever, SplittingError, SQLDocStore
+from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse.errors import SplittingError
 from tests.unit_tests import fakes
 
 way = fakes.way

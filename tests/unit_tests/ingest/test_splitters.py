@@ -28,7 +28,8 @@ from langchain_text_splitters import (
     TokenTextSplitter,
 )
 
-from langchain_rse import RSEIndexer, RSERetriever, SplittingError
+from langchain_rse import RSEIndexer, RSERetriever
+from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.splitting import Span, Splitter
 from tests.unit_tests import fakes
 from tests.unit_tests.ingest.spans import split_spans

@@ -16,7 +16,7 @@ from langchain_text_splitters import (
     TextSplitter,
 )
 
-from langchain_rse import SplittingError
+from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.splitting import (
     Span,
     check_splitter,

@@ -19,7 +19,8 @@ from tokenizers import (
     processors,
 )
 
-from langchain_rse import RSEIndexer, SplittingError, SQLDocStore
+from langchain_rse import RSEIndexer, SQLDocStore
+from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.splitting import Span
 from langchain_rse.ingest.tokens import TokenSplitter
 from tests.unit_tests.fakes import BagOfWords

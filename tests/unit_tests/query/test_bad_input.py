@@ -14,12 +14,8 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import (
-    PRESETS,
-    CandidateError,
-    RSERetriever,
-    SQLDocStore,
-)
+from langchain_rse import PRESETS, RSERetriever, SQLDocStore
+from langchain_rse.errors import CandidateError
 from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import FixedRetriever, Way, lines, make_retriever, ranges

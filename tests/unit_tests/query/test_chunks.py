@@ -13,14 +13,8 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import (
-    CorruptRecordError,
-    DocumentHeaders,
-    ExistingIndex,
-    RSEIndexer,
-    RSERetriever,
-    SQLDocStore,
-)
+from langchain_rse import DocumentHeaders, ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever

@@ -13,9 +13,10 @@ import pytest
 from langchain_core.documents import BaseDocumentCompressor
 from pydantic import SecretStr
 
-from langchain_rse import PRESETS, CohereReranker, RSEConfig
+from langchain_rse import PRESETS, RSEConfig
 from langchain_rse.config import BestSegment, Greedy, QuerySettings, resolve_settings
 from langchain_rse.query.ranking import config_for_reranker
+from langchain_rse.rerankers import CohereReranker
 
 PUBLISHED = [name for name in PRESETS if name.startswith("dsrag")] + ["walkthrough", "kadane"]
 NUMBERS = [

@@ -11,8 +11,9 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSEConfig, RSERetriever, StoreMismatchError
+from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.config import BestSegment, Greedy
+from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.records import chunk_key, document_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import PLAIN, QUERY, FixedRetriever, Way, lines, make_retriever

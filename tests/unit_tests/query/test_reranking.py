@@ -14,11 +14,11 @@ from langchain_classic.retrievers.document_compressors.cross_encoder import Base
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import Field
 
-from langchain_rse import CrossEncoderReranker
 from langchain_rse._sync import arun, run
 from langchain_rse.errors import CandidateError
 from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.reranking import rerank
+from langchain_rse.rerankers import CrossEncoderReranker
 from langchain_rse.stores.records import document_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever

@@ -21,17 +21,10 @@ from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from langchain_rse import (
-    PRESETS,
-    CandidateError,
-    MissingRecordError,
-    RSEConfig,
-    RSEIndexer,
-    RSERetriever,
-    SQLDocStore,
-)
+from langchain_rse import PRESETS, RSEConfig, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse._sync import arun, run
 from langchain_rse.config import Greedy, resolve_settings
+from langchain_rse.errors import CandidateError, MissingRecordError
 from langchain_rse.query.pipeline import Candidates, Sources, find_candidates, retrieve
 from langchain_rse.stores.records import chunk_key, document_key, manifest_key
 from tests.unit_tests import fakes

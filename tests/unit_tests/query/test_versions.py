@@ -12,8 +12,9 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import ExistingIndex, MissingRecordError, RSERetriever
+from langchain_rse import ExistingIndex, RSERetriever
 from langchain_rse._sync import arun, run
+from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.candidates import Sources
 from langchain_rse.query.pipeline import find_candidates, retrieve
 from langchain_rse.stores.records import adopted_key, document_key, manifest_key

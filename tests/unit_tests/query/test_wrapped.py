@@ -25,7 +25,8 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
-from langchain_rse import CandidateError, ExistingIndex, RSERetriever
+from langchain_rse import ExistingIndex, RSERetriever
+from langchain_rse.errors import CandidateError
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, FixedRetriever, Way, lines, make_retriever, ranges
 

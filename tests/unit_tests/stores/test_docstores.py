@@ -24,13 +24,9 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore, ByteStore, InMemoryByteStore, InMemoryStore
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
-from langchain_rse import (
-    CorruptRecordError,
-    JSONDocStore,
-    RSERetriever,
-    SQLDocStore,
-)
-from langchain_rse.stores.json import as_docstore, decode_document, encode_document
+from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse.errors import CorruptRecordError
+from langchain_rse.stores.json import JSONDocStore, as_docstore, decode_document, encode_document
 from tests.unit_tests import fakes
 
 MakeStore = Callable[[Path], BaseStore[str, Document]]

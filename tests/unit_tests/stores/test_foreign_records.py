@@ -25,19 +25,21 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import (
-    AdoptionError,
-    CandidateError,
-    CorruptRecordError,
     ExistingIndex,
     LMBasedHeaders,
-    MissingRecordError,
     RSEConfig,
     RSEIndexer,
     RSERetriever,
     SQLDocStore,
+)
+from langchain_rse.errors import (
+    AdoptionError,
+    CandidateError,
+    CorruptRecordError,
+    FormatError,
+    MissingRecordError,
     StoreMismatchError,
 )
-from langchain_rse.errors import FormatError
 from langchain_rse.stores.json import encode_document
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import EVERYTHING, lines

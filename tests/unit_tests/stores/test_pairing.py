@@ -11,7 +11,8 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, FakeEmbeddings
 from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSEIndexer, RSERetriever, StoreMismatchError
+from langchain_rse import RSEIndexer, RSERetriever
+from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores import pairing
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.pairing import PAIR_KEY

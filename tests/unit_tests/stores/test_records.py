@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 
-from langchain_rse import CorruptRecordError
 from langchain_rse._sync import run
-from langchain_rse.errors import FormatError
+from langchain_rse.errors import CorruptRecordError, FormatError
 from langchain_rse.stores.reading import Layout, read_chunks, read_layouts
 from langchain_rse.stores.records import (
     SPANS_PER_PAGE,

@@ -11,7 +11,8 @@ from langchain_core.load import dumps
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import CohereReranker, RSERetriever, SQLDocStore
+from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse.rerankers import CohereReranker
 from tests.unit_tests import fakes
 
 SECRET = "s3cr3t"  # noqa: S105
