@@ -53,7 +53,7 @@ def explain_outcome(trace: TracedQuery, document: TracedDocument, chunk: TracedC
     if settings["max_context_length"] is not None:
         room += f"={settings['max_context_length']:.10g}"
     solver = settings["solver"]
-    if "overall_max_length" in solver:  # of a published solver, a dict of its parameters
+    if solver != "exact" and "overall_max_length" in solver:
         room += f" or overall_max_length={solver['overall_max_length']}"
     return OUTCOMES[chunk.outcome].format(**settings, chunk=chunk, room=room)
 
@@ -69,7 +69,9 @@ def _lines(trace: TracedQuery, *, full: bool) -> Iterator[str]:
     yield from _answer_lines(trace, full=full)
     yield from _left_out_lines(trace)
     if trace.penalty is not None and trace.penalty > trace.settings["irrelevant_chunk_penalty"]:
-        yield f"It was short of room: text was returned from a relevance of {trace.penalty:.3g}"
+        yield (
+            f"The budget was short: only text of relevance {trace.penalty:.3g} or more was returned"
+        )
     times = [f"{name} {1e3 * seconds:.1f}" for name, seconds in trace.steps.items()]
     yield f"Time: {1e3 * sum(trace.steps.values()):.1f} ms ({', '.join(times)})"
 

@@ -111,9 +111,6 @@ def search(
 
     documents = [document for document, _ in itertools.chain.from_iterable(by_vectors)]
     check_filtered(documents, settings.search_kwargs.get("filter"), sources.name)
-    if sources.vectorstore is None:
-        most = max(len(answer) for answer in by_vectors)
-        warn_of_few(sources.base_retriever, most, settings.fetch_k)
     identified = yield from _identify_adopted(sources.docstore, by_vectors)
     candidates = {}
     for query, vector_answer, lexical_answer in zip(queries, identified, by_words, strict=True):
@@ -121,6 +118,9 @@ def search(
         by_chunk = _candidates_of(vector_answer, settings, is_judged=is_judged)
         _add_lexical(by_chunk, lexical_answer)
         candidates[query] = list(by_chunk.values())
+    if sources.vectorstore is None:
+        most = max(len(answer) for answer in by_vectors)
+        warn_of_few(sources.base_retriever, most, settings.fetch_k)
     return Searched(candidates, sum(len(answer) for answer in answers))
 
 

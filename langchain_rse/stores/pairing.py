@@ -75,8 +75,8 @@ def check_pair(
 ) -> Steps[str]:
     """Check that a docstore belongs to a vector store and its embedding model, once in a process.
 
-    With ``force``, it belongs to them from now on. With ``record``, the pair is recorded if none
-    is. Returns the id of the model; empty if it is unknown.
+    With ``force``, a recorded pair that differs is replaced by this one. With ``record``, the pair
+    is recorded if there is no record. Returns the id of the model; empty if it is unknown.
     """
     objects: list[Any] = [docstore, vectorstore]
     if vectorstore.embeddings is not None:

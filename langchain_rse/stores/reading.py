@@ -281,7 +281,10 @@ def read_changes(
 
 
 def stored_versions(docstore: DocStore, key: str) -> Steps[list[Version]]:
-    """Find versions of a document by the keys in the docstore, each at least as large as these."""
+    """Find the versions of a document that have records, by the keys in the docstore.
+
+    The counts of chunks and vectors are the least that the keys show; there may have been more.
+    """
     versions: dict[str, Version] = {}
     keys = yield from list_keys(docstore, f"{key}/")
     for record_key in keys:

@@ -15,7 +15,7 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.namespaces import namespace_digest
-from tests.integration_tests.vectorstores import CASES, Case, Place
+from tests.integration_tests.vectorstores import CASES, Case, Place, announced
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -78,7 +78,8 @@ def test_tenants_share_stores(
         )
 
     def ask(retriever: RSERetriever, **arguments: Any) -> list[str]:
-        return [one.page_content for one in way.invoke(retriever, "harbor pilot", **arguments)]
+        found = way.invoke(retriever, "harbor pilot", **announced(arguments))
+        return [one.page_content for one in found]
 
     a, b = opened(A), opened(B)
     same = document("d", "the harbor pilot came", "and left the ship", year=1)

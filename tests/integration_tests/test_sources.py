@@ -142,15 +142,18 @@ def test_a_table_across_a_page_border(
     assert "page" not in metadata
 
     # A filter by page lets through what begins there.
-    (found,) = way.invoke(retriever, QUESTION, k=1, filter=filter_by(store, "page", 3))
+    (found,) = way.invoke(retriever, QUESTION, k=1, **filter_by(store, "page", 3))
     assert (found.metadata["page_start"], found.metadata["page_end"]) == (3, 3)
     assert "Pier 24" in found.page_content
 
 
-def filter_by(store: str, name: str, value: int) -> Any:
+def filter_by(store: str, name: str, value: int) -> dict[str, Any]:
     if store == "chroma":
-        return {name: value}
-    return lambda document: document.metadata.get(name) == value
+        return {"filter": {name: value}}
+    return {
+        "filter": lambda document: document.metadata.get(name) == value,
+        "candidates_only": True,
+    }
 
 
 def test_a_page_is_a_page_in_a_pdf_of_one(way: Way, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tests.integration_tests.vectorstores import (
     CASES,
     Case,
     Place,
+    announced,
     by_dict,
     by_function,
     cosine,
@@ -128,7 +129,7 @@ class Index:
             docstore=self.docstore,
             max_context_length=1_200,
         )
-        found: list[Document] = self.way.invoke(retriever, query, **settings)
+        found: list[Document] = self.way.invoke(retriever, query, **announced(settings))
         return found
 
     def scored(self, query: str, **search_kwargs: Any) -> list[tuple[Document, float]]:

@@ -17,6 +17,8 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from langchain_rse.query.search_arguments import filters_of
+
 DIMENSIONS = 65
 """Of `tests.unit_tests.fakes.BagOfWords`."""
 
@@ -89,6 +91,17 @@ def squared_distance(similarity: float) -> float:
 
 def distance(similarity: float) -> float:
     return float(max(squared_distance(similarity), 0.0) ** 0.5)
+
+
+def announced(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a query, with ``candidates_only`` if a filter is not a dict.
+
+    Without it, a warning would say that segments contain the candidates only.
+    """
+    search_kwargs = arguments.get("search_kwargs", {})
+    if all(isinstance(value, dict) for value in filters_of(search_kwargs).values()):
+        return arguments
+    return {**arguments, "candidates_only": True}
 
 
 def by_dict(name: str, value: int | str) -> dict[str, Any]:
