@@ -31,9 +31,9 @@ from langchain_rse.cli.app import app
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import load_questions
 from tests.integration_tests.chat_server import Answer, Request, chat_server
+from tests.integration_tests.dsrag_knowledge_base import KnowledgeBase
 from tests.integration_tests.llama_index_store import write_nodes
 from tests.integration_tests.rerank_server import rerank_server
-from tests.unit_tests.adopting.knowledge_base import KnowledgeBase
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
