@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import multiprocessing
 from collections.abc import AsyncIterator, Iterator
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -15,6 +14,7 @@ from langchain_core.documents import Document
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
 from langchain_rse import CorruptRecordError, SQLDocStore
+from tests.integration_tests.processes import run_at_once
 from tests.integration_tests.stores import soon
 from tests.unit_tests import fakes
 
@@ -43,17 +43,7 @@ def write_many(url: str, table: str, process: int, start: Barrier) -> None:
 
 def write_from_processes(url: str, table: str) -> None:
     """Let processes write at the same time, into a table that none of them finds."""
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(PROCESSES)
-    processes = [
-        context.Process(target=write_many, args=(url, table, number, start))
-        for number in range(PROCESSES)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(120)
-    assert [process.exitcode for process in processes] == [0] * PROCESSES
+    run_at_once([write_many] * PROCESSES, url, table)
 
 
 def assert_nothing_lost(store: SQLDocStore) -> None:

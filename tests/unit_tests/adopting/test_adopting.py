@@ -108,6 +108,7 @@ def split(**kwargs: Any) -> list[Document]:
 
 
 @pytest.mark.parametrize("overlap", [0, 60])
+@fakes.both_ways
 def test_the_text_comes_back_by_start_index(way: Way, overlap: int) -> None:
     index = Index(split(chunk_overlap=overlap, add_start_index=True))
     report = index.adopt(way, BY_START)
@@ -189,6 +190,7 @@ def test_nothing_is_embedded_and_the_vector_store_is_not_written_to(way: Way) ->
     assert (index.vectorstore.store, embeddings.batches) == before
 
 
+@fakes.both_ways
 def test_from_existing_gives_a_retriever(way: Way) -> None:
     index = Index([chunk("one\n", start_index=0), chunk("two", start_index=4)])
 
@@ -519,6 +521,7 @@ def test_from_existing_warns_of_gaps(way: Way) -> None:
 # Again, and after
 
 
+@fakes.both_ways
 def test_adopting_again_does_nothing_but_bring_in_what_is_new(way: Way) -> None:
     index = Index(numbered("one", "two"))
     writes = fakes.Writes()
@@ -544,6 +547,7 @@ def test_what_cannot_be_adopted_again_stays_as_it_was_adopted(way: Way) -> None:
     assert index.texts(way) == ["one\ntwo"]
 
 
+@fakes.both_ways
 def test_deleting_an_adopted_document_deletes_its_vectors(way: Way) -> None:
     index = Index([*numbered("one", "two", ""), *numbered("three", source="b")])
     index.adopt(way, BY_INDEX)

@@ -44,6 +44,7 @@ def test_chunks_have_the_ids_of_the_vectors_and_what_is_known_of_them() -> None:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["its vectors", "embedded again"])
+@fakes.both_ways
 def test_segments_of_a_knowledge_base(way: Way, *, again: bool) -> None:
     embeddings = fakes.BagOfWords()
     kb = KnowledgeBase(DOCUMENTS, embeddings)

@@ -248,6 +248,7 @@ def test_nothing_is_wrong_with_what_was_just_written(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("damage", REPAIRED, ids=lambda damage: damage.__name__)
+@fakes.both_ways
 def test_damage_is_found_and_mended(pair: Pair, damage: Damage) -> None:
     damage(pair)
     report = pair.verify()
@@ -336,6 +337,7 @@ def test_an_interrupted_first_add_is_removed_and_named(pair: Pair) -> None:
     assert pair.verify().documents == 1
 
 
+@fakes.both_ways
 def test_what_a_live_call_is_writing_is_left_alone(pair: Pair) -> None:
     with Claims(pair.docstore, 10) as claims:
         key = manifest_key(B)
@@ -363,6 +365,7 @@ def test_what_a_live_call_is_writing_is_left_alone(pair: Pair) -> None:
     assert pair.docstore.mget([chunk]) == [None]
 
 
+@fakes.both_ways
 def test_a_document_that_is_replaced_while_it_is_looked_at_is_not_damaged(pair: Pair) -> None:
     """What repair has read is not written over what another call wrote since."""
     pair.vectorstore.store.clear()

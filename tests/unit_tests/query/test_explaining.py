@@ -93,6 +93,7 @@ def test_the_threshold_let_nothing_through(why: Any) -> None:
 
 
 @pytest.mark.parametrize("docstore", [InMemoryStore, InMemoryByteStore])
+@fakes.both_ways
 def test_an_empty_vector_store_of_a_full_docstore_is_an_error(
     why: Any, way: Way, docstore: Any
 ) -> None:

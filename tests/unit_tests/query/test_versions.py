@@ -69,6 +69,7 @@ def keep_vectors(retriever: RSERetriever, change: Callable[[], object]) -> None:
     retriever.vectorstore.store |= before
 
 
+@fakes.both_ways
 def test_a_document_replaced_between_search_and_reading_is_found(way: Way, store: Scripted) -> None:
     retriever = make_retriever({"a": lines(0, 0), "b": lines(20)}, vectorstore=store)
     replaced = lines(0, 0, 0, name="new")
@@ -166,6 +167,7 @@ def test_given_candidates_cannot_be_searched_again(way: Way, store: Scripted) ->
     assert store.searches == 1
 
 
+@fakes.both_ways
 def test_a_wrapped_retriever_and_a_reranker_are_asked_again(way: Way, store: Scripted) -> None:
     class Reranker(BaseDocumentCompressor):
         def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:

@@ -137,6 +137,7 @@ class Probed(fakes.BagOfWords):
         return super().embed_query(text)
 
 
+@fakes.both_ways
 def test_a_pair_is_checked_once(way: Way) -> None:
     docstore = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
     model = Probed()

@@ -84,6 +84,7 @@ def headings(message: ToolMessage) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@fakes.both_ways
 def test_a_model_that_asks_twice_reads_other_passages(way: Way, kind: str) -> None:
     tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None), k=2)
     model = ScriptedModel(script=[[{"query": "q 0"}], [{"query": "q 0"}], "b4 42 is in [3]"])
