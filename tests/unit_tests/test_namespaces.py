@@ -205,6 +205,7 @@ def test_better_chunks_of_another_namespace_crowd_nothing_out(
     assert len(a.invoke("zulu")) > 0
 
 
+@fakes.both_ways
 def test_words_that_are_common_elsewhere_are_searched_for(
     way: Way,
     lexical: SQLDocStore,

@@ -351,6 +351,7 @@ def test_overlap_of_text_without_spaces_is_found(way: Way) -> None:
     assert index.texts(way) == [text]
 
 
+@fakes.both_ways
 def test_chunks_inside_others_add_nothing_and_are_passed_over(way: Way) -> None:
     index = Index([at(0, "Once upon a time"), at(5, "upon"), at(0, "Once"), at(10, "a time was")])
     report = index.adopt(way, BY_START)
@@ -360,6 +361,7 @@ def test_chunks_inside_others_add_nothing_and_are_passed_over(way: Way) -> None:
     assert index.vectorstore.store == {}
 
 
+@fakes.both_ways
 def test_a_filter_on_chunks_holds_for_adopted_ones(way: Way) -> None:
     chunks = [
         at(0, "one ", access="all", tenant=1),
@@ -428,6 +430,7 @@ def test_a_document_whose_whole_text_is_not_known_is_refused_or_left_out(way: Wa
     assert index.texts(way) == ["one two"]
 
 
+@fakes.both_ways
 def test_whole_texts_of_another_version_are_refused(way: Way) -> None:
     index = Index(numbered("one", "two"))
     with pytest.raises(AdoptionError, match=r"begins 'two', is not in the text .* another version"):
@@ -559,6 +562,7 @@ def test_deleting_an_adopted_document_deletes_its_vectors(way: Way) -> None:
     assert fakes.keys_of(index.docstore) == []
 
 
+@fakes.both_ways
 def test_adding_replaces_an_adopted_document(way: Way) -> None:
     index = Index([*numbered("one", "two"), *numbered("three", source="b")])
     index.adopt(way, BY_INDEX)
@@ -681,6 +685,7 @@ def test_chunks_that_cannot_be_put_together_are_refused(
 
 
 @pytest.mark.parametrize(("chunks", "existing", "message"), BAD)
+@fakes.both_ways
 def test_or_left_out_and_passed_over(
     way: Way, chunks: Sequence[Document], existing: ExistingIndex, message: str
 ) -> None:
@@ -748,6 +753,7 @@ def test_a_docstore_that_was_made_by_another_field_is_refused(way: Way) -> None:
     assert index.texts(way) == ["one\ntwo"]
 
 
+@fakes.both_ways
 def test_stores_that_cannot_be_read_out_are_told_by_their_documents(way: Way) -> None:
     index = Index(numbered("one", "two"))
     documents = index.vectorstore.similarity_search("one")

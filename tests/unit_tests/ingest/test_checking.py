@@ -311,6 +311,7 @@ LOST: dict[Damage, dict[str, int]] = {
 
 
 @pytest.mark.parametrize("damage", LOST, ids=lambda damage: damage.__name__)
+@fakes.both_ways
 def test_what_cannot_be_mended_is_named_to_be_added_again(pair: Pair, damage: Damage) -> None:
     damage(pair)
     assert dict(pair.verify().problems) == LOST[damage]
@@ -326,6 +327,7 @@ def test_what_cannot_be_mended_is_named_to_be_added_again(pair: Pair, damage: Da
     assert pair.answers() == Pair(InMemoryByteStore(), pair.way).answers()
 
 
+@fakes.both_ways
 def test_an_interrupted_first_add_is_removed_and_named(pair: Pair) -> None:
     manifest = pair.manifest("b")
     left = Manifest("b", unfinished=[pair.version("b")], owner=manifest.owner)
@@ -423,6 +425,7 @@ def test_a_text_of_white_space_and_one_of_many_pages_are_whole(pair: Pair) -> No
     assert pair.verify().ok
 
 
+@fakes.both_ways
 def test_adopted_documents_keep_their_vectors(pair: Pair) -> None:
     chunks = [
         Document(text, id=f"x{number}", metadata={"file": "x", "n": number})

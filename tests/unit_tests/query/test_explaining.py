@@ -137,6 +137,7 @@ def test_all_candidates_are_old(why: Any) -> None:
     assert reason.startswith("all 2 candidates are of versions of documents that are no longer")
 
 
+@fakes.both_ways
 def test_all_documents_are_unknown(why: Any) -> None:
     source = make_retriever({"a": lines(0, 1)})
     other = RSERetriever(

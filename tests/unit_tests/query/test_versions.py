@@ -139,6 +139,7 @@ def test_a_first_version_that_is_being_written_is_no_leftover(way: Way, store: S
     assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1)]
 
 
+@fakes.both_ways
 def test_two_stores_that_are_no_pair(way: Way, store: Scripted) -> None:
     make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
     other = RSERetriever(vectorstore=store, docstore=InMemoryStore())

@@ -67,6 +67,7 @@ OTHERS: dict[str, tuple[InMemoryVectorStore, str]] = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
+@fakes.both_ways
 def test_another_vector_store_or_model_is_refused(way: Way, name: str) -> None:
     docstore = InMemoryByteStore()
     way.add(retriever_with(Named(fakes.BagOfWords()), docstore), [DOCUMENT])

@@ -124,6 +124,7 @@ def test_calls_at_once_number_their_passages_differently() -> None:
     assert str(nothing.content).startswith("Nothing else was found for 'q 1'. Found again, and")
 
 
+@fakes.both_ways
 def test_a_segment_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> None:
     texts = {"a": "".join(f"{name} {angle}\n" for name, angle in zip("vwxyz", ANGLES, strict=True))}
     retriever = make_retriever(texts, irrelevant_chunk_penalty=0.3)
