@@ -153,10 +153,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "talk.json").write_text(json.dumps({"segments": cues}), encoding="utf-8")
     gc.freeze()  # so that only what the example has made is looked through
     yield tmp_path
-    gc.collect()
-    gc.unfreeze()
     # Chroma keeps what was opened, by relative paths.
     SharedSystemClient.clear_system_cache()
+    gc.collect()
+    gc.unfreeze()
 
 
 @pytest.fixture
