@@ -80,6 +80,7 @@ def stored(store: Chroma) -> Any:
 
 
 @pytest.mark.parametrize("kept", ["LocalFileStore", "InMemoryStore", "byte_store"])
+@fakes.both_ways
 def test_parents_become_segments_without_embedding(
     way: Way, kept: str, chroma: Chroma, model: fakes.BagOfWords, tmp_path: Path
 ) -> None:

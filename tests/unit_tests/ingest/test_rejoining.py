@@ -89,6 +89,7 @@ def words_of(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("overlap", [0, 60])
+@fakes.both_ways
 def test_chunks_with_start_index_become_the_text_again(knowledge: Knowledge, overlap: int) -> None:
     chunks = chunks_of(recursive(200, overlap, add_start_index=True), TEXT)
     with pytest.warns(UserWarning, match=PUT_TOGETHER) as caught:
