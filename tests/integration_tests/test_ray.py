@@ -115,7 +115,7 @@ def test_a_document_that_fails_is_named_and_another_call_completes_the_rest(
     dataset = ray_data.from_items(rows())
     with pytest.raises(RuntimeError, match=f"document '{NAMES[10]}' cannot be added: Overflow"):
         index(dataset, partial(make_refusing, pair), concurrency=2, batch_size=4, retries=0)
-    index(dataset, pair.indexer, concurrency=2, batch_size=4)
+    index(dataset, pair.indexer, concurrency=1, batch_size=4)
     assert pair.held() == expected
     pair.check()
 
@@ -132,5 +132,5 @@ def test_documents_themselves_may_be_the_rows(ray_data: Any, pair: Pair, expecte
     from langchain_rse.ray import index
 
     dataset = ray_data.from_items(DOCUMENTS)
-    assert sorted(index(dataset, pair.indexer, concurrency=2)) == NAMES
+    assert sorted(index(dataset, pair.indexer, concurrency=1)) == NAMES
     assert pair.held() == expected
