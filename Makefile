@@ -55,11 +55,14 @@ browser_tests: $(VENV)/.test  ## Run the tests of the report in Chromium, which 
 quick: $(VENV)/.test  ## Run the unit tests that are not marked slow.
 	$(PYTEST) $(NO_SOCKETS) -m 'not slow' tests/unit_tests $(ARGS)
 
-# How many times as many kills, schedules, calls and examples as `make test` tries: hours.
+# How many times as many kills, schedules, calls and examples as `make test` tries: hours. And all
+# metrics of all stores, and many chunks of others beside those of a namespace.
 SOAK ?= 100
 SOAKED := tests/unit_tests/ingest/test_interleaving.py \
 	tests/unit_tests/stores/test_foreign_records.py \
-	tests/integration_tests/test_kills.py tests/integration_tests/test_stress.py
+	tests/integration_tests/test_kills.py tests/integration_tests/test_namespaces.py \
+	tests/integration_tests/test_postgres.py tests/integration_tests/test_stress.py \
+	tests/integration_tests/test_vectorstores.py
 soak: export SOAK := $(SOAK)
 soak: $(VENV)/.test  ## Kill, interleave, stress and fuzz for hours; SOAK=10 for a tenth.
 	$(PYTEST) -rP $(SOAKED) $(ARGS)

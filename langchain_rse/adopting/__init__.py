@@ -5,7 +5,6 @@ gets the documents, with a record for each vector that names its chunk.
 """
 
 from langchain_rse.adopting.adoption import adopt
-from langchain_rse.adopting.dsrag import dsrag_chunks
 from langchain_rse.adopting.index import Adoption, ExistingIndex, Gap
 
-__all__ = ["Adoption", "ExistingIndex", "Gap", "adopt", "dsrag_chunks"]
+__all__ = ["Adoption", "ExistingIndex", "Gap", "adopt"]

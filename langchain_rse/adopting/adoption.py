@@ -1,17 +1,16 @@
-"""Adopts an index: lists its vector store and writes its documents to the docstore."""
+"""Adopts an index: reads its vector store, and writes its documents to the docstore."""
 
-import itertools
 from collections.abc import Iterable, Mapping
-from functools import partial
 
 from langchain_core.documents import Document
-from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import first_few
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, batches, call, compute, during
-from langchain_rse.adopting.index import Adoption, ExistingIndex
-from langchain_rse.adopting.joining import doc_id_of, make_version
+from langchain_rse.adopting.chunks import doc_id_of
+from langchain_rse.adopting.index import Adoption, ExistingIndex, Gap
+from langchain_rse.adopting.scanning import read_all_chunks
+from langchain_rse.adopting.versions import make_version
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.namespaces import namespace_of
@@ -28,10 +27,12 @@ from langchain_rse.stores.records import (
     document_key,
     namespace_in,
 )
-from langchain_rse.stores.vectorstores import LISTED, adapter_for, vector_id_of
+from langchain_rse.stores.vectorstores import vector_id_of
 
 # Documents that are written together.
 _DOCUMENTS = 100
+
+_EXCERPT = 60
 
 
 def adopt(
@@ -43,42 +44,22 @@ def adopt(
     show_progress: bool,
 ) -> Steps[Adoption]:
     """Write the documents of an existing index to the docstore; see `RSEIndexer.adopt`."""
-    yield from check_pair(writer.docstore, writer.vectors.vectorstore)
+    vectorstore = writer.vectors.vectorstore
+    yield from check_pair(writer.docstore, vectorstore)
     with during("listing the chunks of the vector store"):
         if documents is None:
-            chunks = yield from _listed(writer.vectors.vectorstore, in_order=index.in_store_order)
+            chunks = yield from read_all_chunks(vectorstore, in_order=index.in_store_order)
         else:
             chunks = yield from compute(list, documents)
     adopter = _Adopter(writer, index, rules)
-    grouped = adopter.group(chunks)
-    total = len(grouped)
+    chunks_by_document = adopter.group(chunks)
+    total = len(chunks_by_document)
     with progress_bar(total, unit="documents", title="Adopting", show=show_progress) as advance:
-        for some in batches(grouped.items(), _DOCUMENTS):
-            yield from adopter.write(dict(some))
-            advance(len(some))
+        for batch in batches(chunks_by_document.items(), _DOCUMENTS):
+            yield from adopter.write(dict(batch))
+            advance(len(batch))
     yield from adopter.record_skipped()
     return adopter.report
-
-
-def _listed(store: VectorStore, *, in_order: bool) -> Steps[list[Document]]:
-    """List all chunks of a vector store; with ``in_order``, in the order they were added in."""
-    adapter = adapter_for(store)
-    if not adapter.can_list:
-        raise TypeError(
-            f"the chunks of a {type(store).__name__} cannot be listed, only those of {LISTED}. "
-            "Read them yourself and pass them: documents=[Document(id=..., page_content=..., "
-            "metadata=...), ...], with the store's id, text and metadata of each"
-        )
-    if in_order and not adapter.lists_in_insertion_order:
-        raise ValueError(
-            "in_store_order=True: this store does not list its chunks in the order in which they "
-            "were added; give chunk_index_key, start_index_key, page_key or texts"
-        )
-    next_chunks = adapter.list_chunks()
-    chunks: list[Document] = []
-    while page := (yield from next_chunks()):
-        chunks += page
-    return chunks
 
 
 class _Adopter:
@@ -88,111 +69,166 @@ class _Adopter:
         self.report = Adoption()
         self._writer = writer
         self._index = index
-        self._skipped: list[str] = []
-        self._namespace = namespace = namespace_of(writer.docstore)
-        self._make = partial(make_version, index=index, rules=rules, namespace=namespace)
+        self._rules = rules
+        self._namespace = namespace_of(writer.docstore)
+        self._skipped_vectors: list[str] = []
 
     def group(self, chunks: Iterable[Document]) -> dict[str, dict[str, Document]]:
         """Group chunks by the ids of their documents and vectors, in the order of the store."""
-        grouped: dict[str, dict[str, Document]] = {}
-        others = 0
+        chunks_by_document: dict[str, dict[str, Document]] = {}
+        in_other_namespaces = 0
         for chunk in chunks:
-            if VERSION in chunk.metadata:  # written by RSEIndexer
+            was_written_here = VERSION in chunk.metadata
+            if was_written_here:
                 continue
             if namespace_in(chunk.metadata) != self._namespace:
-                others += 1
+                in_other_namespaces += 1
                 continue
-            vector = vector_id_of(chunk)
-            if vector is None:
-                raise AdoptionError(
-                    "a chunk has no id, by which search results are known: its text begins "
-                    f"{chunk.page_content[:60]!r}. Build this index again with ids"
-                )
+            vector = _checked_vector_id(chunk)
             try:
                 doc_id = doc_id_of(chunk, self._index.doc_id_key)
             except AdoptionError as error:
                 self._skip(str(error), [vector])
-            else:
-                grouped.setdefault(doc_id, {})[vector] = chunk
-        if others and self._namespace and not grouped:
-            raise AdoptionError(
-                f"no chunk is in this namespace: {others} lack {NAMESPACE}={self._namespace!r} in "
-                "their metadata. Add this field with the vector store's own methods"
-            )
-        return grouped
-
-    def write(self, documents: Mapping[str, Mapping[str, Document]]) -> Steps[None]:
-        """Write documents, given their chunks by the ids of their vectors."""
-        texts: list[Document | None] = [None] * len(documents)
-        if (store := self._index.texts) is not None:
-            with during("reading whole texts"):
-                texts = yield from call(store.mget, store.amget, list(documents))
-        manifests = yield from self._writer.manifests(map(document_key, documents))
-        records = yield from self._records(itertools.chain(*documents.values()))
-        ready: list[DocumentVersion] = []
-        for given, text, manifest in zip(documents.items(), texts, manifests, strict=True):
-            doc_id, chunks = given
-            problem = _problem(doc_id, manifest, (records[one] for one in chunks if one in records))
-            try:
-                version, gaps = yield from compute(self._make, doc_id, chunks, text)
-            except (AdoptionError, TypeError, ValueError) as error:
-                problem = problem or str(error)
-            if problem:
-                self._skip(f"document {doc_id!r}: {problem}", chunks)
                 continue
-            ready.append(version)
+            chunks_of_document = chunks_by_document.setdefault(doc_id, {})
+            chunks_of_document[vector] = chunk
+        if in_other_namespaces and self._namespace and not chunks_by_document:
+            raise AdoptionError(
+                f"no chunk is in this namespace: {in_other_namespaces} lack "
+                f"{NAMESPACE}={self._namespace!r} in their metadata. Add this field with the "
+                "vector store's own methods"
+            )
+        return chunks_by_document
+
+    def write(self, chunks_by_document: Mapping[str, Mapping[str, Document]]) -> Steps[None]:
+        """Write documents, given their chunks by the ids of their vectors."""
+        doc_ids = list(chunks_by_document)
+        texts = yield from self._read_texts(doc_ids)
+        manifests = yield from self._writer.manifests(map(document_key, doc_ids))
+        vectors: list[str] = []
+        for chunks in chunks_by_document.values():
+            vectors += chunks
+        records_by_vector = yield from self._read_records(vectors)
+
+        versions: list[DocumentVersion] = []
+        for doc_id, text, manifest in zip(doc_ids, texts, manifests, strict=True):
+            chunks = chunks_by_document[doc_id]
+            records = [
+                records_by_vector[vector] for vector in chunks if vector in records_by_vector
+            ]
+            try:
+                _check_document(doc_id, manifest, records)
+                version, gaps = yield from compute(self._make_version, doc_id, chunks, text)
+            except (AdoptionError, TypeError, ValueError) as error:
+                self._skip(f"document {doc_id!r}: {error}", chunks)
+                continue
+            versions.append(version)
             self.report.documents += 1
             self.report.chunks += len(version.chunks) - len(version.gaps)
             self.report.vectors += len(chunks)
             self.report.gaps += gaps
-        yield from self._writer.write(ready, self._check)
-
-    def _check(self, documents: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
-        """Refuse documents that another call has added or deleted meanwhile."""
-        vectors: dict[str, str] = {}
-        for document, manifest in documents:
-            if problem := _problem(document.doc_id, manifest, ()):
-                raise AdoptionError(f"document {document.doc_id!r}: {problem}")
-            vectors.update((vector, document.doc_id) for vector, _ in document.adopted[:1])
-        existing = yield from self._writer.vectors.existing(list(vectors))
-        if existing is not None and len(existing) < len(vectors):
-            gone = [repr(vectors[one]) for one in vectors.keys() - existing.keys()]
-            raise AdoptionError(
-                f"document(s) {first_few(gone)} were deleted while the index was read; adopt again"
-            )
+        yield from self._writer.write(versions, self._check_before_writing)
 
     def record_skipped(self) -> Steps[None]:
-        """Let queries ignore vectors that were left out, unless they were adopted before."""
-        known = yield from self._records(self._skipped)
-        yield from self._writer.set_records(
-            adopted_record(vector) for vector in self._skipped if vector not in known
+        """Record the vectors that were left out, so that queries ignore them.
+
+        Vectors that an earlier call adopted keep the records that name their chunks.
+        """
+        records_by_vector = yield from self._read_records(self._skipped_vectors)
+        new_vectors = [
+            vector for vector in self._skipped_vectors if vector not in records_by_vector
+        ]
+        yield from self._writer.set_records(map(adopted_record, new_vectors))
+
+    def _read_texts(self, doc_ids: list[str]) -> Steps[list[Document | None]]:
+        """Read the whole texts of documents, if the index has any."""
+        store = self._index.texts
+        if store is None:
+            return [None] * len(doc_ids)
+        with during("reading whole texts"):
+            return (yield from call(store.mget, store.amget, doc_ids))
+
+    def _make_version(
+        self, doc_id: str, chunks: Mapping[str, Document], text: Document | None
+    ) -> tuple[DocumentVersion, list[Gap]]:
+        return make_version(
+            doc_id,
+            chunks,
+            text,
+            index=self._index,
+            rules=self._rules,
+            namespace=self._namespace,
         )
+
+    def _check_before_writing(
+        self, documents: Iterable[tuple[DocumentVersion, Manifest]]
+    ) -> Steps[None]:
+        """Refuse documents that another call has added or deleted meanwhile."""
+        doc_ids_by_vector: dict[str, str] = {}
+        for document, manifest in documents:
+            try:
+                _check_document(document.doc_id, manifest, [])
+            except AdoptionError as error:
+                raise AdoptionError(f"document {document.doc_id!r}: {error}") from None
+            if document.adopted:
+                first_vector, _ = document.adopted[0]
+                doc_ids_by_vector[first_vector] = document.doc_id
+        existing_texts = yield from self._writer.vectors.existing(list(doc_ids_by_vector))
+        if existing_texts is None:
+            return
+        deleted: list[str] = []
+        for vector, doc_id in doc_ids_by_vector.items():
+            if vector not in existing_texts:
+                deleted.append(repr(doc_id))
+        if deleted:
+            raise AdoptionError(
+                f"document(s) {first_few(deleted)} were deleted while the index was read; adopt "
+                "again"
+            )
 
     def _skip(self, problem: str, vectors: Iterable[str]) -> None:
         if self._index.on_error == "raise":
             raise AdoptionError(f"{problem}. Or leave such documents out: on_error='skip'")
         self.report.problems.append(problem)
-        self._skipped += vectors
+        self._skipped_vectors += vectors
 
-    def _records(self, vectors: Iterable[str]) -> Steps[dict[str, Document]]:
+    def _read_records(self, vectors: Iterable[str]) -> Steps[dict[str, Document]]:
         """Read the docstore's records of those vectors that have one."""
-        places = {adopted_key(vector): vector for vector in vectors}
-        found = yield from self._writer.records(places)
-        return {places[key]: record for key, record in found.items() if record}
+        vectors_by_key = {adopted_key(vector): vector for vector in vectors}
+        records = yield from self._writer.records(vectors_by_key)
+        records_by_vector: dict[str, Document] = {}
+        for key, record in records.items():
+            if record is not None:
+                records_by_vector[vectors_by_key[key]] = record
+        return records_by_vector
 
 
-def _problem(doc_id: str, manifest: Manifest | None, records: Iterable[Document]) -> str | None:
-    """Say why a document cannot be written, by the docstore's records of it and its vectors."""
-    if manifest and manifest.current and not manifest.current.adopted:
-        return (
+def _checked_vector_id(chunk: Document) -> str:
+    vector = vector_id_of(chunk)
+    if vector is None:
+        raise AdoptionError(
+            "a chunk has no id, by which search results are known: its text begins "
+            f"{chunk.page_content[:_EXCERPT]!r}. Build this index again with ids"
+        )
+    return vector
+
+
+def _check_document(doc_id: str, manifest: Manifest | None, records: Iterable[Document]) -> None:
+    """Refuse a document by what the docstore has recorded of it and of its vectors."""
+    current = manifest.current if manifest is not None else None
+    if current is not None and not current.adopted:
+        raise AdoptionError(
             "it was added with add_documents as well; the chunks of this index would be a second "
             "version. Delete one of the two"
         )
-    # By repr, since a damaged record may hold a value that is not hashable.
-    others = {repr(record.metadata.get(DOC_ID)) for record in records} - {"None", repr(doc_id)}
-    if others:
-        return (
-            f"its vectors are known as chunks of {first_few(others)}: this docstore was made with "
-            "another doc_id_key, or for another vector store. Use an empty docstore"
+    other_documents: set[str] = set()
+    for record in records:
+        recorded_id = record.metadata.get(DOC_ID)
+        if recorded_id is not None and recorded_id != doc_id:
+            # As repr, since a damaged record may hold a value that is not hashable.
+            other_documents.add(repr(recorded_id))
+    if other_documents:
+        raise AdoptionError(
+            f"its vectors are known as chunks of {first_few(other_documents)}: this docstore was "
+            "made with another doc_id_key, or for another vector store. Use an empty docstore"
         )
-    return None

@@ -32,7 +32,8 @@ from langchain_rse.ingest.documents import (
     split_document,
     with_name,
 )
-from langchain_rse.ingest.rejoining import WHOLE, LooseChunks, check_one_file, rejoin
+from langchain_rse.ingest.loose_chunks import LooseChunks
+from langchain_rse.ingest.rejoining import WHOLE, check_one_file, rejoin
 from langchain_rse.ingest.splitting import Splitter, warn_of_contained
 from langchain_rse.ingest.tokens import TokenSplitter
 from langchain_rse.ingest.writing import Writer

@@ -1,16 +1,24 @@
-"""Joins chunks that were given as documents again; refuses two files of one name."""
+"""Decides which parts of a document are chunks of one text, and joins them again.
 
-import re
+Also refuses parts of two files that have the same name.
+"""
+
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from typing import NamedTuple
 
 from langchain_core.documents import Document
 
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.documents import SourceDocument, numbered
-from langchain_rse.ingest.overlap import WHITE_SPACE, agrees, is_stripped, overlap, white_space
+from langchain_rse.ingest.joining import (
+    EXCERPT,
+    STRIPPED,
+    ChunkToJoin,
+    join_by_overlap,
+    join_by_start,
+)
+from langchain_rse.ingest.overlap import sure_overlap
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import SEGMENT, START_INDEX, VERSION, WRITTEN, Rule
 
@@ -19,33 +27,32 @@ WHOLE = (
     "them: RSERetriever(..., text_splitter=splitter)"
 )
 
-# The text put between chunks that do not overlap, where white space was stripped.
-_SEPARATOR = "\n"
-_EXCERPT = 40
-
-# Documents without an id look like chunks of one text if one of at least 60 characters ends in the
-# middle of a sentence; or if the longest has at least 200, and at least 80 % of neighbors are
-# longer together than it: a splitter would not have cut between them otherwise.
-_CUT_OFF = 60
-_LONG = 200
-_MOST = 0.8
-_OPEN_END = re.compile(r"[^\W_]\Z|[,\-\u2013\u2014]\Z")
-
 
 # Chunks of documents with an id
 
 
-class _Placed(NamedTuple):
-    """A part, and where it starts in its text, if its metadata says so."""
+@dataclass(frozen=True)
+class _Part:
+    """A part of a document, and what its metadata says of its place."""
 
-    part: Document
-    text: str
-    start: int | None
-    is_stored: bool
+    document: Document
+    start: int | None  # its start_index, -1 if its splitter found none; None without one
+    is_stored: bool  # it is the beginning of a document that is added to
 
-    def __str__(self) -> str:
-        page = f" of page {self.part.metadata['page']}" if "page" in self.part.metadata else ""
-        return f"{START_INDEX}={self.start}{page}, which begins {self.text[:_EXCERPT]!r}"
+    @property
+    def text(self) -> str:
+        return self.document.page_content
+
+    def as_chunk(self) -> ChunkToJoin:
+        """Describe the part as a chunk of the text of its neighbors."""
+        page = ""
+        if "page" in self.document.metadata:
+            page = f" of page {self.document.metadata['page']}"
+        description = f"{START_INDEX}={self.start}{page}, which begins {self.text[:EXCERPT]!r}"
+        start = self.start
+        if start is not None and start < 0:
+            start = None
+        return ChunkToJoin(self.text, start, description)
 
 
 def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
@@ -56,32 +63,16 @@ def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
     """
     if source.id_origin == "text":
         return source
-    placed = []
-    for number, part in enumerate(source.parts):
-        is_stored = number < source.stored
-        start = 0 if is_stored else _start(source, part)
-        placed.append(_Placed(part, part.page_content, start, is_stored))
-    runs = [list(run) for _, run in groupby(placed, lambda one: described(one.part, source.doc_id))]
-    overlapping = any(
-        _shared(before.text, after.text)
-        for run in runs
-        for before, after in pairwise(run)
-        if not after.is_stored
-    )
-    parts: list[Document] = []
-    for run in runs:
-        starts = [one.start for one in run if not one.is_stored and one.start is not None]
-        if max(starts, default=0) > 0 or (starts and run[0].is_stored):
-            text = _by_position(source, run, append=append)
-        elif not overlapping and len(run) > 1 and min(starts, default=0) < 0:
-            raise _cannot(source, f"the splitter could not tell where they lie ({run[-1]})")
-        elif overlapping and not run[-1].is_stored:
-            text = _by_text(source, run)
+    pages = _pages(source)
+    has_overlap = any(_has_overlap(parts) for parts in pages)
+    joined: list[Document] = []
+    for parts in pages:
+        text = _join(source, parts, has_overlap=has_overlap, append=append)
+        if text is None:
+            joined += [part.document for part in parts]
         else:
-            parts += [one.part for one in run]
-            continue
-        parts.append(Document(text, metadata=run[0].part.metadata))
-    return replace(source, parts=parts)
+            joined.append(Document(text, metadata=parts[0].document.metadata))
+    return replace(source, parts=joined)
 
 
 def described(part: Document, doc_id: str) -> str:
@@ -92,82 +83,95 @@ def described(part: Document, doc_id: str) -> str:
 
 
 def begins_later(part: Document) -> bool:
-    """True if the ``start_index`` of a part says that text is before it."""
+    """Return True if the ``start_index`` of a part says that text is before it."""
     start = part.metadata.get(START_INDEX)
     return type(start) is int and start > 0
 
 
-def _start(source: SourceDocument, part: Document) -> int | None:
-    """The ``start_index`` of a part, -1 if its splitter found none; None if it is unknown."""
-    if VERSION in part.metadata or {SEGMENT, START_INDEX} <= part.metadata.keys():
+def _pages(source: SourceDocument) -> list[list[_Part]]:
+    """Group neighboring parts with the same metadata: those of one text, such as a page."""
+    parts: list[_Part] = []
+    for number, document in enumerate(source.parts):
+        is_stored = number < source.stored
+        start = 0 if is_stored else _start_index(source, document)
+        parts.append(_Part(document, start, is_stored))
+    groups = groupby(parts, key=lambda part: described(part.document, source.doc_id))
+    return [list(group) for _, group in groups]
+
+
+def _start_index(source: SourceDocument, document: Document) -> int | None:
+    """Return the ``start_index`` of a part; None if it says nothing of the document's text."""
+    metadata = document.metadata
+    is_vector = VERSION in metadata
+    is_segment = SEGMENT in metadata and START_INDEX in metadata
+    if is_vector or is_segment:
         if source.id_origin == "ids":
             return None
         raise ValueError(
             f"document {source.doc_id!r} would be replaced by a retrieved fragment of it "
-            f"(it begins {part.page_content[:_EXCERPT]!r}). To add the document, {WHOLE}. To make "
-            "the fragment a document of its own, give it an id: add_documents([...], ids=[...])"
+            f"(it begins {document.page_content[:EXCERPT]!r}). To add the document, {WHOLE}. "
+            "To make the fragment a document of its own, give it an id: "
+            "add_documents([...], ids=[...])"
         )
-    start = part.metadata.get(START_INDEX)
+    start = metadata.get(START_INDEX)
     return start if type(start) is int else None
 
 
-def _by_position(source: SourceDocument, group: Sequence[_Placed], *, append: bool) -> str:
-    """Join chunks by their ``start_index``, or by overlap where that is unknown."""
-    placed: list[tuple[int, _Placed]] = []
-    for one in group:
-        start = one.start
-        if start is None or start < 0:
-            shared = _shared(placed[-1][1].text, one.text) if placed else 0
-            if not shared:
-                raise _cannot(source, f"the place of one is unknown ({one})")
-            start = placed[-1][0] + len(placed[-1][1].text) - shared
-        placed.append((start, one))
-    placed.sort(key=lambda pair: (pair[0], -len(pair[1].text)))
-    # A fragment that was given an id is a document of its own.
-    first = placed[0][0] if source.id_origin == "ids" and not append else 0
-    text = ""
-    for start, one in placed:
-        place = start - first
-        missing = place - len(text)
-        if missing > WHITE_SPACE and not text:
-            raise ValueError(
-                f"document {source.doc_id!r}: its beginning is missing: the first chunk has {one}. "
-                f"If it is stored, add to it: add_documents(docs, append=True). Otherwise {WHOLE}"
-            )
-        if missing > WHITE_SPACE:
-            raise _cannot(source, f"{missing} characters are missing before the one with {one}")
-        if not agrees(text, place, one.text):
-            raise _cannot(source, f"another one contradicts the text of the one with {one}")
-        text += white_space(missing) + one.text[max(-missing, 0) :]
-    return text
+def _has_overlap(parts: Sequence[_Part]) -> bool:
+    """Return True if a new part surely overlaps the one before it."""
+    for before, after in pairwise(parts):
+        if not after.is_stored and sure_overlap(before.text, after.text):
+            return True
+    return False
 
 
-def _by_text(source: SourceDocument, group: Sequence[_Placed]) -> str:
-    """Join chunks by their overlaps."""
-    text = group[0].text
-    for before, after in pairwise(group):
-        shared = _shared(before.text, after.text)
-        if shared is None:
-            what = f"their text repeats itself ({after.text[:_EXCERPT]!r})"
-            raise _cannot(source, f"{what}, so the length of their overlap is unknown")
-        stripped = not shared and is_stripped(text, after.text)
-        text += (_SEPARATOR if stripped else "") + after.text[shared:]
-    return text
+def _join(
+    source: SourceDocument, parts: Sequence[_Part], *, has_overlap: bool, append: bool
+) -> str | None:
+    """Join neighboring parts with the same metadata; None if they are not chunks of one text.
+
+    With ``has_overlap``, some parts of the document overlap: then all of them are chunks.
+    """
+    chunks = [part.as_chunk() for part in parts]
+    new_starts = [part.start for part in parts if not part.is_stored and part.start is not None]
+    continues_stored = parts[0].is_stored and bool(new_starts)
+    has_unknown_start = min(new_starts, default=0) < 0
+    try:
+        if max(new_starts, default=0) > 0 or continues_stored:
+            return _join_by_start(source, chunks, append=append)
+        if has_overlap and not parts[-1].is_stored:
+            return join_by_overlap(chunks).text
+    except SplittingError as error:
+        raise _cannot_join(source, str(error)) from None
+    if has_unknown_start and not has_overlap and len(parts) > 1:
+        last = chunks[-1].description
+        raise _cannot_join(source, f"the splitter could not tell where they lie ({last})")
+    return None
 
 
-def _shared(before: str, after: str) -> int | None:
-    """The length of a sure overlap of two neighbors, or 0; None if their text repeats itself."""
-    shared = overlap(before, after)
-    # If text repeats itself, more may be equal than the chunks shared.
-    repeats = shared and 2 * overlap(before[1 - shared :], after) >= shared
-    return None if repeats else shared
-
-
-def _cannot(source: SourceDocument, problem: str) -> SplittingError:
+def _cannot_join(source: SourceDocument, problem: str) -> SplittingError:
     return SplittingError(
         f"document {source.doc_id!r}: its parts are chunks that cannot be put together: {problem}. "
         f"Instead, {WHOLE}; or give each file an id of its own (ids= or metadata['doc_id'])"
     )
+
+
+def _join_by_start(source: SourceDocument, chunks: Sequence[ChunkToJoin], *, append: bool) -> str:
+    """Join chunks by their ``start_index`` into a text that has its beginning."""
+    if source.id_origin == "ids" and not append:
+        # A fragment that was given an id is a document of its own.
+        return join_by_start(chunks).text
+    known = [(chunk.start, chunk) for chunk in chunks if chunk.start is not None]
+    beginning, first = min(known, key=lambda pair: pair[0])
+    if beginning > STRIPPED:
+        raise ValueError(
+            f"document {source.doc_id!r}: its beginning is missing: the first chunk has "
+            f"{first.description}. If it is stored, add to it: add_documents(docs, append=True). "
+            f"Otherwise {WHOLE}"
+        )
+    # White space may have been stripped from the beginning as well.
+    start_of_text = ChunkToJoin("", 0, "the start of the text")
+    return join_by_start([start_of_text, *chunks]).text
 
 
 # Files of one name
@@ -175,15 +179,15 @@ def _cannot(source: SourceDocument, problem: str) -> SplittingError:
 
 def check_one_file(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
     """Refuse parts of two files with one ``source``: equal metadata, or falling page numbers."""
-    new = source.parts[source.stored :]
-    if source.id_origin != "source" or len(new) < 2:  # noqa: PLR2004
+    new_parts = source.parts[source.stored :]
+    if source.id_origin != "source" or len(new_parts) < 2:  # noqa: PLR2004
         return
-    numbers = numbered([part.metadata for part in new], rules)
-    falls = (f"{name} {b} comes after {a}" for name, n in numbers for a, b in pairwise(n) if b < a)
-    problem = next(falls, "")
-    if not problem and len({described(part, source.doc_id) for part in new}) < len(new):
-        problem = "two of them have the same metadata"
-    if problem:
+    problem = _falling_number(new_parts, rules)
+    if problem is None:
+        descriptions = {described(part, source.doc_id) for part in new_parts}
+        if len(descriptions) < len(new_parts):
+            problem = "two of them have the same metadata"
+    if problem is not None:
         raise ValueError(
             f"several documents have the source {source.doc_id!r}, which makes them parts of one, "
             f"but {problem}. Give different files ids of their own: ids= or metadata['doc_id']; "
@@ -191,36 +195,10 @@ def check_one_file(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
         )
 
 
-# Documents without an id
-
-
-@dataclass
-class LooseChunks:
-    """Finds out whether documents without an id look like chunks of one text."""
-
-    _lengths: list[int] = field(default_factory=list)
-    _last: str = ""
-    _look_split: bool = False
-
-    def look_at(self, document: Document) -> None:
-        """Look at the next document without an id."""
-        later = begins_later(document)
-        if document.metadata.keys() - {START_INDEX} and not later:
-            return
-        last, self._last = self._last, document.page_content
-        is_cut = len(last) >= _CUT_OFF and self._last[:1].islower() and _OPEN_END.search(last)
-        self._look_split |= bool(later or is_cut or _shared(last, self._last))
-        self._lengths.append(len(self._last))
-
-    def warning(self) -> str | None:
-        """The warning; None if the documents do not look like chunks."""
-        lengths, longest = self._lengths, max(self._lengths, default=0)
-        full = [one + other > longest for one, other in pairwise(lengths)]
-        look_filled = longest >= _LONG and sum(full) >= max(2, _MOST * len(full))
-        if not full or not (self._look_split or look_filled):
-            return None
-        return (
-            f"{len(lengths)} documents without an id became documents of their own, and no segment "
-            "reaches from one to another. If they are chunks, pass the whole text instead: "
-            "add_documents([Document(text)]). If not, give them ids: ids= or metadata['doc_id']"
-        )
+def _falling_number(parts: Sequence[Document], rules: Mapping[str, Rule]) -> str | None:
+    """Name the first number, such as that of a page, that is smaller than the one before it."""
+    for name, numbers in numbered([part.metadata for part in parts], rules):
+        for before, after in pairwise(numbers):
+            if after < before:
+                return f"{name} {after} comes after {before}"
+    return None

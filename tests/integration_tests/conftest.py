@@ -53,10 +53,24 @@ def postgres_url() -> Iterator[str]:
     # enter: for root, the server runs as another user. And the paths of sockets must be short.
     with tempfile.TemporaryDirectory(prefix="pg-") as folder:
         server = get_server(Path(folder) / "data")
+        url = server.get_uri(driver="psycopg")
+        _forget_at_power_failures(url)
         try:
-            yield server.get_uri(driver="psycopg")
+            yield url
         finally:
             server.cleanup()
+
+
+def _forget_at_power_failures(url: str) -> None:
+    """Let PostgreSQL not wait for the disk: no test cuts the power."""
+    import sqlalchemy as sa
+
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.exec_driver_sql(f"ALTER SYSTEM SET {setting} = off")
+        connection.exec_driver_sql("SELECT pg_reload_conf()")
+    engine.dispose()
 
 
 @pytest.fixture(scope="session")
@@ -122,7 +136,7 @@ def ray_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ray_data(ray_settings: None) -> Iterator[Any]:  # noqa: ARG001
     """Ray Data on a cluster of two CPUs, which leaves nothing at home."""
     with warnings.catch_warnings():

@@ -7,7 +7,6 @@ whether all is as if nothing had happened, and begins the next call, in which it
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import random
 import signal
@@ -33,11 +32,9 @@ from langchain_rse.stores.records import (
     text_key,
     vector_id,
 )
+from tests.integration_tests.processes import process_context
 from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
-
-SOAK = int(os.environ.get("SOAK") or 1)
-"""How many times as much is tried as otherwise."""
 
 _DOCUMENTS = 6
 _WORDS = [
@@ -396,9 +393,7 @@ class Life:
     """A process, seen from outside."""
 
     def __init__(self, setup: Setup) -> None:
-        context = multiprocessing.get_context("forkserver")
-        # What takes long to import is imported once, by the process that all others are forked of.
-        context.set_forkserver_preload([__name__, "langchain_postgres", "chromadb.api.rust"])
+        context = process_context()
         self._own, other = context.Pipe()
         self._process = context.Process(target=live, args=(setup, other), daemon=True)
         self._process.start()

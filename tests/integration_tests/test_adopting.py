@@ -90,7 +90,7 @@ def whole_texts(way: Way, retriever: RSERetriever) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
-@pytest.mark.parametrize("overlap", [0, 150])
+@pytest.mark.parametrize(("way", "overlap"), [("sync", 0), ("async", 150)], indirect=["way"])
 def test_chunks_of_a_plain_index_become_passages(
     way: Way,
     opened: Callable[[Case], VectorStore],
@@ -177,7 +177,7 @@ def test_children_of_parents_become_passages_of_the_whole_document(
 
 
 @pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
-@pytest.mark.parametrize("overlap", [0, 100])
+@pytest.mark.parametrize(("way", "overlap"), [("sync", 0), ("async", 100)], indirect=["way"])
 def test_children_are_found_in_the_texts_of_their_parents(
     way: Way,
     opened: Callable[[Case], VectorStore],

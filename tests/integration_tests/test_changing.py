@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 
 from langchain_rse import RedisDocStore, SQLDocStore
+from tests.integration_tests.processes import run_at_once
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.changing_suite import (
     NEW,
@@ -99,7 +99,7 @@ def open_store(kind: str, where: str) -> Any:
     return SQLDocStore(where, table_name="counting")
 
 
-def count_in_process(kind: str, where: str, start: Barrier) -> None:
+def count_in_process(kind: str, where: str, _number: int, start: Barrier) -> None:
     store = open_store(kind, where)
     start.wait(60)
     count_up(store, "folder/counter", 40)
@@ -112,16 +112,7 @@ def test_processes_lose_nothing(kind: str, tmp_path: Path, request: pytest.Fixtu
         where = f"sqlite:///{tmp_path}/chunks.db"
     else:
         where = request.getfixturevalue(f"{kind}_url")
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(3)
-    processes = [
-        context.Process(target=count_in_process, args=(kind, where, start)) for _ in range(3)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(120)
-    assert [process.exitcode for process in processes] == [0] * 3
+    run_at_once([count_in_process] * 3, kind, where)
     store = open_store(kind, where)
     assert number_in(store, "folder/counter") == 120
     assert isinstance(store.mget(["folder/counter"])[0], Document)

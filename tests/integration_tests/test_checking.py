@@ -78,6 +78,7 @@ def folder(tmp_path: Path, way: Way) -> Folder:
 
 
 @pytest.mark.parametrize("older", ["chroma", "chunks.db"])
+@fakes.both_ways
 def test_one_store_is_restored_from_an_older_backup(
     folder: Folder, tmp_path: Path, older: str
 ) -> None:
@@ -115,6 +116,7 @@ def test_the_vector_store_is_lost(folder: Folder, tmp_path: Path) -> None:
     folder.repair({"missing_vectors": 12}, 2)
 
 
+@fakes.both_ways
 def test_on_postgresql(postgres_url: str, way: Way) -> None:
     from langchain_postgres import PGVector
     from sqlalchemy.ext.asyncio import create_async_engine

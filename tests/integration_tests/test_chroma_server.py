@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,6 +18,7 @@ from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse._sync import run
 from langchain_rse.stores.reading import read_manifests
 from tests.integration_tests.postgres_pair import document
+from tests.integration_tests.processes import run_at_once
 from tests.unit_tests import fakes
 
 PROCESSES = 2
@@ -62,16 +62,7 @@ def write(place: Place, process: int, start: Barrier) -> None:
 
 def test_several_indexers(chroma_url: str, tmp_path: Path) -> None:
     place = Place(chroma_url, f"chunks_{uuid.uuid4().hex}", tmp_path)
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(PROCESSES)
-    processes = [
-        context.Process(target=write, args=(place, number, start)) for number in range(PROCESSES)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(300)
-    assert [process.exitcode for process in processes] == [0] * PROCESSES
+    run_at_once([write] * PROCESSES, place)
 
     expected = {name: document(name, 1, paragraphs=20) for name in NAMES[:PROCESSES]}
     expected |= {name: document(name) for name in NAMES[2 * PROCESSES :]}

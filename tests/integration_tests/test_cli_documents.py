@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -348,6 +349,7 @@ def test_a_command_that_writes_waits_for_another_one(
         with subprocess.Popen(program, stdout=output, stderr=subprocess.STDOUT) as waiting:
             while b"waiting" not in log.read_bytes():
                 assert waiting.poll() is None, log.read_text()
+                time.sleep(0.02)
             # Who only reads does not wait.
             assert run("query", "Do cats sleep?", "--kb", "kb").exit_code == 0
             assert run("list", "--kb", "kb").exit_code == 0

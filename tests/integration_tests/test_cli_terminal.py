@@ -17,6 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
+
+from langchain_rse.cli.app import app
 
 # Makes root obey the rights of files, as other users do.
 OBEY = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
@@ -107,17 +110,36 @@ def test_a_pipe_gets_plain_text(folder: Path) -> None:
     indexed = call(folder, "index", "docs", "--kb", "kb")
     assert (indexed.returncode, indexed.stderr) == (0, "")
     assert indexed.stdout == "Read 1 document, embedded 1 new chunk into kb\n"
+    shown = call(folder, "query", "do cats sleep", "--kb", "kb")
+    assert shown.returncode == 0, shown.stderr
+    assert LONG_LINE in shown.stdout  # on one line
+    help_ = call(folder, "query", "--help")
+    wrong = call(folder, "index", "none", "--kb", "x")
+    for text in (shown.stdout, help_.stdout, wrong.stdout + wrong.stderr):
+        assert text
+        assert not re.search("[\x1b╭│─\r]", text)
+        assert "Traceback" not in text
+
+
+def test_every_command_writes_plain_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To what is no terminal; in this process, since each start takes a second."""
+    monkeypatch.chdir(folder)
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(app, arguments)
+
+    run("index", "docs", "--kb", "kb")
     for arguments in (
         *(("query", "do cats sleep"), ("query", "do cats sleep", "--hybrid", "0.2")),
         *(("inspect", "cats", "--chunk", "0"), ("inspect", "cats"), ("list",), ("stats",)),
     ):
-        shown = call(folder, *arguments, "--kb", "kb")
-        assert shown.returncode == 0, shown.stderr
+        shown = run(*arguments, "--kb", "kb")
+        assert shown.exit_code == 0, shown.stderr
         assert not re.search("[\x1b╭│─\r]", shown.stdout)
         if arguments[0] in {"query", "inspect"}:
-            assert LONG_LINE in shown.stdout  # on one line
+            assert LONG_LINE in shown.stdout
     for arguments in (("--help",), ("query", "--help"), ("query",), ("index", "none", "--kb", "x")):
-        shown = call(folder, *arguments)
+        shown = run(*arguments)
         assert not re.search("[\x1b╭│─]", shown.stdout + shown.stderr)
         assert "Traceback" not in shown.stderr
 

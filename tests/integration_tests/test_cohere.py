@@ -72,6 +72,7 @@ def filled(reranker: Any) -> RSERetriever:
 
 
 @pytest.mark.parametrize("make", [ours, langchains])
+@fakes.both_ways
 def test_segments_by_its_scores(way: Way, server: RerankServer, make: Any) -> None:
     (segment,) = way.invoke(filled(make(server)), "red fox", neighbor_credit=0)
     assert segment.page_content.strip() == "red fox\nfox red"
@@ -85,6 +86,7 @@ def test_segments_by_its_scores(way: Way, server: RerankServer, make: Any) -> No
     assert way.invoke(filled(make(server)), "nothing of this", min_relevance=0.1) == []
 
 
+@fakes.both_ways
 def test_all_documents_come_back_with_their_scores(way: Way, server: RerankServer) -> None:
     reranker = ours(server)
     compress, acompress = reranker.compress_documents, reranker.acompress_documents
@@ -128,6 +130,7 @@ def test_it_tries_again(server: RerankServer, status: int) -> None:
 
 
 @pytest.mark.parametrize(("failures", "requests"), [([429, 429], 2), ([401], 1)])
+@fakes.both_ways
 def test_a_refusal_passes_through(
     way: Way, server: RerankServer, failures: list[int], requests: int
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import re
@@ -31,9 +32,9 @@ from langchain_rse.cli.app import app
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import load_questions
 from tests.integration_tests.chat_server import Answer, Request, chat_server
+from tests.integration_tests.dsrag_knowledge_base import KnowledgeBase
 from tests.integration_tests.llama_index_store import write_nodes
 from tests.integration_tests.rerank_server import rerank_server
-from tests.unit_tests.adopting.knowledge_base import KnowledgeBase
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -122,20 +123,22 @@ def calling(tool: str, arguments: dict[str, Any]) -> str:
     return json.dumps({**head, "choices": [choice]})
 
 
-def write_report(path: Path) -> None:
+@functools.cache
+def report() -> bytes:
+    """A PDF of twelve pages."""
     pdf = FPDF()
     pdf.set_font("Helvetica", size=12)
     for number, sentence in enumerate(REPORT * 4, 1):
         pdf.add_page()
         pdf.multi_cell(0, text=f"Page {number}. {sentence * (1_500 // len(sentence))}")
-    pdf.output(str(path))
+    return bytes(pdf.output())
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A working directory with the files that examples name."""
     monkeypatch.chdir(tmp_path)
-    write_report(tmp_path / "10k.pdf")
+    (tmp_path / "10k.pdf").write_bytes(report())
     evidence = {"doc_id": "10k.pdf", "start": 1000, "end": 1100}
     asked = [
         {"question": question, "evidence": [evidence], "answer": "Lower prices of steel."}
@@ -148,10 +151,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         for number in range(20)
     ]
     (tmp_path / "talk.json").write_text(json.dumps({"segments": cues}), encoding="utf-8")
+    gc.freeze()  # so that only what the example has made is looked through
     yield tmp_path
-    gc.collect()
     # Chroma keeps what was opened, by relative paths.
     SharedSystemClient.clear_system_cache()
+    gc.collect()
+    gc.unfreeze()
 
 
 @pytest.fixture
@@ -216,6 +221,12 @@ def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if "llama_db" in block.text:
         client = chromadb.PersistentClient(str(folder / "llama_db"))
         write_nodes(client, "reports", "10k.pdf", REPORT * 4, WordLlamaEmbeddings())
+    if "dsrag" in block.text:
+        make_knowledge_base(monkeypatch)
+
+
+def make_knowledge_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let dsRAG, which is not installed, be imported, and have a knowledge base."""
     chunks = [
         {"chunk_text": sentence.strip(), "document_title": "Report", "chunk_page_start": page}
         for page, sentence in enumerate(REPORT, 1)
@@ -270,7 +281,7 @@ def write_files_of_commands(folder: Path) -> None:
         from langchain_community.document_loaders import PyPDFLoader
 
     (folder / "reports").mkdir()
-    write_report(folder / "reports" / "10k.pdf")
+    (folder / "reports" / "10k.pdf").write_bytes(report())
     (folder / "notes.md").write_text("# Notes\n\nMargins rose.", encoding="utf-8")
     store = Chroma(
         embedding_function=WordLlamaEmbeddings(), persist_directory=str(folder / "chroma_db")

@@ -97,6 +97,7 @@ def folder(tmp_path: Path, way: Way) -> Folder:
     return Folder(tmp_path, way)
 
 
+@fakes.both_ways
 def test_add_and_read(folder: Folder) -> None:
     texts = {"a": text_of("first", 5), "b": text_of("second", 4)}
     with folder.open() as index:
@@ -117,6 +118,7 @@ def test_the_same_again_embeds_nothing(folder: Folder) -> None:
         index.assert_holds_exactly({"a": document.page_content})
 
 
+@fakes.both_ways
 def test_a_call_that_was_cut_off_goes_on_in_another_process(folder: Folder) -> None:
     text = text_of("first", 9)
     with folder.open() as index:
@@ -158,6 +160,7 @@ def test_replacing_leaves_the_new_chunks_alone(folder: Folder, chunks: int) -> N
         index.assert_holds_exactly({"a": new, "other": other})
 
 
+@fakes.both_ways
 def test_delete(folder: Folder) -> None:
     texts = {"a": text_of("first", 5), "b": text_of("second", 4)}
     with folder.open() as index:

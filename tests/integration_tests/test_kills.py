@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration_tests.killing import BROKEN, SOAK, Kills, Pair, Setup
+from tests.integration_tests.killing import BROKEN, Kills, Pair, Setup
+from tests.soaking import SOAK
 
 pytestmark = [
     pytest.mark.slow,

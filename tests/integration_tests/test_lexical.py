@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 from collections.abc import Iterator
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from langchain_core.documents import Document
 
 from langchain_rse import SQLDocStore
 from langchain_rse.stores import fulltext
+from tests.integration_tests.processes import run_at_once
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.fulltext_suite import LexicalSuite, MakeStore, document, indexer
 
@@ -89,7 +90,8 @@ def test_the_texts_escapes_are_read_as_they_are(postgres_url: str) -> None:
     store.close()
 
 
-def _open_and_write(url: str, number: int) -> None:
+def _open_and_write(url: str, number: int, start: Barrier) -> None:
+    start.wait(60)
     store = SQLDocStore(url, table_name="shared", lexical=True)
     indexer(store).add_documents([document(f"{number}/{n}", "zulu") for n in range(20)])
     if len(store.lexical_search("zulu", 1_000)) < 20:
@@ -104,13 +106,7 @@ def test_processes_that_make_the_index_at_once(
     url = postgres_url if backend == "postgresql" else f"sqlite:///{tmp_path}/chunks.db"
     before = SQLDocStore(url, table_name="shared")
     indexer(before).add_documents([document("before", "zulu")])
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_open_and_write, args=(url, n)) for n in range(3)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(120)
-    assert [process.exitcode for process in processes] == [0, 0, 0]
+    run_at_once([_open_and_write] * 3, url)
     after = SQLDocStore(url, table_name="shared", lexical=True)
     found = after.lexical_search("zulu", 1_000)
     assert len({chunk.metadata["doc_id"] for chunk, _ in found}) == len(found) == 61

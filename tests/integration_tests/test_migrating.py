@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from pydoc_data.topics import topics
+from types import ModuleType
 from typing import Any
 
 import chromadb
@@ -20,6 +22,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore
 from langchain_rse.errors import AdoptionError
+from tests.integration_tests.dsrag_knowledge_base import KnowledgeBase
 from tests.integration_tests.llama_index_store import write_nodes
 from tests.unit_tests import fakes
 
@@ -77,6 +80,7 @@ def stored(store: Chroma) -> Any:
 
 
 @pytest.mark.parametrize("kept", ["LocalFileStore", "InMemoryStore", "byte_store"])
+@fakes.both_ways
 def test_parents_become_segments_without_embedding(
     way: Way, kept: str, chroma: Chroma, model: fakes.BagOfWords, tmp_path: Path
 ) -> None:
@@ -250,3 +254,90 @@ def test_nodes_of_llama_index_become_segments(
         assert texts[segment.metadata["doc_id"]][place] == segment.page_content
         assert segment.metadata["file_name"].startswith("pumps")
         assert not {"window", "window_start", "_node_content_start"} & segment.metadata.keys()
+
+
+# dsRAG: the example of the page is run as it stands.
+
+PAGE = Path(__file__).parents[2] / "docs" / "migrating.md"
+KNOWLEDGE: dict[str, list[dict[str, Any]]] = {
+    "birds.pdf": [
+        {"chunk_text": "Herons fish.", "document_title": "Birds", "chunk_page_start": 1},
+        {"chunk_text": "They stand still.", "document_title": "Birds", "section_title": "Ways"},
+        {"chunk_text": "Owls hunt.", "document_title": "Birds", "chunk_page_start": 2},
+    ],
+    "fish": [{"chunk_text": "Pikes hunt.", "document_title": "", "section_title": ""}],
+    "empty": [],
+}
+
+
+@pytest.fixture
+def example(
+    model: fakes.BagOfWords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """What the example of the page has defined after it was run on a knowledge base."""
+    (code,) = re.findall(
+        r"^```python\n(.*?)^```$",
+        PAGE.read_text(encoding="utf-8").split("## From dsRAG")[1].split("\n## ")[0],
+        re.DOTALL | re.MULTILINE,
+    )
+    knowledge_base = KnowledgeBase(KNOWLEDGE, model)
+    module = ModuleType("dsrag.knowledge_base")
+    vars(module)["KnowledgeBase"] = lambda _kb_id, exists_ok: exists_ok and knowledge_base
+    monkeypatch.setitem(sys.modules, "dsrag", ModuleType("dsrag"))
+    monkeypatch.setitem(sys.modules, "dsrag.knowledge_base", module)
+    monkeypatch.setattr("langchain_rse.embeddings.WordLlamaEmbeddings", lambda: model)
+    monkeypatch.chdir(tmp_path)
+    model.batches.clear()
+    defined: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(code, str(PAGE), "exec"), defined)  # noqa: S102
+    assert model.batches == []
+    return defined
+
+
+def check_birds(way: Way, retriever: RSERetriever) -> None:
+    retriever.config = fakes.EVERYTHING
+    segments = way.invoke(retriever, "what do owls hunt")
+    segments_by_document = {segment.metadata["doc_id"]: segment for segment in segments}
+    assert segments_by_document.keys() == {"birds.pdf", "fish"}
+    birds = segments_by_document["birds.pdf"]
+    assert birds.page_content == "Herons fish.\nThey stand still.\nOwls hunt."
+    assert birds.metadata["document_title"] == "Birds"
+    assert (birds.metadata["page_start"], birds.metadata["page_end"]) == (1, 2)
+
+
+def test_chunks_of_dsrag_have_the_ids_of_its_vectors(example: dict[str, Any]) -> None:
+    chunks = example["chunks"]
+    assert [chunk.id for chunk in chunks] == ["birds.pdf_0", "birds.pdf_1", "birds.pdf_2", "fish_0"]
+    assert chunks[1].page_content == "They stand still."
+    birds = {"doc_id": "birds.pdf", "document_title": "Birds"}
+    assert [chunk.metadata for chunk in chunks] == [
+        {**birds, "chunk_index": 0, "page": 1},
+        {**birds, "chunk_index": 1, "section_title": "Ways"},
+        {**birds, "chunk_index": 2, "page": 2},
+        {"doc_id": "fish", "chunk_index": 0},
+    ]
+
+
+def test_a_knowledge_base_of_dsrag_keeps_its_vectors(way: Way, example: dict[str, Any]) -> None:
+    stored_vectors = example["collection"].get(include=["embeddings"])["embeddings"]
+    assert len(stored_vectors) == 4
+    for vector, expected in zip(stored_vectors, example["kb"].vector_db.vectors, strict=True):
+        assert list(vector) == pytest.approx(expected)
+    check_birds(way, example["retriever"])
+
+
+def test_a_knowledge_base_of_dsrag_may_be_embedded_again(
+    way: Way, example: dict[str, Any], model: fakes.BagOfWords, tmp_path: Path
+) -> None:
+    client = chromadb.PersistentClient(str(tmp_path / "again"))
+    vectorstore = Chroma("again", model, client=client)
+    vectorstore.add_documents(example["chunks"])
+    retriever = adopted(
+        way,
+        vectorstore,
+        docstore_in(tmp_path),
+        doc_id_key="doc_id",
+        chunk_index_key="chunk_index",
+        chunk_overlap=0,
+    )
+    check_birds(way, retriever)

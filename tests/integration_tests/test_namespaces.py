@@ -1,4 +1,7 @@
-"""Namespaces on real stores: nobody's chunks are found elsewhere, nor crowd anybody's out."""
+"""Namespaces on real stores: nobody's chunks are found elsewhere, nor crowd anybody's out.
+
+With SOAK=n in the environment, there are more of them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.namespaces import namespace_digest
 from tests.integration_tests.vectorstores import CASES, Case, Place, announced
+from tests.soaking import SOAK
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -26,7 +30,7 @@ NAMES = (
     *("InMemoryVectorStore", "Chroma disk cosine", "Chroma server cosine", "FAISS l2"),
     *("Qdrant disk cosine", "Milvus cosine", "PGVector cosine", "PGVectorStore cosine"),
 )
-MANY = 1_000
+MANY = 300 if SOAK == 1 else 1_000
 _numbers = itertools.count()
 
 
@@ -62,6 +66,7 @@ def document(doc_id: str, *lines: str, **metadata: Any) -> Document:
     return Document("".join(f"{line}\n" for line in lines), id=doc_id, metadata=metadata)
 
 
+@fakes.both_ways
 def test_tenants_share_stores(
     way: Way, case: Case, vectorstore: VectorStore, docstore: BaseStore[str, Document]
 ) -> None:

@@ -1,16 +1,19 @@
-"""PostgreSQL for both stores: one process, and several indexers on the same documents."""
+"""PostgreSQL for both stores: one process, and several indexers on the same documents.
+
+With SOAK=n in the environment, those make n times as many calls.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
 import random
-from collections.abc import Sequence
 from multiprocessing.synchronize import Barrier
 
 import pytest
 
 from langchain_rse import RSEIndexer, RSERetriever
 from tests.integration_tests.postgres_pair import Pair, document
+from tests.integration_tests.processes import run_at_once
+from tests.soaking import SOAK
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -18,7 +21,7 @@ way = fakes.way
 PROCESSES = 3
 NAMES = [f"report {number}" for number in range(9)]
 SHARED = NAMES[:4]
-ROUNDS = 12
+ROUNDS = 6 * SOAK
 
 
 @pytest.fixture
@@ -35,6 +38,7 @@ def retriever(indexer: RSEIndexer, *, hybrid: float = 0.0) -> RSERetriever:
     )
 
 
+@fakes.both_ways
 def test_one_process(pair: Pair, way: fakes.Way) -> None:
     texts = {name: document(name) for name in NAMES}
     with pair.opened(lexical=True) as indexer:
@@ -104,22 +108,8 @@ def ask(pair: Pair, process: int, start: Barrier) -> None:
                     raise AssertionError(segment.page_content)
 
 
-def run_at_once(pair: Pair, works: Sequence[object]) -> None:
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(len(works))
-    processes = [
-        context.Process(target=work, args=(pair, number, start))  # type: ignore[arg-type]
-        for number, work in enumerate(works)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(300)
-    assert [process.exitcode for process in processes] == [0] * len(works)
-
-
 def test_several_indexers_on_documents_of_their_own(pair: Pair, postgres_url: str) -> None:
-    run_at_once(pair, [write_own] * PROCESSES)
+    run_at_once([write_own] * PROCESSES, pair)
     alone = Pair.create(postgres_url)
     with alone.opened() as indexer:
         for process in range(PROCESSES):
@@ -130,7 +120,7 @@ def test_several_indexers_on_documents_of_their_own(pair: Pair, postgres_url: st
 
 
 def test_several_indexers_on_the_same_documents(pair: Pair, postgres_url: str) -> None:
-    run_at_once(pair, [*[write_shared] * PROCESSES, ask])
+    run_at_once([*[write_shared] * PROCESSES, ask], pair, patience=300 * SOAK)
     assert pair.check().keys() <= set(SHARED)
     # Afterwards, one call makes them what they shall be.
     alone = Pair.create(postgres_url)

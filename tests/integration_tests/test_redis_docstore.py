@@ -51,6 +51,7 @@ class TestAsync(fakes.ThreeValues, BaseStoreAsyncTests[Document]):
         await store.aclose()
 
 
+@fakes.both_ways
 def test_any_text(way: Way, store: RedisDocStore) -> None:
     document = Document("NUL \x00 \ud800 😀", metadata={"\x00": ("\udcff", b"\x00")}, id="\x00")
     way.call(store.mset, store.amset, [("a", document), ("é/*", document)])

@@ -203,6 +203,7 @@ def test_pages_split_before_are_put_together(
     assert (found.metadata["page_start"], found.metadata["page_end"]) == pages_of(found, pages)
 
 
+@fakes.both_ways
 def test_pages_loaded_lazily_in_pieces(way: Way, tmp_path: Path, report: Path) -> None:
     retriever = make_retriever(tmp_path)
     for page in PyPDFLoader(report).lazy_load():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import multiprocessing
 from collections.abc import AsyncIterator, Iterator
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -16,6 +15,7 @@ from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSync
 
 from langchain_rse import SQLDocStore
 from langchain_rse.errors import CorruptRecordError
+from tests.integration_tests.processes import run_at_once
 from tests.integration_tests.stores import soon
 from tests.unit_tests import fakes
 
@@ -44,17 +44,7 @@ def write_many(url: str, table: str, process: int, start: Barrier) -> None:
 
 def write_from_processes(url: str, table: str) -> None:
     """Let processes write at the same time, into a table that none of them finds."""
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(PROCESSES)
-    processes = [
-        context.Process(target=write_many, args=(url, table, number, start))
-        for number in range(PROCESSES)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(120)
-    assert [process.exitcode for process in processes] == [0] * PROCESSES
+    run_at_once([write_many] * PROCESSES, url, table)
 
 
 def assert_nothing_lost(store: SQLDocStore) -> None:

@@ -7,7 +7,6 @@ in the environment, each writer makes n times as many calls.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import random
 import threading
@@ -18,12 +17,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.integration_tests.killing import SOAK, Bench, Life, Operation, Pair, Setup, new_text
+from tests.integration_tests.killing import Bench, Life, Operation, Pair, Setup, new_text
+from tests.integration_tests.processes import process_context
+from tests.soaking import SOAK
 
 pytestmark = pytest.mark.slow
 
 SEED = int(os.environ.get("SEED") or 1)
-CALLS = 12 * SOAK
+CALLS = 6 * SOAK
 DOCUMENTS, VERSIONS = 5, 3
 
 Texts = dict[str, list[str]]
@@ -154,10 +155,7 @@ def test_writers_and_readers_at_the_same_time(
     texts = all_texts(tmp_path.name + pair.name)
     first = Operation("add", {doc_id: some[0] for doc_id, some in texts.items()})
     _in_a_process(setup, ("make", first))
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["tests.integration_tests.killing", "langchain_postgres", "chromadb.api.rust"]
-    )
+    context = process_context()
     results = context.Queue()
     running = [
         context.Process(

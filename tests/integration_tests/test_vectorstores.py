@@ -1,4 +1,7 @@
-"""The same documents and vectors on every store: the same segments."""
+"""The same documents and vectors on every store: the same segments.
+
+With SOAK=n in the environment, everything is tried with every metric, and not only scores.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +41,11 @@ from tests.integration_tests.vectorstores import (
     negative_cosine,
     pgvector,
 )
+from tests.soaking import SOAK
 from tests.unit_tests import fakes
 
 way = fakes.way
 Way = fakes.Way
-# For tests whose calls to the store are made by others in both ways.
-sync_only = pytest.mark.parametrize("way", ["sync"], indirect=True)
 
 pytestmark = [
     # LanceDB, when nothing is left to be found.
@@ -173,7 +175,25 @@ def same(found: Sequence[Document], expected: Sequence[Document]) -> None:
             assert mine.get("relevance") == pytest.approx(theirs.get("relevance"), abs=1e-4)
 
 
-@pytest.fixture(params=CASES, ids=[case.name.replace(" ", "-") for case in CASES])
+def one_metric_each() -> list[Case]:
+    """The first case of each store and place."""
+    first: dict[str, Case] = {}
+    for case in CASES:
+        store = case.name.rpartition(" ")[0] or case.name
+        first.setdefault(store, case)
+    return list(first.values())
+
+
+def id_of(case: Case) -> str:
+    return case.name.replace(" ", "-")
+
+
+# What is not about scores is the same for all metrics.
+STORES = one_metric_each() if SOAK == 1 else CASES
+with_every_metric = pytest.mark.parametrize("case", CASES, ids=id_of, indirect=True)
+
+
+@pytest.fixture(params=STORES, ids=id_of)
 def case(request: pytest.FixtureRequest, record_property: Any) -> Case:
     case: Case = request.param
     record_property("vector store", case.name)
@@ -229,7 +249,7 @@ def test_the_vectors_have_no_ties(reference: Index) -> None:
         assert min(a - b for a, b in itertools.pairwise(cosines)) > 2e-6
 
 
-@sync_only
+@with_every_metric
 def test_scores_are_what_the_table_says(case: Case, index: Index, reference: Index) -> None:
     check_scores(case, index, reference)
 
@@ -271,6 +291,7 @@ def check_vectors(index: Index, model: Model) -> None:
     )
 
 
+@with_every_metric
 def test_segments_are_the_same(case: Case, index: Index, reference: Index) -> None:
     few: dict[str, Any] = {"fetch_k": 20, "k": 2, "order": "relevance"}
     for query in QUERIES:
@@ -282,7 +303,6 @@ def test_segments_are_the_same(case: Case, index: Index, reference: Index) -> No
             same(index.ask(query, **few), reference.ask(query, **few))
 
 
-@sync_only
 def test_segments_without_scores(index: Index, reference: Index) -> None:
     """Of a retriever over the store, which gives none."""
     retriever = index.vectorstore.as_retriever(search_kwargs={"k": 200})
@@ -293,7 +313,6 @@ def test_segments_without_scores(index: Index, reference: Index) -> None:
         assert {chunk["score"] for chunk in chunks if "rank" in chunk} == {None}
 
 
-@sync_only
 def test_filters(case: Case, index: Index, reference: Index) -> None:
     for name, value in {"page": 2, "section": "harbor '3'", "doc_id": "garden"}.items():
         assert isinstance(value, (int, str))
@@ -314,7 +333,6 @@ def test_filters(case: Case, index: Index, reference: Index) -> None:
             )
 
 
-@sync_only
 def test_replace(index: Index) -> None:
     others = [name for name in SUBJECTS if name != "garden"]
     new = document("garden", paragraphs=6, first=20)
@@ -326,6 +344,7 @@ def test_replace(index: Index) -> None:
         same(index.ask(query, calibration="rank"), expected.ask(query, calibration="rank"))
 
 
+@fakes.both_ways
 def test_delete(index: Index) -> None:
     assert index.delete("garden", "unknown") == ["garden"]
     others = [name for name in SUBJECTS if name != "garden"]
@@ -349,7 +368,12 @@ def edited(**changed: Any) -> list[Document]:
     return [one.model_copy(update={"metadata": {**one.metadata, **changed}}) for one in pages]
 
 
-@pytest.mark.parametrize("changed", [{}, {"section": "all"}], ids=["text", "metadata"])
+@pytest.mark.parametrize(
+    ("way", "changed"),
+    [("sync", {}), ("async", {"section": "all"})],
+    ids=["text", "metadata"],
+    indirect=["way"],
+)
 def test_replacing_embeds_what_changed(
     case: Case, index: Index, model: Model, changed: dict[str, Any]
 ) -> None:
@@ -373,7 +397,6 @@ def test_replacing_embeds_what_changed(
         same(index.ask(query, calibration="rank"), expected.ask(query, calibration="rank"))
 
 
-@sync_only
 def test_a_cut_off_call_goes_on(
     case: Case, store: VectorStore, model: Model, way: Way, reference: Index
 ) -> None:
@@ -395,9 +418,8 @@ def test_a_cut_off_call_goes_on(
         same(index.ask(query, calibration="rank"), reference.ask(query, calibration="rank"))
 
 
-@sync_only
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if not case.reuses], ids=lambda case: case.name
+    "case", [case for case in STORES if not case.reuses], ids=id_of, indirect=True
 )
 def test_a_cache_embeds_what_changed(case: Case, place: Place, model: Model, way: Way) -> None:
     """For the stores that do not: LangChain's cache keeps vectors by their texts."""
@@ -420,7 +442,6 @@ def test_a_cache_embeds_what_changed(case: Case, place: Place, model: Model, way
 # A replacement writes the new manifest and the new records to the docstore; then, with the
 # new vectors written (2), the manifest that makes them current; then, with the old vectors
 # gone (3), it deletes the old records.
-@sync_only
 @pytest.mark.parametrize("failing", [2, 3])
 def test_what_was_cut_off_is_completed_by_the_same_call(index: Index, failing: int) -> None:
     others = [name for name in SUBJECTS if name != "garden"]
@@ -444,7 +465,6 @@ def test_the_first_document_after_a_failure(store: VectorStore, way: Way) -> Non
     assert index.held() == all_of(*SUBJECTS)
 
 
-@sync_only
 def test_equal_texts_from_different_places(index: Index) -> None:
     twins = [
         Document(page.page_content, metadata={**page.metadata, "doc_id": f"{number}th"})
@@ -465,7 +485,6 @@ def test_equal_texts_from_different_places(index: Index) -> None:
     assert texts["0th"] == texts["1th"] == "\n\n".join(page.page_content for page in twins[:2])
 
 
-@sync_only
 def test_other_metadata(case: Case, index: Index) -> None:
     """Than that of the documents before: a value of another type, and a new name."""
     document = Document(paragraph("kitchen", 99), metadata={"doc_id": "new", "page": "iv", "by": 1})
@@ -482,7 +501,6 @@ def test_other_metadata(case: Case, index: Index) -> None:
         assert (found.metadata["page_start"], found.metadata["by"]) == ("iv", 1)
 
 
-@sync_only
 def test_an_empty_store(case: Case, store: VectorStore, way: Way) -> None:
     if case.typed:
         with pytest.raises(AttributeError, match="'search'"):
@@ -494,7 +512,6 @@ def test_an_empty_store(case: Case, store: VectorStore, way: Way) -> None:
 # What the table warns of
 
 
-@sync_only
 def test_faiss_filters_the_best_20(way: Way, tmp_path: Path) -> None:
     with faiss("EUCLIDEAN_DISTANCE")(Place(tmp_path, Model(), way.is_async, str)) as store:
         index = Index(store, way)
@@ -505,7 +522,6 @@ def test_faiss_filters_the_best_20(way: Way, tmp_path: Path) -> None:
         assert len(scores) == 12
 
 
-@sync_only
 def test_lancedb_filters_what_it_has_found(way: Way, tmp_path: Path) -> None:
     with lancedb()(Place(tmp_path, Model(), way.is_async, str)) as store:
         index = Index(store, way)
@@ -515,7 +531,6 @@ def test_lancedb_filters_what_it_has_found(way: Way, tmp_path: Path) -> None:
         assert index.ask(QUERIES[0], fetch_k=4, search_kwargs=filtered) == []
 
 
-@sync_only
 def test_lancedb_forgets_by_default(way: Way, tmp_path: Path) -> None:
     with lancedb(mode="overwrite")(Place(tmp_path, Model(), way.is_async, str)) as store:
         index = Index(store, way)
@@ -523,6 +538,7 @@ def test_lancedb_forgets_by_default(way: Way, tmp_path: Path) -> None:
         assert len(index.held()) == len(all_of(*SUBJECTS)) % 20
 
 
+@fakes.both_ways
 def test_pgvector_reuses_vectors_when_it_is_opened_again(
     way: Way, postgres_url: str, tmp_path: Path
 ) -> None:
@@ -552,7 +568,6 @@ class Letters(SparseEmbeddings):
         return SparseVector(indices=[ord(letter) for letter in letters], values=counts)
 
 
-@sync_only
 @pytest.mark.parametrize("mode", RetrievalMode)
 def test_qdrant_with_names_and_sparse_vectors(mode: RetrievalMode, way: Way) -> None:
     """Vectors are reused if there are none but dense ones."""

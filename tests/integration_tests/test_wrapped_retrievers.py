@@ -85,11 +85,13 @@ def test_bm25(way: Way, source: RSERetriever) -> None:
     check(way, wrapped(source, by_words(source, k=20)))
 
 
+@fakes.both_ways
 def test_multi_query(way: Way, source: RSERetriever) -> None:
     model = FakeListChatModel(responses=["what hunts at night\nnight hunters"] * 5)
     check(way, wrapped(source, MultiQueryRetriever.from_llm(by_vectors(source), model)))
 
 
+@fakes.both_ways
 def test_contextual_compression(way: Way, source: RSERetriever) -> None:
     class Cut(BaseDocumentCompressor):
         """Keeps those with a word of the query, and half of each text."""
@@ -108,6 +110,7 @@ def test_contextual_compression(way: Way, source: RSERetriever) -> None:
     check(way, wrapped(source, base, candidates_only=False))
 
 
+@fakes.both_ways
 def test_a_runnable_without_scores(way: Way, source: RSERetriever) -> None:
     found = sorted(source.chunks(), key=lambda chunk: "night" not in chunk.page_content)
     check(way, wrapped(source, RunnableLambda(lambda _: found), candidates_only=False))

@@ -245,10 +245,17 @@ class Way:
         return self.call(runnable.invoke, runnable.ainvoke, *args, **kwargs)
 
 
-@pytest.fixture(params=["sync", "async"])
+both_ways = pytest.mark.parametrize("way", ["sync", "async"], indirect=True)
+"""Marks tests of what has a sync and an async form: a public method, or a call to a store."""
+
+
+@pytest.fixture
 def way(request: pytest.FixtureRequest) -> Iterator[Way]:
-    """Runs a test twice. Test modules take it by ``way = fakes.way``."""
-    if request.param == "sync":
+    """The sync way; in tests marked `both_ways`, each in turn.
+
+    Both ways run the same steps, so most tests need one. Modules take this by ``way = fakes.way``.
+    """
+    if getattr(request, "param", "sync") == "sync":
         yield Way(None)
         return
     loop = asyncio.new_event_loop()

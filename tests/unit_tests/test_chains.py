@@ -71,6 +71,7 @@ def test_beside_others_in_a_parallel(way: Way) -> None:
     assert way.invoke(both.pick("few"), {"question": QUERY}) == found["few"]
 
 
+@fakes.both_ways
 def test_the_model_streams_behind_it(way: Way) -> None:
     retriever = make_retriever(TEXTS)
     assert collect(way, answering(retriever), QUERY) == list("cold")
@@ -118,6 +119,7 @@ class Slow(InMemoryVectorStore):
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
+@fakes.both_ways
 def test_a_batch_asks_no_more_at_a_time_than_it_may(way: Way, at_once: int) -> None:
     store = Slow()
     retriever = make_retriever(TEXTS, vectorstore=store)

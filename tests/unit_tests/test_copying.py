@@ -45,6 +45,7 @@ def copied(request: pytest.FixtureRequest) -> Copy:
 
 
 @pytest.mark.parametrize("name", DOCSTORES)
+@fakes.both_ways
 def test_a_copy_of_a_retriever_answers_and_writes(
     way: Way, name: str, copied: Copy, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def stored(vectorstore: InMemoryVectorStore, namespace: str) -> list[Document]:
 # One document in two namespaces
 
 
+@fakes.both_ways
 def test_the_same_document_is_two(
     way: Way, vectorstore: InMemoryVectorStore, docstore: BaseStore[str, Any]
 ) -> None:
@@ -197,6 +198,7 @@ def test_better_chunks_of_another_namespace_crowd_nothing_out(
     assert len(a.invoke("zulu")) > 0
 
 
+@fakes.both_ways
 def test_words_that_are_common_elsewhere_are_searched_for(
     way: Way,
     lexical: SQLDocStore,
@@ -435,6 +437,7 @@ def test_a_query_cannot_choose_its_namespace(vectorstore: InMemoryVectorStore) -
     assert texts(opened(vectorstore, a.docstore, A)) == ["secret text\n"]
 
 
+@fakes.both_ways
 def test_compare_and_set_is_there_if_the_docstore_has_it(way: Way) -> None:
     class Comparing(InMemoryStore):
         """Notes what is asked for."""
@@ -602,6 +605,7 @@ class TestAsync(_Inside, BaseStoreAsyncTests[Document]):
         return inside
 
 
+@fakes.both_ways
 def test_keys_are_listed_within(way: Way, docstore: BaseStore[str, Any]) -> None:
     store = as_docstore(docstore)
     a, b = in_namespace(store, A), in_namespace(store, B)

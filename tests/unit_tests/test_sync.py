@@ -59,6 +59,7 @@ class Workers:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 8])
+@fakes.both_ways
 def test_results_in_order_and_no_more_at_once_than_allowed(way: Way, limit: int) -> None:
     workers = Workers()
     # In threads, as many tasks wait for one another as may run at once.
@@ -68,6 +69,7 @@ def test_results_in_order_and_no_more_at_once_than_allowed(way: Way, limit: int)
     assert workers.most == min(limit, 6)
 
 
+@fakes.both_ways
 def test_no_tasks(way: Way) -> None:
     tasks: list[Steps[int]] = []
     assert way.call(run, arun, concurrently(tasks, 4)) == []

@@ -102,6 +102,7 @@ def split(**kwargs: Any) -> list[Document]:
 
 
 @pytest.mark.parametrize("overlap", [0, 60])
+@fakes.both_ways
 def test_the_text_comes_back_by_start_index(way: Way, overlap: int) -> None:
     index = Index(split(chunk_overlap=overlap, add_start_index=True))
     report = index.adopt(way, BY_START)
@@ -183,6 +184,7 @@ def test_nothing_is_embedded_and_the_vector_store_is_not_written_to(way: Way) ->
     assert (index.vectorstore.store, embeddings.batches) == before
 
 
+@fakes.both_ways
 def test_from_existing_gives_a_retriever(way: Way) -> None:
     index = Index([chunk("one\n", start_index=0), chunk("two", start_index=4)])
 
@@ -343,6 +345,7 @@ def test_overlap_of_text_without_spaces_is_found(way: Way) -> None:
     assert index.texts(way) == [text]
 
 
+@fakes.both_ways
 def test_chunks_inside_others_add_nothing_and_are_passed_over(way: Way) -> None:
     index = Index([at(0, "Once upon a time"), at(5, "upon"), at(0, "Once"), at(10, "a time was")])
     report = index.adopt(way, BY_START)
@@ -352,6 +355,7 @@ def test_chunks_inside_others_add_nothing_and_are_passed_over(way: Way) -> None:
     assert index.vectorstore.store == {}
 
 
+@fakes.both_ways
 def test_a_filter_on_chunks_holds_for_adopted_ones(way: Way) -> None:
     chunks = [
         at(0, "one ", access="all", tenant=1),
@@ -423,6 +427,7 @@ def test_a_document_whose_whole_text_is_not_known_is_refused_or_left_out(way: Wa
     assert index.texts(way) == ["one two"]
 
 
+@fakes.both_ways
 def test_whole_texts_of_another_version_are_refused(way: Way) -> None:
     index = Index(numbered("one", "two"))
     with pytest.raises(AdoptionError, match=r"begins 'two', is not in the text .* another version"):
@@ -516,6 +521,7 @@ def test_from_existing_warns_of_gaps(way: Way) -> None:
 # Again, and after
 
 
+@fakes.both_ways
 def test_adopting_again_does_nothing_but_bring_in_what_is_new(way: Way) -> None:
     index = Index(numbered("one", "two"))
     writes = fakes.Writes()
@@ -541,6 +547,7 @@ def test_what_cannot_be_adopted_again_stays_as_it_was_adopted(way: Way) -> None:
     assert index.texts(way) == ["one\ntwo"]
 
 
+@fakes.both_ways
 def test_deleting_an_adopted_document_deletes_its_vectors(way: Way) -> None:
     index = Index([*numbered("one", "two", ""), *numbered("three", source="b")])
     index.adopt(way, BY_INDEX)
@@ -552,6 +559,7 @@ def test_deleting_an_adopted_document_deletes_its_vectors(way: Way) -> None:
     assert fakes.keys_of(index.docstore) == []
 
 
+@fakes.both_ways
 def test_adding_replaces_an_adopted_document(way: Way) -> None:
     index = Index([*numbered("one", "two"), *numbered("three", source="b")])
     index.adopt(way, BY_INDEX)
@@ -674,6 +682,7 @@ def test_chunks_that_cannot_be_put_together_are_refused(
 
 
 @pytest.mark.parametrize(("chunks", "existing", "message"), BAD)
+@fakes.both_ways
 def test_or_left_out_and_passed_over(
     way: Way, chunks: Sequence[Document], existing: ExistingIndex, message: str
 ) -> None:
@@ -741,6 +750,7 @@ def test_a_docstore_that_was_made_by_another_field_is_refused(way: Way) -> None:
     assert index.texts(way) == ["one\ntwo"]
 
 
+@fakes.both_ways
 def test_stores_that_cannot_be_read_out_are_told_by_their_documents(way: Way) -> None:
     index = Index(numbered("one", "two"))
     documents = index.vectorstore.similarity_search("one")

@@ -30,6 +30,7 @@ def ask(way: Way, retriever: Any, *args: Any, **kwargs: Any) -> Report:
     return way.call(evaluate, aevaluate, retriever, *args, **kwargs)
 
 
+@fakes.both_ways
 def test_a_retriever_is_asked_once_for_all_budgets(way: Way) -> None:
     retriever = canned(text_at(0, 10), text_at(10, 20))
     report = ask(way, retriever, iter([ask_for((0, 20))]), iter([20, 5, 10, 10]), k=3)
@@ -171,6 +172,7 @@ def test_quoted_evidence_is_located_in_the_sources() -> None:
     assert again.compare(report).difference.tolist() == [0, 0, 0]
 
 
+@fakes.both_ways
 def test_quoted_evidence_is_located_in_the_index(way: Way) -> None:
     retriever = indexed()
     quotation = "paragraph 07 of the text first paragraph 08"

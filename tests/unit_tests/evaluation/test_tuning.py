@@ -181,6 +181,7 @@ def test_a_reranker_and_a_wrapped_retriever_are_asked_once_per_question(way: Way
         assert trial.score == pytest.approx(report.figures["recall"].mean())
 
 
+@fakes.both_ways
 def test_records_of_the_docstore_are_read_once(way: Way) -> None:
     corpus = Corpus()
     docstore = fakes.WatchedDocStore(corpus.retriever.docstore, fakes.Writes())
@@ -279,6 +280,7 @@ def test_a_small_space_is_tried_completely() -> None:
 # What it finds
 
 
+@fakes.both_ways
 def test_the_same_seed_finds_the_same_sync_and_async(way: Way) -> None:
     expected = Corpus().tune(seed=3)
     assert everything(Corpus().tune(way, seed=3)) == everything(expected)

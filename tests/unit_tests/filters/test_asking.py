@@ -275,6 +275,7 @@ class MeetingJudge(Judge):
 
 
 @pytest.mark.parametrize("limit", [1, 3])
+@fakes.both_ways
 def test_no_more_calls_at_the_same_time_than_the_limit(way: Way, limit: int) -> None:
     judge = MeetingJudge(meeting=limit)
     relevance = LMBasedRelevanceFilter(
@@ -337,6 +338,7 @@ def hanging(calls: int) -> Iterator[Runnable[Any, Any]]:
         over.set()
 
 
+@fakes.both_ways
 def test_a_model_that_does_not_answer_is_a_failure(way: Way) -> None:
     with hanging(9) as llm:
         relevance = LMBasedRelevanceFilter(llm=llm, timeout=0.01, max_retries=1)

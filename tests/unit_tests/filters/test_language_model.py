@@ -41,6 +41,7 @@ UNUSABLE: Runnable[Any, str] = RunnableLambda(lambda _: "no JSON")
 JUDGMENT = {"is_relevant": True, "relevance_explanation": YES["explanation"]}
 
 
+@fakes.both_ways
 def test_relevant_documents_are_kept_with_the_judgment(way: Way) -> None:
     documents = documents_of("a heron", "a car", "herons", source="birds.md")
     before = copy.deepcopy(documents)
@@ -217,6 +218,7 @@ class Runs(BaseCallbackHandler):
         return run if parent is None else self.root_of(parent)
 
 
+@fakes.both_ways
 def test_the_model_is_traced_under_its_caller(way: Way) -> None:
     relevance = LMBasedRelevanceFilter(llm=Judge(), batch_size=1)
     documents = documents_of("a heron", "a car", "herons")

@@ -55,6 +55,7 @@ def similar(embeddings: Embeddings, documents: Sequence[Document], **settings: A
     return list(similarity.compress_documents(documents, fakes.QUERY))
 
 
+@fakes.both_ways
 def test_similar_documents_are_kept_with_their_scores(way: Way) -> None:
     documents = documents_of("a 70", "b 60", "c 0", "d 180", "e 45", source="birds.md")
     before = copy.deepcopy(documents)

@@ -55,6 +55,7 @@ def test_any_source_and_any_text_have_a_title_of_one_line(text: str) -> None:
         assert title == " ".join(title.split())
 
 
+@fakes.both_ways
 def test_the_embedded_text_has_a_header_and_the_segment_has_not(way: Way) -> None:
     index = Index(way=way)
     index.add(DocumentHeaders(), herons(source="grey_herons.txt"))

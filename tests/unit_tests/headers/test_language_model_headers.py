@@ -34,6 +34,7 @@ way = fakes.way
 ALL: dict[str, Any] = {"sections": True}
 
 
+@fakes.both_ways
 def test_a_models_answers_are_in_the_headers(way: Way) -> None:
     index = Index(way=way)
     index.add(LMBasedHeaders(llm=Author(), **ALL), herons())

@@ -186,6 +186,7 @@ def test_pieces_give_what_one_call_gives(  # noqa: PLR0917
 
 @pytest.mark.parametrize("size", [1, 7, 20, 100])
 @pytest.mark.parametrize("kind", ["list", "iterator", "async iterator", "retriever"])
+@fakes.both_ways
 def test_a_loop_over_pieces(stores: Stores, size: int, kind: str) -> None:
     async def one_by_one(some: Sequence[Document]) -> AsyncIterator[Document]:
         for document in some:

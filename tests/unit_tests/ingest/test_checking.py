@@ -248,6 +248,7 @@ def test_nothing_is_wrong_with_what_was_just_written(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("damage", REPAIRED, ids=lambda damage: damage.__name__)
+@fakes.both_ways
 def test_damage_is_found_and_mended(pair: Pair, damage: Damage) -> None:
     damage(pair)
     report = pair.verify()
@@ -310,6 +311,7 @@ LOST: dict[Damage, dict[str, int]] = {
 
 
 @pytest.mark.parametrize("damage", LOST, ids=lambda damage: damage.__name__)
+@fakes.both_ways
 def test_what_cannot_be_mended_is_named_to_be_added_again(pair: Pair, damage: Damage) -> None:
     damage(pair)
     assert dict(pair.verify().problems) == LOST[damage]
@@ -325,6 +327,7 @@ def test_what_cannot_be_mended_is_named_to_be_added_again(pair: Pair, damage: Da
     assert pair.answers() == Pair(InMemoryByteStore(), pair.way).answers()
 
 
+@fakes.both_ways
 def test_an_interrupted_first_add_is_removed_and_named(pair: Pair) -> None:
     manifest = pair.manifest("b")
     left = Manifest("b", unfinished=[pair.version("b")], owner=manifest.owner)
@@ -336,6 +339,7 @@ def test_an_interrupted_first_add_is_removed_and_named(pair: Pair) -> None:
     assert pair.verify().documents == 1
 
 
+@fakes.both_ways
 def test_what_a_live_call_is_writing_is_left_alone(pair: Pair) -> None:
     with Claims(pair.docstore, 10) as claims:
         key = manifest_key(B)
@@ -363,6 +367,7 @@ def test_what_a_live_call_is_writing_is_left_alone(pair: Pair) -> None:
     assert pair.docstore.mget([chunk]) == [None]
 
 
+@fakes.both_ways
 def test_a_document_that_is_replaced_while_it_is_looked_at_is_not_damaged(pair: Pair) -> None:
     """What repair has read is not written over what another call wrote since."""
     pair.vectorstore.store.clear()
@@ -420,6 +425,7 @@ def test_a_text_of_white_space_and_one_of_many_pages_are_whole(pair: Pair) -> No
     assert pair.verify().ok
 
 
+@fakes.both_ways
 def test_adopted_documents_keep_their_vectors(pair: Pair) -> None:
     chunks = [
         Document(text, id=f"x{number}", metadata={"file": "x", "n": number})

@@ -401,6 +401,7 @@ def test_a_value_that_one_part_lacks_is_not_shared(stores: Stores) -> None:
 # Again, changed, gone
 
 
+@fakes.both_ways
 def test_adding_the_same_again_writes_and_embeds_nothing(stores: Stores) -> None:
     metadata = {"tags": ("a", "b"), "day": dt.date(2024, 1, 1), "uuid": uuid.UUID(int=1)}
     document = Document(text_of("first", 4), id="a", metadata=metadata)
@@ -458,6 +459,7 @@ def test_replacing_leaves_the_new_chunks_alone(stores: Stores, chunks: int) -> N
     assert_holds_exactly(stores, {"a": new, "other": other})
 
 
+@fakes.both_ways
 def test_replacing_keeps_what_texts_have_in_common(stores: Stores) -> None:
     """The same chunks at the same places: removing the old ones must not take the new ones."""
     old = text_of("same", 6)
@@ -467,6 +469,7 @@ def test_replacing_keeps_what_texts_have_in_common(stores: Stores) -> None:
         assert_holds_exactly(stores, {"a": new})
 
 
+@fakes.both_ways
 def test_delete_leaves_nothing(stores: Stores) -> None:
     texts = {"a": text_of("first", 5), "b": text_of("second", 7)}
     stores.add(*(Document(text, id=name) for name, text in texts.items()))

@@ -59,6 +59,7 @@ STORES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("kind", STORES)
+@fakes.both_ways
 def test_chunks_are_as_in_the_vector_store(way: Way, kind: str, tmp_path: Path) -> None:
     vectorstore = InMemoryVectorStore(fakes.BagOfWords())
     retriever = RSERetriever(

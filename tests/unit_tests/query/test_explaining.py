@@ -95,6 +95,7 @@ def test_the_threshold_let_nothing_through(why: Any) -> None:
 
 
 @pytest.mark.parametrize("docstore", [InMemoryStore, InMemoryByteStore])
+@fakes.both_ways
 def test_an_empty_vector_store_of_a_full_docstore_is_an_error(
     why: Any, way: Way, docstore: Any
 ) -> None:
@@ -138,6 +139,7 @@ def test_all_candidates_are_old(why: Any) -> None:
     assert reason.startswith("all 2 candidates are of versions of documents that are no longer")
 
 
+@fakes.both_ways
 def test_all_documents_are_unknown(why: Any) -> None:
     source = make_retriever({"a": lines(0, 1)})
     other = RSERetriever(

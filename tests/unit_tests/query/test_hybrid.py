@@ -120,6 +120,7 @@ def test_credit_for_words_is_part_of_the_dense_side(way: Way) -> None:
 TRACE: ContextVar[str] = ContextVar("TRACE", default="")
 
 
+@fakes.both_ways
 def test_both_sides_are_asked_at_once(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     """The vector store in the caller's thread: some can be used in no other."""
     retriever = make(TEXTS)
@@ -156,6 +157,7 @@ def test_both_sides_are_asked_at_once(way: Way, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("broken", [Ranked, SQLDocStore])
+@fakes.both_ways
 def test_an_error_of_either_side_comes_through(
     way: Way, monkeypatch: pytest.MonkeyPatch, broken: type
 ) -> None:

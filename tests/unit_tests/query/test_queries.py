@@ -299,6 +299,7 @@ class Asked(BaseRetriever):
         return found
 
 
+@fakes.both_ways
 def test_all_are_asked_at_once_and_instead_of_the_question(way: Way) -> None:
     source = make_retriever({"a": lines(0, 40, 90)})
     base = Asked(source=source, at_once=3, barrier=Barrier(3))
@@ -399,6 +400,7 @@ def test_one_text_of_several_documents_comes_once(way: Way) -> None:
 
 
 @pytest.mark.parametrize("kind", [list, tuple])
+@fakes.both_ways
 def test_generated_queries_are_asked(way: Way, kind: type[Any]) -> None:
     retriever = make_retriever({"a": lines(0, 40, 90)}, query_generator=generator(kind(BOTH)))
     expected = way.invoke(retriever, QUERY, queries=BOTH)
@@ -469,6 +471,7 @@ class Runs(BaseCallbackHandler):
             self.children.append(kwargs["name"])
 
 
+@fakes.both_ways
 def test_the_generator_is_a_child_of_the_run_and_asked_once(way: Way) -> None:
     """Also if a document is replaced meanwhile, so that all is searched again."""
 

@@ -89,6 +89,7 @@ def scored(document: Document, score: Any, **changes: Any) -> Document:
     return document.model_copy(update={"metadata": metadata, **changes})
 
 
+@fakes.both_ways
 def test_order_and_scores_are_the_rerankers(way: Way) -> None:
     compressor = Compressor(compress=lambda found: [scored(found[2], 0.9), scored(found[0], 0.5)])
     given = candidates()

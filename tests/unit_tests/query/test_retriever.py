@@ -139,6 +139,7 @@ class CohereRerank(Reranker):
 # What comes back
 
 
+@fakes.both_ways
 def test_segments_by_hand(way: Way) -> None:
     # Cosines < 0, 1, 0.5, 0.94, < 0; less a penalty of 0.45: < 0, 0.55, 0.05, 0.49, < 0.
     text = lines(100, 0, 60, 20, 100)
@@ -275,18 +276,21 @@ def test_distances_lead_to_the_same_segments(way: Way) -> None:
         assert one.metadata["relevance_score"] == pytest.approx(other.metadata["relevance_score"])
 
 
+@fakes.both_ways
 def test_a_store_with_relevance_scores_only(way: Way) -> None:
     texts = {"a": lines(90, 0, 60, 0, 90)}
     expected = way.invoke(make(texts), QUERY)
     assert way.invoke(make(texts, vectorstore=RelevanceOnly(Angles())), QUERY) == expected
 
 
+@fakes.both_ways
 def test_a_score_threshold_goes_to_the_relevance_scores(way: Way) -> None:
     retriever = make({"a": lines(0, 90, 40)}, vectorstore=RelevanceOnly(Angles()))
     (segment,) = way.invoke(retriever, QUERY, search_kwargs={"score_threshold": 0.9})
     assert ranges([segment]) == [("a", 0, 1)]
 
 
+@fakes.both_ways
 def test_a_store_without_scores_goes_by_rank(way: Way) -> None:
     retriever = make({"a": lines(90, 0, 60, 0, 90)}, vectorstore=Scoreless(Angles()))
     (segment,) = way.invoke(retriever, QUERY, decay_rate=2.0, irrelevant_chunk_penalty=0.2)
@@ -296,6 +300,7 @@ def test_a_store_without_scores_goes_by_rank(way: Way) -> None:
 
 
 @pytest.mark.parametrize("name", ["relevance_score", "score", "other"])
+@fakes.both_ways
 def test_a_wrapped_retriever(way: Way, name: str) -> None:
     source = make({"a": lines(90, 0, 55, 20, 90)})
     assert source.vectorstore is not None
@@ -394,6 +399,7 @@ def test_a_candidate_that_is_no_chunk_of_ours(way: Way, name: str, value: object
 # Rerankers
 
 
+@fakes.both_ways
 def test_a_reranker_decides_order_and_membership(way: Way) -> None:
     texts = {"a": "b 0\nx 0\na 40\n", "c": "x 0\n"}
     retriever = make(texts, reranker=Reranker(scores=[0.9, 0.7]))
@@ -844,6 +850,7 @@ def test_candidates_of_another_version_do_not_count(way: Way) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 99])
+@fakes.both_ways
 def test_a_document_replaced_while_it_is_read(way: Way, times: int) -> None:
     store = CountingStore()
     retriever = make({"a": lines(0, 0, name="v")}, docstore=store)
@@ -1037,6 +1044,7 @@ def test_a_retriever_without_a_vector_store_cannot_write(way: Way) -> None:
         way.delete(retriever, ["a"])
 
 
+@fakes.both_ways
 def test_add_and_delete(way: Way) -> None:
     retriever = make({})
     assert way.add(retriever, [Document(lines(0))], ids=["a"]) == ["a"]
@@ -1068,6 +1076,7 @@ class Runs(BaseCallbackHandler):
         self.starts.append((kw.get("name", ""), run_id, parent_run_id, kw.get("metadata") or {}))
 
 
+@fakes.both_ways
 def test_children_are_traced(way: Way) -> None:
     runs = Runs()
     retriever = RSERetriever(
@@ -1106,6 +1115,7 @@ def test_in_a_chain(way: Way) -> None:
     assert way.invoke(chain, QUERY) == f"{lines(0, 10)}|{QUERY}"
 
 
+@fakes.both_ways
 def test_as_a_tool(way: Way) -> None:
     retriever = make({"a": lines(0, 10, 90), "b": lines(5)})
     tool = create_retriever_tool(retriever, "search", "Searches.", document_separator="---")

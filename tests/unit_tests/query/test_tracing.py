@@ -231,6 +231,7 @@ def test_nothing_found_says_why(way: Way, arguments: dict[str, Any], reason: str
 # How one gets it
 
 
+@fakes.both_ways
 def test_a_collector_in_a_chain(way: Way) -> None:
     retriever = make_retriever({"a": lines(0, 80)})
     chain = RunnableParallel[str](context=retriever, other=RunnableLambda(len))
@@ -245,6 +246,7 @@ def test_a_collector_in_a_chain(way: Way) -> None:
     assert collector.traces[0].documents == explain(way, retriever).documents
 
 
+@fakes.both_ways
 def test_explain_takes_what_invoke_takes(way: Way) -> None:
     retriever = make_retriever({"a": lines(0, 80)})
     outer = TraceCollector()

@@ -70,6 +70,7 @@ def keep_vectors(retriever: RSERetriever, change: Callable[[], object]) -> None:
     retriever.vectorstore.store |= before
 
 
+@fakes.both_ways
 def test_a_document_replaced_between_search_and_reading_is_found(way: Way, store: Scripted) -> None:
     retriever = make_retriever({"a": lines(0, 0), "b": lines(20)}, vectorstore=store)
     replaced = lines(0, 0, 0, name="new")
@@ -139,6 +140,7 @@ def test_a_first_version_that_is_being_written_is_no_leftover(way: Way, store: S
     assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1)]
 
 
+@fakes.both_ways
 def test_two_stores_that_are_no_pair(way: Way, store: Scripted) -> None:
     make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
     other = RSERetriever(vectorstore=store, docstore=InMemoryStore())
@@ -167,6 +169,7 @@ def test_given_candidates_cannot_be_searched_again(way: Way, store: Scripted) ->
     assert store.searches == 1
 
 
+@fakes.both_ways
 def test_a_wrapped_retriever_and_a_reranker_are_asked_again(way: Way, store: Scripted) -> None:
     class Reranker(BaseDocumentCompressor):
         def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:

@@ -173,6 +173,7 @@ def test_a_cross_encoder_with_its_scores(model: Any) -> None:
     assert [relevance for _, _, relevance in chunks] == pytest.approx(expit(logits).tolist())
 
 
+@fakes.both_ways
 def test_a_cross_encoder_copies_documents(way: Way) -> None:
     reranker = CrossEncoderReranker(model=CrossEncoder(scale=0.0))
     documents = [Document(f"c{n}", id=str(n), metadata={"page": n}) for n in range(3)]

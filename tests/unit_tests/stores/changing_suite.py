@@ -70,6 +70,7 @@ class ChangingSuite:
     def test_it_is_known(self, store: Any) -> None:
         assert isinstance(store, ComparesAndSets)
 
+    @fakes.both_ways
     def test_a_record_is_made_replaced_and_deleted(self, way: Way, store: Any) -> None:
         def change(*changes: Change) -> list[bool]:
             return way.call(store.compare_and_set, store.acompare_and_set, changes)

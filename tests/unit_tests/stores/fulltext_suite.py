@@ -101,6 +101,7 @@ class LexicalSuite:
     def store(self, make_store: MakeStore) -> SQLDocStore:
         return make_store()
 
+    @fakes.both_ways
     def test_best_match_first(self, way: Way, store: SQLDocStore) -> None:
         texts = ["the fox and the dog", "the dog", "a fox", "quick fox, quick dog", "nothing"]
         way.add(indexer(store), [document("a", *texts, title="animals", page=3, day=(1, 2))])

@@ -41,11 +41,12 @@ from langchain_rse.errors import (
     StoreMismatchError,
 )
 from langchain_rse.stores.json import encode_document
+from tests.soaking import SOAK
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import EVERYTHING, lines
 
 _EXAMPLES = settings.get_profile("thorough" if os.environ.get("CI") else "modest").max_examples
-soak = settings(max_examples=_EXAMPLES * int(os.environ.get("SOAK", "1")))
+soak = settings(max_examples=_EXAMPLES * SOAK)
 
 # What a record may have in place of what belongs there.
 NUMBERS = st.sampled_from(

@@ -68,6 +68,7 @@ OTHERS: dict[str, tuple[InMemoryVectorStore, str]] = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
+@fakes.both_ways
 def test_another_vector_store_or_model_is_refused(way: Way, name: str) -> None:
     docstore = InMemoryByteStore()
     way.add(retriever_with(Named(fakes.BagOfWords()), docstore), [DOCUMENT])
@@ -138,6 +139,7 @@ class Probed(fakes.BagOfWords):
         return super().embed_query(text)
 
 
+@fakes.both_ways
 def test_a_pair_is_checked_once(way: Way) -> None:
     docstore = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
     model = Probed()

@@ -76,6 +76,7 @@ def adapter(request: pytest.FixtureRequest) -> VectorStoreAdapter:
     return adapter_for(KINDS[request.param]())
 
 
+@fakes.both_ways
 def test_what_was_added_exists_until_it_is_deleted(adapter: VectorStoreAdapter, do: Do) -> None:
     ids = [str(chunk.id) for chunk in CHUNKS]
     do(adapter.delete(["id 0"]))  # before anything was added
@@ -88,6 +89,7 @@ def test_what_was_added_exists_until_it_is_deleted(adapter: VectorStoreAdapter, 
     assert do(adapter.existing_texts(ids)) == {}
 
 
+@fakes.both_ways
 def test_chunks_are_listed_in_the_order_in_which_they_were_added(do: Do) -> None:
     for name in ("InMemoryVectorStore", "FAISS"):
         adapter = adapter_for(KINDS[name]())
@@ -102,6 +104,7 @@ def test_chunks_are_listed_in_the_order_in_which_they_were_added(do: Do) -> None
         assert do(next_chunks()) == []
 
 
+@fakes.both_ways
 def test_vectors_are_read_and_written(do: Do) -> None:
     for name in ("InMemoryVectorStore", "FAISS"):
         adapter = adapter_for(KINDS[name]())

@@ -84,6 +84,7 @@ def headings(message: ToolMessage) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@fakes.both_ways
 def test_a_model_that_asks_twice_reads_other_passages(way: Way, kind: str) -> None:
     tool = create_rse_tool(make_retriever(TEXTS, max_context_length=None), k=2)
     model = ScriptedModel(script=[[{"query": "q 0"}], [{"query": "q 0"}], "b4 42 is in [3]"])
@@ -123,6 +124,7 @@ def test_calls_at_once_number_their_passages_differently() -> None:
     assert str(nothing.content).startswith("Nothing else was found for 'q 1'. Found again, and")
 
 
+@fakes.both_ways
 def test_a_segment_that_was_shown_in_part_goes_on_where_it_ended(way: Way) -> None:
     texts = {"a": "".join(f"{name} {angle}\n" for name, angle in zip("vwxyz", ANGLES, strict=True))}
     retriever = make_retriever(texts, irrelevant_chunk_penalty=0.3)

@@ -58,6 +58,7 @@ def test_any_range_is_the_slice_of_the_text(start: int, length: int) -> None:
     assert citation_of(passage.metadata) == f"a, characters {start}-{min(end, len(TEXT))}"
 
 
+@fakes.both_ways
 def test_pages_are_those_of_the_range(way: Way) -> None:
     retriever = make_retriever({})
     texts = ["one 1\n", "two 2\n", "three 3\n"]

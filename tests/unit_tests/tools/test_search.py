@@ -67,6 +67,7 @@ def ask(way: Way, tool: BaseTool, **arguments: Any) -> ToolMessage:
     return message
 
 
+@fakes.both_ways
 def test_what_a_model_reads(way: Way) -> None:
     message = ask(way, create_rse_tool(pages()), query="When do herons fish?")
     (segment,) = message.artifact
@@ -244,6 +245,7 @@ def test_the_text_with_its_headings_fits_the_budget(unit: str, data: st.DataObje
         assert limit < 400
 
 
+@fakes.both_ways
 def test_the_search_is_traced_below_the_tool(way: Way) -> None:
     class Runs(BaseCallbackHandler):
         def __init__(self) -> None:

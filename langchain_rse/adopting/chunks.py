@@ -1,0 +1,118 @@
+"""The chunks of an existing index, and the place that their metadata gives them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from langchain_core.documents import Document
+from pydantic import NonNegativeInt, TypeAdapter, ValidationError
+
+from langchain_rse.adopting.index import ExistingIndex
+from langchain_rse.errors import AdoptionError
+
+# Some stores keep whole numbers as floats or strings: both are read.
+_WHOLE_NUMBER: TypeAdapter[int] = TypeAdapter(NonNegativeInt)
+
+
+@dataclass(frozen=True)
+class StoredChunk:
+    """A chunk as the vector store has it, and its place in the document."""
+
+    text: str
+    metadata: Mapping[str, Any]
+    vectors: list[str]  # the ids of all vectors with this text and place
+    page: int
+    position: int  # in the page: the first character, the number, or the place in the store
+
+    @property
+    def end(self) -> int:
+        """The position after its last character, if positions are characters."""
+        return self.position + len(self.text)
+
+
+class JoinedChunk(NamedTuple):
+    """A chunk of the joined text of a document, without overlap."""
+
+    start: int  # its first character in the document's text
+    end: int  # the character after its last one
+    text: str  # empty for a gap
+    metadata: Mapping[str, Any]  # for text without a vector, that of the chunk before it
+    vectors: Sequence[str]  # the ids of its vectors, if there are any
+
+
+def doc_id_of(document: Document, doc_id_key: str) -> str:
+    """Return the id of a chunk's document; AdoptionError if it has none."""
+    value = document.metadata.get(doc_id_key)
+    if not isinstance(value, (str, int)) or value == "":
+        raise AdoptionError(
+            f"chunk {document.id!r} has {doc_id_key}={value!r} in its metadata; doc_id_key must "
+            "name a field that holds the document's name, a string or a whole number. "
+            f"{_fields_of_type(document, (str, int))}"
+        )
+    return str(value)
+
+
+def read_chunks(
+    documents: Mapping[str, Document], index: ExistingIndex, *, in_given_order: bool
+) -> list[StoredChunk]:
+    """Read the places of a document's chunks, which are given by the ids of their vectors.
+
+    With ``in_given_order``, a chunk without a position comes after the one given before it.
+
+    Raises:
+        AdoptionError: If a field does not hold a whole number.
+    """
+    position_key = index.start_index_key or index.chunk_index_key
+    chunks: list[StoredChunk] = []
+    for number, (vector, document) in enumerate(documents.items()):
+        page = 0
+        if index.page_key is not None:
+            page = _whole_number(document, index.page_key)
+        position = 0
+        if position_key is not None:
+            position = _whole_number(document, position_key)
+        elif in_given_order:
+            position = number
+        text = document.page_content
+        chunks.append(StoredChunk(text, document.metadata, [vector], page, position))
+    return chunks
+
+
+def merge_equal(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
+    """Sort chunks by their places; those with equal text at one place become one chunk.
+
+    Of chunks at one place, longer ones come first, before those inside them.
+    """
+    merged: dict[tuple[int, int, int, str], StoredChunk] = {}
+    for chunk in chunks:
+        place = (chunk.page, chunk.position, -len(chunk.text), chunk.text)
+        equal_chunk = merged.get(place)
+        if equal_chunk is None:
+            merged[place] = chunk
+        else:
+            equal_chunk.vectors.extend(chunk.vectors)
+    return [merged[place] for place in sorted(merged)]
+
+
+def _whole_number(document: Document, key: str) -> int:
+    value = document.metadata.get(key)
+    try:
+        return _WHOLE_NUMBER.validate_python(value)
+    except ValidationError as error:
+        reason = ""
+        if value == -1:
+            reason = ": the splitter could not tell where it lies"
+        raise AdoptionError(
+            f"chunk {document.id!r} has {key}={value!r} in its metadata{reason}; this field must "
+            f"hold whole numbers of at least 0. {_fields_of_type(document, int)}"
+        ) from error
+
+
+def _fields_of_type(document: Document, kind: type | tuple[type, ...]) -> str:
+    """Make a sentence that lists the fields of a chunk with values of a type."""
+    fields = []
+    for name, value in document.metadata.items():
+        if isinstance(value, kind):
+            fields.append(f"{name}={value!r:.60}")
+    listed = ", ".join(sorted(fields)) or "none"
+    return f"Its fields of this kind: {listed}"

@@ -1,0 +1,130 @@
+"""Makes a document that can be written to the docstore from its chunks in an existing index."""
+
+from collections.abc import Mapping, Sequence
+
+from langchain_core.documents import Document
+
+from langchain_rse.adopting.chunks import JoinedChunk, StoredChunk, merge_equal, read_chunks
+from langchain_rse.adopting.index import ExistingIndex, Gap
+from langchain_rse.adopting.joining import join_chunks
+from langchain_rse.adopting.whole_texts import divide_text, find_in_text
+from langchain_rse.errors import AdoptionError
+from langchain_rse.ingest.documents import sort_metadata
+from langchain_rse.stores.json import encode_json
+from langchain_rse.stores.records import (
+    CHUNK_INDEX,
+    END_INDEX,
+    NAMESPACE,
+    START_INDEX,
+    Chunk,
+    DocumentVersion,
+    Rule,
+    Version,
+    version_name,
+)
+
+# Part of every adopted version's name: raised when the same chunks would be joined differently.
+_FORMAT = "adopted 3"
+
+# Fields that segments have of their own.
+_FIELDS_OF_SEGMENTS = frozenset({CHUNK_INDEX, START_INDEX, END_INDEX, NAMESPACE})
+
+
+def make_version(
+    doc_id: str,
+    documents: Mapping[str, Document],
+    whole: object,
+    *,
+    index: ExistingIndex,
+    rules: Mapping[str, Rule],
+    namespace: str,
+) -> tuple[DocumentVersion, list[Gap]]:
+    """Make a document from its chunks, which are given by the ids of their vectors.
+
+    ``whole`` is its text, if the index has ``texts``. Also returns the places where text is
+    missing.
+
+    Raises:
+        AdoptionError: If the chunks cannot be joined.
+    """
+    joined: list[JoinedChunk]
+    gaps: list[Gap] = []
+    if index.texts is None:
+        chunks = read_chunks(documents, index, in_given_order=index.in_store_order)
+        chunks = merge_equal(chunks)
+        joined, gaps = join_chunks(doc_id, chunks, index)
+    else:
+        whole = _checked_text(whole)
+        chunks = read_chunks(documents, index, in_given_order=True)
+        chunks = merge_equal(find_in_text(whole, chunks))
+        joined = divide_text(whole.page_content, chunks)
+    version = _version(doc_id, chunks, joined, rules, namespace)
+    return version, gaps
+
+
+def _checked_text(whole: object) -> Document:
+    """Refuse what is not the text of a document."""
+    if whole is None:
+        raise AdoptionError("texts has no text of it")
+    if not isinstance(whole, Document):
+        raise AdoptionError(
+            f"texts has {type(whole).__name__} instead of a Document. A byte store that a "
+            "ParentDocumentRetriever wrote: texts=langchain_classic.storage.create_kv_docstore(...)"
+        )
+    return whole
+
+
+def _version(
+    doc_id: str,
+    stored: Sequence[StoredChunk],
+    joined: Sequence[JoinedChunk],
+    rules: Mapping[str, Rule],
+    namespace: str,
+) -> DocumentVersion:
+    metadata = [_without_fields_of_segments(chunk) for chunk in joined]
+    shared, changing, stored_rules = sort_metadata(metadata, rules, doc_id)
+    adopted = _number_vectors(stored, joined)
+
+    chunks: list[Chunk] = []
+    for number, chunk in enumerate(joined):
+        own_metadata = [(0, changing[number])] if changing else []
+        chunks.append(Chunk(chunk.start, chunk.end, chunk.text, chunk.text, own_metadata))
+    length = chunks[-1].end if chunks else 0
+    gaps = frozenset(number for number, chunk in enumerate(chunks) if not chunk.text)
+
+    spans = [(chunk.start, chunk.end) for chunk in chunks]
+    texts = [chunk.text for chunk in chunks]
+    description = encode_json(
+        [spans, adopted, shared, changing, stored_rules], f"metadata of document {doc_id!r}"
+    )
+    name = version_name(namespace, _FORMAT, *texts, description)
+    return DocumentVersion(
+        doc_id=doc_id,
+        version=Version(name, len(chunks), len(adopted)),
+        length=length,
+        metadata=shared,
+        chunks=chunks,
+        gaps=gaps,
+        rules=stored_rules,
+        adopted=adopted,
+    )
+
+
+def _without_fields_of_segments(chunk: JoinedChunk) -> dict[str, object]:
+    fields = chunk.metadata.items()
+    return {name: value for name, value in fields if name not in _FIELDS_OF_SEGMENTS}
+
+
+def _number_vectors(
+    stored: Sequence[StoredChunk], joined: Sequence[JoinedChunk]
+) -> list[tuple[str, int | None]]:
+    """Pair each vector with the number of its chunk; those that were left out, with None, first."""
+    used: list[tuple[str, int | None]] = []
+    for number, joined_chunk in enumerate(joined):
+        used += [(vector, number) for vector in joined_chunk.vectors]
+    used_vectors = {vector for vector, _ in used}
+    left_out: list[tuple[str, int | None]] = []
+    for stored_chunk in stored:
+        unused = [vector for vector in stored_chunk.vectors if vector not in used_vectors]
+        left_out += [(vector, None) for vector in unused]
+    return left_out + used
