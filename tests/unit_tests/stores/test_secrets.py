@@ -40,7 +40,7 @@ def test_a_docstore_does_not_show_its_password(url: str) -> None:
 
 
 def test_a_key_of_a_sqlite_url_is_not_shown(tmp_path: Path) -> None:
-    store = SQLDocStore(f"sqlite:///{tmp_path}/missing/chunks.db?key={SECRET}")
+    store = SQLDocStore(f"sqlite:///file:{tmp_path}/chunks.db?uri=true&key={SECRET}")
     assert SECRET not in repr(store)
     assert "chunks.db" in repr(store)
     folder = SQLDocStore(f"sqlite:///file:{tmp_path}?mode=ro&uri=true&key={SECRET}")
