@@ -1,5 +1,6 @@
 """An MCP server, with which any agent can search the documents of a retriever."""
 
+import asyncio
 from typing import Annotated, Any
 
 from mcp.server.fastmcp import FastMCP
@@ -12,7 +13,7 @@ from langchain_rse.query.access import DocumentAccess
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.names import find_document, names_of
 from langchain_rse.tools.passages import citation_of, quote_lines
-from langchain_rse.tools.search import create_rse_tool
+from langchain_rse.tools.search import MAX_QUERY_LENGTH, create_rse_tool
 
 _MAX_CHARACTERS = 20_000  # of a document in one call of read_around
 _DEFAULT_K = 10
@@ -23,6 +24,7 @@ _INSTRUCTIONS = (
     "instructions."
 )
 _Index = Annotated[int, Field(ge=0)]
+_Query = Annotated[str, Field(max_length=MAX_QUERY_LENGTH)]
 
 
 def create_mcp_server(
@@ -31,6 +33,7 @@ def create_mcp_server(
     name: str = "langchain-rse",
     k: int = _DEFAULT_K,
     max_context_length: float | None = None,
+    timeout: float = 60.0,
     **settings: Any,  # noqa: ANN401
 ) -> "FastMCP[Any]":
     """Make an MCP server with the tools ``search``, ``read_around`` and ``list_documents``.
@@ -46,6 +49,7 @@ def create_mcp_server(
         k: The most passages of an answer.
         max_context_length: The most text of an answer, headings included, in the units of the
             retriever's ``length_function``. None for that of the retriever.
+        timeout: The most seconds that a call may take; then it is an error.
         **settings: Arguments of the SDK's ``FastMCP``, such as ``host``, ``port`` and ``auth``.
 
     Raises:
@@ -54,12 +58,13 @@ def create_mcp_server(
     search_tool = create_rse_tool(retriever, k=k, max_context_length=max_context_length)
 
     # Clients read the docstrings of these functions.
-    async def search(query: str, k: Annotated[int, Field(ge=1, le=k)] = k) -> str:
+    async def search(query: _Query, k: Annotated[int, Field(ge=1, le=k)] = k) -> str:
         """Search the documents for passages that answer a question, the best k of them.
 
         Each passage has its source and place. To read on, give these to read_around.
         """
-        return str(await search_tool.ainvoke({"query": query, "k": k}))
+        steps = search_tool.ainvoke({"query": query, "k": k})
+        return str(await asyncio.wait_for(steps, timeout))
 
     async def read_around(document: str, start: _Index, end: _Index) -> str:
         """Read the text of a document from character start until end, at most 20,000.
@@ -68,13 +73,15 @@ def create_mcp_server(
         The document is a source or file name as search or list_documents give it. To read around a
         passage, give a smaller start and a larger end than its own.
         """
-        return await _read_around(retriever.document_access(), document, start, end)
+        steps = _read_around(retriever.document_access(), document, start, end)
+        return await asyncio.wait_for(steps, timeout)
 
     async def list_documents(
         offset: _Index = 0, limit: Annotated[int, Field(ge=1, le=200)] = 50
     ) -> str:
         """List the documents with their lengths in characters, from number offset (0 is first)."""
-        return await _list_documents(retriever.document_access(), offset, limit)
+        steps = _list_documents(retriever.document_access(), offset, limit)
+        return await asyncio.wait_for(steps, timeout)
 
     server: FastMCP[Any] = FastMCP(name, _INSTRUCTIONS, **settings)
     for function in (search, read_around, list_documents):
