@@ -12,8 +12,9 @@ from pydantic import ValidationError
 # Modules between the user's line and the line that warns.
 _LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
 
-# Control characters, characters that change the direction of writing, and lone surrogates.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters, line separators, characters that change the direction of writing, and lone
+# surrogates.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(text: str, allowed: str = "") -> str:

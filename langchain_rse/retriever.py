@@ -35,13 +35,14 @@ from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.checking import CheckReport
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
+from langchain_rse.query.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.query.pipeline import Sources, retrieve
 from langchain_rse.query.searching import check_search
 from langchain_rse.query.tracing import QueryLog, TraceCollector, collect_trace
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.reading import every_chunk
-from langchain_rse.stores.records import Rule
+from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, START_INDEX, Rule
 
 __all__ = ["RSERetriever"]
 
@@ -250,13 +251,100 @@ class RSERetriever(QuerySettings, BaseRetriever):
     def __getstate__(self) -> dict[Any, Any]:
         return {**super().__getstate__(), "__pydantic_private__": {"_indexer": None}}
 
+    def documents(self) -> list[StoredDocument]:
+        """List the stored documents that pass the filters of ``search_kwargs``, by their ids.
+
+        Raises:
+            ValueError: If a filter cannot be applied to a document as a whole.
+        """
+        return run(self._documents())
+
+    async def adocuments(self) -> list[StoredDocument]:
+        """Like `documents`, async."""
+        return await arun(self._documents())
+
+    def _documents(self) -> Steps[list[StoredDocument]]:
+        manifests = yield from self.document_access().manifests()
+        return [
+            StoredDocument(manifest.doc_id, manifest.length, dict(manifest.metadata))
+            for manifest in manifests
+        ]
+
+    def text(self, doc_id: str) -> str:
+        """Read the whole text of a document, as it was added.
+
+        Raises:
+            MissingRecordError: If there is no such document, a filter excludes it, or text of it is
+                not stored.
+            ValueError: If a filter cannot be applied to a document as a whole.
+        """
+        return run(self._text(doc_id))
+
+    async def atext(self, doc_id: str) -> str:
+        """Like `text`, async."""
+        return await arun(self._text(doc_id))
+
+    def _text(self, doc_id: str) -> Steps[str]:
+        access = self.document_access()
+        manifest = yield from access.manifest(doc_id)
+        if not manifest.length:
+            return ""
+        passage = yield from access.passage(manifest, 0, manifest.length)
+        return passage.page_content
+
+    def around(self, segment: Document, length: int) -> Document:
+        """Read a segment of this retriever with more of its document around it.
+
+        Args:
+            segment: A Document that this retriever returned.
+            length: The most characters to add on each side, at least 0.
+
+        Returns:
+            The longer slice of the source, with the metadata of a segment.
+
+        Raises:
+            MissingRecordError: If the document was replaced or deleted, or a filter excludes it.
+            ValueError: If ``segment`` is none, ``length`` is negative, or a filter cannot be
+                applied to a document as a whole.
+        """
+        return run(self._around(segment, length))
+
+    async def aaround(self, segment: Document, length: int) -> Document:
+        """Like `around`, async."""
+        return await arun(self._around(segment, length))
+
+    def _around(self, segment: Document, length: int) -> Steps[Document]:
+        if not isinstance(segment.metadata.get(SEGMENT), Mapping):
+            raise ValueError(  # noqa: TRY004 - it is one, of another kind
+                f"segment must be a Document that this retriever returned; got {segment!r:.200}"
+            )
+        if length < 0:
+            raise ValueError(f"length must be at least 0; got {length!r}")
+        access = self.document_access()
+        manifest = yield from access.manifest(segment.metadata[DOC_ID])
+        start = segment.metadata[START_INDEX] - length
+        end = segment.metadata[END_INDEX] + length
+        version = segment.metadata[SEGMENT]["version"]
+        return (yield from access.passage(manifest, start, end, version))
+
+    def document_access(self) -> DocumentAccess:
+        """What a caller may read of whole documents, by the filters of ``search_kwargs``.
+
+        Raises:
+            ValueError: If a filter cannot be applied to a document as a whole.
+        """
+        return document_access(self._sources(), self)
+
     def chunks(self) -> Iterator[Document]:
-        """Read all chunks as Documents, to build another retriever on; see `RSEIndexer.chunks`."""
-        return run_each(every_chunk(self.docstore))
+        """Read all chunks as Documents, to build another retriever on; see `RSEIndexer.chunks`.
+
+        Only those of documents that pass the filters of ``search_kwargs``.
+        """
+        return run_each(every_chunk(self.docstore, self.document_access().may_read))
 
     def achunks(self) -> AsyncIterator[Document]:
         """Like `chunks`, async."""
-        return arun_each(every_chunk(self.docstore))
+        return arun_each(every_chunk(self.docstore, self.document_access().may_read))
 
     # Writing
 

@@ -62,11 +62,11 @@ def _language_reference() -> list[Document]:
 
 def _print_chunks(opened: KnowledgeBase, question: str) -> None:
     """Print the chunks that plain retrieval returns."""
-    from langchain_rse.tools.passages import place_of
+    from langchain_rse.tools.passages import citation_of
 
     print_text(f"Plain retrieval: the {_CHUNKS} best chunks", "bold yellow")
     chunks = opened.vectorstore.similarity_search_with_score(question, k=_CHUNKS)
     for chunk, distance in chunks:
-        title = f"{place_of(chunk.metadata)} · score {1 - distance:.2f}"
+        title = f"{citation_of(chunk.metadata)} · score {1 - distance:.2f}"
         name = f"chunk {chunk.metadata['chunk_index']}"
         print_parts(title, (name, shorten(chunk.page_content)))

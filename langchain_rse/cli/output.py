@@ -129,7 +129,7 @@ def print_text(text: str | Text, style: str = "", *, lines: bool = False) -> Non
 def print_segment(segment: Document, *, full: bool, question: str) -> None:
     """Print a segment's place and its text, with a line above each chunk."""
     from langchain_rse.explaining.words import query_words
-    from langchain_rse.tools.passages import place_of
+    from langchain_rse.tools.passages import citation_of
 
     words = query_words([question])
     parts = []
@@ -146,7 +146,7 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
             reason = f"rank {chunk['rank'] + 1} · relevance {chunk['relevance']:.2f}"
         parts.append((f"chunk {chunk['index']} · {reason}", text))
     score = segment.metadata["relevance_score"]
-    print_parts(f"{place_of(segment.metadata)} · score {score:.2f}", *parts)
+    print_parts(f"{citation_of(segment.metadata)} · score {score:.2f}", *parts)
 
 
 def print_parts(title: str, *parts: tuple[str, Text]) -> None:

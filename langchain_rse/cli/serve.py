@@ -1,16 +1,25 @@
 """``langchain-rse serve-mcp``: lets MCP clients search a knowledge base."""
 
 import contextlib
+import hmac
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from enum import Enum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.output import print_error
 from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, settings
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+_MAX_SESSIONS = 1_000
+_IDLE_SECONDS = 600.0  # after which a session ends
 
 
 class Transport(str, Enum):
@@ -26,10 +35,22 @@ def serve_mcp(
     transport: Annotated[
         Transport, typer.Option(help="stdio, for a client that starts this command; or HTTP.")
     ] = Transport.STDIO,
-    host: Annotated[str, typer.Option(help="For HTTP. Nobody is asked for a password.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="For HTTP. Others than this machine: see the next two options.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="For HTTP.")] = 8000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name under which clients may ask for this server; may be repeated."),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with a token that clients have to send: Authorization: Bearer TOKEN.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="At most this many passages.")] = 5,
     max_context_length: Annotated[
         int, typer.Option(min=1, help="At most this many characters in an answer.")
@@ -40,6 +61,13 @@ def serve_mcp(
     config: Config = None,
 ) -> None:
     """Serve a knowledge base to MCP clients: tools search, read_around and list_documents."""
+    if host not in _THIS_MACHINE and not allow_host and token_file is None:
+        raise typer.BadParameter(
+            f"other machines can reach {host}: say under which names clients may ask "
+            "(--allow-host), or which token they have to send (--token-file)",
+            param_hint="--host",
+        )
+    token = _read_token(token_file)
     import mcp  # noqa: F401 - before the model, which takes long to load
 
     # Only the protocol may be on stdout, whatever a model prints.
@@ -56,11 +84,71 @@ def serve_mcp(
         port=port,
         log_level="WARNING",
         lifespan=_quiet if transport is Transport.STDIO else None,
+        transport_security=_allowed_hosts(host, allow_host or []),
+        max_sessions=_MAX_SESSIONS,
+        session_idle_timeout=_IDLE_SECONDS,
     )
-    if transport is Transport.HTTP:
-        address = f"http://{host}:{port}/mcp"
-        print_error(f"Serving {kb} on {address}: whoever reaches it can read all documents", "")
-    server.run(transport.value)
+    if transport is Transport.STDIO:
+        server.run(transport.value)
+        return
+    readers = "whoever reaches it" if token is None else "whoever has the token"
+    address = f"http://{host}:{port}/mcp"
+    print_error(f"Serving {kb} on {address}: {readers} can read all documents", "")
+    import uvicorn
+
+    app: Any = server.streamable_http_app()
+    if token is not None:
+        app = RequireToken(app, token)
+    uvicorn.run(app, host=host, port=port, log_level="warning")
+
+
+def _read_token(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    token = path.read_text(encoding="utf-8").strip()
+    if not token or not token.isascii():
+        raise typer.BadParameter(f"{path} must hold a token in ASCII", param_hint="--token-file")
+    return token
+
+
+def _allowed_hosts(host: str, names: Sequence[str]) -> Any:  # noqa: ANN401 - of the MCP SDK
+    """Which Host and Origin headers are answered: None for any, if a token is required."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    allowed = list(names)
+    if host in _THIS_MACHINE:
+        allowed += ["127.0.0.1", "localhost", "[::1]"]
+    elif not names:
+        return None
+    hosts = []
+    origins = []
+    for name in allowed:
+        hosts += [name, f"{name}:*"]
+        for scheme in ("http", "https"):
+            origins += [f"{scheme}://{name}", f"{scheme}://{name}:*"]
+    return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+
+
+class RequireToken:
+    """An ASGI application that answers only requests with a token."""
+
+    def __init__(self, app: "ASGIApp", token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Pass a request on, or answer it with 401."""
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            # In constant time, so that its duration does not tell how much of a token is right.
+            if not hmac.compare_digest(given, self._expected):
+                from starlette.responses import PlainTextResponse
+
+                headers = {"WWW-Authenticate": "Bearer"}
+                response = PlainTextResponse("a token is required", 401, headers)
+                await response(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 @contextlib.asynccontextmanager

@@ -38,7 +38,7 @@ _MOST_BY_DEFAULT = 10  # a larger limit was set on purpose
 def check_taken(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
     """Raise a ValueError for a search argument that LangChain would drop, or that replaces one."""
     inner_arguments = []
-    for name, value in _inspect(retriever).arguments:
+    for name, value in inspect_retriever(retriever).arguments:
         if may_exclude({name: value}):
             inner_arguments.append((name, value))
     for name, value in search_kwargs.items():
@@ -95,7 +95,7 @@ def conditions_of(
 
     ``compressor`` is a reranker that has dropped candidates.
     """
-    wrapped = _inspect(retriever)
+    wrapped = inspect_retriever(retriever)
     filters: list[tuple[str, Any]] = list(filters_of(settings.search_kwargs).items())
     for name, value in wrapped.arguments:
         if name != "k":
@@ -123,16 +123,16 @@ def conditions_of(
     return Conditions([value for _, value in filters], candidates_only)
 
 
-class _Wrapped(NamedTuple):
+class Wrapped(NamedTuple):
     """What a retriever and those that it calls may leave chunks out by."""
 
     arguments: list[tuple[str, Any]]  # the search arguments that they hold
     unknown_classes: list[str]  # classes that may filter by themselves
 
 
-def _inspect(retriever: object) -> _Wrapped:
+def inspect_retriever(retriever: object) -> Wrapped:
     """Find the search arguments and filters of a retriever and those that it calls."""
-    wrapped = _Wrapped([], [])
+    wrapped = Wrapped([], [])
     if retriever is None:
         return wrapped
     if type(retriever).__name__ not in _NOT_FILTERING:
@@ -145,7 +145,7 @@ def _inspect(retriever: object) -> _Wrapped:
     if compressor is not None and not drops_by_relevance(compressor):
         wrapped.unknown_classes.append(type(compressor).__name__)
     for inner in _inner_retrievers(retriever):
-        inner_wrapped = _inspect(inner)
+        inner_wrapped = inspect_retriever(inner)
         wrapped.arguments.extend(inner_wrapped.arguments)
         wrapped.unknown_classes.extend(inner_wrapped.unknown_classes)
     return wrapped

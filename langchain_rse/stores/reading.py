@@ -1,6 +1,6 @@
 """Reads the docstore: the spans and chunks that a query needs, and the list of all documents."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -315,12 +315,18 @@ def read_manifests(docstore: DocStore, most: int | None = None) -> Steps[list[Ma
     return manifests
 
 
-def every_chunk(docstore: DocStore) -> Iterator[Steps[list[Document]]]:
-    """Read the chunks of current versions, one batch with each item."""
+def every_chunk(
+    docstore: DocStore, may_read: Callable[[Manifest], bool] = lambda _: True
+) -> Iterator[Steps[list[Document]]]:
+    """Read the chunks of current versions, one batch with each item.
+
+    ``may_read`` says which documents they are of.
+    """
     manifests: list[Manifest] = []
 
     def read_all_manifests() -> Steps[list[Document]]:
-        manifests.extend((yield from read_manifests(docstore)))
+        all_manifests = yield from read_manifests(docstore)
+        manifests.extend(manifest for manifest in all_manifests if may_read(manifest))
         return []
 
     def read_batch(chunks: Sequence[tuple[str, Manifest]]) -> Steps[list[Document]]:

@@ -119,8 +119,8 @@ class SQLDocStore(ComparesAndSets):
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
-        # The query part of a server's URL may hold a password as well.
-        url = self._url if self._is_sqlite else self._url.set(query={})
+        # The query part may hold a password or a key as well.
+        url = self._url.set(query={})
         return f"SQLDocStore({url.render_as_string(hide_password=True)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:

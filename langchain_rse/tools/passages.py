@@ -1,8 +1,7 @@
 """Formats passages for a model: numbered, with their source, pages and characters."""
 
 import itertools
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
@@ -11,17 +10,13 @@ from langchain_core.stores import BaseStore
 
 from langchain_rse._messages import visible
 from langchain_rse._sync import Steps
-from langchain_rse.config import QuerySettings
-from langchain_rse.query.reading import DocumentSegment, SegmentChunk
-from langchain_rse.query.rendering import render
-from langchain_rse.stores.reading import Layout, read_chunks, read_layouts, readable
+from langchain_rse.query.access import read_passage
 from langchain_rse.stores.records import (
     DOC_ID,
     END_INDEX,
     RELEVANCE_SCORE,
     SEGMENT,
     START_INDEX,
-    document_key,
     encodable,
 )
 
@@ -44,7 +39,7 @@ Shown = Mapping[ShownChunk, int]
 """The chunks that a conversation has shown, with the numbers of their passages."""
 
 
-def place_of(metadata: Mapping[str, Any]) -> str:
+def citation_of(metadata: Mapping[str, Any]) -> str:
     """Describe the source, pages (counted from 1) and characters to cite."""
     parts = [visible(str(metadata.get("source") or metadata[DOC_ID]))]
     first_page = metadata.get("page_start")
@@ -72,9 +67,18 @@ def format_passages(segments: Iterable[Document], first_number: int) -> str:
     """Format the text of segments, each below a line with its number and place to cite."""
     passages = []
     for number, segment in enumerate(segments, first_number):
-        text = encodable(segment.page_content.strip("\r\n"))
-        passages.append(f"[{number}] {place_of(segment.metadata)}\n{text}")
+        text = quote_lines(segment.page_content.strip("\r\n"))
+        passages.append(f"[{number}] {citation_of(segment.metadata)}\n{text}")
     return "\n\n".join(passages)
+
+
+def quote_lines(text: str) -> str:
+    """Put ``> `` in front of each line of a text, so that none can pass for a heading.
+
+    Lines end where any program may see an end: also at U+2028, form feeds and the like.
+    """
+    lines = encodable(text).splitlines() or [""]
+    return "\n".join(f"> {line}" for line in lines)
 
 
 def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, or None
@@ -148,54 +152,3 @@ def split_shown(
             part.metadata[RELEVANCE_SCORE] = sum(chunk["value"] for chunk in chunks)
             parts.append(part)
     return parts, numbers
-
-
-def read_passage(
-    docstore: BaseStore[str, Document],
-    doc_id: str,
-    version: str,
-    chunks: range,
-    characters: range = range(sys.maxsize),
-) -> Steps[Document | None]:
-    """Read the text of chunks, limited to a range of the document's characters.
-
-    None if some of them are not stored, or the version is no longer current.
-    """
-    key = document_key(doc_id)
-    layouts = yield from read_layouts(docstore, {(key, version): [chunks]})
-    layout = layouts[key]
-    if not isinstance(layout, Layout):
-        return None
-    indexes = _chunks_within(layout, characters)
-    if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # none, or there is a gap
-        return None
-    records = yield from read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
-    if records is None:
-        return None
-    segment_chunks = []
-    for index in indexes:
-        record = readable(records[key, index])
-        if record is None:
-            return None
-        segment_chunks.append(SegmentChunk(index, record))
-    start, _ = layout.span_of(indexes[0])
-    _, end = layout.span_of(indexes[-1])
-    segment = DocumentSegment(
-        layout,
-        segment_chunks,
-        value=0.0,
-        skipped=max(characters.start - start, 0),
-        dropped=max(end - characters.stop, 0),
-    )
-    return render([segment], QuerySettings())[0]
-
-
-def _chunks_within(layout: Layout, characters: range) -> Sequence[int]:
-    """Return the indexes of the chunks that have some of the characters."""
-    indexes = []
-    for window in layout.windows:
-        for index in window:
-            start, end = layout.span_of(index)
-            if start < characters.stop and characters.start < end:
-                indexes.append(index)
-    return indexes

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -74,11 +75,11 @@ async def over_stdio(folder: Path) -> AsyncIterator[ClientSession]:
 
 
 @contextlib.contextmanager
-def http_server(folder: Path) -> Iterator[str]:
+def http_server(folder: Path, *options: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [*PROGRAM, *SERVE, "--transport", "streamable-http", "--port", str(port)]
+    command = [*PROGRAM, *SERVE, "--transport", "streamable-http", "--port", str(port), *options]
     with (
         (folder / "stderr").open("w") as log,
         subprocess.Popen(
@@ -129,15 +130,15 @@ async def exercise(session: ClientSession) -> None:
         session, "read_around", document=source, start=int(start), end=int(end)
     )
     assert not is_error
-    assert read.split("\n", 1)[1].strip() in text
+    assert read.split("\n", 1)[1].strip("\n> ") in text
     assert await ask(session, "search", query=" ") == (
         *("The query is empty: say what to search for.", False),
     )
 
     for start, end in [(7, 20_007), (9_000, len(TEXT))]:  # at most 20,000 at once
         read, _ = await ask(session, "read_around", document="birds.txt", start=start, end=10**9)
-        heading, exact = read.split("\n", 1)
-        assert exact == TEXT[start:end]
+        heading, quoted = read.split("\n", 1)
+        assert quoted.split("\n") == [f"> {line}" for line in TEXT[start:end].splitlines()]
         assert heading.endswith(f"birds.txt, characters {start}-{end}")
     for arguments, message in [
         ({"document": "birds", "start": 9, "end": 9}, "there are no characters 9-9"),
@@ -174,6 +175,41 @@ async def test_over_http(folder: Path) -> None:
         with pytest.raises(urllib.error.HTTPError, match="421"):
             await asyncio.to_thread(urllib.request.urlopen, forged)
     assert f"Serving kb on {url}" in (folder / "stderr").read_text()
+
+
+def test_other_machines_need_a_name_or_a_token(folder: Path) -> None:
+    command = [*PROGRAM, *SERVE, "--transport", "streamable-http", "--host", "0.0.0.0"]  # noqa: S104
+    refused = subprocess.run(
+        command, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 2
+    assert "--allow-host" in refused.stderr
+    assert "--token-file" in refused.stderr
+
+
+async def test_a_token_is_required_if_there_is_one(folder: Path) -> None:
+    (folder / "token").write_text("s3cr3t\n")
+    with http_server(folder, "--token-file", "token") as url:
+        for headers in ({}, {"Authorization": "Bearer other"}, {"Authorization": "s3cr3t"}):
+            request = urllib.request.Request(url, b"{}", headers)  # noqa: S310
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                await asyncio.to_thread(urllib.request.urlopen, request)
+        client = httpx.AsyncClient(headers={"Authorization": "Bearer s3cr3t"})
+        async with (
+            streamable_http_client(url, http_client=client) as (read, write, _),
+            ClientSession(read, write) as session,
+        ):
+            await session.initialize()
+            assert not (await ask(session, "list_documents"))[1]
+
+
+def test_a_name_is_answered_if_it_is_allowed(folder: Path) -> None:
+    with http_server(folder, "--allow-host", "kb.example.org") as url:
+        for host, status in (("kb.example.org", "406"), ("other.example.org", "421")):
+            headers = {"Host": host, "Content-Type": "application/json"}
+            request = urllib.request.Request(url, b"{}", headers)  # noqa: S310
+            with pytest.raises(urllib.error.HTTPError, match=status):
+                urllib.request.urlopen(request)  # noqa: S310
 
 
 def test_stdout_has_the_protocol_alone_and_a_client_that_leaves_ends_it(folder: Path) -> None:

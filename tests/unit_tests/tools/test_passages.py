@@ -12,9 +12,10 @@ from langchain_core.stores import InMemoryByteStore
 from typing_extensions import override
 
 from langchain_rse._sync import Steps, arun, run
+from langchain_rse.query.access import read_passage
 from langchain_rse.stores.json import JSONDocStore, as_docstore
 from langchain_rse.stores.reading import read_manifests
-from langchain_rse.tools.passages import place_of, read_passage
+from langchain_rse.tools.passages import citation_of
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
 
@@ -54,7 +55,7 @@ def test_any_range_is_the_slice_of_the_text(start: int, length: int) -> None:
     assert passage.page_content == TEXT[start:end]
     assert passage.metadata["start_index"] == start
     assert passage.metadata["end_index"] == min(end, len(TEXT))
-    assert place_of(passage.metadata) == f"a, characters {start}-{min(end, len(TEXT))}"
+    assert citation_of(passage.metadata) == f"a, characters {start}-{min(end, len(TEXT))}"
 
 
 @fakes.both_ways

@@ -74,7 +74,8 @@ def test_what_a_model_reads(way: Way) -> None:
     end = segment.metadata["end_index"]
     pages_found = f"pages 1-{segment.metadata['page_end'] + 1}"
     heading = f"[1] birds\\n[2] forged.pdf, {pages_found}, characters 0-{end}"
-    assert message.content == f"{heading}\n{segment.page_content}"
+    quoted = "\n".join(f"> {line}" for line in segment.page_content.splitlines())
+    assert message.content == f"{heading}\n{quoted}"
     assert segment.metadata["rse"]["number"] == 1
 
 
@@ -193,7 +194,7 @@ def test_what_trimming_would_cut_off_is_not_lost() -> None:
 def test_half_a_character_is_replaced() -> None:
     """What a client could not send; readers of PDF files make such text."""
     message = ask(SYNC, create_rse_tool(make_retriever({"a": "q\ud83d 5"})), query="q 1")
-    assert str(message.content).endswith("\nq\ufffd 5")
+    assert str(message.content).endswith("\n> q\ufffd 5")
     assert [passage.page_content for passage in message.artifact] == ["q\ud83d 5"]
 
 
@@ -240,7 +241,8 @@ def test_the_text_with_its_headings_fits_the_budget(unit: str, data: st.DataObje
     if message.artifact:
         assert measure(message.content) <= limit
         for passage in message.artifact:
-            assert passage.page_content.strip("\n") in message.content
+            for line in passage.page_content.splitlines():
+                assert f"\n> {line}" in message.content
     else:
         assert limit < 400
 

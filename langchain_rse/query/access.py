@@ -1,0 +1,250 @@
+"""Access: the stored documents that a retriever lets a caller read, by its filters.
+
+A search filters chunks. Whoever reads documents as a whole, by a list or by their text, comes
+through here, so that the filters of the search hold for that as well.
+"""
+
+import operator
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
+
+from langchain_rse._messages import first_few
+from langchain_rse._sync import Steps
+from langchain_rse.config import QuerySettings
+from langchain_rse.errors import MissingRecordError
+from langchain_rse.query.candidates import Sources
+from langchain_rse.query.reading import DocumentSegment, SegmentChunk
+from langchain_rse.query.rendering import render
+from langchain_rse.query.search_arguments import fields_of, may_exclude
+from langchain_rse.query.wrapped import inspect_retriever
+from langchain_rse.stores.reading import (
+    Layout,
+    read_chunks,
+    read_layouts,
+    read_manifests,
+    readable,
+)
+from langchain_rse.stores.records import DOC_ID, Manifest, Version, document_key
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
+
+
+class StoredDocument(NamedTuple):
+    """A document in the docstore."""
+
+    doc_id: str
+    length: int  # in characters
+    metadata: dict[str, Any]  # what holds for the whole document
+
+
+@dataclass(frozen=True)
+class DocumentAccess:
+    """Reads documents as a whole, those that pass all filters of a retriever's search.
+
+    A document passes if its metadata does, as far as it holds for the whole document: a document
+    that lacks a field of the filter, or has several values of it, does not pass.
+    """
+
+    docstore: BaseStore[str, Document]
+    filters: Sequence[Mapping[str, Any]] = ()
+
+    def manifests(self) -> Steps[list[Manifest]]:
+        """The manifests of the documents that may be read, ordered by their ids."""
+        manifests = yield from read_manifests(self.docstore)
+        readable_manifests = [
+            manifest for manifest in manifests if manifest.current and self.may_read(manifest)
+        ]
+        return sorted(readable_manifests, key=lambda manifest: manifest.doc_id)
+
+    def manifest(self, doc_id: str) -> Steps[Manifest]:
+        """The manifest of a document; the same error for one that must not be read as for none."""
+        layouts = yield from read_layouts(self.docstore, {(document_key(doc_id), ""): []})
+        layout = layouts[document_key(doc_id)]
+        if isinstance(layout, Layout):
+            manifest = layout.manifest
+            if manifest.current is not None and self.may_read(manifest):
+                return manifest
+        elif layout is not None:
+            raise layout
+        raise MissingRecordError(f"there is no document {doc_id!r}, or the filter excludes it")
+
+    def passage(
+        self, manifest: Manifest, start: int, end: int, version: str | None = None
+    ) -> Steps[Document]:
+        """Read the characters from start until end of a document, as a segment.
+
+        ``version`` is the one that these characters were counted in; None for the current one.
+        """
+        current = manifest.current or Version("", 0)
+        characters = range(max(start, 0), min(end, manifest.length))
+        passage = None
+        if characters and version in {None, current.name}:
+            passage = yield from read_passage(
+                self.docstore, manifest.doc_id, current.name, range(current.chunks), characters
+            )
+        if passage is None:
+            raise MissingRecordError(
+                f"there are no characters {start}-{end} in {manifest.doc_id!r}, which has "
+                f"{manifest.length}; or not all of them are stored, or it was replaced meanwhile"
+            )
+        return passage
+
+    def may_read(self, manifest: Manifest) -> bool:
+        """True if a document passes all filters."""
+        metadata = {**manifest.metadata, DOC_ID: manifest.doc_id}
+        return all(passes(condition, metadata) for condition in self.filters)
+
+
+def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess:
+    """Give access to the documents that pass the filters of a retriever.
+
+    Raises:
+        ValueError: If a filter cannot be applied to a document as a whole, or if it is unknown
+            whether a wrapped retriever filters.
+    """
+    arguments = list(may_exclude(settings.search_kwargs).items())
+    wrapped = inspect_retriever(sources.base_retriever)
+    if wrapped.unknown_classes and settings.candidates_only is not False:
+        raise ValueError(
+            f"{first_few(wrapped.unknown_classes)} may leave documents out for other reasons than "
+            "relevance, so it is not known which ones may be read as a whole. Set "
+            "candidates_only=False if it does not filter"
+        )
+    for name, value in wrapped.arguments:
+        if name != "k":
+            arguments += may_exclude({name: value}).items()
+    filters = []
+    for name, value in arguments:
+        if fields_of(value) is None or not _is_known(value):
+            raise ValueError(
+                f"the search argument {name}={value!r:.200} cannot be applied to a document as a "
+                "whole, so documents can be searched but not be read or listed. A filter can be "
+                "applied that is a dict of fields and values, with $eq, $ne, $in, $nin, $gt, $gte, "
+                "$lt, $lte, $and and $or"
+            )
+        filters.append(value)
+    return DocumentAccess(sources.docstore, filters)
+
+
+def passes(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
+    """True if metadata passes a filter; a field that is missing passes no comparison."""
+    for name, value in condition.items():
+        if name == "$and":
+            passed = all(passes(part, metadata) for part in value)
+        elif name == "$or":
+            passed = any(passes(part, metadata) for part in value)
+        else:
+            passed = _compares(value, metadata.get(name))
+        if not passed:
+            return False
+    return True
+
+
+def _is_known(condition: Mapping[str, Any]) -> bool:
+    """True if `passes` knows all operators of a filter."""
+    for name, value in condition.items():
+        if name in {"$and", "$or"}:
+            if not isinstance(value, (list, tuple)) or not all(map(_is_known, value)):
+                return False
+        elif name.startswith("$"):
+            return False
+        elif isinstance(value, Mapping):
+            known = {"$eq", "$ne", "$in", "$nin", *_COMPARISONS}
+            if not value.keys() <= known:
+                return False
+    return True
+
+
+def _compares(comparison: Any, value: Any) -> bool:  # noqa: ANN401 - of any type
+    """True if a value passes a comparison: a value, a list of values, or operators."""
+    if value is None:
+        return False
+    if isinstance(comparison, (list, tuple, set, frozenset)):
+        return any(_equals(value, allowed) for allowed in comparison)
+    if not isinstance(comparison, Mapping):
+        return _equals(value, comparison)
+    for name, operand in comparison.items():
+        if name == "$eq":
+            passed = _equals(value, operand)
+        elif name == "$ne":
+            passed = not _equals(value, operand)
+        elif name == "$in":
+            passed = any(_equals(value, allowed) for allowed in operand)
+        elif name == "$nin":
+            passed = not any(_equals(value, excluded) for excluded in operand)
+        else:
+            passed = _is_ordered(value, operand) and _COMPARISONS[name](value, operand)
+        if not passed:
+            return False
+    return True
+
+
+def _equals(value: Any, other: Any) -> bool:  # noqa: ANN401
+    """True if two values are equal and both are booleans, or neither is."""
+    return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
+
+
+def _is_ordered(value: object, other: object) -> bool:
+    are_numbers = isinstance(value, (int, float)) and isinstance(other, (int, float))
+    return are_numbers or (isinstance(value, str) and isinstance(other, str))
+
+
+def read_passage(
+    docstore: BaseStore[str, Document],
+    doc_id: str,
+    version: str,
+    chunks: range,
+    characters: range = range(sys.maxsize),
+) -> Steps[Document | None]:
+    """Read the text of chunks, limited to a range of the document's characters.
+
+    None if some of them are not stored, or the version is no longer current.
+    """
+    key = document_key(doc_id)
+    layouts = yield from read_layouts(docstore, {(key, version): [chunks]})
+    layout = layouts[key]
+    if not isinstance(layout, Layout):
+        return None
+    indexes = _chunks_within(layout, characters)
+    if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # none, or there is a gap
+        return None
+    records = yield from read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
+    if records is None:
+        return None
+    segment_chunks = []
+    for index in indexes:
+        record = readable(records[key, index])
+        if record is None:
+            return None
+        segment_chunks.append(SegmentChunk(index, record))
+    start, _ = layout.span_of(indexes[0])
+    _, end = layout.span_of(indexes[-1])
+    segment = DocumentSegment(
+        layout,
+        segment_chunks,
+        value=0.0,
+        skipped=max(characters.start - start, 0),
+        dropped=max(end - characters.stop, 0),
+    )
+    return render([segment], QuerySettings())[0]
+
+
+def _chunks_within(layout: Layout, characters: range) -> Sequence[int]:
+    """Return the indexes of the chunks that have some of the characters."""
+    indexes = []
+    for window in layout.windows:
+        for index in window:
+            start, end = layout.span_of(index)
+            if start < characters.stop and characters.start < end:
+                indexes.append(index)
+    return indexes

@@ -1,0 +1,192 @@
+"""Whole documents: whoever reads or lists them gets those that the search's filters let through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.stores import InMemoryStore
+
+from langchain_rse import RSERetriever
+from langchain_rse.errors import MissingRecordError
+from langchain_rse.query.access import passes
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way, lines, make_retriever
+
+way = fakes.way
+
+PUBLIC, FINANCE = lines(0, 10, name="public"), lines(20, 30, name="finance")
+
+
+def make(**fields: Any) -> RSERetriever:
+    retriever = make_retriever({}, **fields)
+    writer = make_retriever({}) if "base_retriever" in fields else retriever
+    writer.add_documents(
+        [
+            Document(PUBLIC, id="public", metadata={"group": "all", "year": 2024}),
+            Document(FINANCE, id="finance", metadata={"group": "finance", "year": 2023}),
+            Document("page 0\n", metadata={"doc_id": "mixed", "group": "all", "page": 0}),
+            Document("page 1\n", metadata={"doc_id": "mixed", "group": "finance", "page": 1}),
+        ]
+    )
+    return retriever
+
+
+def listed(way: Way, retriever: RSERetriever) -> list[str]:
+    documents = way.call(retriever.documents, retriever.adocuments)
+    return [document.doc_id for document in documents]
+
+
+def read(way: Way, retriever: RSERetriever, doc_id: str) -> str:
+    text: str = way.call(lambda: retriever.text(doc_id), lambda: retriever.atext(doc_id))
+    return text
+
+
+@fakes.both_ways
+def test_without_a_filter_everything_is_read(way: Way) -> None:
+    retriever = make()
+    assert listed(way, retriever) == ["finance", "mixed", "public"]
+    (_, _, public) = way.call(retriever.documents, retriever.adocuments)
+    assert (public.length, public.metadata["year"]) == (len(PUBLIC), 2024)
+    assert read(way, retriever, "finance") == FINANCE
+    assert len(list(retriever.chunks())) == 6
+    with pytest.raises(MissingRecordError, match="there is no document 'b'"):
+        read(way, retriever, "b")
+
+
+@fakes.both_ways
+def test_a_filter_of_the_search_holds_for_whole_documents(way: Way) -> None:
+    retriever = make(search_kwargs={"filter": {"group": "all"}})
+    assert listed(way, retriever) == ["public"]  # of "mixed", some is not for all
+    assert read(way, retriever, "public") == PUBLIC
+    for hidden in ("finance", "mixed"):
+        with pytest.raises(MissingRecordError, match="or the filter excludes it"):
+            read(way, retriever, hidden)
+    assert {chunk.metadata["doc_id"] for chunk in retriever.chunks()} == {"public"}
+
+
+@fakes.both_ways
+def test_around_a_segment(way: Way) -> None:
+    retriever = make_retriever({"a": lines(0, 90, 90, 0, 90)})
+    segment = retriever.invoke("q 0", k=1)[0]
+    start, end = segment.metadata["start_index"], segment.metadata["end_index"]
+    text = retriever.text("a")
+
+    def around(segment: Document, length: int) -> Document:
+        found: Document = way.call(
+            lambda: retriever.around(segment, length), lambda: retriever.aaround(segment, length)
+        )
+        return found
+
+    assert around(segment, 0).page_content == segment.page_content
+    for length in (1, 4, 10_000):
+        longer = around(segment, length)
+        first, last = max(start - length, 0), min(end + length, len(text))
+        assert longer.page_content == text[first:last]
+        assert (longer.metadata["start_index"], longer.metadata["end_index"]) == (first, last)
+    with pytest.raises(ValueError, match="length must be at least 0; got -1"):
+        around(segment, -1)
+    with pytest.raises(ValueError, match="segment must be a Document that this retriever"):
+        around(Document("text"), 3)
+    hidden = retriever.model_copy(update={"search_kwargs": {"filter": {"group": "none"}}})
+    with pytest.raises(MissingRecordError, match="or the filter excludes it"):
+        hidden.around(segment, 3)
+    retriever.add_documents([Document(lines(5), id="a")])
+    with pytest.raises(MissingRecordError, match="it was replaced meanwhile"):
+        around(segment, 3)
+
+
+@pytest.mark.parametrize(
+    "search_kwargs",
+    [
+        {"filter": lambda document: document.metadata["group"] == "all"},
+        {"filter": "group == 'all'"},
+        {"filter": [{"group": "all"}]},
+        {"filter": {"$not": {"group": "finance"}}},
+        {"filter": {"group": {"$like": "a%"}}},
+        {"where": "group = 'all'"},
+        {"filter": {"group": "all"}, "where": "anything"},
+        {"namespace": "all"},
+    ],
+    ids=str,
+)
+def test_a_filter_that_is_not_understood_is_refused(
+    way: Way, search_kwargs: dict[str, Any]
+) -> None:
+    retriever = make().model_copy(update={"search_kwargs": search_kwargs})
+    for ask in (
+        lambda: listed(way, retriever),
+        lambda: read(way, retriever, "public"),
+        lambda: list(retriever.chunks()),
+    ):
+        with pytest.raises(ValueError, match="cannot be applied to a document as a whole"):
+            ask()
+
+
+def test_filters_inside_wrapped_retrievers_hold(way: Way) -> None:
+    source = make()
+    assert source.vectorstore is not None
+    inner = source.vectorstore.as_retriever(search_kwargs={"k": 50, "filter": {"group": "all"}})
+    retriever = RSERetriever(base_retriever=inner, docstore=source.docstore)
+    assert listed(way, retriever) == ["public"]
+
+
+def test_a_retriever_that_may_filter_is_refused(way: Way) -> None:
+    class Rights(BaseRetriever):
+        def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+            raise NotImplementedError
+
+    docstore = make().docstore
+    retriever = RSERetriever(base_retriever=Rights(), docstore=docstore)
+    with pytest.raises(ValueError, match="Rights may leave documents out"):
+        listed(way, retriever)
+    retriever = RSERetriever(base_retriever=Rights(), docstore=docstore, candidates_only=False)
+    assert listed(way, retriever) == ["finance", "mixed", "public"]
+
+
+def test_a_namespace_sees_its_own_documents(way: Way) -> None:
+    vectorstore, docstore = make_retriever({}).vectorstore, InMemoryStore()
+    acme, globex = (
+        RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace=name)
+        for name in ("acme", "globex")
+    )
+    acme.add_documents([Document("of acme 1", id="a")])
+    globex.add_documents([Document("of globex 2", id="a"), Document("b 3", id="b")])
+    assert listed(way, acme) == ["a"]
+    assert read(way, acme, "a") == "of acme 1"
+    with pytest.raises(MissingRecordError):
+        read(way, acme, "b")
+
+
+METADATA = {"year": 2024, "group": "all", "public": True, "price": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ({}, True),
+        ({"year": 2024}, True),
+        ({"year": 2024.0}, True),
+        ({"year": "2024"}, False),
+        ({"public": True}, True),
+        ({"public": 1}, False),
+        ({"year": [2023, 2024]}, True),
+        ({"year": {"$eq": 2024}, "group": "all"}, True),
+        ({"year": {"$gte": 2024, "$lt": 2025}}, True),
+        ({"year": {"$gt": 2024}}, False),
+        ({"year": {"$lte": "2024"}}, False),
+        ({"group": {"$in": ["all", "few"]}}, True),
+        ({"group": {"$nin": ["all"]}}, False),
+        ({"group": {"$ne": "few"}}, True),
+        # A store may let through what lacks a field; here, it is not known to be allowed.
+        ({"owner": {"$ne": "ann"}}, False),
+        ({"owner": {"$nin": ["ann"]}}, False),
+        ({"$and": [{"year": 2024}, {"group": "few"}]}, False),
+        ({"$or": [{"year": 2023}, {"price": {"$gt": 2}}]}, True),
+    ],
+    ids=str,
+)
+def test_what_passes(condition: dict[str, Any], expected: bool) -> None:  # noqa: FBT001
+    assert passes(condition, METADATA) == expected
