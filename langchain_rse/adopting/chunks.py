@@ -40,6 +40,33 @@ class JoinedChunk(NamedTuple):
     vectors: Sequence[str]  # the ids of its vectors, if there are any
 
 
+class Piece(NamedTuple):
+    """A piece of a text, which ends where the next one starts."""
+
+    start: int
+    metadata: Mapping[str, Any]
+    vectors: Sequence[str]
+
+
+def cut_text(text: str, pieces: Sequence[Piece], text_start: int = 0) -> list[JoinedChunk]:
+    """Cut a text, which starts at a character of the document, into pieces."""
+    chunks: list[JoinedChunk] = []
+    for number, piece in enumerate(pieces):
+        start = piece.start
+        end = len(text)
+        if number + 1 < len(pieces):
+            end = pieces[number + 1].start
+        chunk = JoinedChunk(
+            start=text_start + start,
+            end=text_start + end,
+            text=text[start:end],
+            metadata=piece.metadata,
+            vectors=piece.vectors,
+        )
+        chunks.append(chunk)
+    return chunks
+
+
 def doc_id_of(document: Document, doc_id_key: str) -> str:
     """Return the id of a chunk's document; AdoptionError if it has none."""
     value = document.metadata.get(doc_id_key)
@@ -85,12 +112,13 @@ def merge_equal(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
     """
     merged: dict[tuple[int, int, int, str], StoredChunk] = {}
     for chunk in chunks:
-        place = (chunk.page, chunk.position, -len(chunk.text), chunk.text)
-        equal_chunk = merged.get(place)
-        if equal_chunk is None:
-            merged[place] = chunk
+        length = len(chunk.text)
+        place = (chunk.page, chunk.position, -length, chunk.text)
+        if place in merged:
+            vectors = merged[place].vectors
+            vectors.extend(chunk.vectors)
         else:
-            equal_chunk.vectors.extend(chunk.vectors)
+            merged[place] = chunk
     return [merged[place] for place in sorted(merged)]
 
 

@@ -1,10 +1,9 @@
 """Joins the chunks of a document of an existing index, page by page, and finds missing text."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
-from langchain_rse.adopting.chunks import JoinedChunk, StoredChunk
+from langchain_rse.adopting.chunks import JoinedChunk, Piece, StoredChunk, cut_text
 from langchain_rse.adopting.index import ExistingIndex, Gap
 from langchain_rse.errors import AdoptionError, SplittingError
 from langchain_rse.ingest.joining import (
@@ -143,29 +142,15 @@ def _check_position(last: StoredChunk, chunk: StoredChunk, index: ExistingIndex)
 
 def _join_run(chunks: Sequence[StoredChunk], start: int, index: ExistingIndex) -> list[JoinedChunk]:
     """Join the chunks of a run, whose text starts at a character of the document."""
-    text, starts = _join_texts(chunks, index)
-    kept: list[StoredChunk] = []
-    kept_starts: list[int] = []
+    text, starts_in_run = _join_texts(chunks, index)
+    pieces: list[Piece] = []
     end = 0
-    for chunk, chunk_start in zip(chunks, starts, strict=True):
-        chunk_end = chunk_start + len(chunk.text)
+    for chunk, start_in_run in zip(chunks, starts_in_run, strict=True):
+        chunk_end = start_in_run + len(chunk.text)
         if chunk_end > end:
-            kept.append(chunk)
-            kept_starts.append(chunk_start)
+            pieces.append(Piece(start_in_run, chunk.metadata, chunk.vectors))
             end = chunk_end
-    joined: list[JoinedChunk] = []
-    bounds = pairwise([*kept_starts, len(text)])
-    for chunk, (first, after_last) in zip(kept, bounds, strict=True):
-        joined.append(
-            JoinedChunk(
-                start + first,
-                start + after_last,
-                text[first:after_last],
-                chunk.metadata,
-                chunk.vectors,
-            )
-        )
-    return joined
+    return cut_text(text, pieces, start)
 
 
 def _join_texts(chunks: Sequence[StoredChunk], index: ExistingIndex) -> JoinedText:

@@ -36,6 +36,25 @@ class JoinedText(NamedTuple):
     starts: list[int]
 
 
+def find_starts(chunks: Sequence[ChunkToJoin]) -> list[int]:
+    """Return where each chunk starts; unknown starts follow from the overlap with the one before.
+
+    Raises:
+        SplittingError: If a start is unknown, and there is no sure overlap.
+    """
+    starts: list[int] = []
+    for number, chunk in enumerate(chunks):
+        start = chunk.start
+        if start is None:
+            before = chunks[number - 1].text if number > 0 else ""
+            shared = sure_overlap(before, chunk.text)
+            if not shared:
+                raise SplittingError(f"the place of one is unknown ({chunk.description})")
+            start = starts[-1] + len(before) - shared
+        starts.append(start)
+    return starts
+
+
 def join_by_start(chunks: Sequence[ChunkToJoin]) -> JoinedText:
     """Join chunks, given in any order, by where they start.
 
@@ -45,7 +64,7 @@ def join_by_start(chunks: Sequence[ChunkToJoin]) -> JoinedText:
     Raises:
         SplittingError: If a start is unknown, text is missing, or chunks contradict each other.
     """
-    starts_in_whole = _find_starts(chunks)
+    starts_in_whole = find_starts(chunks)
     beginning = min(starts_in_whole)
     starts = [start - beginning for start in starts_in_whole]
 
@@ -117,25 +136,6 @@ def join_by_overlap(
 def different_texts(first: str, second: str) -> SplittingError:
     """Make the error for two chunks, given by their descriptions, that contradict each other."""
     return SplittingError(f"two chunks have different texts at one place: {first} and {second}")
-
-
-def _find_starts(chunks: Sequence[ChunkToJoin]) -> list[int]:
-    """Return where each chunk starts; unknown starts follow from the overlap with the one before.
-
-    Raises:
-        SplittingError: If a start is unknown, and there is no sure overlap.
-    """
-    starts: list[int] = []
-    for number, chunk in enumerate(chunks):
-        start = chunk.start
-        if start is None:
-            before = chunks[number - 1].text if number > 0 else ""
-            shared = sure_overlap(before, chunk.text)
-            if not shared:
-                raise SplittingError(f"the place of one is unknown ({chunk.description})")
-            start = starts[-1] + len(before) - shared
-        starts.append(start)
-    return starts
 
 
 def _agrees(text: str, start: int, chunk: str) -> bool:

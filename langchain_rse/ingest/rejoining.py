@@ -5,7 +5,7 @@ Also refuses parts of two files that have the same name.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 from langchain_core.documents import Document
 
@@ -15,6 +15,7 @@ from langchain_rse.ingest.joining import (
     EXCERPT,
     STRIPPED,
     ChunkToJoin,
+    find_starts,
     join_by_overlap,
     join_by_start,
 )
@@ -90,13 +91,19 @@ def begins_later(part: Document) -> bool:
 
 def _pages(source: SourceDocument) -> list[list[_Part]]:
     """Group neighboring parts with the same metadata: those of one text, such as a page."""
-    parts: list[_Part] = []
+    pages: list[list[_Part]] = []
+    description_before = None
     for number, document in enumerate(source.parts):
         is_stored = number < source.stored
-        start = 0 if is_stored else _start_index(source, document)
-        parts.append(_Part(document, start, is_stored))
-    groups = groupby(parts, key=lambda part: described(part.document, source.doc_id))
-    return [list(group) for _, group in groups]
+        start: int | None = 0
+        if not is_stored:
+            start = _start_index(source, document)
+        description = described(document, source.doc_id)
+        if description != description_before:
+            pages.append([])
+            description_before = description
+        pages[-1].append(_Part(document, start, is_stored))
+    return pages
 
 
 def _start_index(source: SourceDocument, document: Document) -> int | None:
@@ -134,10 +141,11 @@ def _join(
     """
     chunks = [part.as_chunk() for part in parts]
     new_starts = [part.start for part in parts if not part.is_stored and part.start is not None]
-    continues_stored = parts[0].is_stored and bool(new_starts)
+    has_later_start = max(new_starts, default=0) > 0
     has_unknown_start = min(new_starts, default=0) < 0
+    continues_stored = parts[0].is_stored and bool(new_starts)
     try:
-        if max(new_starts, default=0) > 0 or continues_stored:
+        if has_later_start or continues_stored:
             return _join_by_start(source, chunks, append=append)
         if has_overlap and not parts[-1].is_stored:
             return join_by_overlap(chunks).text
@@ -161,9 +169,10 @@ def _join_by_start(source: SourceDocument, chunks: Sequence[ChunkToJoin], *, app
     if source.id_origin == "ids" and not append:
         # A fragment that was given an id is a document of its own.
         return join_by_start(chunks).text
-    known = [(chunk.start, chunk) for chunk in chunks if chunk.start is not None]
-    beginning, first = min(known, key=lambda pair: pair[0])
+    starts = find_starts(chunks)
+    beginning = min(starts)
     if beginning > STRIPPED:
+        first = chunks[starts.index(beginning)]
         raise ValueError(
             f"document {source.doc_id!r}: its beginning is missing: the first chunk has "
             f"{first.description}. If it is stored, add to it: add_documents(docs, append=True). "

@@ -395,6 +395,13 @@ def test_any_chunks_are_found_in_the_text(text: str, cuts: list[tuple[int, int]]
     assert report.gaps == []
 
 
+def test_a_document_whose_chunks_have_no_text_is_empty(way: Way) -> None:
+    index = Index([chunk("")])
+    report = index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a="The text.")))
+    assert (report.documents, report.chunks, report.vectors) == (1, 0, 1)
+    assert index.texts(way) == []
+
+
 def test_text_that_is_in_no_vector_is_returned_beside_others_only(way: Way) -> None:
     text = "Before. One. Removed. Two. After."
     index = Index([chunk("One.", number=0), chunk("Two.", number=1)])
