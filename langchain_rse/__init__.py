@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from langchain_rse.headers import DocumentHeaders as DocumentHeaders
     from langchain_rse.headers import LMBasedHeaders as LMBasedHeaders
     from langchain_rse.indexer import RSEIndexer as RSEIndexer
-    from langchain_rse.ingest.tokens import TokenSplitter as TokenSplitter
     from langchain_rse.query.tracing import TraceCollector as TraceCollector
     from langchain_rse.rerankers import CohereReranker as CohereReranker
     from langchain_rse.rerankers import CrossEncoderReranker as CrossEncoderReranker
@@ -58,7 +57,6 @@ _MODULES = {
     "filters": ("LMBasedRelevanceFilter", "SimilarityBasedRelevanceFilter"),
     "headers": ("DocumentHeaders", "LMBasedHeaders"),
     "indexer": ("RSEIndexer",),
-    "ingest.tokens": ("TokenSplitter",),
     "query.tracing": ("TraceCollector",),
     "rerankers": ("CohereReranker", "CrossEncoderReranker"),
     "retriever": ("RSERetriever",),

@@ -28,7 +28,7 @@ OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/**/*.md", "benchmarks/
 REFERENCE = {
     "RSERetriever": ["retriever.RSERetriever"],
     "Settings": ["config.RSEConfig", "config.QuerySettings", "config.PRESETS"],
-    "Indexing": ["indexer.", "ingest.tokens.TokenSplitter", "embeddings."],
+    "Indexing": ["indexer.", "embeddings."],
     "Docstores": [
         "stores.sql.SQLDocStore",
         "stores.json.JSONDocStore",

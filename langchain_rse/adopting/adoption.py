@@ -127,7 +127,7 @@ class _Adopter:
         if (store := self._index.texts) is not None:
             with during("reading whole texts"):
                 texts = yield from call(store.mget, store.amget, list(documents))
-        manifests = yield from self._writer.manifests(map(document_key, documents))
+        manifests = yield from self._writer.records.manifests(map(document_key, documents))
         records = yield from self._records(itertools.chain(*documents.values()))
         ready: list[DocumentVersion] = []
         for given, text, manifest in zip(documents.items(), texts, manifests, strict=True):
@@ -145,26 +145,12 @@ class _Adopter:
             self.report.chunks += len(version.chunks) - len(version.gaps)
             self.report.vectors += len(chunks)
             self.report.gaps += gaps
-        yield from self._writer.write(ready, self._check)
-
-    def _check(self, documents: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[None]:
-        """Refuse documents that another call has added or deleted meanwhile."""
-        vectors: dict[str, str] = {}
-        for document, manifest in documents:
-            if problem := _problem(document.doc_id, manifest, ()):
-                raise AdoptionError(f"document {document.doc_id!r}: {problem}")
-            vectors.update((vector, document.doc_id) for vector, _ in document.adopted[:1])
-        existing = yield from self._writer.vectors.existing(list(vectors))
-        if existing is not None and len(existing) < len(vectors):
-            gone = [repr(vectors[one]) for one in vectors.keys() - existing.keys()]
-            raise AdoptionError(
-                f"document(s) {first_few(gone)} were deleted while the index was read; adopt again"
-            )
+        yield from self._writer.write(ready)
 
     def record_skipped(self) -> Steps[None]:
         """Let queries ignore vectors that were left out, unless they were adopted before."""
         known = yield from self._records(self._skipped)
-        yield from self._writer.set_records(
+        yield from self._writer.records.write(
             adopted_record(vector) for vector in self._skipped if vector not in known
         )
 
@@ -177,7 +163,7 @@ class _Adopter:
     def _records(self, vectors: Iterable[str]) -> Steps[dict[str, Document]]:
         """Read the docstore's records of those vectors that have one."""
         places = {adopted_key(vector): vector for vector in vectors}
-        found = yield from self._writer.records(places)
+        found = yield from self._writer.records.read(places)
         return {places[key]: record for key, record in found.items() if record}
 
 
