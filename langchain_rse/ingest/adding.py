@@ -87,7 +87,7 @@ class Adding:
         if self.append:
             sources, expected = yield from read_stored_parts(self.writer, sources, self.rules)
         documents = yield from compute(self._each, self._split, sources)
-        if self.headers and documents:
+        if self.headers is not None and documents:
             documents = yield from self.headers.make(documents, self.writer.docstore, answered)
         versions = yield from compute(self._each, self._with_name, documents)
         for version in versions:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 UNKNOWN = "\ufffd"
 """In a chunk: anything, or nothing, may stand here in the text."""
-# What tokenizers put in the place of text that they do not know.
+# What tokenizers put instead of text that they do not know.
 _UNKNOWN = re.compile(r"\[UNK\]|<unk>|\ufffd|\u2047")
 # The most letters and digits that one of these replaces: a word or, if the chunk is not found then,
 # a long run such as encoded data.
@@ -66,7 +66,7 @@ class Placement(NamedTuple):
     """Where the chunks of a text lie."""
 
     # Start and end of each chunk; None for a chunk without anything to search for.
-    places: list[tuple[int, int] | None]
+    spans: list[tuple[int, int] | None]
     # Text with letters or digits that no chunk covers, by the number of the chunk after it.
     gaps: dict[int, Gap]
 
@@ -113,19 +113,19 @@ def _forms(text: str) -> Iterator[Form]:
 
 
 def folded(source: str, pieces: Iterable[tuple[int, str]]) -> Form:
-    """Make a form of the folded letters and digits of pieces, each with its place in the source."""
+    """Make a form of the folded letters and digits of pieces, each with its start in the source."""
     contents: list[str] = []
     places = array("q")
-    for place, piece in pieces:
+    for start, piece in pieces:
         content = fold(piece)
         contents.append(content)
-        places.extend([place] * len(content))
+        places.extend([start] * len(content))
     places.append(len(source))
     return Form(source, "".join(contents), places)
 
 
 def _outside_tags(source: str) -> Iterator[tuple[int, str]]:
-    """The characters of HTML without tags, entities decoded, each with its place."""
+    """The characters of HTML without tags, entities decoded, each with its start in the source."""
     start = 0
     for markup in _MARKUP.finditer(source):
         yield from enumerate(source[start : markup.start()], start)
@@ -145,11 +145,11 @@ def _parts(form: Form, chunk: str) -> list[str]:
     return [fold(part) for part in _UNKNOWN.split(chunk)]
 
 
-def _next_content(form: Form, place: int) -> int:
-    """Find the first letter or digit at or after a place."""
-    while place < len(form.text) and not _fold_character(form.text[place]):
-        place += 1
-    return place
+def _next_content(form: Form, start: int) -> int:
+    """Find the first letter or digit at or after ``start``."""
+    while start < len(form.text) and not _fold_character(form.text[start]):
+        start += 1
+    return start
 
 
 def _source_span(form: Form, start: int, end: int, chunk: str) -> tuple[int, int]:
@@ -200,9 +200,9 @@ def _add_gap(placement: Placement, number: int, form: Form, start: int, end: int
 def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
     """Find where chunks lie, in one form of the text; or return the number of one not found.
 
-    If text repeats itself, a chunk has several places. First, from the end of the text, find the
-    last place of each chunk that leaves room for the chunks after it. Then, from the start, take
-    the place up to there that continues the text or, if there is none, overlaps it least.
+    If text repeats itself, a chunk occurs several times. First, from the end of the text, find the
+    last start of each chunk that leaves room for the chunks after it. Then, from the beginning,
+    take the span up to there that continues the text or, if there is none, overlaps it least.
     """
     parts_of_chunks = [_parts(form, chunk) for chunk in chunks]
     known_parts = [_without_unknown_start(parts) for parts in parts_of_chunks]
@@ -215,18 +215,18 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
     after_unknown = False  # True if any text may stand before the next chunk
     for number, (parts, last) in enumerate(zip(known_parts, latest, strict=True)):
         if not parts:
-            placement.places.append(None)
+            placement.spans.append(None)
             if len(parts_of_chunks[number]) > 1:
                 after_unknown = True
             continue
-        place = _next(form, parts, start, reached, last)
-        if place is None:
+        span = _next(form, parts, start, reached, last)
+        if span is None:
             return number
-        start, end = place
+        start, end = span
         begins_known = parts_of_chunks[number][0] != ""
         if begins_known and not after_unknown:
             _add_gap(placement, number, form, reached, start)
-        placement.places.append(_source_span(form, start, end, chunks[number]))
+        placement.spans.append(_source_span(form, start, end, chunks[number]))
         reached = max(reached, end)
         after_unknown = parts[-1] == ""
     if not after_unknown:
@@ -240,20 +240,20 @@ def _without_unknown_start(parts: Sequence[str]) -> list[str]:
 
 
 def _latest(text: str, chunks: Sequence[Sequence[str]]) -> list[int] | int:
-    """The last place of each chunk with room for those after it; or the number of one without."""
+    """The last start of each chunk with room for those after it; or the number of one without."""
     latest = [len(text)] * len(chunks)
     bound = len(text)
     for number in reversed(range(len(chunks))):
         parts = chunks[number]
         if not parts:
             continue
-        place = None
+        span = None
         for reach in _REACHES:
-            if place is None:
-                place = _find(text, parts, 0, bound, reach, last=True)
-        if place is None:
+            if span is None:
+                span = _find(text, parts, 0, bound, reach, last=True)
+        if span is None:
             return number
-        bound, _ = place
+        bound, _ = span
         latest[number] = bound
     return latest
 
@@ -261,7 +261,10 @@ def _latest(text: str, chunks: Sequence[Sequence[str]]) -> list[int] | int:
 def _next(
     form: Form, parts: Sequence[str], before: int, reached: int, last: int
 ) -> tuple[int, int] | None:
-    """Place a chunk from ``before`` to ``last``: after ``reached``, or as little before it."""
+    """Find the next span of a chunk that starts from ``before`` to ``last``.
+
+    The first choice is the text after ``reached``, the second a span that overlaps it least.
+    """
     following = min(_next_content(form, reached), last)
     for reach in _REACHES:
         continuing = _find(form.text, parts, reached, following, reach)
@@ -281,7 +284,7 @@ def _next(
 def _find(
     text: str, parts: Sequence[str], earliest: int, latest: int, reach: int, *, last: bool = False
 ) -> tuple[int, int] | None:
-    """The first or the last place of a chunk that starts from ``earliest`` to ``latest``."""
+    """The first or the last span of a chunk that starts from ``earliest`` to ``latest``."""
     first_part = parts[0]
     bound = latest + len(first_part)
     while True:
@@ -310,12 +313,12 @@ def _end(text: str, parts: Sequence[str], start: int, reach: int) -> int | None:
             continue
         bound = ends[-1] + room + len(part)
         next_ends: list[int] = []
-        place = text.find(part, ends[0], bound)
-        while place >= 0:
-            end_before = ends[bisect.bisect_right(ends, place) - 1]
-            if place - end_before <= room:
-                next_ends.append(place + len(part))
-            place = text.find(part, place + 1, bound)
+        part_start = text.find(part, ends[0], bound)
+        while part_start >= 0:
+            end_before = ends[bisect.bisect_right(ends, part_start) - 1]
+            if part_start - end_before <= room:
+                next_ends.append(part_start + len(part))
+            part_start = text.find(part, part_start + 1, bound)
         if not next_ends:
             return None
         ends, room = next_ends, 0

@@ -193,13 +193,20 @@ def _metadata_along(
 def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
     """Name a document's version by a digest of all that is written of the document."""
     text = document.text or " " * document.length  # white space has no chunks
-    described: list[Any] = [text, document.header, _in_order(document.metadata), document.rules]
+    content: list[Any] = [
+        text,
+        document.header,
+        _in_order(document.metadata),
+        document.rules,
+    ]
     for start, length, metadata in document.parts:
-        described.append([start, length, _in_order(metadata)])
+        content.append([start, length, _in_order(metadata)])
     for chunk in document.chunks:
-        changes = [[offset, _in_order(metadata)] for offset, metadata in chunk.metadata]
-        described.append([chunk.start, chunk.embedded_text, chunk.header, changes])
-    encoded = encode_json(described, f"document {document.doc_id!r}")
+        changes: list[Any] = []
+        for offset, metadata in chunk.metadata:
+            changes.append([offset, _in_order(metadata)])
+        content.append([chunk.start, chunk.embedded_text, chunk.header, changes])
+    encoded = encode_json(content, f"document {document.doc_id!r}")
     name = version_name(namespace, _FORMAT, encoded)
     return replace(document, version=document.version._replace(name=name))
 
@@ -304,10 +311,14 @@ def numbered(
     parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule], more: Collection[str] = ()
 ) -> list[Numbers]:
     """The fields with the rule ``"range"``, and ``more``, that are whole numbers in all parts."""
-    all_rules = {**DEFAULT_RULES, **rules}
-    names = [name for name, rule in all_rules.items() if rule == "range"]
+    names: dict[str, None] = {}
+    for name, rule in {**DEFAULT_RULES, **rules}.items():
+        if rule == "range":
+            names[name] = None
+    for name in more:
+        names[name] = None
     fields: list[Numbers] = []
-    for name in dict.fromkeys([*names, *more]):
+    for name in names:
         values: list[Any] = [part.get(name) for part in parts]
         if all(_is_whole_number(value) for value in values):
             fields.append(Numbers(name, values))

@@ -141,7 +141,7 @@ class Scan:
         seen = yield from self._read_manifests(owners.values())
 
         findings: list[Finding] = []
-        documents: list[tuple[Manifest, SeenManifest]] = []
+        documents: list[tuple[Manifest, SeenManifest]] = []  # whose manifests are among the records
         without_version: dict[str, list[str]] = {}  # keys of records by that of the document
         for key, (family, _, version) in parsed.items():
             owner = owners[key]
@@ -238,11 +238,14 @@ class Scan:
         """Find those chunks of the vector store that are of no known version."""
         namespace = namespace_of(self.writer.docstore)
         own_chunks = [chunk for chunk in chunks if _is_own(chunk, namespace)]
-        seen = yield from self._read_manifests(_owner_of(chunk) for chunk in own_chunks)
+        doc_ids = [str(chunk.metadata[DOC_ID]) for chunk in own_chunks]
+        seen = yield from self._read_manifests(map(document_key, doc_ids))
+
         orphans: dict[str, list[str]] = {}  # ids of vectors, by that of the document
-        for chunk in own_chunks:
-            if not _has_version(seen[_owner_of(chunk)], chunk.metadata[VERSION]):
-                orphans.setdefault(str(chunk.metadata[DOC_ID]), []).append(str(chunk.id))
+        for chunk, doc_id in zip(own_chunks, doc_ids, strict=True):
+            if not _has_version(seen[document_key(doc_id)], chunk.metadata[VERSION]):
+                orphans.setdefault(doc_id, []).append(str(chunk.id))
+
         findings: list[Finding] = []
         for doc_id, ids in orphans.items():
             existing = yield from self.writer.vectors.existing(ids)
@@ -298,11 +301,6 @@ def _is_own(chunk: Document, namespace: str) -> bool:
     if VERSION not in chunk.metadata or not chunk.metadata.get(DOC_ID):
         return False
     return namespace_in(chunk.metadata) == namespace
-
-
-def _owner_of(chunk: Document) -> str:
-    """The key of the document of a chunk of the vector store."""
-    return document_key(str(chunk.metadata[DOC_ID]))
 
 
 def _key_batches(docstore: DocStore) -> Callable[[], Steps[list[str]]]:

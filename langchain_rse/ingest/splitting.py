@@ -186,10 +186,10 @@ def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> tuple[
     kept: list[tuple[int, Document]] = []  # chunks with their starts
     reached = 0  # the end of the text that the chunks so far cover
     contained = 0
-    for number, (place, chunk) in enumerate(zip(placement.places, chunks, strict=True)):
-        if place is None:
+    for number, (span, chunk) in enumerate(zip(placement.spans, chunks, strict=True)):
+        if span is None:
             continue
-        start, end = place
+        start, end = span
         if kept and start <= kept[-1][0]:
             # Both begin at one place: the longer one contains the shorter one.
             contained += 1

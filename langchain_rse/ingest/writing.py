@@ -362,7 +362,8 @@ class Writer:
         """Delete the documents that no other call is writing; return which existed, by keys."""
         existed: dict[str, bool] = {}
         deleting: list[tuple[Manifest, Document | None]] = []
-        for stored in (yield from self.records.stored(list(ids.values()), may_be_lost=True)):
+        stored_documents = yield from self.records.stored(list(ids.values()), may_be_lost=True)
+        for stored in stored_documents:
             manifest = stored.manifest
             if not stored.is_known and not manifest.unfinished:
                 existed[manifest.key] = False

@@ -292,8 +292,8 @@ def _removed_before_the_commit() -> None:
                 yield from self._remove_unfinished([gone], *owners)
         return (yield from kept(self, new, *arguments))
 
-    Writer._write_new = write_noting  # type: ignore[method-assign]
-    Writer._kept_vectors = remove_first  # type: ignore[method-assign]
+    Writer._write_new = write_noting  # type: ignore[assignment, method-assign]
+    Writer._kept_vectors = remove_first  # type: ignore[assignment, method-assign]
 
 
 def _unannounced() -> None:

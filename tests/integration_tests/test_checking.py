@@ -137,7 +137,7 @@ def test_on_postgresql(postgres_url: str, way: Way) -> None:
         docstore.mdelete(list(docstore.yield_keys(prefix=f"manifest/{document_key('a')}")))
         report = way.call(indexer.check, indexer.acheck)
         assert report.problems == {
-            "orphan_records": 302,
+            "orphan_records": 301,
             "missing_vectors": 7,
             "orphan_vectors": 300,
         }
