@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from langchain_rse.headers import DocumentHeaders as DocumentHeaders
     from langchain_rse.headers import LMBasedHeaders as LMBasedHeaders
     from langchain_rse.indexer import RSEIndexer as RSEIndexer
-    from langchain_rse.ingest.tokens import TokenSplitter as TokenSplitter
     from langchain_rse.query.tracing import TraceCollector as TraceCollector
     from langchain_rse.retriever import RSERetriever as RSERetriever
     from langchain_rse.stores.redis import RedisDocStore as RedisDocStore
@@ -38,7 +37,6 @@ _MODULES = {
     "explaining.trace": ("RSETrace",),
     "headers": ("DocumentHeaders", "LMBasedHeaders"),
     "indexer": ("RSEIndexer",),
-    "ingest.tokens": ("TokenSplitter",),
     "query.tracing": ("TraceCollector",),
     "retriever": ("RSERetriever",),
     "stores.redis": ("RedisDocStore",),

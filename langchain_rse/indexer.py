@@ -21,6 +21,7 @@ from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import Adding
 from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
+from langchain_rse.ingest.records import Records
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.vectors import Vectors, find_limit
 from langchain_rse.ingest.writing import Writer
@@ -54,7 +55,7 @@ class RSEIndexer:
             (``docs/splitters.md`` has a table); `default_text_splitter` if None.
         batch_size: Chunks in one call of a store or of the embedding model, at least 1.
         headers: Makes the header that is embedded in front of each chunk, None for no headers; see
-            `langchain_rse.headers`. `langchain_rse.TokenSplitter` leaves them up to half a chunk.
+            `langchain_rse.headers`. Choose chunks that leave room for it (``docs/splitters.md``).
         document_separator: The text between the parts of one document, such as pages.
         metadata_rules: How a segment shows a metadata field that changes along a document, such as
             ``page``: ``"range"``, the values at its first and last character as ``{name}_start``
@@ -164,13 +165,24 @@ class RSEIndexer:
         return await arun(adding.add(documents, ids, show_progress=show_progress))
 
     def _writer(self) -> Writer:
-        limit = self._limit and replace(self._limit)  # each call has its own counts
-        return Writer(Vectors(self.vectorstore, self.batch_size, limit), self.docstore)
+        limit = None
+        if self._limit is not None:
+            limit = replace(self._limit)  # each call has its own counts
+        return Writer(
+            Vectors(self.vectorstore, self.batch_size, limit),
+            Records(self.docstore, self.batch_size),
+        )
 
     def _adding(self, *, append: bool, force: bool) -> Adding:
-        separator, rules = self.document_separator, self.metadata_rules
-        settings = self.text_splitter, self.headers, separator, rules
-        return Adding(self._writer(), *settings, append=append, force=force)
+        return Adding(
+            writer=self._writer(),
+            splitter=self.text_splitter,
+            headers=self.headers,
+            separator=self.document_separator,
+            rules=self.metadata_rules,
+            append=append,
+            force=force,
+        )
 
     def delete(self, ids: Sequence[str]) -> list[str]:
         """Delete documents from both stores, the vectors first.
@@ -191,33 +203,24 @@ class RSEIndexer:
         """Like `delete`, async."""
         return await arun(self._writer().delete(ids))
 
-    def verify(self, *, show_progress: bool = False) -> CheckReport:
-        """Compare the contents of the two stores; nothing is changed. See ``docs/checking.md``.
+    def check(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
+        """Compare the contents of the two stores. See ``docs/checking.md``.
+
+        Args:
+            repair: Correct what is wrong, and compare again; if False, nothing is changed. Vectors
+                that are lost or of another model are written again from the docstore's texts,
+                without overlap. Documents with lost text are removed; the report names them, to be
+                added again. Documents that other calls are writing are left alone.
+            show_progress: Show how many records are checked; needs tqdm.
 
         Raises:
             FormatError: If the docstore was written by another version of this package.
         """
-        return run(check_stores(self._writer(), repair=False, show_progress=show_progress))
+        return run(check_stores(self._writer(), repair=repair, show_progress=show_progress))
 
-    async def averify(self, *, show_progress: bool = False) -> CheckReport:
-        """Like `verify`, async."""
-        return await arun(check_stores(self._writer(), repair=False, show_progress=show_progress))
-
-    def repair(self, *, show_progress: bool = False) -> CheckReport:
-        """Repair what `verify` finds wrong with the two stores, and compare them again.
-
-        Vectors that are lost or of another model are written again from the docstore's texts,
-        without overlap. Documents with lost text are removed; the report names them, to be added
-        again. Documents that other calls are writing are left alone.
-
-        Raises:
-            FormatError: If the docstore was written by another version of this package.
-        """
-        return run(check_stores(self._writer(), repair=True, show_progress=show_progress))
-
-    async def arepair(self, *, show_progress: bool = False) -> CheckReport:
-        """Like `repair`, async."""
-        return await arun(check_stores(self._writer(), repair=True, show_progress=show_progress))
+    async def acheck(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
+        """Like `check`, async."""
+        return await arun(check_stores(self._writer(), repair=repair, show_progress=show_progress))
 
     def chunks(self) -> Iterator[Document]:
         """Read all chunks from the docstore, a batch at a time, to build another retriever on.
@@ -277,5 +280,10 @@ class RSEIndexer:
     def _adopt(
         self, index: ExistingIndex, documents: Iterable[Document] | None, *, show_progress: bool
     ) -> Steps[Adoption]:
-        rules = self.metadata_rules
-        return adopt(self._writer(), index, documents, rules=rules, show_progress=show_progress)
+        return adopt(
+            self._writer(),
+            index,
+            documents,
+            rules=self.metadata_rules,
+            show_progress=show_progress,
+        )

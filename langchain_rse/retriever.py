@@ -389,14 +389,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
         return await self._own_indexer().adelete(ids)
 
     def check(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
-        """Compare the two stores; ``repair`` corrects what is wrong. See `RSEIndexer.verify`."""
-        indexer = self._own_indexer()
-        return (indexer.repair if repair else indexer.verify)(show_progress=show_progress)
+        """Compare the two stores; ``repair`` corrects what is wrong. See `RSEIndexer.check`."""
+        return self._own_indexer().check(repair=repair, show_progress=show_progress)
 
     async def acheck(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
         """Like `check`, async."""
-        indexer = self._own_indexer()
-        return await (indexer.arepair if repair else indexer.averify)(show_progress=show_progress)
+        return await self._own_indexer().acheck(repair=repair, show_progress=show_progress)
 
     def _own_indexer(self) -> RSEIndexer:
         """The indexer with this retriever's stores; made again only if a field was changed."""

@@ -34,7 +34,7 @@ REFERENCE = {
         "config.Greedy",
         "config.BestSegment",
     ],
-    "Indexing": ["indexer.", "ingest.tokens.TokenSplitter", "embeddings."],
+    "Indexing": ["indexer.", "embeddings."],
     "Docstores": [
         "stores.sql.SQLDocStore",
         "stores.json.JSONDocStore",

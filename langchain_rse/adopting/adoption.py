@@ -104,7 +104,7 @@ class _Adopter:
         """Write documents, given their chunks by the ids of their vectors."""
         doc_ids = list(chunks_by_document)
         texts = yield from self._read_texts(doc_ids)
-        manifests = yield from self._writer.manifests(map(document_key, doc_ids))
+        manifests = yield from self._writer.records.manifests(map(document_key, doc_ids))
         vectors: list[str] = []
         for chunks in chunks_by_document.values():
             vectors += chunks
@@ -127,7 +127,7 @@ class _Adopter:
             self.report.chunks += len(version.chunks) - len(version.gaps)
             self.report.vectors += len(chunks)
             self.report.gaps += gaps
-        yield from self._writer.write(versions, self._check_before_writing)
+        yield from self._writer.write(versions)
 
     def record_skipped(self) -> Steps[None]:
         """Record the vectors that were left out, so that queries ignore them.
@@ -138,7 +138,7 @@ class _Adopter:
         new_vectors = [
             vector for vector in self._skipped_vectors if vector not in records_by_vector
         ]
-        yield from self._writer.set_records(map(adopted_record, new_vectors))
+        yield from self._writer.records.write(map(adopted_record, new_vectors))
 
     def _read_texts(self, doc_ids: list[str]) -> Steps[list[Document | None]]:
         """Read the whole texts of documents, if the index has any."""
@@ -160,32 +160,6 @@ class _Adopter:
             namespace=self._namespace,
         )
 
-    def _check_before_writing(
-        self, documents: Iterable[tuple[DocumentVersion, Manifest]]
-    ) -> Steps[None]:
-        """Refuse documents that another call has added or deleted meanwhile."""
-        doc_ids_by_vector: dict[str, str] = {}
-        for document, manifest in documents:
-            try:
-                _check_document(document.doc_id, manifest, [])
-            except AdoptionError as error:
-                raise AdoptionError(f"document {document.doc_id!r}: {error}") from None
-            if document.adopted:
-                first_vector, _ = document.adopted[0]
-                doc_ids_by_vector[first_vector] = document.doc_id
-        existing_texts = yield from self._writer.vectors.existing(list(doc_ids_by_vector))
-        if existing_texts is None:
-            return
-        deleted: list[str] = []
-        for vector, doc_id in doc_ids_by_vector.items():
-            if vector not in existing_texts:
-                deleted.append(repr(doc_id))
-        if deleted:
-            raise AdoptionError(
-                f"document(s) {first_few(deleted)} were deleted while the index was read; adopt "
-                "again"
-            )
-
     def _skip(self, problem: str, vectors: Iterable[str]) -> None:
         if self._index.on_error == "raise":
             raise AdoptionError(f"{problem}. Or leave such documents out: on_error='skip'")
@@ -195,7 +169,7 @@ class _Adopter:
     def _read_records(self, vectors: Iterable[str]) -> Steps[dict[str, Document]]:
         """Read the docstore's records of those vectors that have one."""
         vectors_by_key = {adopted_key(vector): vector for vector in vectors}
-        records = yield from self._writer.records(vectors_by_key)
+        records = yield from self._writer.records.read(vectors_by_key)
         records_by_vector: dict[str, Document] = {}
         for key, record in records.items():
             if record is not None:

@@ -29,6 +29,20 @@ class Transport(str, Enum):
     HTTP = "streamable-http"
 
 
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(help="A name under which clients may ask for this server; may be repeated."),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file with a token that clients have to send: Authorization: Bearer TOKEN.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+
+
 def serve_mcp(
     kb: Folder,
     *,
@@ -39,18 +53,8 @@ def serve_mcp(
         str, typer.Option(help="For HTTP. Others than this machine: see the next two options.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="For HTTP.")] = 8000,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A name under which clients may ask for this server; may be repeated."),
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file with a token that clients have to send: Authorization: Bearer TOKEN.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None,
+    allow_host: AllowHost = None,
+    token_file: TokenFile = None,
     k: Annotated[int, typer.Option("--k", min=1, help="At most this many passages.")] = 5,
     max_context_length: Annotated[
         int, typer.Option(min=1, help="At most this many characters in an answer.")
@@ -61,13 +65,8 @@ def serve_mcp(
     config: Config = None,
 ) -> None:
     """Serve a knowledge base to MCP clients: tools search, read_around and list_documents."""
-    if host not in _THIS_MACHINE and not allow_host and token_file is None:
-        raise typer.BadParameter(
-            f"other machines can reach {host}: say under which names clients may ask "
-            "(--allow-host), or which token they have to send (--token-file)",
-            param_hint="--host",
-        )
     token = _read_token(token_file)
+    _check_host(host, has_name_or_token=bool(allow_host) or token is not None)
     import mcp  # noqa: F401 - before the model, which takes long to load
 
     # Only the protocol may be on stdout, whatever a model prints.
@@ -90,16 +89,28 @@ def serve_mcp(
     )
     if transport is Transport.STDIO:
         server.run(transport.value)
-        return
-    readers = "whoever reaches it" if token is None else "whoever has the token"
-    address = f"http://{host}:{port}/mcp"
-    print_error(f"Serving {kb} on {address}: {readers} can read all documents", "")
+    else:
+        readers = "whoever reaches it" if token is None else "whoever has the token"
+        address = f"http://{host}:{port}/mcp"
+        print_error(f"Serving {kb} on {address}: {readers} can read all documents", "")
+        _serve(server.streamable_http_app(), host, port, token)
+
+
+def _serve(app: "ASGIApp", host: str, port: int, token: str | None) -> None:
     import uvicorn
 
-    app: Any = server.streamable_http_app()
     if token is not None:
         app = RequireToken(app, token)
     uvicorn.run(app, host=host, port=port, log_level="warning")
+
+
+def _check_host(host: str, *, has_name_or_token: bool) -> None:
+    if host not in _THIS_MACHINE and not has_name_or_token:
+        raise typer.BadParameter(
+            f"other machines can reach {host}: say under which names clients may ask "
+            "(--allow-host), or which token they have to send (--token-file)",
+            param_hint="--host",
+        )
 
 
 def _read_token(path: Path | None) -> str | None:

@@ -8,7 +8,6 @@ import bisect
 import functools
 import html
 import itertools
-import operator
 import re
 import unicodedata
 from array import array
@@ -17,10 +16,10 @@ from typing import NamedTuple
 
 UNKNOWN = "\ufffd"
 """In a chunk: anything, or nothing, may stand here in the text."""
-# What tokenizers put in the place of text that they do not know.
+# What tokenizers put instead of text that they do not know.
 _UNKNOWN = re.compile(r"\[UNK\]|<unk>|\ufffd|\u2047")
-# The most letters and digits that one of these replaces: a word or, if no place is found then, a
-# long run such as encoded data.
+# The most letters and digits that one of these replaces: a word or, if the chunk is not found then,
+# a long run such as encoded data.
 _REACHES = (40, 10_000)
 
 _HIDDEN = re.compile(
@@ -40,7 +39,8 @@ _LONGEST_TAGS = 1000
 def _fold_character(character: str) -> str:
     """Fold one character without its context, so that parts of a text fold to parts of its form."""
     plain = unicodedata.normalize("NFKD", character).casefold()
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", plain)))
+    decomposed = unicodedata.normalize("NFKD", plain)
+    return "".join(each for each in decomposed if each.isalnum())
 
 
 def fold(text: str) -> str:
@@ -50,11 +50,12 @@ def fold(text: str) -> str:
 
 def quotation_pattern(quotation: str) -> re.Pattern[str]:
     """Make a pattern that finds a quotation in a text, whatever the white space."""
-    return re.compile(r"\s*".join(map(re.escape, "".join(quotation.split()))))
+    characters = "".join(quotation.split())
+    return re.compile(r"\s*".join(map(re.escape, characters)))
 
 
 class Gap(NamedTuple):
-    """Text that no chunk covers: its place, and its folded letters and digits."""
+    """Text that no chunk covers: its start and end, and its folded letters and digits."""
 
     start: int
     end: int
@@ -65,7 +66,7 @@ class Placement(NamedTuple):
     """Where the chunks of a text lie."""
 
     # Start and end of each chunk; None for a chunk without anything to search for.
-    places: list[tuple[int, int] | None]
+    spans: list[tuple[int, int] | None]
     # Text with letters or digits that no chunk covers, by the number of the chunk after it.
     gaps: dict[int, Gap]
 
@@ -79,10 +80,14 @@ def align(text: str, chunks: Sequence[str]) -> Placement | int:
     """Place chunks by the form of the text that loses least; or number a chunk not found."""
     best: Placement | int = 0
     for form in _forms(text):
-        found = _align(form, chunks)
-        if isinstance(best, int) or (not isinstance(found, int) and found.lost < best.lost):
-            best = found
-        if not isinstance(best, int) and not best.lost:
+        placement = _align(form, chunks)
+        if isinstance(placement, int):
+            if isinstance(best, int):
+                best = placement
+            continue
+        if isinstance(best, int) or placement.lost < best.lost:
+            best = placement
+        if best.lost == 0:
             break
     return best
 
@@ -91,11 +96,11 @@ def align(text: str, chunks: Sequence[str]) -> Placement | int:
 
 
 class Form(NamedTuple):
-    """A form of a source: the text to search, and the places in the source of each character."""
+    """A form of a source: the text to search, and where each of its characters is from."""
 
     source: str
     text: str
-    places: Sequence[int]
+    places: Sequence[int]  # in the source, of each character, and the length of the source
     is_exact: bool = False
     is_html: bool = False
 
@@ -108,17 +113,19 @@ def _forms(text: str) -> Iterator[Form]:
 
 
 def folded(source: str, pieces: Iterable[tuple[int, str]]) -> Form:
-    """Make a form of the folded letters and digits of pieces, each with its place in the source."""
-    content: list[str] = []
+    """Make a form of the folded letters and digits of pieces, each with its start in the source."""
+    contents: list[str] = []
     places = array("q")
-    for place, piece in pieces:
-        content.append(fold(piece))
-        places.extend([place] * len(content[-1]))
+    for start, piece in pieces:
+        content = fold(piece)
+        contents.append(content)
+        places.extend([start] * len(content))
     places.append(len(source))
-    return Form(source, "".join(content), places)
+    return Form(source, "".join(contents), places)
 
 
 def _outside_tags(source: str) -> Iterator[tuple[int, str]]:
+    """The characters of HTML without tags, entities decoded, each with its start in the source."""
     start = 0
     for markup in _MARKUP.finditer(source):
         yield from enumerate(source[start : markup.start()], start)
@@ -138,44 +145,53 @@ def _parts(form: Form, chunk: str) -> list[str]:
     return [fold(part) for part in _UNKNOWN.split(chunk)]
 
 
-def _next_content(form: Form, place: int) -> int:
-    """Find the first letter or digit at or after a place."""
-    while place < len(form.text) and not _fold_character(form.text[place]):
-        place += 1
-    return place
+def _next_content(form: Form, start: int) -> int:
+    """Find the first letter or digit at or after ``start``."""
+    while start < len(form.text) and not _fold_character(form.text[start]):
+        start += 1
+    return start
 
 
 def _source_span(form: Form, start: int, end: int, chunk: str) -> tuple[int, int]:
     """Convert a chunk's start and end in a form to those in the source."""
     if form.is_exact:
         return start, end
-    first = form.places[start]
-    # The punctuation with which a chunk begins belongs to it.
-    opening = re.split(r"[^\W_]", chunk, maxsplit=1)[0]
-    for character in reversed("".join(opening.split())):
-        before = first - 1
-        while before >= 0 and form.source[before].isspace():
-            before -= 1
-        if before < 0 or form.source[before] != character:
-            break
-        first = before
+    first = _with_opening_punctuation(form.source, form.places[start], chunk)
     if form.is_html:
         tags = OPENING_TAGS.search(form.source, max(0, first - _LONGEST_TAGS), first)
-        first = tags.start() if tags else first
+        if tags is not None:
+            first = tags.start()
     return first, form.places[end - 1] + 1
 
 
+def _with_opening_punctuation(source: str, first: int, chunk: str) -> int:
+    """Move a chunk's start to the left of the punctuation with which the chunk begins."""
+    opening = re.split(r"[^\W_]", chunk, maxsplit=1)[0]
+    for character in reversed("".join(opening.split())):
+        before = first - 1
+        while before >= 0 and source[before].isspace():
+            before -= 1
+        if before < 0 or source[before] != character:
+            break
+        first = before
+    return first
+
+
 def _add_gap(placement: Placement, number: int, form: Form, start: int, end: int) -> None:
-    """Note the text that no chunk covers, if there is any."""
+    """Note the text that no chunk covers before the chunk of this number, if there is any."""
     content = fold(form.text[start:end])
-    if form.is_html and content:
+    if not content:
+        return
+    if form.is_html:
         # Scripts, styles and comments are in some splitters' chunks, but are no text.
-        first = form.places[start - 1] + 1 if start else 0
-        shown = _HIDDEN.sub(" ", form.source[first : form.places[end]])
-        content = fold(html.unescape(_MARKUP.sub(lambda tag: tag["entity"] or " ", shown)))
-    if content:
-        first = form.places[_next_content(form, start)]
-        placement.gaps[number] = Gap(first, form.places[end - 1] + 1, content)
+        source_start = form.places[start - 1] + 1 if start else 0
+        shown = _HIDDEN.sub(" ", form.source[source_start : form.places[end]])
+        without_tags = _MARKUP.sub(lambda tag: tag["entity"] or " ", shown)
+        content = fold(html.unescape(without_tags))
+        if not content:
+            return
+    first = form.places[_next_content(form, start)]
+    placement.gaps[number] = Gap(first, form.places[end - 1] + 1, content)
 
 
 # The search
@@ -184,98 +200,126 @@ def _add_gap(placement: Placement, number: int, form: Form, start: int, end: int
 def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
     """Find where chunks lie, in one form of the text; or return the number of one not found.
 
-    If text repeats itself, a chunk has several places. First, from the end of the text, find the
-    last place of each chunk that leaves room for the chunks after it. Then, from the start, take
-    the place up to there that continues the text or, if there is none, overlaps it least.
+    If text repeats itself, a chunk occurs several times. First, from the end of the text, find the
+    last start of each chunk that leaves room for the chunks after it. Then, from the beginning,
+    take the span up to there that continues the text or, if there is none, overlaps it least.
     """
-    pieces = [_parts(form, chunk) for chunk in chunks]
-    known = [list(itertools.dropwhile(operator.not_, parts)) for parts in pieces]
-    latest = _latest(form.text, known)
+    parts_of_chunks = [_parts(form, chunk) for chunk in chunks]
+    known_parts = [_without_unknown_start(parts) for parts in parts_of_chunks]
+    latest = _latest(form.text, known_parts)
     if isinstance(latest, int):
         return latest
     placement = Placement([], {})
-    reached = before = 0
-    after_unknown = False
-    for number, (parts, last) in enumerate(zip(known, latest, strict=True)):
+    start = 0  # of the last chunk that was placed
+    reached = 0  # the end of the text that the chunks so far cover
+    after_unknown = False  # True if any text may stand before the next chunk
+    for number, (parts, last) in enumerate(zip(known_parts, latest, strict=True)):
         if not parts:
-            placement.places.append(None)
-            after_unknown = after_unknown or len(pieces[number]) > 1
+            placement.spans.append(None)
+            if len(parts_of_chunks[number]) > 1:
+                after_unknown = True
             continue
-        place = _next(form, parts, before, reached, last)
-        if place is None:
+        span = _next(form, parts, start, reached, last)
+        if span is None:
             return number
-        before, end = place
-        if pieces[number][0] and not after_unknown:
-            _add_gap(placement, number, form, reached, before)
-        placement.places.append(_source_span(form, before, end, chunks[number]))
+        start, end = span
+        begins_known = parts_of_chunks[number][0] != ""
+        if begins_known and not after_unknown:
+            _add_gap(placement, number, form, reached, start)
+        placement.spans.append(_source_span(form, start, end, chunks[number]))
         reached = max(reached, end)
-        after_unknown = not parts[-1]
+        after_unknown = parts[-1] == ""
     if not after_unknown:
-        _add_gap(placement, len(pieces), form, reached, len(form.text))
+        _add_gap(placement, len(chunks), form, reached, len(form.text))
     return placement
 
 
+def _without_unknown_start(parts: Sequence[str]) -> list[str]:
+    """The parts of a chunk from the first that has any text; none if no part has."""
+    return list(itertools.dropwhile(lambda part: not part, parts))
+
+
 def _latest(text: str, chunks: Sequence[Sequence[str]]) -> list[int] | int:
-    """The last place of each chunk with room for those after it; or the number of one without."""
+    """The last start of each chunk with room for those after it; or the number of one without."""
     latest = [len(text)] * len(chunks)
     bound = len(text)
     for number in reversed(range(len(chunks))):
-        if parts := chunks[number]:
-            found = (_find(text, parts, 0, bound, reach, last=True) for reach in _REACHES)
-            if (place := next(filter(None, found), None)) is None:
-                return number
-            bound = latest[number] = place[0]
+        parts = chunks[number]
+        if not parts:
+            continue
+        span = None
+        for reach in _REACHES:
+            if span is None:
+                span = _find(text, parts, 0, bound, reach, last=True)
+        if span is None:
+            return number
+        bound, _ = span
+        latest[number] = bound
     return latest
 
 
 def _next(
     form: Form, parts: Sequence[str], before: int, reached: int, last: int
 ) -> tuple[int, int] | None:
-    """Place a chunk from ``before`` to ``last``: after ``reached``, or as little before it."""
+    """Find the next span of a chunk that starts from ``before`` to ``last``.
+
+    The first choice is the text after ``reached``, the second a span that overlaps it least.
+    """
     following = min(_next_content(form, reached), last)
     for reach in _REACHES:
-        place = _find(form.text, parts, reached, following, reach)
-        if place is None:
-            place = _find(form.text, parts, before, min(reached - 1, last), reach, last=True)
-            if place is None or place[1] <= reached:
-                place = _find(form.text, parts, reached, last, reach) or place
-        if place is not None:
-            return place
+        continuing = _find(form.text, parts, reached, following, reach)
+        if continuing is not None:
+            return continuing
+        overlapping = _find(form.text, parts, before, min(reached - 1, last), reach, last=True)
+        if overlapping is not None and overlapping[1] > reached:
+            return overlapping
+        later = _find(form.text, parts, reached, last, reach)
+        if later is not None:
+            return later
+        if overlapping is not None:  # it is contained in the chunks before it
+            return overlapping
     return None
 
 
 def _find(
-    text: str, parts: Sequence[str], least: int, most: int, reach: int, *, last: bool = False
+    text: str, parts: Sequence[str], earliest: int, latest: int, reach: int, *, last: bool = False
 ) -> tuple[int, int] | None:
-    """The first or the last place of a chunk whose start is from ``least`` to ``most``."""
-    find = text.rfind if last else text.find
-    bound = most + len(parts[0])
-    while (start := find(parts[0], least, bound)) >= 0:
-        if (end := _end(text, parts, start, reach)) is not None:
+    """The first or the last span of a chunk that starts from ``earliest`` to ``latest``."""
+    first_part = parts[0]
+    bound = latest + len(first_part)
+    while True:
+        if last:
+            start = text.rfind(first_part, earliest, bound)
+        else:
+            start = text.find(first_part, earliest, bound)
+        if start < 0:
+            return None
+        end = _end(text, parts, start, reach)
+        if end is not None:
             return start, end
         if last:
-            bound = start + len(parts[0]) - 1
+            bound = start + len(first_part) - 1
         else:
-            least = start + 1
-    return None
+            earliest = start + 1
 
 
 def _end(text: str, parts: Sequence[str], start: int, reach: int) -> int | None:
     """The first end of a chunk that starts here, if all of its parts follow within reach."""
-    ends = [start + len(parts[0])]
-    room = 0
+    ends = [start + len(parts[0])]  # all ends of the parts so far, ascending
+    room = 0  # for unknown text after these ends
     for part in parts[1:]:
         room += reach
         if not part:
             continue
         bound = ends[-1] + room + len(part)
-        following = []
-        place = text.find(part, ends[0], bound)
-        while place >= 0:
-            if place - ends[bisect.bisect_right(ends, place) - 1] <= room:
-                following.append(place + len(part))
-            place = text.find(part, place + 1, bound)
-        if not following:
+        next_ends: list[int] = []
+        part_start = text.find(part, ends[0], bound)
+        while part_start >= 0:
+            end_before = ends[bisect.bisect_right(ends, part_start) - 1]
+            if part_start - end_before <= room:
+                next_ends.append(part_start + len(part))
+            part_start = text.find(part, part_start + 1, bound)
+        if not next_ends:
             return None
-        ends, room = following, 0
+        ends, room = next_ends, 0
     return ends[0]

@@ -3,9 +3,9 @@
 import bisect
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from langchain_core.documents import Document
@@ -23,6 +23,7 @@ from langchain_rse.stores.records import (
     WRITTEN,
     Chunk,
     DocumentVersion,
+    Part,
     Rule,
     Version,
     version_name,
@@ -35,6 +36,9 @@ _FORMAT = "3"
 
 # Numbers named in a message.
 _NAMED = 3
+
+PART_NUMBERS = ("page", "page_number", "slide", "row", "seq_num")
+"""Metadata in which loaders number the parts of a document."""
 
 _RULES = TypeAdapter(dict[str, Rule], config=ConfigDict(title="metadata_rules"))
 
@@ -62,15 +66,15 @@ class HeaderMaker(Protocol):
     ) -> Steps[list[DocumentVersion]]:
         """Put headers in front of documents and their chunks; return these in their order.
 
-        Called again for documents that were split into smaller chunks to leave room for headers.
         A model's answers are kept in the ``docstore``; ``advance`` counts them.
         """
 
 
 def with_headers(document: DocumentVersion, above: str, in_front: Iterable[str]) -> DocumentVersion:
     """Add to a document the header above its segments, and those embedded before its chunks."""
-    pairs = zip(document.chunks, in_front, strict=True)
-    chunks = [chunk._replace(header=header) for chunk, header in pairs]
+    chunks: list[Chunk] = []
+    for chunk, header in zip(document.chunks, in_front, strict=True):
+        chunks.append(chunk._replace(header=header))
     return replace(document, chunks=chunks, header=above)
 
 
@@ -87,28 +91,30 @@ def split_document(
     doc_id = source.doc_id
     text = separator.join(part.page_content for part in source.parts)
     spans, contained = _split(text, splitter, doc_id)
-    left_out = {*WRITTEN, *(name for name, rule in rules.items() if rule == "drop")}
-    of_parts = [_without(left_out, part.metadata) for part in source.parts]
-    of_spans = [_without(left_out, span.metadata) for span in spans]
+
+    left_out = WRITTEN | _dropped(rules)
+    metadata_of_parts = [_without(left_out, part.metadata) for part in source.parts]
+    metadata_of_spans = [_without(left_out, span.metadata) for span in spans]
     # Metadata that a splitter gives to chunks does not hold for the whole document.
-    names = set(itertools.chain.from_iterable(of_spans))
-    shared, rest, stored_rules = sort_metadata(of_parts, rules, doc_id, changing=names)
-    lengths = [len(part.page_content) for part in source.parts]
-    ends = itertools.accumulate(length + len(separator) for length in lengths[:-1])
-    starts = [0, *ends]
-    parts = list(zip(starts, lengths, rest or [{} for _ in starts], strict=True))
-    chunks = []
-    for span, of_span in zip(spans, of_spans, strict=True):
-        own = text[span.start : span.end]
-        places = _places(own, span.start, starts, rest, of_span)
-        chunks.append(Chunk(span.start, span.end, own, span.embedded_text, places))
+    names_in_spans = set(itertools.chain.from_iterable(metadata_of_spans))
+    shared, changing, stored_rules = sort_metadata(
+        metadata_of_parts, rules, doc_id, changing=names_in_spans
+    )
+
+    part_starts = _starts(source.parts, separator)
+    chunks: list[Chunk] = []
+    for span, metadata_of_span in zip(spans, metadata_of_spans, strict=True):
+        chunk_text = text[span.start : span.end]
+        changes = _metadata_along(chunk_text, span.start, part_starts, changing, metadata_of_span)
+        chunks.append(Chunk(span.start, span.end, chunk_text, span.embedded_text, changes))
+
     document = DocumentVersion(
         doc_id=doc_id,
         version=Version("", len(chunks)),
         length=len(text),
         metadata=shared,
         chunks=chunks,
-        parts=parts if rest or len(parts) > 1 else (),
+        parts=_parts(source.parts, part_starts, changing),
         rules=stored_rules,
     )
     return document, contained
@@ -130,45 +136,83 @@ def _split(text: str, splitter: Splitter, doc_id: str) -> tuple[list[Span], int]
         raise SplittingError(f"document {doc_id!r}: {error}") from error
 
 
+def _dropped(rules: Mapping[str, Rule]) -> set[str]:
+    """The names of metadata fields that are not stored."""
+    return {name for name, rule in rules.items() if rule == "drop"}
+
+
 def _without(names: Collection[str], metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in metadata.items() if name not in names}
 
 
-def _places(
+def _starts(parts: Sequence[Document], separator: str) -> list[int]:
+    """Where the parts of a document start in its text."""
+    starts: list[int] = []
+    start = 0
+    for part in parts:
+        starts.append(start)
+        start += len(part.page_content) + len(separator)
+    return starts
+
+
+def _parts(
+    parts: Sequence[Document], starts: Sequence[int], changing: Sequence[Mapping[str, Any]]
+) -> Sequence[Part]:
+    """Describe the parts of a document; empty if it is one part without metadata of its own."""
+    if len(parts) == 1 and not changing:
+        return ()
+    described: list[Part] = []
+    for number, (part, start) in enumerate(zip(parts, starts, strict=True)):
+        metadata = changing[number] if changing else {}
+        described.append((start, len(part.page_content), metadata))
+    return described
+
+
+def _metadata_along(
     chunk: str,
     start: int,
     part_starts: Sequence[int],
-    of_parts: Sequence[Mapping[str, Any]],
-    of_span: Mapping[str, Any],
+    metadata_of_parts: Sequence[Mapping[str, Any]],
+    metadata_of_span: Mapping[str, Any],
 ) -> Sequence[tuple[int, Mapping[str, Any]]]:
     """The metadata along a chunk, from the parts that it lies in and from its splitter."""
-    if not of_parts:
-        return [(0, of_span)] if of_span else ()
+    if not metadata_of_parts:
+        return [(0, metadata_of_span)] if metadata_of_span else ()
     # White space at the ends of a chunk counts for no part.
     first_character = start + len(chunk) - len(chunk.lstrip() or chunk)
     last_character = start + len(chunk.rstrip() or chunk) - 1
-    first = bisect.bisect_right(part_starts, first_character) - 1
-    last = bisect.bisect_right(part_starts, last_character) - 1
-    return [
-        (0 if part == first else part_starts[part] - start, {**of_parts[part], **of_span})
-        for part in range(first, last + 1)
-    ]
+    first_part = bisect.bisect_right(part_starts, first_character) - 1
+    last_part = bisect.bisect_right(part_starts, last_character) - 1
+    changes: list[tuple[int, Mapping[str, Any]]] = []
+    for part in range(first_part, last_part + 1):
+        offset = 0 if part == first_part else part_starts[part] - start
+        changes.append((offset, {**metadata_of_parts[part], **metadata_of_span}))
+    return changes
 
 
 def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
     """Name a document's version by a digest of all that is written of the document."""
     text = document.text or " " * document.length  # white space has no chunks
-    described: list[Any] = [text, document.header, _sorted(document.metadata), document.rules]
-    described += [[start, length, _sorted(here)] for start, length, here in document.parts]
+    content: list[Any] = [
+        text,
+        document.header,
+        _in_order(document.metadata),
+        document.rules,
+    ]
+    for start, length, metadata in document.parts:
+        content.append([start, length, _in_order(metadata)])
     for chunk in document.chunks:
-        places = [[offset, _sorted(here)] for offset, here in chunk.metadata]
-        described.append([chunk.start, chunk.embedded_text, chunk.header, places])
-    encoded = encode_json(described, f"document {document.doc_id!r}")
+        changes: list[Any] = []
+        for offset, metadata in chunk.metadata:
+            changes.append([offset, _in_order(metadata)])
+        content.append([chunk.start, chunk.embedded_text, chunk.header, changes])
+    encoded = encode_json(content, f"document {document.doc_id!r}")
     name = version_name(namespace, _FORMAT, encoded)
     return replace(document, version=document.version._replace(name=name))
 
 
-def _sorted(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _in_order(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The same metadata, ordered by name."""
     return dict(sorted(metadata.items(), key=lambda item: str(item[0])))
 
 
@@ -193,48 +237,93 @@ def sort_metadata(
     fields in ``changing`` change in any case. Returns the metadata of the document; that of each
     part, or an empty list if no part has any; and the rules to store, without default ones.
     """
-    place = f"metadata of document {doc_id!r}"
-    dropped = {name for name, rule in rules.items() if rule == "drop"}
-    parts = [_without(dropped, part) for part in parts]
+    dropped = _dropped(rules)
+    kept_parts = [_without(dropped, part) for part in parts]
     shared: dict[str, Any] = {}
-    for name in dict.fromkeys(itertools.chain.from_iterable(parts)):
-        found = [part[name] for part in parts if name in part]
-        everywhere = len(found) == len(parts)
+    for name in dict.fromkeys(itertools.chain.from_iterable(kept_parts)):
+        values = [part[name] for part in kept_parts if name in part]
         if rules.get(name) == "same":
-            found = [value for value in found if value is not None] or [None]
-            everywhere = True
+            value = _same_value(name, values, doc_id)
+            is_shared = True
+        else:
+            different = _different(name, values, doc_id)
+            value = different[0]
+            is_shared = len(different) == 1 and len(values) == len(kept_parts)
+        if is_shared and name not in changing:
+            shared[name] = value
+
+    own_metadata = [_without(shared, part) for part in kept_parts]
+    names = {*shared, *changing, *itertools.chain.from_iterable(own_metadata)}
+    own_rules = sorted(rules.items() - DEFAULT_RULES.items())
+    stored_rules = {name: rule for name, rule in own_rules if name in names}
+    return shared, own_metadata if any(own_metadata) else [], stored_rules
+
+
+def _different(name: str, values: Sequence[Any], doc_id: str) -> list[Any]:
+    """The different ones among the values of a metadata field."""
+    different: dict[str, Any] = {}
+    for value in values:
         # Compared as JSON, since arrays, for example, cannot be compared.
-        values = list({encode_json({name: value}, place): value for value in found}.values())
-        if rules.get(name) == "same" and len(values) > 1:
-            raise ValueError(
-                f"document {doc_id!r}: {name!r} must be the same in all of its parts, as "
-                f"metadata_rules says, but is {values[0]!r} in one and {values[1]!r} in another. "
-                "Give different documents different ids (ids= or metadata['doc_id']); or give "
-                f"another rule: {', '.join(get_args(Rule))}"
-            )
-        if everywhere and len(values) == 1 and name not in changing:
-            shared[name] = values[0]
-    rest = [_without(shared, part) for part in parts]
-    names = {*shared, *changing, *itertools.chain.from_iterable(rest)}
-    own = sorted(rules.items() - DEFAULT_RULES.items())
-    return shared, rest if any(rest) else [], {name: rule for name, rule in own if name in names}
+        different[encode_json({name: value}, f"metadata of document {doc_id!r}")] = value
+    return list(different.values())
+
+
+def _same_value(name: str, values: Sequence[Any], doc_id: str) -> Any:  # noqa: ANN401
+    """The value of a field with the rule ``"same"``; a ValueError if there are several."""
+    different = _different(name, [value for value in values if value is not None], doc_id)
+    if len(different) > 1:
+        raise ValueError(
+            f"document {doc_id!r}: {name!r} must be the same in all of its parts, as "
+            f"metadata_rules says, but is {different[0]!r} in one and {different[1]!r} in another. "
+            "Give different documents different ids (ids= or metadata['doc_id']); or give "
+            f"another rule: {', '.join(get_args(Rule))}"
+        )
+    return different[0] if different else None
+
+
+class Numbers(NamedTuple):
+    """A metadata field that is a whole number in each part, and these numbers."""
+
+    field: str
+    values: list[int]
 
 
 def out_of_order(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) -> list[str]:
     """Describe where whole numbers in fields with the rule ``"range"`` do not rise by one."""
-    problems = []
+    problems: list[str] = []
     for name, values in numbered(parts, rules):
-        if jumps := [f"{b} comes after {a}" for a, b in itertools.pairwise(values) if b != a + 1]:
+        jumps: list[str] = []
+        for number, next_number in itertools.pairwise(values):
+            if next_number != number + 1:
+                jumps.append(f"{next_number} comes after {number}")
+        if jumps:
             problems.append(f"{name} {first_few(jumps, _NAMED)}")
     return problems
 
 
+def part_numbers(parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule]) -> Numbers | None:
+    """The numbers of parts, in the first field that numbers all of them; None if none does."""
+    fields = numbered(parts, rules, PART_NUMBERS)
+    return fields[0] if fields else None
+
+
 def numbered(
     parts: Sequence[Mapping[str, Any]], rules: Mapping[str, Rule], more: Collection[str] = ()
-) -> Iterator[tuple[str, list[int]]]:
+) -> list[Numbers]:
     """The fields with the rule ``"range"``, and ``more``, that are whole numbers in all parts."""
-    ranges = [name for name, rule in {**DEFAULT_RULES, **rules}.items() if rule == "range"]
-    for name in dict.fromkeys([*ranges, *more]):
+    names: dict[str, None] = {}
+    for name, rule in {**DEFAULT_RULES, **rules}.items():
+        if rule == "range":
+            names[name] = None
+    for name in more:
+        names[name] = None
+    fields: list[Numbers] = []
+    for name in names:
         values: list[Any] = [part.get(name) for part in parts]
-        if all(type(value) is int or isinstance(value, np.integer) for value in values):
-            yield name, values
+        if all(_is_whole_number(value) for value in values):
+            fields.append(Numbers(name, values))
+    return fields
+
+
+def _is_whole_number(value: object) -> bool:
+    return type(value) is int or isinstance(value, np.integer)

@@ -1,9 +1,11 @@
-"""Ownership of documents: one call at a time writes a document, whose manifest names that call.
+"""Ownership of documents: one call at a time writes a document, and its manifest names that call.
 
-A call owns a document from the manifest that announces a version to the one that ends the work.
-These manifests, and all in between, are written only if the manifest is as this call left it, so
-that a call that was taken for dead notices. An owner is taken for dead if its process is known to
-have ended or its manifest has not changed for `LEASE` seconds, by the clock of the call that waits.
+A call becomes the owner of a document by writing its token into the manifest, and gives ownership
+up by removing the token. Each time, the manifest is changed only if it is as the call last read or
+wrote it, so a call notices if another one has taken a document over.
+
+A call takes a document over if the owner's process has ended, or if the manifest has not changed
+for `LEASE` seconds, by the clock of the call that waits.
 """
 
 import logging
@@ -17,7 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from langchain_core.documents import Document
 from typing_extensions import Self
@@ -33,9 +35,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LEASE = 300.0
-"""Seconds without a sign of life after which an owner on another machine loses a document.
+"""Seconds after which an owner on another machine loses a document if its manifest is unchanged.
 
-The owner gives a sign between two calls of a store, so one batch must not take as long as this."""
+The owner renews the lease between two calls of a store, so one batch must not take this long."""
 
 # Seconds; each pause is twice as long as the last. The log says when the longest is reached.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.28
@@ -46,14 +48,29 @@ _MOST_LOSSES = 20
 _active: set[str] = set()
 
 
+class _Clocks(NamedTuple):
+    """The time by two clocks: one stands still while a machine sleeps, the other may be set."""
+
+    monotonic: float
+    wall: float
+
+    def seconds_since(self, other: "_Clocks") -> float:
+        """The time since then, by the clock that has moved more."""
+        return max(abs(self.monotonic - other.monotonic), abs(self.wall - other.wall))
+
+
+def _read_clocks() -> _Clocks:
+    return _Clocks(time.monotonic(), time.time())
+
+
 @cache
 def _machine() -> str:
     """Identify the machine or container within which process ids are unique."""
     names = [platform.node()]
-    for place in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
-        with suppress(OSError):
-            path = Path(place)
-            names.append(str(path.readlink()) if path.is_symlink() else path.read_text("ascii"))
+    with suppress(OSError):
+        names.append(Path("/proc/sys/kernel/random/boot_id").read_text("ascii"))
+    with suppress(OSError):
+        names.append(str(Path("/proc/self/ns/pid").readlink()))
     return digest(*names)
 
 
@@ -68,22 +85,23 @@ def _has_ended(process: int) -> bool:
     return False
 
 
-def _clocks() -> tuple[float, float]:
-    return time.monotonic(), time.time()
+class Ownership:
+    """The documents that one call owns; entered while the call runs.
 
-
-class Claims:
-    """The documents that one call owns; entered while the call runs."""
+    Attributes:
+        owned: The manifests of these documents as they were last written, by the document's key.
+    """
 
     def __init__(self, docstore: DocStore, batch_size: int) -> None:
+        self.owned: dict[str, Manifest] = {}
         self._docstore = docstore
         self._batch_size = batch_size
         self._token = f"{_machine()}:{os.getpid()}:{uuid.uuid4().hex}"
-        self.held: dict[str, Manifest] = {}  # as they were last written, by key
-        self._seen: dict[tuple[str, str], float] = {}  # when others' manifests were first seen
-        self._renewed = _clocks()
+        # When manifests of other owners were first seen, by document key and revision.
+        self._first_seen: dict[tuple[str, str], float] = {}
+        self._renewed = _read_clocks()
         self._pause = _FIRST_PAUSE
-        self._losses = 0
+        self._losses = 0  # manifests that others changed while this call owned them
 
     def __enter__(self) -> Self:
         _active.add(self._token)
@@ -93,82 +111,107 @@ class Claims:
         _active.discard(self._token)
 
     def is_free(self, manifest: Manifest) -> bool:
-        """True if nobody else is writing the document."""
-        if manifest.owner in ("", self._token):
+        """True if no other call is writing the document."""
+        if manifest.owner in {"", self._token}:
             return True
-        machine, process, *_ = [*manifest.owner.split(":"), ""]
+        machine, _, process_and_call = manifest.owner.partition(":")
+        process, _, _ = process_and_call.partition(":")
         if machine == _machine() and process.isdecimal():
             if int(process) == os.getpid():
                 return manifest.owner not in _active
             if _has_ended(int(process)):
                 return True
         now = time.monotonic()
-        return now - self._seen.setdefault((manifest.key, manifest.revision), now) >= LEASE
+        first_seen = self._first_seen.setdefault((manifest.key, manifest.revision), now)
+        return now - first_seen >= LEASE
 
     def claim(
-        self, wanted: Iterable[tuple[Manifest, Document | None]]
+        self, manifests: Iterable[tuple[Manifest, Document | None]]
     ) -> Steps[dict[str, Manifest]]:
-        """Take ownership: write manifests in place of the records read; return them by key."""
-        return self._change((replace(one, owner=self._token), record) for one, record in wanted)
+        """Become the owner of documents, unless another call has changed them meanwhile.
+
+        Args:
+            manifests: The manifests to write, each with the record that it replaces.
+
+        Returns:
+            The manifests of the documents that are owned now, by the document's key.
+        """
+        changes: list[tuple[Manifest, Document | None]] = []
+        for manifest, record in manifests:
+            changes.append((replace(manifest, owner=self._token), record))
+        return self._change(changes)
 
     def update(
         self, manifests: Iterable[Manifest], *, remove: bool = False
     ) -> Steps[dict[str, Manifest]]:
-        """Write or remove the manifests of documents still owned; return these by key."""
-        # A manifest without an owner releases its document.
-        owned = [one for one in manifests if one.key in self.held]
-        new = (replace(one, owner="") if remove else one for one in owned)
-        changes = ((one, self.held[one.key].to_document()) for one in new)
+        """Write or remove the manifests of documents that are still owned; return these by key.
+
+        A manifest without an owner gives up the document.
+        """
+        changes: list[tuple[Manifest, Document | None]] = []
+        for manifest in manifests:
+            if manifest.key in self.owned:
+                new = replace(manifest, owner="") if remove else manifest
+                changes.append((new, self.owned[manifest.key].to_document()))
         return self._change(changes, remove=remove)
 
     def renew(self) -> Steps[None]:
-        """Give a sign of life if the last is old; this also notices documents others took over."""
-        # Two clocks: one stands still while a machine sleeps, the other may be set.
-        if max(abs(a - b) for a, b in zip(_clocks(), self._renewed, strict=True)) > LEASE / 10:
-            yield from self.update(list(self.held.values()))
+        """Renew the lease if a tenth of it has passed; notice documents that others took over."""
+        if _read_clocks().seconds_since(self._renewed) > LEASE / 10:
+            yield from self.update(list(self.owned.values()))
 
-    def wait(self, names: Iterable[str]) -> Steps[None]:
-        """Pause, as other calls are writing the documents of these ids."""
+    def wait(self, doc_ids: Iterable[str]) -> Steps[None]:
+        """Pause, as other calls are writing these documents; each pause is longer."""
         yield from pause(self._pause)
-        if self._pause < _LONGEST_PAUSE <= 2 * self._pause:
-            named = first_few(map(repr, names))
-            logger.warning("waiting for other calls that are writing the document(s) %s", named)
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        longer = 2 * self._pause
+        if self._pause < _LONGEST_PAUSE <= longer:
+            names = first_few(repr(doc_id) for doc_id in doc_ids)
+            logger.warning("waiting for other calls that are writing the document(s) %s", names)
+        self._pause = min(longer, _LONGEST_PAUSE)
 
     def guarded(self, steps: Steps[T]) -> Steps[T]:
-        """Run steps; if they fail, release the owned documents, so that other calls may go on."""
+        """Run steps; if they fail, give up the owned documents, so that other calls may go on."""
         try:
             return (yield from steps)
         except GeneratorExit:  # nothing can be called any more
             raise
         except BaseException:
+            given_up = [replace(manifest, owner="") for manifest in self.owned.values()]
             with suppress(Exception):  # the first error is the one to raise
-                yield from self.update([replace(one, owner="") for one in self.held.values()])
+                yield from self.update(given_up)
             raise
 
     def _change(
         self, manifests: Iterable[tuple[Manifest, Document | None]], *, remove: bool = False
     ) -> Steps[dict[str, Manifest]]:
-        made: dict[str, Manifest] = {}
-        for some in batches(manifests, self._batch_size):
-            new = [(replace(one, revision=uuid.uuid4().hex), old) for one, old in some]
-            changes: list[Change] = [
-                (manifest_key(one.key), old, None if remove else one.to_document())
-                for one, old in new
-            ]
+        """Write or remove manifests in place of the given records; return those that were."""
+        changed: dict[str, Manifest] = {}
+        for batch in batches(manifests, self._batch_size):
+            new_manifests: list[Manifest] = []
+            changes: list[Change] = []
+            for manifest, record in batch:
+                new = replace(manifest, revision=uuid.uuid4().hex)
+                new_manifests.append(new)
+                new_record = None if remove else new.to_document()
+                changes.append((manifest_key(new.key), record, new_record))
             outcomes = yield from change(self._docstore, changes)
-            for (one, _), is_made in zip(new, outcomes, strict=True):
-                was_held = self.held.pop(one.key, None) is not None
-                self._losses += was_held and not is_made
-                if is_made:
-                    made[one.key] = one
-                if is_made and one.owner:
-                    self.held[one.key] = one
-                if self._losses > _MOST_LOSSES:
-                    raise MissingRecordError(
-                        f"the manifest of document {one.doc_id!r} was changed or lost while it was "
-                        f"being written, and others before it, {self._losses} times in all. Does "
-                        "the docstore evict records, or is it restored from elsewhere?"
-                    )
-        self._renewed = _clocks()
-        return made
+            for new, is_changed in zip(new_manifests, outcomes, strict=True):
+                self._note(new, is_changed=is_changed)
+                if is_changed:
+                    changed[new.key] = new
+        self._renewed = _read_clocks()
+        return changed
+
+    def _note(self, manifest: Manifest, *, is_changed: bool) -> None:
+        """Note whether a document is owned after its manifest was to be changed."""
+        was_owned = self.owned.pop(manifest.key, None) is not None
+        if is_changed and manifest.owner:
+            self.owned[manifest.key] = manifest
+        if was_owned and not is_changed:
+            self._losses += 1
+        if self._losses > _MOST_LOSSES:
+            raise MissingRecordError(
+                f"the manifest of document {manifest.doc_id!r} was changed or lost while it was "
+                f"being written, and others before it, {self._losses} times in all. Does "
+                "the docstore evict records, or is it restored from elsewhere?"
+            )

@@ -1,7 +1,7 @@
 """Converts the chunks of any text splitter to spans that tile the text.
 
-A splitter returns texts. RSE needs to know where they lie, so that neighboring chunks
-can be joined again without a gap, an overlap or a lost character.
+A splitter returns the texts of chunks. RSE needs to know where they lie in the document, so that
+neighboring chunks can be joined again without a gap, an overlap or a lost character.
 """
 
 import re
@@ -18,10 +18,10 @@ from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.alignment import OPENING_TAGS, UNKNOWN, Gap, Placement, align, fold
 
 _EXCERPT = 60
-# The most letters and digits that may be in no chunk, such as separators: in one place, and as a
-# share of the text.
-_DROPPED = 100
-_DROPPED_SHARE = 0.1
+# The most letters and digits that may be in no chunk, such as separators: in one place or, if there
+# are more in all places together, as a share of the text.
+_MOST_DROPPED = 100
+_MOST_DROPPED_SHARE = 0.1
 # Splitters for Markdown put this between sections of the same heading, which is not in the chunk.
 _SEAM = "  \n"
 _MARKDOWN_HEADING = re.compile(r"(?m)^[ \t]*#{1,6}[ \t].*$")
@@ -87,25 +87,45 @@ def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
     if not text:
         return [], 0
     name = type(splitter).__name__
-    own = getattr(splitter, "split_spans", None)
-    if own is not None:
-        spans = list(own(text))
-        starts = [0, *(span.end for span in spans)]
-        ends = [*(span.start for span in spans), len(text)]
-        if starts != ends or any(span.start >= span.end for span in spans):
-            raise SplittingError(
-                f"the spans that {name}.split_spans returned do not tile the text: each must start "
-                f"where the one before ends, the first at 0, and the last end at {len(text)}; got "
-                + first_few(f"{span.start} to {span.end}" for span in spans)
-            )
+    split_spans = getattr(splitter, "split_spans", None)
+    if split_spans is not None:
+        spans = list(split_spans(text))
+        _check_tiling(spans, len(text), name)
         return spans, 0
-    split = splitter.split_text(text)
-    chunks = [chunk if isinstance(chunk, Document) else Document(chunk) for chunk in split]
-    texts = [chunk.page_content for chunk in chunks]
-    if not any(map(str.strip, texts)):
+
+    chunks = [_as_document(chunk) for chunk in splitter.split_text(text)]
+    if all(not chunk.page_content.strip() for chunk in chunks):
         return [Span(0, len(text), text)], 0
+    placement = _place(text, chunks, name)
+    _check_dropped(text, chunks, placement, name)
+    return _tile(text, chunks, placement)
+
+
+def _as_document(chunk: str | Document) -> Document:
+    return chunk if isinstance(chunk, Document) else Document(chunk)
+
+
+def _check_tiling(spans: Sequence[Span], length: int, name: str) -> None:
+    """Refuse spans of a splitter that do not tile a text of this length."""
+    end = 0
+    is_tiled = True
+    for span in spans:
+        if span.start != end or span.end <= span.start:
+            is_tiled = False
+        end = span.end
+    if not is_tiled or end != length:
+        raise SplittingError(
+            f"the spans that {name}.split_spans returned do not tile the text: each must start "
+            f"where the one before ends, the first at 0, and the last end at {length}; got "
+            + first_few(f"{span.start} to {span.end}" for span in spans)
+        )
+
+
+def _place(text: str, chunks: Sequence[Document], name: str) -> Placement:
+    """Find where chunks lie in the text; a SplittingError if one cannot be found."""
+    texts = [chunk.page_content for chunk in chunks]
     placement = align(text, texts)
-    if isinstance(placement, int) and any(chunk.metadata for chunk in chunks):
+    if isinstance(placement, int) and _moves_headings(chunks):
         placement = align(text, [chunk.replace(_SEAM, UNKNOWN) for chunk in texts])
     if isinstance(placement, int):
         raise SplittingError(
@@ -115,50 +135,61 @@ def find_spans(text: str, splitter: Splitter) -> tuple[list[Span], int]:
             "RecursiveCharacterTextSplitter, for HTML its from_language('html') or "
             "HTMLSectionSplitter; with a regular expression, set keep_separator=True"
         )
-    _check_dropped(text, chunks, placement, name)
-    return _tile(text, chunks, placement)
+    return placement
+
+
+def _moves_headings(chunks: Sequence[Document]) -> bool:
+    """True if the splitter gives its chunks metadata, which may be headings of the text."""
+    return any(chunk.metadata for chunk in chunks)
 
 
 def _check_dropped(text: str, chunks: Sequence[Document], placement: Placement, name: str) -> None:
     """Refuse a splitter that leaves text out of chunks and of their metadata."""
-    lost: list[tuple[int, Gap]] = []
-    moves_headings = any(chunk.metadata for chunk in chunks)
+    dropped: list[tuple[int, Gap]] = []  # each gap after its number of letters and digits
+    moves_headings = _moves_headings(chunks)
     for number, gap in placement.gaps.items():
-        content = gap.content
         headings = _headings(chunks[number]) if number < len(chunks) else []
         if moves_headings:
             # Headings without text below them are in no chunk's metadata.
-            line = text.rfind("\n", 0, gap.start) + 1
-            headings += map(fold, _MARKDOWN_HEADING.findall(text, line, gap.end))
+            line_start = text.rfind("\n", 0, gap.start) + 1
+            lines = _MARKDOWN_HEADING.findall(text, line_start, gap.end)
+            headings += [fold(line) for line in lines]
+        content = gap.content
         for heading in headings:
             content = content.replace(heading, "", 1)
-        lost.append((len(content), gap))
-    total = sum(size for size, _ in lost)
-    if total <= _DROPPED:
+        dropped.append((len(content), gap))
+    total = sum(length for length, _ in dropped)
+    if total <= _MOST_DROPPED:
         return
-    most, gap = max(lost)
-    if most > _DROPPED or total > _DROPPED_SHARE * len(fold(text)):
+    longest, gap = max(dropped)
+    if longest > _MOST_DROPPED or total > _MOST_DROPPED_SHARE * len(fold(text)):
         raise SplittingError(
             f"{name} left {total} letters and digits of the text out of its chunks, in "
-            f"{len(lost)} place(s), such as {text[gap.start : gap.end][:_EXCERPT]!r}. Use one that "
-            "keeps the text, such as RecursiveCharacterTextSplitter, or set keep_separator=True"
+            f"{len(dropped)} place(s), such as {text[gap.start : gap.end][:_EXCERPT]!r}. Use one "
+            "that keeps the text, such as RecursiveCharacterTextSplitter, or set "
+            "keep_separator=True"
         )
 
 
 def _headings(chunk: Document) -> list[str]:
     """The folded texts in the metadata of a chunk."""
-    values = (fold(value) for value in chunk.metadata.values() if isinstance(value, str))
-    return [value for value in values if value]
+    headings: list[str] = []
+    for value in chunk.metadata.values():
+        heading = fold(value) if isinstance(value, str) else ""
+        if heading:
+            headings.append(heading)
+    return headings
 
 
 def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> tuple[list[Span], int]:
     """Cut the text where chunks start; leave out and count chunks that are inside others."""
-    kept: list[tuple[int, Document]] = []
-    reached = contained = 0
-    for number, (place, chunk) in enumerate(zip(placement.places, chunks, strict=True)):
-        if place is None:
+    kept: list[tuple[int, Document]] = []  # chunks with their starts
+    reached = 0  # the end of the text that the chunks so far cover
+    contained = 0
+    for number, (span, chunk) in enumerate(zip(placement.spans, chunks, strict=True)):
+        if span is None:
             continue
-        start, end = place
+        start, end = span
         if kept and start <= kept[-1][0]:
             # Both begin at one place: the longer one contains the shorter one.
             contained += 1
@@ -168,18 +199,30 @@ def _tile(text: str, chunks: Sequence[Document], placement: Placement) -> tuple[
             contained += 1
         else:
             gap = placement.gaps.get(number)
-            if gap and any(heading in gap.content for heading in _headings(chunk)):
-                between = text[reached : gap.start]
-                # Its line, or the tags before it, start before its first letter.
-                tags = OPENING_TAGS.search(between)
-                start = reached + (tags.start() if tags else between.rfind("\n") + 1)
+            if gap is not None:
+                start = _start_with_heading(text, chunk, gap, reached, start)
             kept.append((start, chunk))
         reached = max(reached, end)
     if not kept:
         return [Span(0, len(text), text)], 0
+
     cuts = [0, *(start for start, _ in kept[1:]), len(text)]
-    spans = [
-        Span(start, end, chunk.page_content, chunk.metadata)
-        for (_, chunk), (start, end) in zip(kept, pairwise(cuts), strict=True)
-    ]
+    spans: list[Span] = []
+    for (_, chunk), (start, end) in zip(kept, pairwise(cuts), strict=True):
+        spans.append(Span(start, end, chunk.page_content, chunk.metadata))
     return spans, contained
+
+
+def _start_with_heading(text: str, chunk: Document, gap: Gap, reached: int, start: int) -> int:
+    """Where a chunk starts if the text before it is a heading that is in its metadata.
+
+    ``reached`` is the end of the chunks before it, ``start`` where it starts without the heading.
+    """
+    if not any(heading in gap.content for heading in _headings(chunk)):
+        return start
+    # The heading's line, or the tags before it, start before its first letter.
+    between = text[reached : gap.start]
+    tags = OPENING_TAGS.search(between)
+    if tags is not None:
+        return reached + tags.start()
+    return reached + between.rfind("\n") + 1

@@ -15,7 +15,7 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse._messages import warn
 from langchain_rse._progress import ChunkBar
 from langchain_rse._sync import Steps, batches, compute, during
-from langchain_rse.ingest.ownership import Claims
+from langchain_rse.ingest.ownership import Ownership
 from langchain_rse.stores.records import DOC_ID, digest, encodable
 from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
@@ -29,7 +29,7 @@ Counter = Callable[[str], float]
 class EmbeddingLimit:
     """Counts the texts that are longer than a model reads."""
 
-    most: int
+    longest: int  # that the model reads
     length_function: Counter
     unit: str  # of the lengths, for the warning
     _embedded: int = field(default=0, init=False)
@@ -40,7 +40,7 @@ class EmbeddingLimit:
         for text in texts:
             length = self.length_function(text)
             self._embedded += 1
-            if length > self.most:
+            if length > self.longest:
                 self._too_long.append(length)
 
     def warn(self) -> None:
@@ -48,9 +48,9 @@ class EmbeddingLimit:
         if self._too_long:
             warn(
                 f"{len(self._too_long)} of {self._embedded} embedded texts are longer than the "
-                f"{self.most} {self.unit} that the embedding model reads; the longest has "
-                f"{max(self._too_long):g}. Use a smaller chunk_size or a TokenSplitter; if the "
-                "model reads more, say so with RSEIndexer(..., max_embedded_length=...)"
+                f"{self.longest} {self.unit} that the embedding model reads; the longest has "
+                f"{max(self._too_long):g}. Use a smaller chunk_size, counted in tokens; if "
+                "the model reads more, say so with RSEIndexer(..., max_embedded_length=...)"
             )
 
 
@@ -69,39 +69,50 @@ class Vectors:
         return adapter_for(self.vectorstore)
 
     def add(
-        self, chunks: Iterable[Document], kept: set[str], known: Mapping[str, str], claims: Claims
+        self,
+        chunks: Iterable[Document],
+        kept: set[str],
+        reusable: Mapping[str, str],
+        ownership: Ownership,
     ) -> Steps[None]:
-        """Write chunks, except ``kept`` ones; ``known`` has ids of vectors by digests of texts."""
+        """Write the vectors of chunks, and renew the lease of their documents meanwhile.
+
+        Args:
+            chunks: The chunks with their ids and embedded texts.
+            kept: Ids of vectors that are there already.
+            reusable: Ids of vectors that may be copied, by the digests of their embedded texts.
+            ownership: That of the call that writes the documents.
+        """
         with during(f"adding vectors to {type(self.vectorstore).__name__}"):
             for batch in batches(chunks, self.batch_size):
-                yield from claims.renew()
+                yield from ownership.renew()
                 self.progress.advance(0, batch[0].metadata[DOC_ID])
                 missing = [chunk for chunk in batch if chunk.id not in kept]
-                new = yield from self._reuse(missing, known)
-                if new:
-                    yield from self._embed(new)
+                to_embed = yield from self._copy(missing, reusable)
+                if to_embed:
+                    yield from self._embed(to_embed)
                 self.progress.advance(len(batch))
 
-    def _reuse(self, chunks: list[Document], known: Mapping[str, str]) -> Steps[list[Document]]:
-        """Write the chunks whose embedded text has a ``known`` vector; return the others."""
-        if not known:
+    def _copy(self, chunks: list[Document], reusable: Mapping[str, str]) -> Steps[list[Document]]:
+        """Write the chunks whose embedded text has a vector already; return the others."""
+        if not reusable:
             return chunks
-        sources = [known.get(digest(chunk.page_content), "") for chunk in chunks]
-        vectors = yield from self._read([source for source in sources if source])
+        same_text = [reusable.get(digest(chunk.page_content), "") for chunk in chunks]
+        vectors = yield from self._read([vector_id for vector_id in same_text if vector_id])
         rows: list[ChunkRow] = []
         others: list[Document] = []
-        for chunk, source in zip(chunks, sources, strict=True):
-            vector = vectors.get(source)
-            if vector is None:
-                others.append(chunk)
-            else:
+        for chunk, vector_id in zip(chunks, same_text, strict=True):
+            if vector_id in vectors:
+                vector = vectors[vector_id]
                 rows.append(ChunkRow(str(chunk.id), chunk.page_content, chunk.metadata, vector))
+            else:
+                others.append(chunk)
         if rows:
             yield from self.adapter.write_chunks(rows)
         return others
 
     def _read(self, ids: Sequence[str]) -> Steps[dict[str, list[float]]]:
-        """Read vectors, as many as the store gives back; the others are embedded again."""
+        """Read those vectors that the store gives back, by their ids."""
         if not ids:
             return {}
         try:
@@ -123,7 +134,7 @@ class Vectors:
                 yield from self.adapter.delete(batch)
 
     def existing(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
-        """The embedded texts of those vectors that exist; None if the store cannot tell."""
+        """The embedded texts of those vectors that exist, by id; None if the store cannot tell."""
         with during(f"reading from {type(self.vectorstore).__name__}"):
             return (yield from self.adapter.existing_texts(ids))
 
@@ -132,19 +143,19 @@ class Vectors:
 
 
 def find_limit(
-    embeddings: Embeddings | None, most: int | None, length_function: Counter | None
+    embeddings: Embeddings | None, longest: int | None, length_function: Counter | None
 ) -> EmbeddingLimit | None:
     """Return the given limit, else the one in the model's files; None if there is none."""
-    if most is not None and most < 1:
-        raise ValueError(f"max_embedded_length must be at least 1; got {most!r}")
+    if longest is not None and longest < 1:
+        raise ValueError(f"max_embedded_length must be at least 1; got {longest!r}")
     if length_function is not None:
-        if most is None:
+        if longest is None:
             raise ValueError(
                 "embedded_length_function needs a limit in its units; add max_embedded_length=..."
             )
-        return EmbeddingLimit(most, length_function, "(by embedded_length_function)")
+        return EmbeddingLimit(longest, length_function, "(by embedded_length_function)")
     model_limit, count_tokens = _read_limit(embeddings)
-    limit = model_limit if most is None else most
+    limit = model_limit if longest is None else longest
     if limit is None:
         return None
     if count_tokens is None:

@@ -1,22 +1,28 @@
 """Writes documents to the docstore and the vector store, so that the two never disagree."""
 
 import itertools
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, batches, call_to_the_end, during
-from langchain_rse.errors import CorruptRecordError
-from langchain_rse.ingest.ownership import Claims
+from langchain_rse._messages import first_few
+from langchain_rse._sync import Steps, batches
+from langchain_rse.errors import AdoptionError
+from langchain_rse.ingest.ownership import Ownership
+from langchain_rse.ingest.records import Records, Stored
+from langchain_rse.ingest.replacing import (
+    ExpectedVersions,
+    check_adopted,
+    check_expected,
+    may_be_piece,
+    refuse_piece,
+)
 from langchain_rse.ingest.vectors import Vectors
-from langchain_rse.stores.changing import DocStore, Record, read_records
-from langchain_rse.stores.namespaces import refuse_namespaces
+from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.pairing import check_pair
-from langchain_rse.stores.reading import read_adopted, readable, stored_versions
 from langchain_rse.stores.records import (
-    DOC_ID,
-    NAMESPACES,
     DocumentVersion,
     Manifest,
     Version,
@@ -26,17 +32,23 @@ from langchain_rse.stores.records import (
     digest,
     document_key,
     document_records,
-    manifest_key,
-    text_key,
     vector_id,
 )
+from langchain_rse.stores.whole_documents import read_text
 
-Check = Callable[[Iterable[tuple[DocumentVersion, Manifest]]], Steps[None]]
-"""Checks documents before they are written, each with its present manifest."""
 
-# What the docstore has for a document: the manifest and its record, None if that cannot be read. A
-# manifest that cannot be read is replaced by one with the versions that were found.
-_Stored = tuple[Manifest, Document | None]
+class _Replacement(NamedTuple):
+    """A document to be written, and what it replaces."""
+
+    document: DocumentVersion
+    stored: Stored
+
+
+class _Removal(NamedTuple):
+    """Ids of vectors, or keys of records, of one document that are to be removed."""
+
+    key: str  # the document's
+    items: Iterable[str]
 
 
 @dataclass
@@ -44,204 +56,230 @@ class Writer:
     """Writes, replaces and deletes documents in both stores, each by one call at a time."""
 
     vectors: Vectors
-    docstore: DocStore
+    records: Records
     model: str = ""  # id of the model that embeds the chunks, see `Manifest`
-    # Ids of documents that have the text of another one, and the id of that one.
-    same_texts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def docstore(self) -> DocStore:
+        """The docstore that the records are in."""
+        return self.records.docstore
 
     def write(
-        self, documents: Sequence[DocumentVersion], check: Check, *, force: bool = False
+        self,
+        documents: Sequence[DocumentVersion],
+        expected: ExpectedVersions | None = None,
+        *,
+        force: bool = False,
+        repair: bool = False,
     ) -> Steps[None]:
         """Write the documents that are not stored in this version, and finish interrupted calls.
 
         A manifest announces the version before its records and vectors are written; the next
         makes it current; then the former version is removed. Chunks whose embedded text has a
-        vector in another version of these documents are written with that vector. Before all this,
-        ``check`` is called for documents not stored in this version; it may raise an error.
+        vector in another version of these documents are written with that vector.
+
+        Args:
+            documents: Documents with different ids.
+            expected: The version that each document must have when it is written. If None, any
+                version is replaced, but not by what looks like a later piece of it.
+            force: Write and embed unchanged documents as well.
+            repair: Write unchanged documents as well, and embed chunks that lack a vector.
+
+        Raises:
+            DocumentChangedError: If a document does not have the expected version.
+            AdoptionError: If an adopted document was added as well, or its vectors are gone.
+            ValueError: If a document looks like a later piece of what is stored.
         """
-        left = {document.key: document for document in documents}
-        stores = self.docstore, self.vectors.vectorstore
-        self.model = yield from check_pair(*stores, force=force)
-        with Claims(self.docstore, self.vectors.batch_size) as claims:
-            while left:
-                free = self._write_free(list(left.values()), check, claims, force=force)
-                for key in (yield from claims.guarded(free)):
-                    del left[key]
-                if left:
-                    yield from claims.wait(document.doc_id for document in left.values())
+        self.model = yield from check_pair(self.docstore, self.vectors.vectorstore, force=force)
+        remaining = {document.key: document for document in documents}
+        with Ownership(self.docstore, self.vectors.batch_size) as ownership:
+            while remaining:
+                steps = self._write_free(
+                    list(remaining.values()), expected, ownership, force=force, repair=repair
+                )
+                for key in (yield from ownership.guarded(steps)):
+                    del remaining[key]
+                if remaining:
+                    yield from ownership.wait(document.doc_id for document in remaining.values())
 
     def delete(self, ids: Sequence[str]) -> Steps[list[str]]:
         """Delete documents, the vectors first; return the ids of those that existed."""
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
-        left = {document_key(doc_id): doc_id for doc_id in ids}
         yield from check_pair(self.docstore, self.vectors.vectorstore, record=False)
-        deleted: dict[str, bool] = {}
-        with Claims(self.docstore, self.vectors.batch_size) as claims:
-            while left:
-                was_there = yield from claims.guarded(self._delete_free(left, claims))
-                deleted |= {left.pop(key): there for key, there in was_there.items()}
-                if left:
-                    yield from claims.wait(left.values())
-        return [doc_id for doc_id in dict.fromkeys(ids) if deleted[doc_id]]
+        remaining = {document_key(doc_id): doc_id for doc_id in ids}
+        existed: dict[str, bool] = {}  # by id
+        with Ownership(self.docstore, self.vectors.batch_size) as ownership:
+            while remaining:
+                steps = self._delete_free(remaining, ownership)
+                deleted = yield from ownership.guarded(steps)
+                for key, was_there in deleted.items():
+                    existed[remaining.pop(key)] = was_there
+                if remaining:
+                    yield from ownership.wait(remaining.values())
+        return [doc_id for doc_id in dict.fromkeys(ids) if existed[doc_id]]
+
+    def clean(
+        self,
+        manifest: Manifest,
+        record: Document | None,
+        *,
+        vectors: Iterable[str] = (),
+        records: Iterable[str] = (),
+    ) -> Steps[None]:
+        """Remove a document's unfinished versions; also its manifest if no version is current.
+
+        Nothing is removed if another call has changed the document since it was read.
+
+        Args:
+            manifest: The manifest to write first.
+            record: The manifest's record as it was read; None if there was none.
+            vectors: Ids of further vectors to remove, which belong to no version.
+            records: Keys of further records to remove.
+        """
+        with Ownership(self.docstore, self.vectors.batch_size) as ownership:
+            claimed = yield from ownership.claim([(manifest, record)])
+            if claimed:
+                steps = self._clean_owned(list(claimed.values()), vectors, records, ownership)
+                yield from ownership.guarded(steps)
+
+    # Writing
 
     def _write_free(
-        self, documents: Sequence[DocumentVersion], check: Check, claims: Claims, *, force: bool
+        self,
+        documents: Sequence[DocumentVersion],
+        expected: ExpectedVersions | None,
+        ownership: Ownership,
+        *,
+        force: bool,
+        repair: bool,
     ) -> Steps[list[str]]:
         """Write the documents that no other call is writing; return the keys of those now done."""
-        stored, owners = yield from self._stored(documents)
-        done: list[DocumentVersion] = []
-        to_clean: list[_Stored] = []
-        new: list[tuple[DocumentVersion, _Stored]] = []
-        without_vectors = set() if force else (yield from self._without_vectors(documents, stored))
-        for document, entry in zip(documents, stored, strict=True):
-            manifest, _ = entry
-            is_stored = not force and self._is_stored(document, manifest)
-            is_free = claims.is_free(manifest)
-            if is_free and (not is_stored or document.key in without_vectors):
-                new.append((document, entry))
-            elif is_stored:
+        replacements = yield from self._read_stored(documents)
+        incomplete: set[str] = set()
+        if repair:
+            incomplete.update(document.key for document in documents)
+        elif not force:
+            incomplete = yield from self._without_vectors(replacements)
+
+        done: list[str] = []
+        new: list[_Replacement] = []
+        interrupted: list[tuple[Manifest, Document | None]] = []
+        for replacement in replacements:
+            document, stored = replacement
+            manifest = stored.manifest
+            is_free = ownership.is_free(manifest)
+            is_unchanged = not force and self._is_stored(document, manifest)
+            is_complete = is_unchanged and document.key not in incomplete
+            if is_free and not is_complete:
+                new.append(replacement)
+            elif is_unchanged:
                 self.vectors.progress.advance(len(document.chunks))
-                has_text_record = document.adopted or document.text_digest in {"", *owners}
-                ended = not (manifest.unfinished or manifest.owner) and has_text_record
-                done += [document] if ended or not is_free else []
-                to_clean += [entry] if is_free and not ended else []
+                if is_free and (manifest.unfinished or manifest.owner):
+                    interrupted.append((manifest, stored.record))
+                else:
+                    done.append(document.key)
+
         if new:
-            yield from check((document, manifest) for document, (manifest, _) in new)
-        written = yield from self._write_new(new, claims, force=force)
-        claimed = yield from claims.claim(to_clean)
-        owned = {**written, **claimed}
-        some = [*done, *(one for one in documents if one.key in owned)]
-        yield from self._record_texts(some, owners, owned)
+            yield from self._check(new, expected)
+        written = yield from self._write_new(new, ownership, force=force)
+        claimed = yield from ownership.claim(interrupted)
         # A document that another call took over is not done: this call restores what it removed.
-        finished = yield from self._finish(list(owned.values()), claims)
-        return [*(document.key for document in done), *finished]
+        finished = yield from self._finish([*written.values(), *claimed.values()], ownership)
+        return [*done, *finished]
 
-    def _delete_free(self, ids: Mapping[str, str], claims: Claims) -> Steps[dict[str, bool]]:
-        """Delete the documents that no other call is writing; return which existed, by keys."""
-        entries: list[_Stored] = []
-        done: dict[str, bool] = {}
-        found = yield from self._read_manifests(ids)
-        for doc_id in ids.values():
-            manifest, record = yield from self._as_stored(doc_id, found, may_be_lost=True)
-            if found[manifest_key(manifest.key)] is None and not manifest.unfinished:
-                done[manifest.key] = False
-            elif claims.is_free(manifest):
-                # Without a current version, no query sees the document any more, and adding it
-                # again after a crash does not take it for complete.
-                gone = replace(manifest, current=None, unfinished=manifest.versions)
-                entries.append((gone, record))
-        claimed = yield from claims.claim(entries)
-        if claimed:
-            yield from self._remove_unfinished(list(claimed.values()), claims)
-            yield from self._forget_texts(claimed.values())
-            yield from self._delete_records(map(answers_key, claimed))
-        removed = yield from claims.update(claimed.values(), remove=True)
-        return {**done, **dict.fromkeys(removed, True)}
-
-    # Docstore
-
-    def manifests(self, keys: Iterable[str]) -> Steps[list[Manifest | None]]:
-        """Read the manifests of documents by their keys; None for unknown documents."""
-        records = yield from self.records(map(manifest_key, keys))
-        return [Manifest.from_document(one, key) if one else None for key, one in records.items()]
-
-    def _adopted_vectors(self, manifest: Manifest, version: Version) -> Steps[list[str]]:
-        """Read the ids of the vectors that a version was adopted from."""
-        records = yield from self.records(version.vectors_keys(manifest.key))
-        pages = (  # without pages that an interrupted call did not write
-            read_adopted(record, key, manifest) for key, record in records.items() if record
-        )
-        return list(itertools.chain.from_iterable(pages))
-
-    def records(self, keys: Iterable[str]) -> Steps[dict[str, Document | None]]:
-        """Read records; a CorruptRecordError if one of them cannot be read."""
-        found = yield from self._read_each(keys)
-        return {key: readable(record) for key, record in found.items()}
-
-    def _read_each(self, keys: Iterable[str]) -> Steps[dict[str, Record]]:
-        found: dict[str, Record] = {}
-        for some in batches(keys, self.vectors.batch_size):
-            found |= yield from read_records(self.docstore, some)
-        return found
-
-    def set_records(self, records: Iterable[tuple[str, Document]]) -> Steps[None]:
-        """Write records to the docstore."""
-        with during("writing to the docstore"):
-            for some in batches(records, self.vectors.batch_size):
-                yield from call_to_the_end(self.docstore.mset, self.docstore.amset, some)
-
-    def _delete_records(self, keys: Iterable[str]) -> Steps[None]:
-        with during("deleting from the docstore"):
-            for some in batches(keys, self.vectors.batch_size):
-                yield from call_to_the_end(self.docstore.mdelete, self.docstore.amdelete, some)
-
-    def _read_manifests(self, keys: Iterable[str], *more: str) -> Steps[dict[str, Record]]:
-        found = yield from self._read_each([*map(manifest_key, keys), *more, NAMESPACES])
-        refuse_namespaces(found[NAMESPACES])
-        return found
-
-    def _as_stored(
-        self, doc_id: str, found: Mapping[str, Record], *, may_be_lost: bool = False
-    ) -> Steps[_Stored]:
-        """Get what the docstore has for a document from the records that were read."""
-        key = document_key(doc_id)
-        record = found[manifest_key(key)]
-        manifest = readable_manifest(record, manifest_key(key))
-        if manifest is None:  # versions that a lost manifest listed are found by their keys
-            is_lost = record is not None or may_be_lost
-            versions = (yield from stored_versions(self.docstore, key)) if is_lost else []
-            manifest = Manifest(doc_id, unfinished=versions)
-        return manifest, record if isinstance(record, Document) else None
-
-    # Records of texts, to find documents with the same text
-
-    def _stored(
-        self, documents: Sequence[DocumentVersion]
-    ) -> Steps[tuple[list[_Stored], dict[str, str]]]:
-        """Read what is stored of documents; also which have, or had, their texts, by digest."""
-        texts = {text_key(one.text_digest): one.text_digest for one in documents if one.text_digest}
-        found = yield from self._read_manifests((one.key for one in documents), *texts)
-        owners = {
-            text: str(record.metadata.get(DOC_ID))
-            for key, text in texts.items()
-            if isinstance(record := found[key], Document)
-        }
-        stored: list[_Stored] = []
-        for document in documents:
-            stored += [(yield from self._as_stored(document.doc_id, found))]
-        return stored, owners
-
-    def _record_texts(
-        self, documents: Sequence[DocumentVersion], owners: Mapping[str, str], owned: Container[str]
+    def _check(
+        self, replacements: Sequence[_Replacement], expected: ExpectedVersions | None
     ) -> Steps[None]:
-        """Record the texts of owned documents; note documents whose text another one has."""
-        texts = {document.doc_id: document.text_digest for document in documents}
-        others = [document_key(owner) for owner in owners.values() if owner not in texts]
-        for manifest in (yield from self.manifests(others)):
-            if manifest and manifest.current:
-                texts[manifest.doc_id] = manifest.text_digest
-        true = {text: owner for text, owner in owners.items() if texts.get(owner) == text}
-        for document in documents:
-            if document.text_digest and not document.adopted:
-                owner = true.setdefault(document.text_digest, document.doc_id)
-                if owner != document.doc_id:
-                    self.same_texts[document.doc_id] = owner
-        yield from self.set_records(
-            (text_key(text), Document("", metadata={DOC_ID: owner}))
-            for text, owner in true.items()
-            if owners.get(text) != owner and document_key(owner) in owned
-        )
+        """Refuse documents that must not replace what is stored.
 
-    def _forget_texts(self, manifests: Iterable[Manifest]) -> Steps[None]:
-        """Remove the records of texts that name these documents."""
-        texts = [(text_key(one.text_digest), one.doc_id) for one in manifests if one.text_digest]
-        found = yield from self.records(dict(texts))
-        yield from self._delete_records(
-            key for key, owner in texts if (own := found[key]) and own.metadata.get(DOC_ID) == owner
-        )
+        This holds until the documents are claimed, since a claim fails if the manifest was changed.
+        """
+        adopted: list[DocumentVersion] = []
+        for document, stored in replacements:
+            manifest = stored.manifest
+            if expected is not None:
+                check_expected(document, manifest, expected)
+            elif document.adopted:
+                check_adopted(document, manifest)
+                adopted.append(document)
+            elif may_be_piece(document, manifest):
+                stored_text = yield from read_text(self.docstore, manifest)
+                if stored_text is not None:  # else it is damaged, and replacing it repairs it
+                    refuse_piece(document, stored_text)
+        if adopted:
+            yield from self._check_vectors_of(adopted)
 
-    # Both stores
+    def _check_vectors_of(self, adopted: Sequence[DocumentVersion]) -> Steps[None]:
+        """Refuse adopted documents whose vectors another call has deleted meanwhile."""
+        doc_ids: dict[str, str] = {}  # by the first vector of each document
+        for document in adopted:
+            first_vector, _ = document.adopted[0]
+            doc_ids[first_vector] = document.doc_id
+        existing = yield from self.vectors.existing(list(doc_ids))
+        if existing is None:
+            return
+        gone = [repr(doc_id) for vector, doc_id in doc_ids.items() if vector not in existing]
+        if gone:
+            raise AdoptionError(
+                f"document(s) {first_few(gone)} were deleted while the index was read; adopt again"
+            )
+
+    def _write_new(
+        self, replacements: Sequence[_Replacement], ownership: Ownership, *, force: bool
+    ) -> Steps[dict[str, Manifest]]:
+        """Write documents that no other call is writing; return their new manifests by key."""
+        announcing: list[tuple[Manifest, Document | None]] = []
+        for document, stored in replacements:
+            unfinished = _other_versions(stored.manifest.unfinished, document)
+            unfinished.append(document.version)
+            announcing.append((replace(stored.manifest, unfinished=unfinished), stored.record))
+        claimed = yield from ownership.claim(announcing)
+
+        owned = [each for each in replacements if each.document.key in claimed]
+        to_embed: set[str] = set()  # keys of documents of which no vector is used again
+        for document, stored in owned:
+            if force or self.is_of_another_model(stored.manifest):
+                to_embed.add(document.key)
+        kept = yield from self._kept_vectors(owned, to_embed)
+        reusable = yield from self._reusable_vectors(owned, to_embed)
+
+        yield from self.records.write(_each_record(owned))
+        yield from self.vectors.add(_each_chunk(owned), kept, reusable, ownership)
+
+        manifests: list[Manifest] = []
+        for document, stored in owned:
+            new_manifest = Manifest(
+                doc_id=document.doc_id,
+                current=document.version,
+                unfinished=_other_versions(stored.manifest.versions, document),
+                owner=claimed[document.key].owner,
+                model=self.model,
+                length=document.length,
+                text_digest=document.text_digest,
+                metadata=document.metadata,
+                rules=document.rules,
+                header=document.header,
+            )
+            manifests.append(new_manifest)
+        return (yield from ownership.update(manifests))
+
+    def _finish(
+        self, manifests: Sequence[Manifest], ownership: Ownership
+    ) -> Steps[dict[str, Manifest]]:
+        """Remove unfinished versions and give up the documents; return those still owned by key."""
+        unfinished = [manifest for manifest in manifests if manifest.unfinished]
+        yield from self._remove_unfinished(unfinished, ownership)
+        finished = [replace(manifest, unfinished=(), owner="") for manifest in manifests]
+        return (yield from ownership.update(finished))
+
+    # What is stored
+
+    def _read_stored(self, documents: Sequence[DocumentVersion]) -> Steps[list[_Replacement]]:
+        """Read what the docstore has for these documents."""
+        stored_documents = yield from self.records.stored([each.doc_id for each in documents])
+        pairs = zip(documents, stored_documents, strict=True)
+        return [_Replacement(document, stored) for document, stored in pairs]
 
     def _is_stored(self, document: DocumentVersion, manifest: Manifest) -> bool:
         """True if a document is stored in this version, completely and embedded by this model."""
@@ -253,130 +291,162 @@ class Writer:
 
     def is_of_another_model(self, manifest: Manifest) -> bool:
         """True if a document's vectors are known to be of another model than this writer's."""
-        return bool(manifest.model and self.model) and manifest.model != self.model
+        if not manifest.model or not self.model:
+            return False
+        return manifest.model != self.model
 
-    def _without_vectors(
-        self, documents: Sequence[DocumentVersion], stored: Sequence[_Stored]
-    ) -> Steps[set[str]]:
+    def _without_vectors(self, replacements: Sequence[_Replacement]) -> Steps[set[str]]:
         """Look for a few vectors of each stored document; return the keys of those lacking one."""
-        samples: dict[str, str] = {}
-        for document, (manifest, _) in zip(documents, stored, strict=True):
-            if self._is_stored(document, manifest):
-                name, chunks, adopted = document.version
-                few = {0, chunks // 2, chunks - 1} if chunks and not adopted else ()
-                for index in few:
+        samples: dict[str, str] = {}  # keys of documents by ids of vectors
+        for document, stored in replacements:
+            name, chunks, adopted = document.version
+            if chunks and not adopted and self._is_stored(document, stored.manifest):
+                for index in (0, chunks // 2, chunks - 1):
                     samples[vector_id(document.key, name, index)] = document.key
         missing: set[str] = set()
         for batch in batches(samples, self.vectors.batch_size):
             existing = yield from self.vectors.existing(batch)
             if existing is None:
                 return set()
-            missing |= {samples[vector] for vector in batch if vector not in existing}
+            missing.update(samples[vector] for vector in batch if vector not in existing)
         return missing
 
-    def _write_new(
-        self, new: Sequence[tuple[DocumentVersion, _Stored]], claims: Claims, *, force: bool
-    ) -> Steps[dict[str, Manifest]]:
-        """Write documents that no other call is writing; return their new manifests by key."""
-        claimed = yield from claims.claim(
-            (replace(one, unfinished=[*_others(one.unfinished, document), document.version]), old)
-            for document, (one, old) in new
-        )
-        mine = [(document, one) for document, (one, _) in new if document.key in claimed]
-        anew = {document.key for document, one in mine if force or self.is_of_another_model(one)}
-        kept = yield from self._kept(mine, anew)
-        known = yield from self._known(pair for pair in mine if pair[0].key not in anew)
-        yield from self.set_records(
-            itertools.chain.from_iterable(document_records(document) for document, _ in mine)
-        )
-        chunks = itertools.chain.from_iterable(chunk_vectors(document) for document, _ in mine)
-        yield from self.vectors.add(chunks, kept, known, claims)
-        yield from self._forget_texts(
-            manifest for document, manifest in mine if manifest.text_digest != document.text_digest
-        )
-        manifests = (
-            Manifest(
-                doc_id=document.doc_id,
-                current=document.version,
-                unfinished=_others(manifest.versions, document),
-                owner=claimed[document.key].owner,
-                model=self.model,
-                length=document.length,
-                text_digest=document.text_digest,
-                metadata=document.metadata,
-                rules=document.rules,
-                header=document.header,
-            )
-            for document, manifest in mine
-        )
-        return (yield from claims.update(manifests))
+    # Vectors of other versions
 
-    def _finish(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[dict[str, Manifest]]:
-        """Remove what manifests list as unfinished, and release the documents; see `update`."""
-        yield from self._remove_unfinished([one for one in manifests if one.unfinished], claims)
-        ended = (replace(one, unfinished=(), owner="") for one in manifests)
-        return (yield from claims.update(ended))
-
-    def _remove_unfinished(self, manifests: Sequence[Manifest], claims: Claims) -> Steps[None]:
-        """Remove everything of the versions that manifests list as unfinished."""
-        vectors: list[tuple[str, Iterable[str]]] = []
-        records: list[tuple[str, Iterable[str]]] = []
-        for manifest in manifests:
-            key = manifest.key
-            # If the index was adopted again, its vectors still belong to the user.
-            current = manifest.current if manifest.current and manifest.current.adopted else None
-            kept = set((yield from self._adopted_vectors(manifest, current)) if current else ())
-            for version in manifest.unfinished:
-                adopted = yield from self._adopted_vectors(manifest, version)
-                gone = [vector for vector in adopted if vector not in kept]
-                vectors += [(key, version.vector_ids(key)), (key, [] if current else gone)]
-                # The list of vectors is removed last: it says what is left to do.
-                records += [(key, map(adopted_key, gone)), (key, version.docstore_keys(key))]
-        for remove, removed in ((self.vectors.delete, vectors), (self._delete_records, records)):
-            pairs = ((key, one) for key, some in removed for one in some)
-            for batch in batches(pairs, self.vectors.batch_size):
-                yield from claims.renew()  # another call may have taken a document over
-                yield from remove([one for key, one in batch if key in claims.held])
-
-    def _kept(
-        self, new: Iterable[tuple[DocumentVersion, Manifest]], anew: set[str]
+    def _kept_vectors(
+        self, replacements: Sequence[_Replacement], to_embed: set[str]
     ) -> Steps[set[str]]:
-        """Find vectors that need not be added; delete those of documents to embed ``anew``."""
+        """Find vectors that need not be added; delete those of documents ``to_embed``.
+
+        They are there if writing this version was interrupted, or if it is written again.
+        """
         kept: set[str] = set()
-        for document, manifest in new:
-            if document.version not in manifest.versions:
+        for document, stored in replacements:
+            if document.version not in stored.manifest.versions:
                 continue
-            for some in batches(document.version.vector_ids(document.key), self.vectors.batch_size):
+            for ids in batches(document.version.vector_ids(document.key), self.vectors.batch_size):
                 existing = None
-                if document.key not in anew:
-                    existing = yield from self.vectors.existing(some)
+                if document.key not in to_embed:
+                    existing = yield from self.vectors.existing(ids)
                 if existing is None:  # the store might keep both vectors of an id
-                    yield from self.vectors.delete(some)
+                    yield from self.vectors.delete(ids)
                 else:
                     kept.update(existing)
         return kept
 
-    def _known(self, new: Iterable[tuple[DocumentVersion, Manifest]]) -> Steps[dict[str, str]]:
+    def _reusable_vectors(
+        self, replacements: Sequence[_Replacement], to_embed: set[str]
+    ) -> Steps[dict[str, str]]:
         """Find vectors of other versions of documents, by the digests of their embedded texts."""
-        ids: list[Iterable[str]] = []
-        for document, manifest in new if self.vectors.adapter.can_read_vectors else ():
-            for version in () if document.adopted else _others(manifest.versions, document):
-                ids.append(version.vector_ids(manifest.key))
-                ids.append((yield from self._adopted_vectors(manifest, version)))
-        known: dict[str, str] = {}
-        for some in batches(itertools.chain.from_iterable(ids), self.vectors.batch_size):
-            existing = yield from self.vectors.existing(some)
-            known.update((digest(text), vector) for vector, text in (existing or {}).items())
-        return known
+        if not self.vectors.adapter.can_read_vectors:
+            return {}
+        vectors: list[Iterable[str]] = []
+        for document, stored in replacements:
+            if document.adopted or document.key in to_embed:
+                continue
+            manifest = stored.manifest
+            for version in _other_versions(manifest.versions, document):
+                vectors.append(version.vector_ids(document.key))
+                vectors.append((yield from self.records.adopted_vectors(manifest, version)))
+        reusable: dict[str, str] = {}
+        for ids in batches(itertools.chain.from_iterable(vectors), self.vectors.batch_size):
+            existing = yield from self.vectors.existing(ids)
+            if existing is not None:
+                for vector, text in existing.items():
+                    reusable[digest(text)] = vector
+        return reusable
+
+    # Removing
+
+    def _delete_free(self, ids: Mapping[str, str], ownership: Ownership) -> Steps[dict[str, bool]]:
+        """Delete the documents that no other call is writing; return which existed, by keys."""
+        existed: dict[str, bool] = {}
+        deleting: list[tuple[Manifest, Document | None]] = []
+        stored_documents = yield from self.records.stored(list(ids.values()), may_be_lost=True)
+        for stored in stored_documents:
+            manifest = stored.manifest
+            if not stored.is_known and not manifest.unfinished:
+                existed[manifest.key] = False
+            elif ownership.is_free(manifest):
+                # Without a current version, no query sees the document any more, and adding it
+                # again after a crash does not take it for complete.
+                without_current = replace(manifest, current=None, unfinished=manifest.versions)
+                deleting.append((without_current, stored.record))
+        claimed = yield from ownership.claim(deleting)
+        if claimed:
+            yield from self._remove_unfinished(list(claimed.values()), ownership)
+            yield from self.records.delete(map(answers_key, claimed))
+        removed = yield from ownership.update(claimed.values(), remove=True)
+        return {**existed, **dict.fromkeys(removed, True)}
+
+    def _clean_owned(
+        self,
+        manifests: Sequence[Manifest],
+        vectors: Iterable[str],
+        records: Iterable[str],
+        ownership: Ownership,
+    ) -> Steps[None]:
+        """Do the work of `clean`, for the one document that was claimed."""
+        yield from self.vectors.delete(vectors)
+        yield from self.records.delete(records)
+        if manifests[0].current is not None:
+            yield from self._finish(manifests, ownership)
+        else:
+            yield from self._remove_unfinished(manifests, ownership)
+            yield from ownership.update(manifests, remove=True)
+
+    def _remove_unfinished(
+        self, manifests: Sequence[Manifest], ownership: Ownership
+    ) -> Steps[None]:
+        """Remove everything of the versions that manifests list as unfinished."""
+        vectors: list[_Removal] = []
+        records: list[_Removal] = []
+        for manifest in manifests:
+            key = manifest.key
+            current = manifest.current
+            is_adopted = current is not None and bool(current.adopted)
+            still_adopted: set[str] = set()
+            if current is not None and is_adopted:
+                still_adopted.update((yield from self.records.adopted_vectors(manifest, current)))
+            for version in manifest.unfinished:
+                adopted = yield from self.records.adopted_vectors(manifest, version)
+                no_longer_adopted = [vector for vector in adopted if vector not in still_adopted]
+                vectors.append(_Removal(key, version.vector_ids(key)))
+                if not is_adopted:  # if the index was adopted again, its vectors stay the user's
+                    vectors.append(_Removal(key, no_longer_adopted))
+                # The version's list of vectors is removed last: it says what remains to be done.
+                records.append(_Removal(key, map(adopted_key, no_longer_adopted)))
+                records.append(_Removal(key, version.docstore_keys(key)))
+        yield from self._remove_owned(self.vectors.delete, vectors, ownership)
+        yield from self._remove_owned(self.records.delete, records, ownership)
+
+    def _remove_owned(
+        self,
+        remove: Callable[[Iterable[str]], Steps[None]],
+        removals: Sequence[_Removal],
+        ownership: Ownership,
+    ) -> Steps[None]:
+        """Remove items in batches, except those of documents that another call has taken over."""
+        for batch in batches(_each_item(removals), self.vectors.batch_size):
+            yield from ownership.renew()
+            yield from remove([item for key, item in batch if key in ownership.owned])
 
 
-def readable_manifest(record: Record, key: str) -> Manifest | None:
-    """Read the manifest of a record; None if there is no record or it cannot be read."""
-    try:
-        return Manifest.from_document(record, key) if isinstance(record, Document) else None
-    except CorruptRecordError:
-        return None
-
-
-def _others(versions: Iterable[Version], document: DocumentVersion) -> list[Version]:
+def _other_versions(versions: Iterable[Version], document: DocumentVersion) -> list[Version]:
     return [version for version in versions if version != document.version]
+
+
+def _each_record(replacements: Iterable[_Replacement]) -> Iterator[tuple[str, Document]]:
+    for document, _ in replacements:
+        yield from document_records(document)
+
+
+def _each_chunk(replacements: Iterable[_Replacement]) -> Iterator[Document]:
+    for document, _ in replacements:
+        yield from chunk_vectors(document)
+
+
+def _each_item(removals: Iterable[_Removal]) -> Iterator[tuple[str, str]]:
+    for key, items in removals:
+        for item in items:
+            yield key, item

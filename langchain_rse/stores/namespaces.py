@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # half a second of imports that docstores do without
 
 _BAD_NAME = re.compile(f"{UNENCODABLE.pattern}|.{{201}}", re.DOTALL)
 # The first part of some records' keys; the keys of all others begin with the document's key.
-_FAMILIES = ("manifest", "texts", "answers", "adopted")
+_FAMILIES = ("manifest", "answers", "adopted")
 
 
 def namespace_digest(namespace: str) -> str:

@@ -85,11 +85,6 @@ def answers_key(key: str) -> str:
     return f"answers/{key}"
 
 
-def text_key(text_digest: str) -> str:
-    """The key of the record that names the document with a text."""
-    return f"texts/{text_digest}"
-
-
 def chunk_key(key: str, version: str, index: int) -> str:
     """The key of a chunk."""
     return f"{key}/{version}/{index}"

@@ -1,8 +1,10 @@
 """An MCP server, with which any agent can search the documents of a retriever."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Annotated, Any
 
+from langchain_core.tools import BaseTool
 from mcp.server.fastmcp import FastMCP
 from mcp.types import ToolAnnotations
 from pydantic import Field
@@ -56,39 +58,45 @@ def create_mcp_server(
         ValueError: If ``k`` or ``max_context_length`` is out of its range.
     """
     search_tool = create_rse_tool(retriever, k=k, max_context_length=max_context_length)
+    server: FastMCP[Any] = FastMCP(name, _INSTRUCTIONS, **settings)
+    for function in _make_tools(retriever, search_tool, k, timeout):
+        server.add_tool(
+            function, annotations=ToolAnnotations(readOnlyHint=True), structured_output=False
+        )
+    return server
 
-    # Clients read the docstrings of these functions.
-    async def search(query: _Query, k: Annotated[int, Field(ge=1, le=k)] = k) -> str:
+
+def _make_tools(
+    retriever: RSERetriever, search_tool: BaseTool, most: int, timeout: float
+) -> list[Callable[..., Any]]:
+    """Make the functions that clients call; they read the docstrings as descriptions."""
+
+    async def search(query: _Query, k: Annotated[int, Field(ge=1, le=most)] = most) -> str:
         """Search the documents for passages that answer a question, the best k of them.
 
         Each passage has its source and place. To read on, give these to read_around.
         """
-        steps = search_tool.ainvoke({"query": query, "k": k})
-        return str(await asyncio.wait_for(steps, timeout))
+        answer = search_tool.ainvoke({"query": query, "k": k})
+        return str(await asyncio.wait_for(answer, timeout))
 
     async def read_around(document: str, start: _Index, end: _Index) -> str:
         """Read the text of a document from character start until end, at most 20,000.
 
-        Each line of the text begins with "> ", which is not part of it.
-        The document is a source or file name as search or list_documents give it. To read around a
-        passage, give a smaller start and a larger end than its own.
+        Each line of the text begins with "> ", which is not part of it. The document is a source or
+        file name as search or list_documents give it. To read around a passage, give a smaller
+        start and a larger end than its own.
         """
-        steps = _read_around(retriever.document_access(), document, start, end)
-        return await asyncio.wait_for(steps, timeout)
+        answer = _read_around(retriever.document_access(), document, start, end)
+        return await asyncio.wait_for(answer, timeout)
 
     async def list_documents(
         offset: _Index = 0, limit: Annotated[int, Field(ge=1, le=200)] = 50
     ) -> str:
         """List the documents with their lengths in characters, from number offset (0 is first)."""
-        steps = _list_documents(retriever.document_access(), offset, limit)
-        return await asyncio.wait_for(steps, timeout)
+        answer = _list_documents(retriever.document_access(), offset, limit)
+        return await asyncio.wait_for(answer, timeout)
 
-    server: FastMCP[Any] = FastMCP(name, _INSTRUCTIONS, **settings)
-    for function in (search, read_around, list_documents):
-        server.add_tool(
-            function, annotations=ToolAnnotations(readOnlyHint=True), structured_output=False
-        )
-    return server
+    return [search, read_around, list_documents]
 
 
 async def _read_around(access: DocumentAccess, document: str, start: int, end: int) -> str:

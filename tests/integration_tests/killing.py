@@ -29,7 +29,6 @@ from langchain_rse.stores.records import (
     digest,
     document_key,
     manifest_key,
-    text_key,
     vector_id,
 )
 from tests.integration_tests.processes import process_context
@@ -222,7 +221,6 @@ class Bench:
             assert vector in rows, f"the vector of {text!r} is missing: {texts}, {rows}"
             assert rows[vector][1].strip() == text
         if clean:
-            expected_keys |= {text_key(digest(text)) for text in texts.values() if text}
             own_keys = {key for key in keys if not key.startswith("vectorstore")}
             assert own_keys == expected_keys
             assert rows.keys() == expected_rows.keys()
@@ -276,35 +274,36 @@ def _removed_before_the_commit() -> None:
     """The former version is removed before the new one is current."""
     from langchain_rse.ingest.writing import Writer
 
-    write_new, kept = Writer._write_new, Writer._kept
-    claimed: list[Any] = []
+    write_new, kept = Writer._write_new, Writer._kept_vectors
+    owners: list[Any] = []
 
-    def write_noting(self: Writer, new: Any, claims: Any, **named: Any) -> Any:
-        claimed[:] = [claims]
-        return (yield from write_new(self, new, claims, **named))
+    def write_noting(self: Writer, new: Any, ownership: Any, **named: Any) -> Any:
+        owners[:] = [ownership]
+        return (yield from write_new(self, new, ownership, **named))
 
     def remove_first(self: Writer, new: Any, *arguments: Any) -> Any:
-        new = list(new)
-        for document, manifest in new:
+        for document, stored in new:
+            manifest = stored.manifest
             if manifest.current and manifest.current != document.version:
                 gone = replace(manifest, current=None, unfinished=[manifest.current])
-                yield from self._remove_unfinished([gone], *claimed)
+                yield from self._remove_unfinished([gone], *owners)
         return (yield from kept(self, new, *arguments))
 
-    Writer._write_new, Writer._kept = write_noting, remove_first  # type: ignore[method-assign, assignment]
+    Writer._write_new = write_noting  # type: ignore[assignment, method-assign]
+    Writer._kept_vectors = remove_first  # type: ignore[assignment, method-assign]
 
 
 def _unannounced() -> None:
     """Versions are written without a manifest that announces them: nobody can clean them up."""
-    from langchain_rse.ingest.ownership import Claims
+    from langchain_rse.ingest.ownership import Ownership
 
-    claim = Claims.claim
+    claim = Ownership.claim
 
-    def claim_only(self: Claims, wanted: Any) -> Any:
-        some = [(replace(one, unfinished=()), old) for one, old in wanted]
-        return (yield from claim(self, some))
+    def claim_only(self: Ownership, manifests: Any) -> Any:
+        without_new = [(replace(manifest, unfinished=()), old) for manifest, old in manifests]
+        return (yield from claim(self, without_new))
 
-    Claims.claim = claim_only  # type: ignore[method-assign]
+    Ownership.claim = claim_only  # type: ignore[method-assign]
 
 
 BROKEN: dict[str, Callable[[], None]] = {

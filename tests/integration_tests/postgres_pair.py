@@ -113,7 +113,7 @@ class Pair(NamedTuple):
             vectors.update(manifest.current.vector_ids(manifest.key))
             records.update(manifest.current.docstore_keys(manifest.key))
         assert held.vectors == vectors
-        others = {key for key in held.records if key.startswith(("manifest/", "texts/"))}
+        others = {key for key in held.records if key.startswith("manifest/")}
         ours = {key for key in held.records - others if "/" in key and not key.endswith("/parts")}
         assert ours == {key for key in records if not key.endswith("/parts")}
         return {one.doc_id: one.current.name for one in manifests if one.current}

@@ -54,12 +54,12 @@ class Folder:
         """Verify finds this, repair corrects it, and a query finds all of the documents."""
 
         def work(indexer: RSEIndexer) -> None:
-            report = self.way.call(indexer.verify, indexer.averify)
+            report = self.way.call(indexer.check, indexer.acheck)
             assert report.problems == wrong
-            report = self.way.call(indexer.repair, indexer.arepair)
+            report = self.way.call(indexer.check, indexer.acheck, repair=True)
             assert report.ok, report
             assert report.repaired == wrong
-            report = self.way.call(indexer.verify, indexer.averify)
+            report = self.way.call(indexer.check, indexer.acheck)
             assert report.ok, report
             retriever = RSERetriever(
                 vectorstore=indexer.vectorstore,
@@ -131,22 +131,22 @@ def test_on_postgresql(postgres_url: str, way: Way) -> None:
     with closing(SQLDocStore(postgres_url, table_name="checked")) as docstore:
         indexer = RSEIndexer(store, docstore, text_splitter=SPLITTER)
         way.add(indexer, documents("a", "b", chunks=300))
-        report = way.call(indexer.verify, indexer.averify)
+        report = way.call(indexer.check, indexer.acheck)
         assert (report.ok, report.chunks) == (True, 600), report
         manifest = next(docstore.yield_keys(prefix=f"{document_key('b')}/"))
         name = manifest.split("/")[1]
         gone = [vector_id(document_key("b"), name, index) for index in range(7)]
         way.call(lambda: store.delete(gone), lambda: store.adelete(gone))
         docstore.mdelete(list(docstore.yield_keys(prefix=f"manifest/{document_key('a')}")))
-        report = way.call(indexer.verify, indexer.averify)
+        report = way.call(indexer.check, indexer.acheck)
         assert report.problems == {
-            "orphan_records": 302,
+            "orphan_records": 301,
             "missing_vectors": 7,
             "orphan_vectors": 300,
         }
-        report = way.call(indexer.repair, indexer.arepair)
+        report = way.call(indexer.check, indexer.acheck, repair=True)
         assert report.ok, report
-        report = way.call(indexer.verify, indexer.averify)
+        report = way.call(indexer.check, indexer.acheck)
         assert (report.ok, report.documents, report.chunks) == (True, 1, 300), report
         way.delete(indexer, ["b"])
         assert list(docstore.yield_keys()) == ["vectorstore"]

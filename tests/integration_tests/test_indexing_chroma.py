@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.stores.records import digest, document_key, text_key
+from langchain_rse.stores.records import document_key
 from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
 
@@ -67,7 +67,6 @@ class Index:
             version = f"{key}/{each['rse_version']}"
             keys |= {f"{version}/{each['chunk_index']}", f"{version}/spans/0", f"manifest/{key}"}
             keys |= {f"{version}/parts"} if each["doc_id"] in several else set()
-            keys.add(text_key(digest(texts[each["doc_id"]])))
         assert set(fakes.keys_of(self.docstore)) == keys
         segments = self.segments()
         assert {each.metadata["doc_id"]: each.page_content for each in segments} == texts

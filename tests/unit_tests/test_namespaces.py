@@ -609,7 +609,7 @@ class TestAsync(_Inside, BaseStoreAsyncTests[Document]):
 def test_keys_are_listed_within(way: Way, docstore: BaseStore[str, Any]) -> None:
     store = as_docstore(docstore)
     a, b = in_namespace(store, A), in_namespace(store, B)
-    keys = ["manifest/0", "0/1/2", "vectorstore", f"{namespace_digest(B)}-0", "texts/1"]
+    keys = ["manifest/0", "0/1/2", "vectorstore", f"{namespace_digest(B)}-0", "answers/1"]
     way.call(a.mset, a.amset, [(key, Document("a")) for key in keys])
     way.call(b.mset, b.amset, [("manifest/0", Document("b")), ("b", Document("b"))])
 

@@ -176,13 +176,8 @@ class World:
         return text_of(run(self.reading()))
 
 
-def seen(state: State, *, texts: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All of both stores, but what differs between two calls that do the same.
-
-    Args:
-        state: The stores.
-        texts: Whether records that say which document has a text count.
-    """
+def seen(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All of both stores, but what differs between two calls that do the same."""
     rows, records = state
     left_out = ("revision", "beat")
     return rows, {
@@ -191,7 +186,6 @@ def seen(state: State, *, texts: bool = True) -> tuple[dict[str, Any], dict[str,
             {name: value for name, value in record.metadata.items() if name not in left_out},
         )
         for key, record in records.items()
-        if texts or not key.startswith("texts/")
     }
 
 

@@ -1,4 +1,4 @@
-"""Verify and repair: each kind of damage is found, counted and repaired, or named."""
+"""Checking and repairing: each kind of damage is found, counted and repaired, or named."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse._sync import arun, run
 from langchain_rse.headers import DocumentHeaders
 from langchain_rse.ingest.checking import CheckReport
-from langchain_rse.ingest.ownership import Claims
+from langchain_rse.ingest.ownership import Ownership
 from langchain_rse.stores import vectorstores
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.records import (
@@ -40,7 +40,6 @@ from langchain_rse.stores.records import (
     manifest_key,
     parts_key,
     spans_key,
-    text_key,
     vector_id,
 )
 from tests.unit_tests import fakes
@@ -80,14 +79,14 @@ class Pair:
         ]
         self.way.add(self.indexer, documents)
 
-    def verify(self) -> CheckReport:
+    def check(self) -> CheckReport:
         before = self.contents()
-        report = self.way.call(self.indexer.verify, self.indexer.averify)
-        assert self.contents() == before, "verify changed something"
+        report = self.way.call(self.indexer.check, self.indexer.acheck)
+        assert self.contents() == before, "check changed something"
         return report
 
     def repair(self) -> CheckReport:
-        return self.way.call(self.indexer.repair, self.indexer.arepair)
+        return self.way.call(self.indexer.check, self.indexer.acheck, repair=True)
 
     def contents(self) -> Any:
         return copy.deepcopy((self.records(), self.vectorstore.store))
@@ -216,14 +215,6 @@ def left_answers(pair: Pair) -> None:
     pair.docstore.mset([(answers_key(document_key("gone")), answers)])
 
 
-def left_texts(pair: Pair) -> None:
-    pair.docstore.mset([(text_key(digest("other")), Document("", metadata={"doc_id": "a"}))])
-
-
-def unreadable_text_record(pair: Pair) -> None:
-    pair.spoil(text_key(pair.manifest("b").text_digest))
-
-
 # What is repaired, so that both stores are as they would be without the damage.
 REPAIRED: dict[Damage, dict[str, int]] = {
     vectors_of_a_deleted_document: {"orphan_vectors": 6},
@@ -236,13 +227,11 @@ REPAIRED: dict[Damage, dict[str, int]] = {
     shifted_spans: {"spans": 1},
     unfinished_version: {"unfinished": 1},
     left_answers: {"orphan_records": 1},
-    left_texts: {"orphan_records": 1},
-    unreadable_text_record: {"unreadable": 1},
 }
 
 
 def test_nothing_is_wrong_with_what_was_just_written(pair: Pair) -> None:
-    report = pair.verify()
+    report = pair.check()
     assert report.ok, report
     assert (report.documents, report.chunks, report.problems, report.notes) == (2, 12, {}, [])
 
@@ -251,12 +240,12 @@ def test_nothing_is_wrong_with_what_was_just_written(pair: Pair) -> None:
 @fakes.both_ways
 def test_damage_is_found_and_mended(pair: Pair, damage: Damage) -> None:
     damage(pair)
-    report = pair.verify()
+    report = pair.check()
     assert (report.ok, dict(report.problems)) == (False, REPAIRED[damage])
     repaired = pair.repair()
     assert repaired.ok, repaired
     assert dict(repaired.repaired) == REPAIRED[damage]
-    assert pair.verify().ok
+    assert pair.check().ok
     # As if nothing had happened, but for what was deleted or replaced.
     texts = pair.texts()
     expected = Pair(InMemoryByteStore(), pair.way)
@@ -314,16 +303,16 @@ LOST: dict[Damage, dict[str, int]] = {
 @fakes.both_ways
 def test_what_cannot_be_mended_is_named_to_be_added_again(pair: Pair, damage: Damage) -> None:
     damage(pair)
-    assert dict(pair.verify().problems) == LOST[damage]
+    assert dict(pair.check().problems) == LOST[damage]
     repaired = pair.repair()
     assert (repaired.ok, repaired.problems, repaired.add_again) == (False, {}, ["b"])
     assert "'b'" in str(repaired)
-    assert pair.verify().ok
+    assert pair.check().ok
     expected = Pair(InMemoryByteStore(), pair.way)
     expected.way.delete(expected.indexer, ["b"])
     assert pair.contents()[1].keys() == expected.contents()[1].keys()
     pair.add("b")
-    assert pair.verify().ok
+    assert pair.check().ok
     assert pair.answers() == Pair(InMemoryByteStore(), pair.way).answers()
 
 
@@ -332,23 +321,23 @@ def test_an_interrupted_first_add_is_removed_and_named(pair: Pair) -> None:
     manifest = pair.manifest("b")
     left = Manifest("b", unfinished=[pair.version("b")], owner=manifest.owner)
     pair.docstore.mset([(manifest_key(B), left.to_document())])
-    assert pair.verify().problems == {"unfinished": 1, "orphan_records": 1}
+    assert pair.check().problems == {"unfinished": 1}
     repaired = pair.repair()
     assert repaired.ok
     assert "document 'b' was being added or deleted" in str(repaired)
-    assert pair.verify().documents == 1
+    assert pair.check().documents == 1
 
 
 @fakes.both_ways
 def test_what_a_live_call_is_writing_is_left_alone(pair: Pair) -> None:
-    with Claims(pair.docstore, 10) as claims:
+    with Ownership(pair.docstore, 10) as ownership:
         key = manifest_key(B)
         record = pair.docstore.mget([key])[0]
         new = Version("1" * 32, 1)
         announced = replace(pair.manifest("b"), unfinished=[new])
         pair.way.call(
-            lambda: run(claims.claim([(announced, record)])),
-            lambda: arun(claims.claim([(announced, record)])),
+            lambda: run(ownership.claim([(announced, record)])),
+            lambda: arun(ownership.claim([(announced, record)])),
         )
         chunk = chunk_key(B, new.name, 0)
         vector = vector_id(B, new.name, 0)
@@ -361,7 +350,7 @@ def test_what_a_live_call_is_writing_is_left_alone(pair: Pair) -> None:
         assert repaired.notes == ["document 'b' is being written; check it later"]
         assert pair.contents() == before
     # It ended without an end: what it left is removed.
-    assert pair.verify().problems == {"unfinished": 1}
+    assert pair.check().problems == {"unfinished": 1}
     assert pair.repair().ok
     assert vector not in pair.texts()
     assert pair.docstore.mget([chunk]) == [None]
@@ -390,7 +379,7 @@ def test_a_document_that_is_replaced_while_it_is_looked_at_is_not_damaged(pair: 
     pair.repair()
     del pair.docstore.amget
     assert pair.version("b").chunks == 8
-    assert pair.verify().ok
+    assert pair.check().ok
 
 
 class Other(fakes.BagOfWords):
@@ -402,27 +391,27 @@ class Other(fakes.BagOfWords):
 
 def test_documents_of_another_model_are_embedded_again(pair: Pair) -> None:
     pair.vectorstore.embedding = Other()
-    assert pair.verify().problems == {"mismatch": 1}
+    assert pair.check().problems == {"mismatch": 1}
     repaired = pair.repair()
     assert repaired.ok
     assert repaired.repaired == {"other_model": 2}
     for row in pair.vectorstore.store.values():
         assert row["vector"] == Other().embed_query(row["text"])
-    assert pair.verify().ok
+    assert pair.check().ok
     pair.add("a", "b", "c")
-    assert pair.verify().ok
+    assert pair.check().ok
 
 
 def test_a_text_of_white_space_and_one_of_many_pages_are_whole(pair: Pair) -> None:
     long = fakes.text_of("c", 1300)
     pages = [Document(page, metadata={"source": "d", "page": n}) for n, page in enumerate("xyz")]
     pair.way.add(pair.indexer, [Document(" \n"), Document(long), *pages])
-    assert pair.verify().ok
+    assert pair.check().ok
     name = pair.version(digest(long)).name
     pair.docstore.mdelete([spans_key(document_key(digest(long)), name, 1)])
-    assert pair.verify().problems == {"spans": 1}
+    assert pair.check().problems == {"spans": 1}
     assert pair.repair().ok
-    assert pair.verify().ok
+    assert pair.check().ok
 
 
 @fakes.both_ways
@@ -434,18 +423,18 @@ def test_adopted_documents_keep_their_vectors(pair: Pair) -> None:
     pair.vectorstore.add_documents(chunks)
     index = ExistingIndex(doc_id_key="file", chunk_index_key="n")
     pair.way.call(pair.indexer.adopt, pair.indexer.aadopt, index)
-    assert pair.verify().ok
+    assert pair.check().ok
     key = document_key("x")
     for damaged in (chunk_key(key, pair.version("x").name, 1), manifest_key(key)):
         pair.spoil(damaged)
-        assert pair.verify().problems == {"unreadable": 1}
+        assert pair.check().problems == {"unreadable": 1}
         repaired = pair.repair()
         assert repaired.add_again == ["x"]
         assert {"x0", "x1", "x2"} <= pair.texts().keys()
-        assert pair.verify().ok
+        assert pair.check().ok
         pair.way.call(pair.indexer.adopt, pair.indexer.aadopt, index)
-        assert pair.verify().ok
-        assert pair.verify().documents == 3
+        assert pair.check().ok
+        assert pair.check().documents == 3
     # A vector that its owner has removed is named; it is not ours to write.
     pair.vectorstore.delete(["x1"])
     assert pair.repair().problems == {"missing_vectors": 1}
@@ -463,7 +452,7 @@ class Unlisted(fakes.WatchedVectorStore):
 
 def test_what_cannot_be_checked_is_said(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectorstores, "_ADAPTERS", {})
-    report = pair.verify()
+    report = pair.check()
     assert report.ok
     assert "InMemoryVectorStore cannot be listed" in str(report)
     # Vectors whose records are known are removed all the same.
@@ -478,7 +467,7 @@ def test_a_store_that_cannot_tell_what_it_has() -> None:
     store = Unlisted(fakes.BagOfWords(), fakes.Writes())
     indexer = RSEIndexer(store, InMemoryByteStore())
     indexer.add_documents([Document("text", id="a")])
-    assert indexer.verify().notes == [
+    assert indexer.check().notes == [
         "Unlisted cannot tell which vectors it has; missing ones are not found"
     ]
 
@@ -487,12 +476,12 @@ def test_another_namespace_is_not_looked_at(pair: Pair) -> None:
     metadata = {"doc_id": "b", "rse_version": f"{'1' * 16}-{'2' * 32}", "chunk_index": 0}
     pair.vectorstore.add_documents([Document("?", id="other", metadata=metadata)])
     pair.docstore.mset([("1" * 16 + "-" + B + "/1/0", Document("?"))])
-    assert pair.verify().ok
+    assert pair.check().ok
 
 
 def test_the_report_is_plain_json_and_short(pair: Pair) -> None:
     all_vectors(pair)
-    report = pair.verify()
+    report = pair.check()
     assert json.loads(json.dumps(report.to_dict()))["problems"] == {"missing_vectors": 12}
     assert str(report) == (
         "2 documents, 12 chunks: problems found\n"
@@ -515,10 +504,10 @@ def test_an_older_docstore(tmp_path: Path, way: Way) -> None:
     (tmp_path / "chunks.db").write_bytes(backup)
     with closing(SQLDocStore(f"sqlite:///{tmp_path / 'chunks.db'}")) as docstore:
         pair.raw = pair.docstore = docstore
-        report = pair.verify()
+        report = pair.check()
         assert report.problems.keys() == {"orphan_vectors", "missing_vectors"}
         assert pair.repair().ok
-        assert pair.verify().ok
+        assert pair.check().ok
         assert pair.answers() == Pair(InMemoryByteStore(), way).answers()
 
 
@@ -536,10 +525,10 @@ def test_faiss_that_was_not_saved(tmp_path: Path, way: Way) -> None:
             str(tmp_path), model, allow_dangerous_deserialization=True
         )
         again = RSEIndexer(restored, docstore)
-        assert again.verify().problems == {"orphan_vectors": 1, "missing_vectors": 1}
-        repaired = way.call(again.repair, again.arepair)
+        assert again.check().problems == {"orphan_vectors": 1, "missing_vectors": 1}
+        repaired = way.call(again.check, again.acheck, repair=True)
         assert repaired.ok
-        assert again.verify().ok
+        assert again.check().ok
 
 
 STEPS = st.lists(
@@ -563,12 +552,12 @@ def test_nothing_is_ever_wrong_after_a_call(steps: list[tuple[str, str, int]]) -
             if step == "delete":
                 pair.indexer.delete([name])
             elif step == "repair":
-                assert pair.indexer.repair().repaired == {}
+                assert pair.indexer.check(repair=True).repaired == {}
             elif step == "adopt":
                 loose = [Document(text, id=f"{name}{number}", metadata={"file": f"old {name}"})]
                 pair.vectorstore.add_documents(loose)
                 pair.indexer.adopt(ExistingIndex(doc_id_key="file", in_store_order=True))
             else:
                 pair.indexer.add_documents([document], append=step == "append")
-        report = pair.verify()
+        report = pair.check()
         assert report.ok, (step, str(report))

@@ -54,7 +54,7 @@ def test_one_warning_counts_all_texts_that_are_too_long() -> None:
     message = indexed.messages[0]
     assert message.startswith("2 of 5 embedded texts are longer than the 3 ")
     assert "the longest has 5" in message
-    assert "TokenSplitter" in message
+    assert "Use a smaller chunk_size, counted in tokens" in message
 
 
 def test_what_fits_is_not_warned_of() -> None:

@@ -27,9 +27,8 @@ from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTe
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import SplittingError
 from langchain_rse.headers import DocumentHeaders
-from langchain_rse.stores.records import digest, document_key, manifest_key, text_key
+from langchain_rse.stores.records import digest, document_key, manifest_key
 from tests.unit_tests import fakes
-from tests.unit_tests.ingest.test_tokens import KINDS
 
 way = fakes.way
 Way = fakes.Way
@@ -178,7 +177,7 @@ def assert_holds_exactly(stores: Stores, texts: dict[str, str]) -> None:
         (version,) = {each["rse_version"] for each in metadata}
         key = document_key(doc_id)
         expected_keys |= {f"{key}/{version}/{index}" for index in range(len(vectors))}
-        expected_keys |= {f"{key}/{version}/spans/0", f"manifest/{key}", text_key(digest(text))}
+        expected_keys |= {f"{key}/{version}/spans/0", f"manifest/{key}"}
     assert stores.keys() == sorted(expected_keys)
     assert {vector["metadata"]["doc_id"] for vector in stores.vectors()} == set(texts)
     assert {
@@ -445,7 +444,7 @@ def test_changed_splitter_replaces(stores: Stores) -> None:
     stores.indexer = stores.indexer_with(text_splitter=splitter(3 * CHUNK_SIZE))
     stores.add(Document(text, id="a"))
     assert len(stores.vectors()) == 2
-    assert len(stores.keys()) == 2 + 1 + 1 + 1
+    assert len(stores.keys()) == 2 + 1 + 1
     assert what_is_read(stores.segments()["a"], [text]) == text
 
 
@@ -501,7 +500,7 @@ def test_many_documents_and_chunks(stores: Stores) -> None:
     text = text_of("long", 1_100)
     stores.indexer = stores.indexer_with(batch_size=700)
     stores.add_text(text)
-    assert len(stores.keys()) == 1_100 + 3 + 1 + 1
+    assert len(stores.keys()) == 1_100 + 3 + 1
     stores.retriever.fetch_k = 2_000
     assert what_is_read(stores.segments()["a"], [text]) == text
     stores.delete("a")
@@ -646,10 +645,6 @@ WARNED: dict[str, tuple[list[Document], dict[str, Any]]] = {
     "have the same text": ([Document("the same"), Document("the same")], {}),
     "are not in order": (PAGES, {}),
     "are longer than": ([Document("text", id="d")], {"max_embedded_length": 3}),
-    "were cut": (
-        [Document("one two three", id="d", metadata={"title": "long " * 9})],
-        {"headers": DocumentHeaders(), "text_splitter": KINDS["tiktoken"].make(tokens_per_chunk=9)},
-    ),
 }
 
 
@@ -790,7 +785,7 @@ def test_progress_is_never_complete_before_the_end(
     as_iterator: bool,
 ) -> None:
     """Documents are split group by group, so the number of chunks is not known before the last."""
-    monkeypatch.setattr("langchain_rse.ingest.adding._CHARACTERS_AHEAD", 3_000)
+    monkeypatch.setattr("langchain_rse.ingest.reading._CHARACTERS_AHEAD", 3_000)
     texts = [text_of(str(n), n % 7) for n in range(40)]
     documents = [Document(text, id=f"{n}.txt") for n, text in enumerate(texts)]
     given = iter(documents) if as_iterator else documents
@@ -930,7 +925,7 @@ def test_a_manifest_that_cannot_be_read_is_written_again(
     if call == "delete":
         assert stores.delete("a") == ["a"]
         assert not stores.vectorstore.store
-        assert {key.split("/")[0] for key in fakes.keys_of(stores.docstore)} == {"texts"}
+        assert fakes.keys_of(stores.docstore) == []
         return
     text = "old text" if call == "add" else "new text"
     stores.add_text(text)

@@ -93,29 +93,21 @@ class Bench:
     def length(self, operation: Operation) -> int:
         return self.one_after_the_other(operation)[1][0].made
 
-    def check(
-        self, operations: Sequence[Operation], ended: Sequence[Stepped], *, texts: bool = True
-    ) -> None:
-        """The stores hold what these calls leave in some order, without those that were refused.
-
-        Args:
-            operations: What the calls do.
-            ended: The calls.
-            texts: Whether records that say which document has a text are compared as well.
-        """
+    def check(self, operations: Sequence[Operation], ended: Sequence[Stepped]) -> None:
+        """The stores hold what these calls leave in some order, without those that were refused."""
         made: list[Operation] = []
         for operation, call in zip(operations, ended, strict=True):
             if call.error is None:
                 made.append(operation)
             elif not refused(operation, call.error):
                 raise call.error
-        left = seen(self.world.save(), texts=texts)
+        left = seen(self.world.save())
         orders = set(itertools.permutations(made))
         # Who appends what another call appends at the same time has appended it.
         while made.count("append") > 1:
             made.remove("append")
             orders |= set(itertools.permutations(made))
-        expected = [seen(self.one_after_the_other(*order)[0], texts=texts) for order in orders]
+        expected = [seen(self.one_after_the_other(*order)[0]) for order in orders]
         if left not in expected:
             pytest.fail(f"in no order do they leave this: {difference(left, expected)}")
         assert self.world.query() in {*TEXTS.values(), None} or "append" in operations
@@ -511,7 +503,7 @@ def test_a_stalled_owner_that_goes_on(start: str, clock: Clock) -> None:
                     clock.now += ownership.LEASE / 2
             interleave([stalled], [])
             try:
-                bench.check([first, second], [stalled, other], texts=False)
+                bench.check([first, second], [stalled, other])
             except BaseException:
                 print(f"{first} stalled after {steps} steps, then {second}")
                 raise

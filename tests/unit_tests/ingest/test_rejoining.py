@@ -365,61 +365,13 @@ def test_ten_thousand_short_documents() -> None:
     assert len(list(knowledge.retriever.chunks())) == 10_000
 
 
-# One text under several names
-
-
-def texts_under(*names: str, text: str = TEXT) -> list[Document]:
-    return [Document(text, metadata={"source": name}) for name in names]
-
-
-SAME = r"'\./a\.txt' has the same text as 'a\.txt', which is stored"
-
-
-def test_one_text_under_two_names(knowledge: Knowledge) -> None:
-    with pytest.warns(UserWarning, match=SAME) as caught:
-        knowledge.add(texts_under("a.txt", "./a.txt"))
-    assert len(caught) == 1
-    for _ in range(2):  # until one of them is deleted
-        with pytest.warns(UserWarning, match=SAME):
-            knowledge.add(texts_under("./a.txt"))
-    knowledge.way.delete(knowledge.retriever, ["./a.txt"])
-    with pytest.warns(UserWarning, match="'/a.txt' has the same text as 'a.txt'"):
-        knowledge.add(texts_under("/a.txt"))
-
-
 def test_adding_again_is_one_read(knowledge: Knowledge) -> None:
-    knowledge.add(texts_under("a.txt"))
+    knowledge.add([Document(TEXT, metadata={"source": "a.txt"})])
     knowledge.docstore.reads.clear()
     knowledge.docstore.writes.made.clear()
-    knowledge.add(texts_under("a.txt"))
+    knowledge.add([Document(TEXT, metadata={"source": "a.txt"})])
     assert len(knowledge.docstore.reads) == 1
     assert knowledge.docstore.writes.made == []
-
-
-def test_what_is_stored_no_more_is_not_named(knowledge: Knowledge) -> None:
-    knowledge.add(texts_under("a.txt"))
-    knowledge.add([*texts_under("a.txt", text="Other text."), *texts_under("b.txt")])
-    knowledge.way.delete(knowledge.retriever, ["b.txt"])
-    knowledge.add(texts_under("c.txt"))
-    knowledge.way.delete(knowledge.retriever, ["a.txt", "c.txt"])
-    assert fakes.keys_of(knowledge.docstore) == []
-
-
-def test_texts_that_may_be_the_same(knowledge: Knowledge) -> None:
-    """Without text, or under ids that were given on purpose."""
-    knowledge.add(texts_under("a.txt", "b.txt", text=" "))
-    knowledge.add([Document("Yes."), Document("Yes.")], ids=["1", "2"])
-
-
-def test_the_record_of_a_text_may_be_stale(knowledge: Knowledge) -> None:
-    knowledge.add(texts_under("a.txt"))
-    records = list(knowledge.docstore.yield_keys(prefix="texts/"))
-    kept = knowledge.docstore.mget(records)
-    knowledge.way.delete(knowledge.retriever, ["a.txt"])
-    knowledge.docstore.mset([(k, r) for k, r in zip(records, kept, strict=True) if r])
-    knowledge.add(texts_under("b.txt"))
-    with pytest.warns(UserWarning, match="'a.txt' has the same text as 'b.txt'"):
-        knowledge.add(texts_under("a.txt"))
 
 
 def test_parts_of_many_documents_are_counted_in_one_warning(knowledge: Knowledge) -> None:

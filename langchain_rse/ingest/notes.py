@@ -1,0 +1,70 @@
+"""Collects what a call that adds documents has to say at its end, counted over all documents."""
+
+from dataclasses import dataclass, field
+
+from langchain_rse._messages import first_few, warn
+from langchain_rse.errors import MetadataError
+from langchain_rse.ingest.loose_chunks import LooseChunks
+from langchain_rse.ingest.rejoining import WHOLE
+from langchain_rse.ingest.splitting import Splitter, warn_of_contained
+
+# Documents named in a warning, and in an error.
+_NAMED = 3
+_REFUSED_NAMED = 50
+
+
+@dataclass
+class Notes:
+    """Documents to warn of, each as it is named in the warning."""
+
+    # The parts are not in order.
+    out_of_order: list[str] = field(default_factory=list)
+    # The parts were chunks of one text, and were joined again.
+    rejoined: list[str] = field(default_factory=list)
+    # They have no id, and the text of another document of this call.
+    repeated: list[str] = field(default_factory=list)
+    # They were left out: why their id or metadata cannot be stored.
+    refused: list[str] = field(default_factory=list)
+    # The number of chunks that were dropped, as they lie inside another chunk.
+    contained: int = 0
+    # Documents without an id, which may be chunks of one text.
+    loose: LooseChunks = field(default_factory=LooseChunks)
+
+    def warn(self, splitter: Splitter) -> None:
+        """Give each warning once for all documents; ``splitter`` has made the chunks."""
+        if self.repeated:
+            warn(
+                f"{_count_of(self.repeated)} without an id have the same text as another one and "
+                f"were added once ({first_few(self.repeated, _NAMED)}); give ids= or "
+                "metadata['doc_id'] to keep each"
+            )
+        if self.rejoined:
+            warn(
+                f"{_count_of(self.rejoined)} ({first_few(self.rejoined, _NAMED)}) were given as "
+                "chunks, and were put together again by start_index or overlap. Instead, "
+                f"{WHOLE}"
+            )
+        if self.out_of_order:
+            warn(
+                f"the parts of {_count_of(self.out_of_order)} are not in order: "
+                f"{first_few(self.out_of_order, _NAMED)}. They were joined as they came, and "
+                "segments reach across such places. Add each part once, in order and not split; "
+                "give different files ids of their own (ids= or metadata['doc_id'])"
+            )
+        look_like_chunks = self.loose.warning()
+        if look_like_chunks:
+            warn(look_like_chunks)
+        warn_of_contained(self.contained, splitter)
+
+    def raise_refused(self) -> None:
+        """Raise one error for all documents that were left out."""
+        if self.refused:
+            raise MetadataError(
+                f"{len(self.refused)} document(s) were not added, as their id or metadata cannot "
+                "be kept; all others are added. "
+                f"{first_few(self.refused, _REFUSED_NAMED)}"
+            )
+
+
+def _count_of(documents: list[str]) -> str:
+    return f"{len(documents)} document(s)"

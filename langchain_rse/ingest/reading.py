@@ -1,0 +1,129 @@
+"""Reads the documents that a call was given, in batches, and gives each its id."""
+
+import itertools
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+
+from langchain_core.documents import Document
+from langchain_core.runnables import run_in_executor
+
+from langchain_rse._sync import Steps, call
+from langchain_rse.ingest.documents import IdOrigin, SourceDocument
+from langchain_rse.stores.records import DOC_ID, digest
+
+# Characters that are read ahead and written together; each document counts at least 1,000.
+_CHARACTERS_AHEAD = 1_000_000
+_LEAST_CHARACTERS = 1_000
+
+
+class Reader:
+    """Reads documents in batches: a sequence grouped by ids, an iterator as it comes.
+
+    Attributes:
+        length: The number of characters of all documents; None if it is unknown.
+        is_at_end: True after the last batch was read.
+    """
+
+    def __init__(
+        self, documents: Iterable[Document] | AsyncIterable[Document], ids: Iterable[str] | None
+    ) -> None:
+        if isinstance(ids, str):
+            raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
+        self.length: int | None = None
+        self.is_at_end = False
+        self._ids = None if ids is None else iter(ids)
+        self._sources: Iterator[SourceDocument] | AsyncIterator[SourceDocument]
+        if isinstance(documents, AsyncIterable):
+            self._sources = self._aread(documents)
+        elif isinstance(documents, Sequence):
+            self._sources = self._read_grouped(documents)
+        else:
+            self._sources = self._read(documents)
+
+    def next_batch(self) -> Steps[list[SourceDocument]]:
+        """Read some documents; async code reads in a thread or awaits them."""
+        return call(self._next_batch, self._anext_batch)
+
+    def _next_batch(self) -> list[SourceDocument]:
+        if isinstance(self._sources, AsyncIterator):
+            raise TypeError("documents is an async iterator; use aadd_documents")
+        batch: list[SourceDocument] = []
+        room = _CHARACTERS_AHEAD
+        for source in self._sources:
+            batch.append(source)
+            room -= _size(source)
+            if room <= 0:
+                return batch
+        self.is_at_end = True
+        return batch
+
+    async def _anext_batch(self) -> list[SourceDocument]:
+        if isinstance(self._sources, Iterator):
+            return await run_in_executor(None, self._next_batch)
+        batch: list[SourceDocument] = []
+        room = _CHARACTERS_AHEAD
+        async for source in self._sources:
+            batch.append(source)
+            room -= _size(source)
+            if room <= 0:
+                return batch
+        self.is_at_end = True
+        return batch
+
+    def _read_grouped(self, documents: Sequence[Document]) -> Iterator[SourceDocument]:
+        """Read all documents, then give those with the same id one after the other."""
+        groups: dict[str, list[SourceDocument]] = {}
+        length = 0
+        for document in documents:
+            source = self._identified(document)
+            groups.setdefault(source.doc_id, []).append(source)
+            length += len(document.page_content)
+        self.length = length
+        self._check_all_ids_used()
+        yield from itertools.chain.from_iterable(groups.values())
+
+    def _read(self, documents: Iterable[Document]) -> Iterator[SourceDocument]:
+        for document in documents:
+            yield self._identified(document)
+        self._check_all_ids_used()
+
+    async def _aread(self, documents: AsyncIterable[Document]) -> AsyncIterator[SourceDocument]:
+        async for document in documents:
+            yield self._identified(document)
+        self._check_all_ids_used()
+
+    def _identified(self, document: Document) -> SourceDocument:
+        if self._ids is None:
+            return identified(document)
+        given = next(self._ids, None)
+        if not isinstance(given, str) or not given:
+            raise ValueError(
+                f"ids must have one id for each document, a string that is not empty; got {given!r}"
+            )
+        return identified(document, given)
+
+    def _check_all_ids_used(self) -> None:
+        if self._ids is None:
+            return
+        for _ in self._ids:
+            raise ValueError("ids must have one id for each document; got more ids than documents")
+
+
+def _size(source: SourceDocument) -> int:
+    """What a document counts in a batch."""
+    return max(len(source.parts[0].page_content), _LEAST_CHARACTERS)
+
+
+def identified(document: Document, given: str | None = None) -> SourceDocument:
+    """Give a document its id: ``given``, or by its metadata, or a digest of its text."""
+    if not isinstance(document, Document):
+        raise TypeError(f"documents must be a list of Documents; got {document!r:.200} in it")
+    names: list[tuple[object, IdOrigin]] = [
+        (given, "ids"),
+        (document.metadata.get(DOC_ID), "metadata"),
+        (document.id, "metadata"),
+        (document.metadata.get("source"), "source"),
+    ]
+    for name, origin in names:
+        if name is not None and name != "":
+            return SourceDocument(str(name), [document], origin)
+    return SourceDocument(digest(document.page_content), [document], "text")

@@ -1,0 +1,82 @@
+"""Refuses to replace a stored document by one that is not meant to replace it.
+
+Pure functions: the writer calls them with what it has read, before it claims a document.
+"""
+
+from collections.abc import Mapping
+
+from langchain_rse.errors import AdoptionError
+from langchain_rse.ingest.documents import part_numbers
+from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
+from langchain_rse.stores.records import DocumentVersion, Manifest, Version
+from langchain_rse.stores.whole_documents import StoredText
+
+ExpectedVersions = Mapping[str, Version | None]
+"""The version that each document must have when it is written, by its id; None for no version."""
+
+_EXCERPT = 40
+
+
+class DocumentChangedError(Exception):
+    """A document does not have the version that the caller expects."""
+
+    def __init__(self, doc_id: str) -> None:
+        super().__init__(f"document {doc_id!r} was changed by another call meanwhile")
+        self.doc_id = doc_id
+
+
+def check_expected(
+    document: DocumentVersion, manifest: Manifest, expected: ExpectedVersions
+) -> None:
+    """Refuse a document that another call has changed since the caller read it."""
+    # Versions have names by content: writing the same document again is no change.
+    if manifest.current not in {expected[document.doc_id], document.version}:
+        raise DocumentChangedError(document.doc_id)
+
+
+def check_adopted(document: DocumentVersion, manifest: Manifest) -> None:
+    """Refuse to adopt a document that was added with ``add_documents`` as well."""
+    if manifest.current is not None and not manifest.current.adopted:
+        raise AdoptionError(
+            f"document {document.doc_id!r}: it was added with add_documents as well; the chunks of "
+            "this index would be a second version. Delete one of the two"
+        )
+
+
+def may_be_piece(document: DocumentVersion, manifest: Manifest) -> bool:
+    """True if the stored text has to be read to tell whether a document is a piece of it."""
+    current = manifest.current
+    if current is None or current.adopted:
+        return False
+    return manifest.text_digest != document.text_digest
+
+
+def refuse_piece(document: DocumentVersion, stored: StoredText) -> None:
+    """Refuse to replace a document by one whose pages or text look like a later piece of it."""
+    problem = _sign_of_piece(document, stored)
+    if problem:
+        raise ValueError(
+            f"document {document.doc_id!r} would be replaced by what looks like a later piece "
+            f"of it: {problem}. To add to the end of it, add_documents(docs, append=True); or "
+            f"give all parts in one call. To replace it, delete([{document.doc_id!r}]) first"
+        )
+
+
+def _sign_of_piece(document: DocumentVersion, stored: StoredText) -> str:
+    """Describe why a document looks like a later piece of what is stored; empty if it does not."""
+    first_metadata = dict(document.metadata)
+    if document.parts:
+        _, _, metadata_of_part = document.parts[0]
+        first_metadata.update(metadata_of_part)
+    numbers = part_numbers([stored.parts[0].metadata, first_metadata], document.rules)
+    if numbers is not None:
+        stored_number, new_number = numbers.values
+        if new_number > stored_number:
+            name = numbers.field
+            return f"it begins with {name} {new_number}, but {name} {stored_number} is stored"
+        return ""
+    text = document.text
+    begins_alike = text[:SURE_OVERLAP] == stored.text[:SURE_OVERLAP]
+    if not begins_alike and overlap(stored.text, text):
+        return f"it begins with the end of what is stored, {text[:_EXCERPT]!r}"
+    return ""
