@@ -22,7 +22,7 @@ from langchain_rse.ingest.documents import (
 from langchain_rse.ingest.notes import Notes
 from langchain_rse.ingest.reading import Reader
 from langchain_rse.ingest.rejoining import check_one_file, rejoin
-from langchain_rse.ingest.replacing import DocumentChangedError, ExpectedVersions
+from langchain_rse.ingest.replacing import ExpectedVersions, UnexpectedVersionError
 from langchain_rse.ingest.splitting import Splitter
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.namespaces import namespace_of
@@ -139,7 +139,7 @@ class Adding:
     ) -> Steps[None]:
         try:
             yield from self.writer.write(versions, expected, force=self.force)
-        except DocumentChangedError as error:
+        except UnexpectedVersionError as error:
             raise ValueError(
                 f"append=True: document {error.doc_id!r} was changed by another call meanwhile, "
                 "and nothing was added to it. Call again with its new parts"

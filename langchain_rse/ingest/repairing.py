@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from langchain_rse._sync import Steps
-from langchain_rse.ingest.replacing import DocumentChangedError
+from langchain_rse.ingest.replacing import UnexpectedVersionError
 from langchain_rse.ingest.scanning import Finding, SeenManifest
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.changing import change
@@ -82,7 +82,7 @@ class Repairs:
             return
         stored = yield from read_document(self.writer.docstore, manifest)
         if stored.document is not None:
-            with suppress(DocumentChangedError):  # the next scan finds what is wrong then
+            with suppress(UnexpectedVersionError):  # the next scan finds what is wrong then
                 yield from self.writer.write([stored.document], {doc_id: version}, repair=True)
         elif not stored.wrong:  # adopted: its vectors were written by other code
             yield from self.writer.clean(manifest, seen.record)

@@ -17,7 +17,7 @@ ExpectedVersions = Mapping[str, Version | None]
 _EXCERPT = 40
 
 
-class DocumentChangedError(Exception):
+class UnexpectedVersionError(Exception):
     """A document does not have the version that the caller expects."""
 
     def __init__(self, doc_id: str) -> None:
@@ -31,7 +31,7 @@ def check_expected(
     """Refuse a document that another call has changed since the caller read it."""
     # Versions have names by content: writing the same document again is no change.
     if manifest.current not in {expected[document.doc_id], document.version}:
-        raise DocumentChangedError(document.doc_id)
+        raise UnexpectedVersionError(document.doc_id)
 
 
 def check_adopted(document: DocumentVersion, manifest: Manifest) -> None:

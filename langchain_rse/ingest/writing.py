@@ -86,7 +86,7 @@ class Writer:
             repair: Write unchanged documents as well, and embed chunks that lack a vector.
 
         Raises:
-            DocumentChangedError: If a document does not have the expected version.
+            UnexpectedVersionError: If a document does not have the expected version.
             AdoptionError: If an adopted document was added as well, or its vectors are gone.
             ValueError: If a document looks like a later piece of what is stored.
         """
