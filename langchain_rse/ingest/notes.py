@@ -15,19 +15,22 @@ _REFUSED_NAMED = 50
 
 @dataclass
 class Notes:
-    """Documents to warn of, each as it is named in the warning."""
+    """Documents to warn of, each as the warning names it.
 
-    # The parts are not in order.
+    Attributes:
+        out_of_order: Documents whose parts are not in order, each with what is wrong.
+        rejoined: Documents whose parts were chunks of one text, which were joined.
+        repeated: Beginnings of documents without an id that have the text of another one.
+        refused: Why documents were left out: their id or metadata cannot be stored.
+        contained: Number of chunks that were dropped because they lie inside another chunk.
+        loose: The documents without an id, which may be chunks of one text.
+    """
+
     out_of_order: list[str] = field(default_factory=list)
-    # The parts were chunks of one text, and were joined again.
     rejoined: list[str] = field(default_factory=list)
-    # They have no id, and the text of another document of this call.
     repeated: list[str] = field(default_factory=list)
-    # They were left out: why their id or metadata cannot be stored.
     refused: list[str] = field(default_factory=list)
-    # The number of chunks that were dropped, as they lie inside another chunk.
     contained: int = 0
-    # Documents without an id, which may be chunks of one text.
     loose: LooseChunks = field(default_factory=LooseChunks)
 
     def warn(self, splitter: Splitter) -> None:

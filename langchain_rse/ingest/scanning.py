@@ -98,9 +98,11 @@ class Scan:
     def run(self) -> Steps[None]:
         """Check all records of the docstore, then the vectors if they can be listed."""
         next_keys = _key_batches(self.writer.docstore)
-        while keys := (yield from next_keys()):
+        keys = yield from next_keys()
+        while keys:
             yield from self._scan_records(keys)
             self.advance(len(keys))
+            keys = yield from next_keys()
         yield from self._scan_vectors()
 
     def _read_manifests(self, keys: Iterable[str]) -> Steps[dict[str, SeenManifest]]:
@@ -230,9 +232,11 @@ class Scan:
             self.not_checked[note] = None
             return
         next_chunks = vectors.adapter.list_chunks()
-        while chunks := (yield from next_chunks()):
+        chunks = yield from next_chunks()
+        while chunks:
             yield from self._scan_chunks(chunks)
             self.advance(len(chunks))
+            chunks = yield from next_chunks()
 
     def _scan_chunks(self, chunks: Sequence[Document]) -> Steps[None]:
         """Find those chunks of the vector store that are of no known version."""

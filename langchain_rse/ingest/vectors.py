@@ -59,7 +59,7 @@ class Vectors:
     """Writes and deletes vectors for a `Writer`."""
 
     vectorstore: VectorStore
-    batch_size: int  # items in one call of the vector store, or of the docstore
+    batch_size: int  # vectors in one call of the vector store
     limit: EmbeddingLimit | None = None
     progress: ChunkBar = field(default_factory=ChunkBar)  # counts written chunks
 

@@ -179,7 +179,7 @@ class World:
 def seen(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     """All of both stores, but what differs between two calls that do the same."""
     rows, records = state
-    left_out = ("revision", "beat")
+    left_out = ("revision",)
     return rows, {
         key: (
             record.page_content,

@@ -274,7 +274,7 @@ def test_leftovers_of_a_version_do_not_come_back(way: Way) -> None:
         docstore=fakes.WatchedDocStore(store, writes),
         text_splitter=fakes.Lines(),
     )
-    writes.fail_at(5)
+    writes.fail_at(3)
     with pytest.raises(fakes.CrashError):
         way.add(crashing, [Document("zulu news 0.3\n", metadata={"doc_id": "d1"})])
     assert len(list(store.yield_keys())) > 5 + 4
