@@ -79,11 +79,20 @@ class Folder:
         return RecursiveCharacterTextSplitter(chunk_size=self.layout.chunk_size, chunk_overlap=0)
 
 
+def _made_folder(path: str) -> Path:
+    """Make a folder before the benchmark runs for hours, and not only when it writes there."""
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def make_parser(description: str | None) -> argparse.ArgumentParser:
     """A parser with the options that all these benchmarks have."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", type=Path, required=True, help="folder with the sub-folders")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for results")
+    parser.add_argument(
+        "--out", type=_made_folder, default=HERE / "results", help="folder for results"
+    )
     parser.set_defaults(chunk_size=None, budgets=None, names=None)
     return parser
 

@@ -1,5 +1,8 @@
 """A small embedding model that needs no download, for the command line and for trying out."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,19 @@ from langchain_core.embeddings import Embeddings
 from langchain_rse._messages import load
 
 __all__ = ["WordLlamaEmbeddings"]
+
+
+@contextmanager
+def _root_logger_kept() -> Iterator[None]:
+    """Put back the level and handlers of the root logger, which importing wordllama sets."""
+    root = logging.getLogger()
+    level = root.level
+    handlers = list(root.handlers)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
 
 
 class WordLlamaEmbeddings(Embeddings):
@@ -45,7 +61,8 @@ class WordLlamaEmbeddings(Embeddings):
 
     @cached_property
     def _model(self) -> Any:  # noqa: ANN401 - wordllama has no types
-        wordllama = load("wordllama", "cli", "WordLlamaEmbeddings")
+        with _root_logger_kept():
+            wordllama = load("wordllama", "cli", "WordLlamaEmbeddings")
         # Its default looks for the weights in a cache and then on the network.
         return wordllama.WordLlama.load(
             cache_dir=Path(wordllama.__file__).parent, disable_download=True

@@ -96,12 +96,27 @@ def check_stores(
             scan = Scan(writer, ownership, advance)
             yield from scan.run()
             problems = scan.problems()
+            if repair and number == 1:
+                _check_docstore_not_empty(writer, scan)
             if not repair or not problems or problems == last_problems or number == _MOST_SCANS:
                 break
             earlier_problems |= problems
             last_problems = problems
             yield from repairs.repair(scan.findings)
     return _report(scan, mismatch, repairs, repaired=earlier_problems - problems)
+
+
+def _check_docstore_not_empty(writer: Writer, scan: Scan) -> None:
+    """Refuse to remove all vectors of a store because the docstore beside it is empty."""
+    orphans = sum(len(one.items) for one in scan.findings if one.kind == "orphan_vectors")
+    if orphans and scan.records == 0:
+        raise StoreMismatchError(
+            f"the docstore {writer.docstore!r:.200} is empty, and "
+            f"{type(writer.vectors.vectorstore).__name__} has {counted(orphans, 'vector')} of "
+            "documents: is the path of the docstore right? No vector was removed. If the docstore "
+            "is lost, delete the collection with the vector store's own methods, and add the "
+            "documents again"
+        )
 
 
 def _check_pair(writer: Writer, *, repair: bool) -> Steps[list[Finding]]:

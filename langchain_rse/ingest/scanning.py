@@ -76,6 +76,7 @@ class Scan:
         advance: Counts records on a progress bar.
         findings: What is wrong.
         not_checked: What could not be checked, as a set in order.
+        records: Number of documents' records, readable or not.
         documents: Number of documents.
         chunks: Number of their chunks.
     """
@@ -85,6 +86,7 @@ class Scan:
     advance: Advance
     findings: list[Finding] = field(default_factory=list)
     not_checked: dict[str, None] = field(default_factory=dict)
+    records: int = 0
     documents: int = 0
     chunks: int = 0
 
@@ -101,6 +103,7 @@ class Scan:
         keys = yield from next_keys()
         while keys:
             yield from self._scan_records(keys)
+            self.records += sum(1 for key in keys if _KEY.fullmatch(key))
             self.advance(len(keys))
             keys = yield from next_keys()
         yield from self._scan_vectors()

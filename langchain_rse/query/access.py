@@ -218,12 +218,12 @@ def read_passage(
     indexes = _chunks_within(layout, characters)
     if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # none, or there is a gap
         return None
-    records = yield from read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
-    if records is None:
+    read = yield from read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
+    if read.replaced:
         return None
     segment_chunks = []
     for index in indexes:
-        record = readable(records[key, index])
+        record = readable(read.records[key, index])
         if record is None:
             return None
         segment_chunks.append(SegmentChunk(index, record))

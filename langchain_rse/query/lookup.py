@@ -26,17 +26,20 @@ class DocumentsChangedError(Exception):
     """Documents were replaced or deleted since they were searched, or turn out to be unreadable.
 
     Attributes:
-        outdated: The versions that the search found in place of the current ones, if known.
+        outdated: The versions that the search found in place of the current ones.
+        replaced: Keys of documents that were replaced since they were looked up.
         unreadable: The errors of documents that cannot be read, by their keys.
     """
 
     def __init__(
         self,
         outdated: Collection[VersionKey] = (),
+        replaced: Collection[str] = (),
         unreadable: Mapping[str, CorruptRecordError] | None = None,
     ) -> None:
         super().__init__("documents were changed while they were read")
         self.outdated = outdated
+        self.replaced = replaced
         self.unreadable = unreadable or {}
 
 
@@ -55,12 +58,12 @@ def look_up(
     candidates: Candidates,
     settings: QuerySettings,
     conditions: Conditions,
-    unreadable: Mapping[str, CorruptRecordError],
+    excluded: Mapping[str, CorruptRecordError],
 ) -> Steps[LookedUp]:
     """Read the layouts of the documents of the best candidates.
 
     If candidates are left out, the documents that come in for them are read as well, in one more
-    batch. Documents in ``unreadable`` are known to be so, and are not read.
+    batch. Documents in ``excluded`` are not read, for the reasons given there.
     """
     config = settings.config
 
@@ -71,7 +74,7 @@ def look_up(
         return _read_layouts(docstore, wanted, config, conditions)
 
     ranked = rank_all(candidates, settings)
-    layouts: Layouts = dict(unreadable)
+    layouts: Layouts = dict(excluded)
     layouts |= yield from read_unread(_considered(ranked, config))
     candidates, ranked, left_out = leave_out(candidates, ranked, layouts, settings)
     if not _considered(ranked, config) <= layouts.keys():

@@ -32,8 +32,10 @@ from langchain_rse.stores.reading import VersionKey
 
 __all__ = ["Candidates", "Sources", "find_candidates", "queries_of", "retrieve"]
 
-# A document can be replaced between two reads; if that happens in each attempt, it is an error.
-_ATTEMPTS = 3
+# A document can be replaced between two reads. After this many attempts, documents to which that
+# happens are left out; after the second number, there is no answer.
+_ATTEMPTS_WITH_ALL = 3
+_ATTEMPTS = 10
 
 
 @dataclass
@@ -46,10 +48,20 @@ class _Query:
     callbacks: Callbacks
     candidates: Candidates | None  # None to search for them in each attempt
     log: QueryLog
-    is_last_attempt: bool = False
     # Versions that the search finds although they are not current: left over in the vector store.
     outdated: set[VersionKey] = field(default_factory=set)
     unreadable: dict[str, CorruptRecordError] = field(default_factory=dict)  # by document key
+    # Keys of documents to go on without, as they keep being replaced.
+    replaced: set[str] = field(default_factory=set)
+    leaves_out_replaced: bool = False
+
+    @property
+    def excluded(self) -> dict[str, CorruptRecordError]:
+        """The documents to go on without, by their keys."""
+        excluded = dict(self.unreadable)
+        for key in self.replaced:
+            excluded[key] = CorruptRecordError("it was replaced while it was read")
+        return excluded
 
 
 def retrieve(
@@ -72,7 +84,7 @@ def retrieve(
         log: Notes what the steps saw.
 
     Raises:
-        MissingRecordError: If documents were replaced or deleted in each of several attempts.
+        MissingRecordError: If documents were replaced or deleted in each of many attempts.
     """
     log = log or QueryLog()
     config = config_for_reranker(settings.config, settings.reranker)
@@ -86,16 +98,18 @@ def retrieve(
         log.reason = "the query is empty"
         return []
     query = _Query(sources, queries, settings, callbacks, candidates, log)
-    changes = 0
-    while changes < _ATTEMPTS:
-        query.is_last_attempt = changes == _ATTEMPTS - 1
+    attempts = 0
+    while attempts < _ATTEMPTS:
+        query.leaves_out_replaced = attempts >= _ATTEMPTS_WITH_ALL - 1
         try:
             return (yield from _answer(query))
         except DocumentsChangedError as change:
             query.outdated.update(change.outdated)
             query.unreadable.update(change.unreadable)
+            if query.leaves_out_replaced:
+                query.replaced.update(change.replaced)
             if not change.unreadable:  # a document is found unreadable only once
-                changes += 1
+                attempts += 1
     raise MissingRecordError(
         f"documents were replaced or deleted during each of {_ATTEMPTS} attempts to read them; "
         "ask again when fewer documents are being written"
@@ -116,14 +130,12 @@ def _answer(query: _Query) -> Steps[list[Document]]:
         return []
     conditions = _conditions_of(query, candidates)
 
-    looked_up = yield from look_up(
-        sources.docstore, by_query, settings, conditions, query.unreadable
-    )
+    looked_up = yield from look_up(sources.docstore, by_query, settings, conditions, query.excluded)
     log.ended("look up")
     outdated: set[VersionKey] = set()
     if query.candidates is None:
         outdated = outdated_versions(candidates, looked_up.layouts) - query.outdated
-        if outdated and not query.is_last_attempt:
+        if outdated and not query.leaves_out_replaced:
             raise DocumentsChangedError(outdated=outdated)
 
     scored = score(looked_up, settings)
@@ -138,7 +150,8 @@ def _answer(query: _Query) -> Steps[list[Document]]:
     segments = read_segments.segments
     if not segments:
         log.reason = explain_nothing_chosen(candidates, scored, selection, budget, settings)
-    yield from explain_left_out(sources.docstore, candidates, looked_up.layouts, outdated, settings)
+    replaced = query.replaced | {key for key, _ in outdated}
+    yield from explain_left_out(sources.docstore, candidates, looked_up.layouts, replaced, settings)
     model = yield from _check_pair(sources)
     warn_of_other_models(model, [segment.document.manifest for segment in segments])
     documents = render(segments, settings, conditions.filters)

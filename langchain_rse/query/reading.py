@@ -142,13 +142,13 @@ def _read_texts(
         chunks.append((layout.manifest.key, index))
     if not chunks:
         return Texts(scored, {}, budget)
-    chunk_records = yield from read_chunks(docstore, layouts, chunks)
-    if chunk_records is None:
-        raise DocumentsChangedError
+    read_of_store = yield from read_chunks(docstore, layouts, chunks)
+    if read_of_store.replaced:
+        raise DocumentsChangedError(replaced=read_of_store.replaced)
     records: dict[int, Document | None] = {}
     unreadable: dict[str, CorruptRecordError] = {}
     for column, chunk in zip(columns, chunks, strict=True):
-        record = chunk_records[chunk]
+        record = read_of_store.records[chunk]
         if isinstance(record, CorruptRecordError):
             document_key, _ = chunk
             unreadable[document_key] = record

@@ -135,10 +135,13 @@ def explain_left_out(
     docstore: BaseStore[str, Document],
     candidates: Sequence[Candidate],
     layouts: Layouts,
-    replaced: Collection[object],
+    replaced: Collection[str],
     settings: QuerySettings,
 ) -> Steps[None]:
-    """Warn of documents left out because they were replaced, are unknown or cannot be read."""
+    """Warn of documents left out because they were replaced, are unknown or cannot be read.
+
+    ``replaced`` has the keys of those that were replaced while they were read.
+    """
     if replaced:
         warn(f"{len(replaced)} document(s) were replaced while they were read: ask again")
     unknown = []
@@ -157,6 +160,8 @@ def explain_left_out(
             "code added them to an adopted index, adopt it again"
         )
     errors = unreadable(layouts)
+    for key in replaced:
+        errors.pop(key, None)
     if errors:
         doc_ids = [repr(candidate.doc_id) for candidate in candidates if candidate.key in errors]
         first_error = next(iter(errors.values()))

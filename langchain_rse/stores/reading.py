@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
@@ -217,14 +217,19 @@ def _reading(record: Record, key: str, manifest: Manifest) -> Iterator[dict[str,
 # Chunks
 
 
+class ReadChunks(NamedTuple):
+    """Chunks by document keys and chunk indexes."""
+
+    # A chunk that cannot be read or does not fit its layout has its error, a missing one None.
+    records: dict[tuple[str, int], Record]
+    # Keys of documents that lack chunks because they were replaced since their layout was read.
+    replaced: set[str]
+
+
 def read_chunks(
     docstore: DocStore, layouts: Mapping[str, Layout], chunks: Iterable[tuple[str, int]]
-) -> Steps[dict[tuple[str, int], Record] | None]:
-    """Read chunks of the layouts' versions in one batch, by document keys and chunk indexes.
-
-    A chunk that cannot be read or does not fit its layout has its error, a missing one None.
-    Returns None if chunks are missing because a document was replaced since its layout was read.
-    """
+) -> Steps[ReadChunks]:
+    """Read chunks of the layouts' versions in one batch."""
     chunk_keys = {
         (key, index): chunk_key(key, layouts[key].version, index) for key, index in chunks
     }
@@ -243,23 +248,26 @@ def read_chunks(
                 read_changes(record, record_key, location)
             except CorruptRecordError as error:
                 checked[key, index] = error
-    # The present manifest tells whether a chunk is missing or its document was replaced.
-    if missing and (yield from _were_replaced(docstore, [layouts[key] for key in missing])):
-        return None
-    return checked
+    replaced: set[str] = set()
+    if missing:
+        # The present manifest tells whether a chunk is missing or its document was replaced.
+        replaced = yield from _find_replaced(docstore, [layouts[key] for key in missing])
+    return ReadChunks(checked, replaced)
 
 
-def _were_replaced(docstore: DocStore, layouts: Sequence[Layout]) -> Steps[bool]:
-    """True if one of the documents has another version than its layout."""
+def _find_replaced(docstore: DocStore, layouts: Sequence[Layout]) -> Steps[set[str]]:
+    """Find the documents that have another version than their layout; return their keys."""
     keys = [manifest_key(layout.manifest.key) for layout in layouts]
     records = yield from read_records(docstore, keys)
+    replaced: set[str] = set()
     for key, layout in zip(keys, layouts, strict=True):
         record = records[key]
-        if not isinstance(record, Document):
-            return True
-        if Manifest.from_document(record, key).current != layout.manifest.current:
-            return True
-    return False
+        current = None
+        if isinstance(record, Document):
+            current = Manifest.from_document(record, key).current
+        if current != layout.manifest.current:
+            replaced.add(layout.manifest.key)
+    return replaced
 
 
 def read_changes(

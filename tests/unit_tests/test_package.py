@@ -98,6 +98,18 @@ def test_embeddings_say_what_to_install() -> None:
     assert "ImportError: WordLlamaEmbeddings needs wordllama: pip install" in result.stderr
 
 
+def test_embeddings_leave_the_root_logger_alone() -> None:
+    code = """
+import logging
+root = logging.getLogger()
+before = root.level, list(root.handlers)
+from langchain_rse.embeddings import WordLlamaEmbeddings
+WordLlamaEmbeddings().embed_query("a")
+assert (root.level, list(root.handlers)) == before, (root.level, root.handlers)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def described_constants(module: str) -> dict[str, bool]:
     """The names assigned in a module or in those below it: whether a string follows each."""
     folder = PACKAGE / module

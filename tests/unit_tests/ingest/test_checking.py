@@ -25,6 +25,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse._sync import arun, run
+from langchain_rse.errors import StoreMismatchError
 from langchain_rse.headers import DocumentHeaders
 from langchain_rse.ingest.checking import CheckReport
 from langchain_rse.ingest.ownership import Ownership
@@ -561,3 +562,16 @@ def test_nothing_is_ever_wrong_after_a_call(steps: list[tuple[str, str, int]]) -
                 pair.indexer.add_documents([document], append=step == "append")
         report = pair.check()
         assert report.ok, (step, str(report))
+
+
+@fakes.both_ways
+def test_an_empty_docstore_is_taken_for_a_mistyped_path(way: Way, tmp_path: Path) -> None:
+    pair = Pair(InMemoryByteStore(), way)
+    vectors = dict(pair.vectorstore.store)
+    for mistyped in (InMemoryByteStore(), SQLDocStore(f"sqlite:///{tmp_path}/mistyped.db")):
+        indexer = RSEIndexer(pair.vectorstore, mistyped)
+        assert way.call(indexer.check, indexer.acheck).problems == {"orphan_vectors": 12}
+        with pytest.raises(StoreMismatchError, match=r"is empty.* has 12 vectors.*No vector was"):
+            way.call(indexer.check, indexer.acheck, repair=True)
+        assert pair.vectorstore.store == vectors
+    assert pair.repair().ok

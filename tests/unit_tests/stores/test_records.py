@@ -215,10 +215,10 @@ def test_missing_chunks_are_told_from_replaced_documents() -> None:
     layout = run(read_layouts(store, {(key, "v"): [range(3)]}))[key]
     assert isinstance(layout, Layout)
     store.mdelete([chunk_key(key, "v", 1)])
-    found = run(read_chunks(store, {key: layout}, [(key, 0), (key, 1)]))
-    assert found is not None
-    assert found[key, 0] is not None
-    assert found[key, 1] is None
+    records, replaced_keys = run(read_chunks(store, {key: layout}, [(key, 0), (key, 1)]))
+    assert records[key, 0] is not None
+    assert records[key, 1] is None
+    assert replaced_keys == set()
     replaced = Manifest("d", current=Version("new", 1))
     store.mset([(manifest_key(key), replaced.to_document())])
-    assert run(read_chunks(store, {key: layout}, [(key, 0), (key, 1)])) is None
+    assert run(read_chunks(store, {key: layout}, [(key, 0), (key, 1)])).replaced == {key}
