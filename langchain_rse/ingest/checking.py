@@ -24,6 +24,7 @@ PROBLEMS = {
     "other_model": "documents with vectors of another embedding model",
     "unfinished": "documents whose adding or deleting was interrupted",
     "orphan_vectors": "vectors of no known version of a document",
+    "foreign_vectors": "vectors that other code wrote: queries that find one fail",
     "orphan_records": "docstore records of no known document or version",
 }
 """The kinds of problems that two stores can have, each with its description."""

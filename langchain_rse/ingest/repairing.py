@@ -34,6 +34,8 @@ class Repairs:
         """Remove orphans, then repair documents, unless they were changed meanwhile."""
         damaged: dict[str, SeenManifest] = {}
         for finding in findings:
+            if finding.kind == "foreign_vectors":
+                continue  # they belong to other code
             if finding.kind.startswith("orphan") or not finding.doc_id:
                 yield from self._remove(finding)
             else:

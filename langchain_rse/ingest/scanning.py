@@ -20,6 +20,7 @@ from langchain_rse.stores.records import (
     DOC_ID,
     VERSION,
     Manifest,
+    adopted_key,
     document_key,
     manifest_key,
     namespace_in,
@@ -238,8 +239,24 @@ class Scan:
         chunks = yield from next_chunks()
         while chunks:
             yield from self._scan_chunks(chunks)
+            yield from self._scan_foreign(chunks)
             self.advance(len(chunks))
             chunks = yield from next_chunks()
+
+    def _scan_foreign(self, chunks: Sequence[Document]) -> Steps[None]:
+        """Find vectors that other code wrote and that were not adopted."""
+        namespace = namespace_of(self.writer.docstore)
+        record_keys: dict[str, str] = {}  # by the ids of vectors
+        for chunk in chunks:
+            if VERSION not in chunk.metadata and namespace_in(chunk.metadata) == namespace:
+                record_keys[str(chunk.id)] = adopted_key(str(chunk.id))
+        if not record_keys:
+            return
+        records = yield from read_records(self.writer.docstore, list(record_keys.values()))
+        foreign = [vector for vector, key in record_keys.items() if records[key] is None]
+        if foreign:
+            no_manifest = SeenManifest(None, None, is_there=False)
+            self.findings.append(Finding("foreign_vectors", "", no_manifest, foreign))
 
     def _scan_chunks(self, chunks: Sequence[Document]) -> Steps[None]:
         """Find those chunks of the vector store that are of no known version."""

@@ -358,7 +358,8 @@ def _make_candidate(document: Document, number: int) -> Candidate:
         "in its metadata; RSE needs to know which chunk of which document it is. Bring in an index "
         "of other code with RSERetriever.from_existing_index, and again when it has grown; or "
         "write it with add_documents or RSEIndexer. A retriever or reranker in between must keep "
-        "ids and metadata. on_missing='split' leaves such candidates out"
+        "ids and metadata. check() lists the vectors that other code wrote; on_missing='split' "
+        "leaves such candidates out"
     )
 
 

@@ -432,7 +432,7 @@ def test_adopted_documents_keep_their_vectors(pair: Pair) -> None:
         repaired = pair.repair()
         assert repaired.add_again == ["x"]
         assert {"x0", "x1", "x2"} <= pair.texts().keys()
-        assert pair.check().ok
+        assert pair.check().problems == {"foreign_vectors": 3}  # until they are adopted again
         pair.way.call(pair.indexer.adopt, pair.indexer.aadopt, index)
         assert pair.check().ok
         assert pair.check().documents == 3
@@ -575,3 +575,17 @@ def test_an_empty_docstore_is_taken_for_a_mistyped_path(way: Way, tmp_path: Path
             way.call(indexer.check, indexer.acheck, repair=True)
         assert pair.vectorstore.store == vectors
     assert pair.repair().ok
+
+
+@fakes.both_ways
+def test_vectors_of_other_code_are_listed_and_left_alone(way: Way) -> None:
+    pair = Pair(InMemoryByteStore(), way)
+    foreign = [Document(f"foreign {number}", id=f"foreign-{number}") for number in range(3)]
+    pair.vectorstore.add_documents(foreign)
+    for report in (pair.check(), pair.repair(), pair.check()):
+        assert report.problems == {"foreign_vectors": 3}
+        assert report.examples == {"foreign_vectors": ["foreign-0 (3)"]}
+        assert not report.add_again
+    assert pair.vectorstore.get_by_ids(["foreign-0", "foreign-1", "foreign-2"]) == foreign
+    pair.vectorstore.delete([document.id for document in foreign if document.id])
+    assert pair.check().ok
