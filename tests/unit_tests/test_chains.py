@@ -24,6 +24,7 @@ from langchain_core.runnables import (
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
+from langchain_rse.config import Greedy
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever, ranges
 
@@ -253,3 +254,23 @@ def test_a_fallback_that_may_filter_is_named(way: Way) -> None:
     outer = RSERetriever(base_retriever=falling, docstore=source.docstore, config=fakes.PLAIN)
     with pytest.warns(UserWarning, match="^FixedRetriever may leave chunks out"):
         assert way.invoke(outer, QUERY)
+
+
+def test_every_field_can_be_set_by_a_run() -> None:
+    retriever = make_retriever({"a": lines(0, 90, 0)})
+    fields = {
+        name: ConfigurableField(id=f"rse_{name}")
+        for name in type(retriever).model_fields
+        if name != "namespace"  # whose documents they are is not for a run to say
+    }
+    configurable = retriever.configurable_fields(**fields)
+    assert configurable.invoke(QUERY) == retriever.invoke(QUERY)
+    of_run: dict[str, Any] = {
+        "rse_k": 1,
+        "rse_config": "find_all",
+        "rse_solver": Greedy(max_length=1),
+        "rse_top_k_for_document_selection": None,
+    }
+    given = {name.removeprefix("rse_"): value for name, value in of_run.items()}
+    expected = retriever.invoke(QUERY, rse_config=given.pop("config"), **given)
+    assert configurable.invoke(QUERY, config={"configurable": of_run}) == expected
