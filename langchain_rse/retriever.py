@@ -227,7 +227,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 'itemgetter("question") | retriever'
             )
         settings = resolve_settings(self, arguments)
-        log = QueryLog()
+        log = QueryLog(settings)
         segments = yield from retrieve(
             self._sources(), query, settings, callbacks=callbacks, log=log
         )

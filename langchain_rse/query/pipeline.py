@@ -86,9 +86,9 @@ def retrieve(
     Raises:
         MissingRecordError: If documents were replaced or deleted in each of many attempts.
     """
-    log = log or QueryLog()
     config = config_for_reranker(settings.config, settings.reranker)
     settings = settings.model_copy(update={"config": config})
+    log = log or QueryLog(settings)
     log.settings = settings
     queries = list(candidates or ())
     if candidates is None:
@@ -177,7 +177,7 @@ def find_candidates(
     log: QueryLog | None = None,
 ) -> Steps[Candidates]:
     """Search and rerank: the first two steps of `retrieve`."""
-    log = log or QueryLog()
+    log = log or QueryLog(settings)
     yield from _check_pair(sources)
     searched = yield from search(sources, queries, settings, callbacks)
     log.searched = searched.candidates

@@ -72,7 +72,7 @@ class Solved(NamedTuple):
 class QueryLog:
     """What the steps of a query saw. A repeated attempt replaces what the last one saw."""
 
-    settings: QuerySettings = field(default_factory=QuerySettings)  # as they were used
+    settings: QuerySettings  # as they were used
     searched: Candidates = field(default_factory=dict)  # before a reranker
     solved: Solved | None = None  # None if there were no candidates
     reason: str | None = None  # why nothing was returned
