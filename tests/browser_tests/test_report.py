@@ -16,6 +16,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from playwright.sync_api import Page
 
 from langchain_rse import RSERetriever, RSETrace
+from langchain_rse.config import Greedy
 from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 Open = Callable[..., Page]
@@ -157,7 +158,7 @@ def test_sliders_heed_the_other_settings(open_page: Open, settings: dict[str, An
 
 def test_published_solvers_are_shown_as_they_were(open_page: Open) -> None:
     retriever = retriever_of(texts_of(2, 25), fetch_k=30)
-    arguments: dict[str, Any] = {"solver": "greedy", "max_length": 5}
+    arguments: dict[str, Any] = {"solver": Greedy(max_length=5)}
     page = open_page(retriever.explain(QUESTION, **arguments).to_html())
     assert page.get_by_role("slider", name="Penalty").is_disabled()
     assert shown_in(page) == names_of(retriever.invoke(QUESTION, **arguments))
