@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -107,6 +109,12 @@ async def over_http(url: str) -> AsyncIterator[ClientSession]:
     ):
         await session.initialize()
         yield session
+    # The SDK's client cancels its stream of notifications while that connects, and leaves the
+    # socket to the garbage collector, whose warning would fail whatever test runs then.
+    await asyncio.sleep(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 async def ask(session: ClientSession, tool: str, **arguments: Any) -> tuple[str, bool]:
@@ -239,18 +247,30 @@ def test_stdout_has_the_protocol_alone_and_a_client_that_leaves_ends_it(folder: 
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
 
 
+def disconnect_in_the_middle(url: str) -> None:
+    """Asks for something slow and hangs up, by hand: the SDK's client, cancelled, leaves its
+    socket to the garbage collector."""
+    accepted = {"Accept": "application/json, text/event-stream"}
+    client_info = {"name": "impatient", "version": "1"}
+    settings = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client_info}
+    question = {"name": "search", "arguments": {"query": "a slow question"}}
+    with httpx.Client(headers=accepted, trust_env=False, timeout=30) as client:
+        first = client.post(url, json=_request("initialize", settings, number=1))
+        client.headers["Mcp-Session-Id"] = first.headers["Mcp-Session-Id"]
+        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        client.post(url, json=ready).raise_for_status()
+        with pytest.raises(httpx.ReadTimeout):
+            client.post(url, json=_request("tools/call", question, number=2), timeout=0.5)
+
+
+def _request(method: str, params: dict[str, Any], number: int) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
 async def test_a_client_that_disconnects_in_the_middle_leaves_others_alone(folder: Path) -> None:
     with http_server(folder) as url:
-
-        async def leave() -> None:
-            async with over_http(url) as session:
-                await ask(session, "search", query="a slow question")
-
         async with over_http(url) as session:
-            leaving = asyncio.create_task(leave())
-            await asyncio.sleep(1)
-            leaving.cancel()
-            await asyncio.gather(leaving, return_exceptions=True)
+            await asyncio.to_thread(disconnect_in_the_middle, url)
             text, is_error = await ask(session, "search", query="herons")
             assert not is_error
             assert text.startswith("[1] ")
