@@ -49,7 +49,7 @@ def _describe(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
                 "doc_id": manifest.doc_id,
                 "characters": manifest.length,
                 "chunks": manifest.current.chunks if manifest.current else 0,
-                "unfinished": bool(manifest.unfinished),
+                "unfinished": not manifest.is_finished,
             }
         )
     return documents

@@ -115,6 +115,9 @@ def inspect_document(
     version = manifest.current or records.Version("", 0)
     embedded_texts = _embedded_texts(vectorstore, list(version.vector_ids(manifest.key)))
     keys = [records.chunk_key(manifest.key, version.name, index) for index in range(version.chunks)]
+    incomplete_versions = [
+        incomplete.name for incomplete in manifest.versions if incomplete != manifest.current
+    ]
     chunks: list[dict[str, Any]] = []
     for index, (key, chunk) in enumerate(zip(keys, docstore.mget(keys), strict=True)):
         problems = []
@@ -134,7 +137,7 @@ def inspect_document(
         "doc_id": doc_id,
         "version": version.name or None,
         "adopted": version.adopted > 0,
-        "incomplete_versions": [version.name for version in manifest.unfinished],
+        "incomplete_versions": incomplete_versions,
         "length": manifest.length,
         "header": manifest.header,
         "metadata": dict(manifest.metadata),

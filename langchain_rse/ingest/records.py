@@ -8,11 +8,12 @@ from langchain_core.documents import Document
 
 from langchain_rse._sync import Steps, batches, call_to_the_end, during
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.changing import DocStore, Record, read_records
+from langchain_rse.stores.changing import Change, DocStore, Record, change, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.reading import read_adopted, readable, stored_versions
 from langchain_rse.stores.records import (
     NAMESPACES,
+    VERSION,
     Manifest,
     Version,
     document_key,
@@ -90,6 +91,23 @@ class Records:
         with during("deleting from the docstore"):
             for batch in batches(keys, self.batch_size):
                 yield from call_to_the_end(self.docstore.mdelete, self.docstore.amdelete, batch)
+
+    def delete_adopted(self, keys: Iterable[str], versions: set[str]) -> Steps[None]:
+        """Delete records of adopted vectors, except those that have another version meanwhile.
+
+        Args:
+            keys: The keys of the records.
+            versions: The names of the versions that are removed.
+        """
+        records = yield from self._read_each(keys)
+        changes: list[Change] = []
+        for key, record in records.items():
+            if isinstance(record, CorruptRecordError):
+                changes.append((key, None, None))
+            elif record is not None and record.metadata.get(VERSION, "") in {*versions, ""}:
+                changes.append((key, record, None))
+        if changes:
+            yield from change(self.docstore, changes)
 
     def _read_each(self, keys: Iterable[str]) -> Steps[dict[str, Record]]:
         """Read records; those that cannot be read have their error."""

@@ -74,7 +74,7 @@ class Repairs:
         """Write a document again from its records, or remove it if some of them are lost."""
         doc_id, version = manifest.doc_id, manifest.current
         if version is None:
-            without_version = replace(manifest, unfinished=manifest.versions)
+            without_version = manifest.removing(())
             yield from self.writer.clean(without_version, seen.record)
             note = (
                 f"document {doc_id!r} was being added or deleted when it was interrupted, and is "
@@ -87,12 +87,12 @@ class Repairs:
             with suppress(UnexpectedVersionError):  # the next scan finds what is wrong then
                 yield from self.writer.write([stored.document], {doc_id: version}, repair=True)
         elif not stored.wrong:  # adopted: its vectors were written by other code
-            yield from self.writer.clean(manifest, seen.record)
+            yield from self.writer.clean(manifest.removing(()), seen.record)
         else:
             # If it is adopted, its manifest is removed, but no vectors.
             is_adopted = any(known.adopted for known in manifest.versions)
             unfinished = () if is_adopted else manifest.versions
-            lost = replace(manifest, current=None, unfinished=unfinished)
+            lost = replace(manifest, current=None, writing=None, unfinished=unfinished)
             yield from self.writer.clean(lost, seen.record)
             self.add_again[manifest.key] = doc_id
 

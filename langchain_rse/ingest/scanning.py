@@ -195,7 +195,7 @@ class Scan:
                 self.not_checked[f"document {doc_id!r} is being written; check it later"] = None
                 continue
             problems: dict[str, list[str]] = {}
-            if manifest.unfinished or version is None:
+            if not manifest.is_finished:
                 problems["unfinished"] = [doc_id]
             if self.writer.is_of_another_model(manifest):
                 problems["other_model"] = [doc_id]

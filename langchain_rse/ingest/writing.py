@@ -2,7 +2,8 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from langchain_core.documents import Document
@@ -40,7 +41,7 @@ from langchain_rse.stores.whole_documents import read_text
 class _Replacement(NamedTuple):
     """A document to be written, and what it replaces."""
 
-    document: DocumentVersion
+    document: DocumentVersion  # its version is that of the write, once this is announced
     stored: Stored
 
 
@@ -53,11 +54,19 @@ class _Removal(NamedTuple):
 
 @dataclass
 class Writer:
-    """Writes, replaces and deletes documents in both stores, each by one call at a time."""
+    """Writes, replaces and deletes documents in both stores, each by one call at a time.
+
+    A call that is stopped for longer than its lease loses its document to another one, and goes on
+    later without knowing. It can do no harm: it writes and removes only what belongs to writes that
+    the other call does not use, or writes what the other one would have written as well; and it
+    removes later what it has written in vain.
+    """
 
     vectors: Vectors
     records: Records
     model: str = ""  # id of the model that embeds the chunks, see `Manifest`
+    # The versions that this writer has begun to write, by the keys of their documents.
+    _begun: dict[str, list[Version]] = field(default_factory=dict, init=False)
 
     @property
     def docstore(self) -> DocStore:
@@ -75,8 +84,9 @@ class Writer:
         """Write the documents that are not stored in this version, and finish interrupted calls.
 
         A manifest announces the version before its records and vectors are written; the next
-        makes it current; then the former version is removed. Chunks whose embedded text has a
-        vector in another version of these documents are written with that vector.
+        makes it current; then the former version is removed. A version that an interrupted call
+        has announced is written to its end. Chunks whose embedded text has a vector in another
+        version of these documents are written with that vector.
 
         Args:
             documents: Documents with different ids.
@@ -175,6 +185,7 @@ class Writer:
                 new.append(replacement)
             elif is_unchanged:
                 self.vectors.progress.advance(len(document.chunks))
+                manifest = manifest.removing(self._written_in_vain(manifest))
                 if is_free and (manifest.unfinished or manifest.owner):
                     interrupted.append((manifest, stored.record))
                 else:
@@ -229,31 +240,32 @@ class Writer:
         self, replacements: Sequence[_Replacement], ownership: Ownership, *, force: bool
     ) -> Steps[dict[str, Manifest]]:
         """Write documents that no other call is writing; return their new manifests by key."""
-        announcing: list[tuple[Manifest, Document | None]] = []
-        for document, stored in replacements:
-            unfinished = _other_versions(stored.manifest.unfinished, document)
-            unfinished.append(document.version)
-            announcing.append((replace(stored.manifest, unfinished=unfinished), stored.record))
-        claimed = yield from ownership.claim(announcing)
-
-        owned = [each for each in replacements if each.document.key in claimed]
         to_embed: set[str] = set()  # keys of documents of which no vector is used again
-        for document, stored in owned:
+        for document, stored in replacements:
             if force or self.is_of_another_model(stored.manifest):
                 to_embed.add(document.key)
-        kept = yield from self._kept_vectors(owned, to_embed)
-        reusable = yield from self._reusable_vectors(owned, to_embed)
+        replacements, kept = yield from self._choose_writes(replacements, to_embed)
 
+        announcing: list[tuple[Manifest, Document | None]] = []
+        for document, stored in replacements:
+            announcing.append((self._announcement(document, stored.manifest), stored.record))
+        claimed = yield from ownership.claim(announcing)
+        owned = [each for each in replacements if each.document.key in claimed]
+        for document, _ in owned:
+            self._begun.setdefault(document.key, []).append(document.version)
+
+        reusable = yield from self._reusable_vectors(owned, to_embed)
         yield from self.records.write(_each_record(owned))
         yield from self.vectors.add(_each_chunk(owned), kept, reusable, ownership)
 
         manifests: list[Manifest] = []
         for document, stored in owned:
+            announced = claimed[document.key]
             new_manifest = Manifest(
                 doc_id=document.doc_id,
                 current=document.version,
-                unfinished=_other_versions(stored.manifest.versions, document),
-                owner=claimed[document.key].owner,
+                unfinished=announced.unfinished,
+                owner=announced.owner,
                 model=self.model,
                 length=document.length,
                 text_digest=document.text_digest,
@@ -261,8 +273,26 @@ class Writer:
                 rules=document.rules,
                 header=document.header,
             )
-            manifests.append(new_manifest)
+            former = stored.manifest.current
+            manifests.append(new_manifest.removing([former] if former else []))
         return (yield from ownership.update(manifests))
+
+    def _announcement(self, document: DocumentVersion, stored: Manifest) -> Manifest:
+        """The manifest that announces a version, before anything of it is written."""
+        announced = replace(stored, writing=None)
+        others = [*self._written_in_vain(stored)]
+        if stored.writing is not None:
+            others.append(stored.writing)
+        announced = announced.removing(version for version in others if version != document.version)
+        return replace(announced, writing=document.version)
+
+    def _written_in_vain(self, manifest: Manifest) -> list[Version]:
+        """The versions that this writer has begun and that another call has removed since.
+
+        This writer may have written more of them before it noticed.
+        """
+        begun = self._begun.get(manifest.key, [])
+        return [version for version in begun if version not in manifest.versions]
 
     def _finish(
         self, manifests: Sequence[Manifest], ownership: Ownership
@@ -284,8 +314,8 @@ class Writer:
     def _is_stored(self, document: DocumentVersion, manifest: Manifest) -> bool:
         """True if a document is stored in this version, completely and embedded by this model."""
         return (
-            manifest.current == document.version
-            and document.version not in manifest.unfinished
+            document.version.has_content_of(manifest.current)
+            and manifest.writing != manifest.current
             and not self.is_of_another_model(manifest)
         )
 
@@ -299,8 +329,11 @@ class Writer:
         """Look for a few vectors of each stored document; return the keys of those lacking one."""
         samples: dict[str, str] = {}  # keys of documents by ids of vectors
         for document, stored in replacements:
-            name, chunks, adopted = document.version
-            if chunks and not adopted and self._is_stored(document, stored.manifest):
+            current = stored.manifest.current
+            if current is None or not self._is_stored(document, stored.manifest):
+                continue
+            name, chunks, adopted = current
+            if chunks and not adopted:
                 for index in (0, chunks // 2, chunks - 1):
                     samples[vector_id(document.key, name, index)] = document.key
         missing: set[str] = set()
@@ -311,28 +344,42 @@ class Writer:
             missing.update(samples[vector] for vector in batch if vector not in existing)
         return missing
 
-    # Vectors of other versions
+    # Versions and vectors of interrupted calls
 
-    def _kept_vectors(
+    def _choose_writes(
         self, replacements: Sequence[_Replacement], to_embed: set[str]
-    ) -> Steps[set[str]]:
-        """Find vectors that need not be added; delete those of documents ``to_embed``.
+    ) -> Steps[tuple[list[_Replacement], set[str]]]:
+        """Give each document the version to write; return also the ids of vectors that are there.
 
-        They are there if writing this version was interrupted, or if it is written again.
+        It is one that another call has begun, or that lacks vectors, if the store can tell which;
+        else a new one, as it is for documents ``to_embed``.
         """
+        chosen: list[_Replacement] = []
         kept: set[str] = set()
         for document, stored in replacements:
-            if document.version not in stored.manifest.versions:
-                continue
-            for ids in batches(document.version.vector_ids(document.key), self.vectors.batch_size):
-                existing = None
-                if document.key not in to_embed:
-                    existing = yield from self.vectors.existing(ids)
-                if existing is None:  # the store might keep both vectors of an id
-                    yield from self.vectors.delete(ids)
+            version = None
+            if document.key not in to_embed:
+                version = _begun_version(document, stored.manifest)
+            if version is not None:
+                existing = yield from self._existing_vectors(version.vector_ids(document.key))
+                if existing is None:
+                    version = None
                 else:
                     kept.update(existing)
-        return kept
+            if version is None:
+                version = document.version.in_new_write()
+            chosen.append(_Replacement(replace(document, version=version), stored))
+        return chosen, kept
+
+    def _existing_vectors(self, vectors: Iterable[str]) -> Steps[set[str] | None]:
+        """Those of the vectors that are there; None if the store cannot tell."""
+        all_existing: set[str] = set()
+        for ids in batches(vectors, self.vectors.batch_size):
+            existing = yield from self.vectors.existing(ids)
+            if existing is None:
+                return None
+            all_existing.update(existing)
+        return all_existing
 
     def _reusable_vectors(
         self, replacements: Sequence[_Replacement], to_embed: set[str]
@@ -345,7 +392,9 @@ class Writer:
             if document.adopted or document.key in to_embed:
                 continue
             manifest = stored.manifest
-            for version in _other_versions(manifest.versions, document):
+            for version in manifest.versions:
+                if version == document.version:
+                    continue
                 vectors.append(version.vector_ids(document.key))
                 vectors.append((yield from self.records.adopted_vectors(manifest, version)))
         reusable: dict[str, str] = {}
@@ -370,7 +419,7 @@ class Writer:
             elif ownership.is_free(manifest):
                 # Without a current version, no query sees the document any more, and adding it
                 # again after a crash does not take it for complete.
-                without_current = replace(manifest, current=None, unfinished=manifest.versions)
+                without_current = replace(manifest, current=None).removing(manifest.versions)
                 deleting.append((without_current, stored.record))
         claimed = yield from ownership.claim(deleting)
         if claimed:
@@ -401,6 +450,8 @@ class Writer:
         """Remove everything of the versions that manifests list as unfinished."""
         vectors: list[_Removal] = []
         records: list[_Removal] = []
+        adopted_records: list[_Removal] = []
+        removed_names: set[str] = set()
         for manifest in manifests:
             key = manifest.key
             current = manifest.current
@@ -410,14 +461,17 @@ class Writer:
                 still_adopted.update((yield from self.records.adopted_vectors(manifest, current)))
             for version in manifest.unfinished:
                 adopted = yield from self.records.adopted_vectors(manifest, version)
-                no_longer_adopted = [vector for vector in adopted if vector not in still_adopted]
+                former = [vector for vector in adopted if vector not in still_adopted]
                 vectors.append(_Removal(key, version.vector_ids(key)))
                 if not is_adopted:  # if the index was adopted again, its vectors stay the user's
-                    vectors.append(_Removal(key, no_longer_adopted))
+                    vectors.append(_Removal(key, former))
                 # The version's list of vectors is removed last: it says what remains to be done.
-                records.append(_Removal(key, map(adopted_key, no_longer_adopted)))
+                adopted_records.append(_Removal(key, map(adopted_key, former)))
                 records.append(_Removal(key, version.docstore_keys(key)))
+                removed_names.add(version.name)
         yield from self._remove_owned(self.vectors.delete, vectors, ownership)
+        delete_adopted = partial(self.records.delete_adopted, versions=removed_names)
+        yield from self._remove_owned(delete_adopted, adopted_records, ownership)
         yield from self._remove_owned(self.records.delete, records, ownership)
 
     def _remove_owned(
@@ -432,8 +486,12 @@ class Writer:
             yield from remove([item for key, item in batch if key in ownership.owned])
 
 
-def _other_versions(versions: Iterable[Version], document: DocumentVersion) -> list[Version]:
-    return [version for version in versions if version != document.version]
+def _begun_version(document: DocumentVersion, manifest: Manifest) -> Version | None:
+    """The stored or announced version that a document can be written to; None if there is none."""
+    for version in (manifest.current, manifest.writing):
+        if document.version.has_content_of(version):
+            return version
+    return None
 
 
 def _each_record(replacements: Iterable[_Replacement]) -> Iterator[tuple[str, Document]]:

@@ -19,6 +19,7 @@ from langchain_rse.stores.records import (
     SEGMENT,
     START_INDEX,
     chunk_key,
+    content_name,
     metadata_changes,
     with_header,
 )
@@ -56,7 +57,7 @@ def _to_document(
     if manifest.current is not None and not manifest.current.adopted:
         for metadata in (manifest.metadata, *changing_metadata):
             check_stored(filters, metadata)
-    version = segment.document.version
+    version = content_name(segment.document.version)  # the same however often it is written
     identity = f"{manifest.key}/{version}/{segment.start}-{segment.end}"
     if segment.skipped or segment.dropped:
         identity += f"/{segment.skipped}-{segment.dropped}"

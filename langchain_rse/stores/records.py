@@ -7,8 +7,8 @@ import math
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -64,6 +64,9 @@ _FORMAT = 5
 # Far above any document; without a limit, a forged record would keep a reader busy forever.
 _Count = Annotated[int, Field(ge=0, le=10_000_000, strict=True)]
 _Length = Annotated[int, Field(ge=0, le=10**12, strict=True)]
+
+# Between the digest and the id of the write, in the name of a version.
+_WRITE = "."
 
 _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
 
@@ -217,12 +220,35 @@ def judgment_of(metadata: Mapping[str, Any]) -> dict[str, bool | str | None]:
 # Manifests
 
 
-class Version(NamedTuple):
-    """A version of a document."""
+def content_name(version: str) -> str:
+    """The name of a version without the id of the write: equal for equal contents."""
+    return version.partition(_WRITE)[0]
 
-    name: str  # digest of the text and of everything that shapes its chunks
+
+class Version(NamedTuple):
+    """A version of a document, as one write stores it.
+
+    Each write has a name of its own, and so have its keys and vectors. What a call removes can
+    therefore be nothing that a later call wrote, however long the first was stopped in between.
+    """
+
+    # Digest of the text and of everything that shapes its chunks; once it is written, followed by
+    # the id of the write.
+    name: str
     chunks: _Count  # number of chunks
     adopted: _Count = 0  # number of vectors added by other code; 0 if this package added them
+
+    def has_content_of(self, other: Version | None) -> bool:
+        """True if another write, perhaps, stores the same text in the same chunks."""
+        if other is None:
+            return False
+        other_content = other._replace(name=content_name(other.name))
+        return self._replace(name=content_name(self.name)) == other_content
+
+    def in_new_write(self) -> Version:
+        """The same version in a write that nobody has begun yet."""
+        name = f"{content_name(self.name)}{_WRITE}{uuid.uuid4().hex[:16]}"
+        return self._replace(name=name)
 
     @property
     def pages(self) -> int:
@@ -262,7 +288,10 @@ class Manifest:
 
     doc_id: str
     current: Version | None = None  # the one queries see; None before the first, and in deletion
-    unfinished: Sequence[Version] = ()  # being written or removed: any part may be stored
+    # The one being written: any part may be stored, and another call may write the rest.
+    writing: Version | None = None
+    # Those being removed: any part may be stored. None of them ever becomes current again.
+    unfinished: Sequence[Version] = ()
     # Token of the call that is writing or deleting the document, see
     # `langchain_rse.ingest.ownership`; empty if none is.
     owner: str = ""
@@ -284,16 +313,29 @@ class Manifest:
     @property
     def versions(self) -> list[Version]:
         """All versions that may have records or vectors in the stores."""
-        versions = list(self.unfinished)
-        if self.current:
-            versions.insert(0, self.current)
-        return list(dict.fromkeys(versions))
+        versions = [self.current, self.writing, *self.unfinished]
+        return list(dict.fromkeys(version for version in versions if version))
+
+    @property
+    def is_finished(self) -> bool:
+        """True if only a current version is stored."""
+        return self.current is not None and self.writing is None and not self.unfinished
+
+    def removing(self, versions: Iterable[Version]) -> Manifest:
+        """This manifest with further versions to remove, of which none is being written."""
+        kept = {self.current}
+        unfinished = dict.fromkeys([*self.unfinished, *versions])
+        if self.writing is not None:
+            unfinished[self.writing] = None
+        removed = [version for version in unfinished if version not in kept]
+        return replace(self, writing=None, unfinished=removed)
 
     def to_document(self) -> Document:
         """Make the record of this manifest."""
         fields = {
             **vars(self),
             "current": list(self.current) if self.current else None,
+            "writing": list(self.writing) if self.writing else None,
             "unfinished": [list(version) for version in self.unfinished],
             "format": _FORMAT,
         }
@@ -442,7 +484,7 @@ def adopted_record(
 ) -> tuple[str, Document]:
     """Make the record that names the chunk of an adopted vector, if it has one, with its key."""
     if index is None:
-        return adopted_key(vector), _record(**{DOC_ID: None})
+        return adopted_key(vector), _record(**{DOC_ID: None, VERSION: version})
     return adopted_key(vector), _record(**{DOC_ID: doc_id, VERSION: version, CHUNK_INDEX: index})
 
 

@@ -26,6 +26,7 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.stores.records import (
+    Manifest,
     digest,
     document_key,
     manifest_key,
@@ -201,8 +202,8 @@ class Bench:
             if manifest := records.get(manifest_key(key)):
                 expected_keys.add(manifest_key(key))
                 if clean:
-                    owner, unfinished = (manifest.metadata[n] for n in ("owner", "unfinished"))
-                    assert (owner, list(unfinished)) == ("", []), f"{doc_id!r} is not finished"
+                    stored = Manifest.from_document(manifest, manifest_key(key))
+                    assert (stored.owner, stored.is_finished) == ("", True), f"{doc_id!r}: {stored}"
                 if version := manifest.metadata["current"]:
                     name, chunks, _ = version
                     places = [f"{key}/{name}/{number}" for number in range(chunks)]
@@ -274,7 +275,7 @@ def _removed_before_the_commit() -> None:
     """The former version is removed before the new one is current."""
     from langchain_rse.ingest.writing import Writer
 
-    write_new, kept = Writer._write_new, Writer._kept_vectors
+    write_new, reusable = Writer._write_new, Writer._reusable_vectors
     owners: list[Any] = []
 
     def write_noting(self: Writer, new: Any, ownership: Any, **named: Any) -> Any:
@@ -287,10 +288,10 @@ def _removed_before_the_commit() -> None:
             if manifest.current and manifest.current != document.version:
                 gone = replace(manifest, current=None, unfinished=[manifest.current])
                 yield from self._remove_unfinished([gone], *owners)
-        return (yield from kept(self, new, *arguments))
+        return (yield from reusable(self, new, *arguments))
 
     Writer._write_new = write_noting  # type: ignore[assignment, method-assign]
-    Writer._kept_vectors = remove_first  # type: ignore[assignment, method-assign]
+    Writer._reusable_vectors = remove_first  # type: ignore[assignment, method-assign]
 
 
 def _unannounced() -> None:
@@ -300,7 +301,9 @@ def _unannounced() -> None:
     claim = Ownership.claim
 
     def claim_only(self: Ownership, manifests: Any) -> Any:
-        without_new = [(replace(manifest, unfinished=()), old) for manifest, old in manifests]
+        without_new: list[Any] = []
+        for manifest, old in manifests:
+            without_new.append((replace(manifest, writing=None, unfinished=()), old))
         return (yield from claim(self, without_new))
 
     Ownership.claim = claim_only  # type: ignore[method-assign]

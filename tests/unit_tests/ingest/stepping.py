@@ -22,6 +22,7 @@ from langchain_rse.ingest import ownership
 from langchain_rse.stores import changing
 from langchain_rse.stores.changing import Change, ComparesAndSets, is_as_expected
 from tests.unit_tests import fakes
+from tests.unit_tests.writes import records_without_writes, vectors_without_writes
 
 # More than any schedule needs: a writer that does not end by then never does.
 _MOST_STEPS = 2_000
@@ -179,14 +180,7 @@ class World:
 def seen(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     """All of both stores, but what differs between two calls that do the same."""
     rows, records = state
-    left_out = ("revision",)
-    return rows, {
-        key: (
-            record.page_content,
-            {name: value for name, value in record.metadata.items() if name not in left_out},
-        )
-        for key, record in records.items()
-    }
+    return vectors_without_writes(rows), records_without_writes(records)
 
 
 def text_of(segments: Sequence[Document]) -> str | None:

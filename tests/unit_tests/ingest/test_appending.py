@@ -23,6 +23,7 @@ from langchain_text_splitters import (
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from tests.unit_tests import fakes
 from tests.unit_tests.ingest.test_rejoining import LINE, chunks_of, recursive
+from tests.unit_tests.writes import records_without_writes, vectors_without_writes
 
 way = fakes.way
 Way = fakes.Way
@@ -58,14 +59,11 @@ class Stores:
     def add(self, documents: Any, **kwargs: Any) -> list[str]:
         return self.way.add(self.indexer, documents, **kwargs)
 
-    def everything(self) -> tuple[dict[str, Document | None], dict[str, Any]]:
+    def everything(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """All records, and all vectors."""
         keys = fakes.keys_of(self.docstore)
         records = dict(zip(keys, self.docstore.mget(keys), strict=True))
-        for record in records.values():
-            if record is not None:
-                record.metadata.pop("revision", None)  # another one each time
-        return records, self.vectorstore.store
+        return records_without_writes(records), vectors_without_writes(self.vectorstore.store)
 
     def text(self) -> str:
         (segment,) = self.way.invoke(self.retriever, "page text")

@@ -12,6 +12,7 @@ import itertools
 import os
 import random
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, get_args
@@ -25,7 +26,7 @@ from langchain_rse import RSEIndexer
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest import ownership
 from langchain_rse.stores import changing
-from langchain_rse.stores.records import document_key, manifest_key
+from langchain_rse.stores.records import Version, document_key, manifest_key
 from tests.unit_tests import fakes
 from tests.unit_tests.ingest import stepping
 from tests.unit_tests.ingest.stepping import (
@@ -507,6 +508,97 @@ def test_a_stalled_owner_that_goes_on(start: str, clock: Clock) -> None:
             except BaseException:
                 print(f"{first} stalled after {steps} steps, then {second}")
                 raise
+
+
+@pytest.mark.parametrize("ending", ["goes on", "killed"])
+@pytest.mark.parametrize("kind", ["native", "sql"])  # others are for one process, which stops whole
+@pytest.mark.parametrize("start", ["nothing", "stored", "replaced"])
+def test_stops_longer_than_the_lease(kind: Kind, start: str, ending: str, clock: Clock) -> None:
+    """A call stops, others take its document over and restore what it removes; then it wakes up.
+
+    What it does then, before it ends or is killed, takes nothing from the others. The same call
+    again leaves nothing of what it has written in vain.
+    """
+    bench = Bench(kind, start, batch_size=2)
+    for chance, name in seeded(f"stop {kind} {start} {ending}"):
+        operations = chance.choices([each for each in ADDED if each != "append"], k=3)
+        stopped_after = chance.randint(1, bench.length(operations[0]))
+        awake = chance.randint(1, 6)
+        try:
+            _stop(bench, operations, stopped_after, awake if ending == "killed" else None, clock)
+        except BaseException:
+            print(name, operations, f"stopped after {stopped_after}, killed after {awake}")
+            raise
+
+
+def test_writes_without_names_of_their_own_are_found(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the test above can fail: who wakes up then removes what another has restored."""
+    monkeypatch.setattr(Version, "in_new_write", lambda version: version)
+    bench = Bench("native", "stored", batch_size=2)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        for stopped_after in range(1, bench.length("v2") + 1):
+            _stop(bench, ["v2", "v1", "v1"], stopped_after, 6, clock)
+
+
+def _stop(
+    bench: Bench,
+    operations: Sequence[Operation],
+    stopped_after: int,
+    killed_after: int | None,
+    clock: Clock,
+) -> None:
+    """One schedule of `test_stops_longer_than_the_lease`."""
+    stopped = elsewhere(bench, operations[0], stopped_after)
+    for operation in operations[1:]:
+        _finish_after_the_lease(bench.call(operation), clock)
+    last = operations[-1]
+    expected_text = None if last == "delete" else TEXTS[last]
+    assert _query_beside_what_is_left(bench) == expected_text
+
+    if killed_after is None:
+        interleave([stopped], [])
+        assert stopped.error is None
+        left = seen(bench.world.save())
+        # It may notice that it has lost its document, and do its work again.
+        ends: list[Operation] = [last, operations[0]]
+    else:
+        for _ in range(killed_after):
+            if not stopped.is_done:
+                stopped.step()
+        stopped.kill()
+        found = _query_beside_what_is_left(bench)
+        assert found in {expected_text, *_text_after(operations[0])}, f"a query gets {found!r}"
+        for operation in ("v1", "v2"):  # one of them at least is new, and waits for the dead call
+            _finish_after_the_lease(bench.call(operation), clock)
+        # What was written in vain may be left; `check` finds it.
+        bench.world.indexer.check(repair=True)
+        left = seen(bench.world.save())
+        ends = ["v2"]
+    expected = [seen(bench.one_after_the_other(end)[0]) for end in ends]
+    if left not in expected:
+        pytest.fail(f"not as if it had not been stopped: {difference(left, expected)}")
+
+
+def _query_beside_what_is_left(bench: Bench) -> str | None:
+    """Query; that there are vectors of no document is warned of."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ candidates are left out")
+        return bench.world.query()
+
+
+def _finish_after_the_lease(call: Stepped, clock: Clock) -> None:
+    """Make a call to its end, however long it waits for another one."""
+    while not call.is_done:
+        call.step()
+        if call.is_waiting:
+            clock.now += ownership.LEASE / 2
+    assert call.error is None
+
+
+def _text_after(operation: Operation) -> set[str | None]:
+    return {None} if operation == "delete" else {TEXTS[operation]}
 
 
 # A cancelled call whose model goes on

@@ -107,7 +107,7 @@ def test_an_adopted_document_has_records_of_its_vectors_and_no_new_vectors() -> 
     assert records[f"{key}/v/vectors/0"].metadata == {"ids": ["empty", "x", "y"]}
     assert records[f"{key}/v/spans/0"].metadata == {"cuts": [0, 4, 7], "gaps": [0]}
     assert f"{key}/v/0" not in records
-    assert records[adopted_key("empty")].metadata == {"doc_id": None}
+    assert records[adopted_key("empty")].metadata == {"doc_id": None, "rse_version": "v"}
     chunk = {"doc_id": "d", "rse_version": "v", "chunk_index": 1}
     assert records[adopted_key("x")].metadata == records[adopted_key("y")].metadata == chunk
 

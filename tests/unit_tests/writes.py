@@ -1,0 +1,58 @@
+"""What two stores hold, without the ids of the writes: each write has a new one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.documents import Document
+
+from langchain_rse.stores.records import content_name, document_key, vector_id
+
+_WRITE = re.compile(r"(?<=[0-9a-f]{8})\.[0-9a-f]{16}(?![0-9a-f])")
+
+
+def without_writes(value: Any) -> Any:
+    """A value in which versions have names by their content alone."""
+    if isinstance(value, str):
+        return _WRITE.sub("", value)
+    if isinstance(value, Document):
+        fields = without_writes({**value.metadata, "revision": ""})
+        return value.page_content, fields
+    if isinstance(value, Mapping):
+        return {without_writes(key): without_writes(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_writes(item) for item in value]
+    return value
+
+
+def records_without_writes(records: Mapping[str, Any]) -> dict[str, Any]:
+    """Records by their keys; a record that is there twice, by two writes, is there twice."""
+    seen: dict[str, Any] = {}
+    for key, record in sorted(records.items()):
+        _put(seen, without_writes(key), without_writes(record))
+    return seen
+
+
+def vectors_without_writes(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Rows of an `InMemoryVectorStore` by document, version and number of the chunk."""
+    seen: dict[str, Any] = {}
+    for vector, row in sorted(rows.items()):
+        metadata = dict(row["metadata"])
+        name = vector
+        version = metadata.get("rse_version")
+        if version is not None:
+            doc_id, index = metadata["doc_id"], metadata["chunk_index"]
+            if vector == vector_id(document_key(doc_id), version, index):
+                name = f"{doc_id}/{content_name(version)}/{index}"
+                assert metadata.pop("chunk_id", vector) == vector
+        fields = {**row, "id": name, "metadata": without_writes(metadata)}
+        _put(seen, name, fields)
+    return seen
+
+
+def _put(seen: dict[str, Any], name: str, value: Any) -> None:
+    while name in seen:
+        name += " again"
+    seen[name] = value
