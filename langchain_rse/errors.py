@@ -8,7 +8,8 @@ RSEError
 ├── FormatError (ValueError)
 ├── StoreMismatchError (ValueError)
 ├── SplittingError (ValueError)
-└── AdoptionError (ValueError)
+├── AdoptionError (ValueError)
+└── EmbeddingError (ValueError)
 
 Each is also the built-in kind in parentheses. Wrong arguments raise a plain `ValueError` or
 `TypeError`.
@@ -49,3 +50,7 @@ class SplittingError(RSEError, ValueError):
 
 class AdoptionError(RSEError, ValueError):
     """The chunks of an existing index cannot be joined into documents."""
+
+
+class EmbeddingError(RSEError, ValueError):
+    """The embedding model returned vectors that cannot be searched."""

@@ -8,13 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import warn
 from langchain_rse._progress import ChunkBar
-from langchain_rse._sync import Steps, batches, compute, during
+from langchain_rse._sync import Steps, batches, call, compute, during
+from langchain_rse.errors import EmbeddingError
 from langchain_rse.ingest.ownership import Ownership
 from langchain_rse.stores.records import DOC_ID, digest, encodable
 from langchain_rse.stores.vectorstores import adapter_for
@@ -74,26 +76,40 @@ class Vectors:
         kept: set[str],
         reusable: Mapping[str, str],
         ownership: Ownership,
-    ) -> Steps[None]:
+        dimensions: int,
+    ) -> Steps[dict[str, str]]:
         """Write the vectors of chunks, and renew the lease of their documents meanwhile.
+
+        No more is written of a document of which a vector cannot be searched.
 
         Args:
             chunks: The chunks with their ids and embedded texts.
             kept: Ids of vectors that are there already.
             reusable: Ids of vectors that may be copied, by the digests of their embedded texts.
             ownership: That of the call that writes the documents.
+            dimensions: The number of dimensions of the model's vectors; 0 if it is unknown.
+
+        Returns:
+            What is wrong with a vector of a document, by the ids of such documents.
         """
+        refused: dict[str, str] = {}
         with during(f"adding vectors to {type(self.vectorstore).__name__}"):
             for batch in batches(chunks, self.batch_size):
                 yield from ownership.renew()
                 self.progress.advance(0, batch[0].metadata[DOC_ID])
-                missing = [chunk for chunk in batch if chunk.id not in kept]
-                to_embed = yield from self._copy(missing, reusable)
+                missing: list[Document] = []
+                for chunk in batch:
+                    if chunk.id not in kept and chunk.metadata[DOC_ID] not in refused:
+                        missing.append(chunk)
+                to_embed = yield from self._copy(missing, reusable, dimensions)
                 if to_embed:
-                    yield from self._embed(to_embed)
+                    refused.update((yield from self._embed(to_embed, dimensions)))
                 self.progress.advance(len(batch))
+        return refused
 
-    def _copy(self, chunks: list[Document], reusable: Mapping[str, str]) -> Steps[list[Document]]:
+    def _copy(
+        self, chunks: list[Document], reusable: Mapping[str, str], dimensions: int
+    ) -> Steps[list[Document]]:
         """Write the chunks whose embedded text has a vector already; return the others."""
         if not reusable:
             return chunks
@@ -102,8 +118,8 @@ class Vectors:
         rows: list[ChunkRow] = []
         others: list[Document] = []
         for chunk, vector_id in zip(chunks, same_text, strict=True):
-            if vector_id in vectors:
-                vector = vectors[vector_id]
+            vector = vectors.get(vector_id)
+            if vector is not None and not problem_of(vector, dimensions):
                 rows.append(ChunkRow(str(chunk.id), chunk.page_content, chunk.metadata, vector))
             else:
                 others.append(chunk)
@@ -122,10 +138,35 @@ class Vectors:
             logger.info("no vectors can be read from %s", name, exc_info=True)
             return {}
 
-    def _embed(self, chunks: list[Document]) -> Steps[None]:
+    def _embed(self, chunks: list[Document], dimensions: int) -> Steps[dict[str, str]]:
+        """Embed and write chunks; return what is wrong with vectors, by the documents' ids."""
+        texts = [chunk.page_content for chunk in chunks]
         if self.limit is not None:
-            yield from compute(self.limit.look_at, [chunk.page_content for chunk in chunks])
-        yield from self.adapter.add(chunks)
+            yield from compute(self.limit.look_at, texts)
+        embeddings = self.vectorstore.embeddings
+        if embeddings is None or not self.adapter.can_read_vectors:
+            yield from self.adapter.add(chunks)  # the store embeds them, and checks what it likes
+            return {}
+        vectors = yield from call(embeddings.embed_documents, embeddings.aembed_documents, texts)
+        if len(vectors) != len(texts):
+            raise EmbeddingError(
+                f"{type(embeddings).__name__}.embed_documents returned {len(vectors)} vectors for "
+                f"{len(texts)} texts, so that it is not known which is whose; it has to return one "
+                "for each text, in their order"
+            )
+        refused: dict[str, str] = {}
+        for chunk, vector in zip(chunks, vectors, strict=True):
+            problem = problem_of(vector, dimensions)
+            if problem:
+                beginning = chunk.page_content.strip()[:40]
+                refused.setdefault(chunk.metadata[DOC_ID], f"the vector of {beginning!r} {problem}")
+        rows: list[ChunkRow] = []
+        for chunk, vector in zip(chunks, vectors, strict=True):
+            if chunk.metadata[DOC_ID] not in refused:
+                rows.append(ChunkRow(str(chunk.id), chunk.page_content, chunk.metadata, vector))
+        if rows:
+            yield from self.adapter.write_chunks(rows)
+        return refused
 
     def delete(self, vectors: Iterable[str]) -> Steps[None]:
         """Delete vectors; ids that do not exist are no error."""
@@ -137,6 +178,23 @@ class Vectors:
         """The embedded texts of those vectors that exist, by id; None if the store cannot tell."""
         with during(f"reading from {type(self.vectorstore).__name__}"):
             return (yield from self.adapter.existing_texts(ids))
+
+
+def problem_of(vector: Sequence[float], dimensions: int) -> str:
+    """Say why a vector cannot be searched; empty if it can.
+
+    Args:
+        vector: The vector.
+        dimensions: The number of dimensions that it should have; 0 if it is unknown.
+    """
+    values = np.asarray(vector, dtype=float)
+    if dimensions and values.shape != (dimensions,):
+        return f"has {values.size} dimensions instead of {dimensions}"
+    if not np.isfinite(values).all():
+        return "has values that are not finite (NaN or infinite)"
+    if not values.any():
+        return "has only zeros"
+    return ""
 
 
 # The limit of the model

@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 
 from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps, batches
-from langchain_rse.errors import AdoptionError
+from langchain_rse.errors import AdoptionError, EmbeddingError
 from langchain_rse.ingest.ownership import Ownership
 from langchain_rse.ingest.records import Records, Stored
 from langchain_rse.ingest.replacing import (
@@ -22,7 +22,7 @@ from langchain_rse.ingest.replacing import (
 )
 from langchain_rse.ingest.vectors import Vectors
 from langchain_rse.stores.changing import DocStore
-from langchain_rse.stores.pairing import check_pair
+from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.stores.records import (
     DocumentVersion,
     Manifest,
@@ -64,9 +64,11 @@ class Writer:
 
     vectors: Vectors
     records: Records
-    model: str = ""  # id of the model that embeds the chunks, see `Manifest`
+    model: Model = field(default_factory=Model)  # the one that embeds the chunks
     # The versions that this writer has begun to write, by the keys of their documents.
     _begun: dict[str, list[Version]] = field(default_factory=dict, init=False)
+    # What is wrong with vectors of documents that the current call has left out, by their ids.
+    _refused: dict[str, str] = field(default_factory=dict, init=False)
 
     @property
     def docstore(self) -> DocStore:
@@ -98,6 +100,7 @@ class Writer:
         Raises:
             UnexpectedVersionError: If a document does not have the expected version.
             AdoptionError: If an adopted document was added as well, or its vectors are gone.
+            EmbeddingError: If vectors of documents cannot be searched. All others are written.
             ValueError: If a document looks like a later piece of what is stored.
         """
         self.model = yield from check_pair(self.docstore, self.vectors.vectorstore, force=force)
@@ -111,6 +114,8 @@ class Writer:
                     del remaining[key]
                 if remaining:
                     yield from ownership.wait(document.doc_id for document in remaining.values())
+        if self._refused:
+            self._raise_refused()
 
     def delete(self, ids: Sequence[str]) -> Steps[list[str]]:
         """Delete documents, the vectors first; return the ids of those that existed."""
@@ -256,17 +261,23 @@ class Writer:
 
         reusable = yield from self._reusable_vectors(owned, to_embed)
         yield from self.records.write(_each_record(owned))
-        yield from self.vectors.add(_each_chunk(owned), kept, reusable, ownership)
+        refused = yield from self.vectors.add(
+            _each_chunk(owned), kept, reusable, ownership, self.model.dimensions
+        )
+        self._refused.update(refused)
 
         manifests: list[Manifest] = []
         for document, stored in owned:
             announced = claimed[document.key]
+            if document.doc_id in refused:  # it stays as it was
+                manifests.append(announced.removing(()))
+                continue
             new_manifest = Manifest(
                 doc_id=document.doc_id,
                 current=document.version,
                 unfinished=announced.unfinished,
                 owner=announced.owner,
-                model=self.model,
+                model=self.model.id,
                 length=document.length,
                 text_digest=document.text_digest,
                 metadata=document.metadata,
@@ -300,8 +311,25 @@ class Writer:
         """Remove unfinished versions and give up the documents; return those still owned by key."""
         unfinished = [manifest for manifest in manifests if manifest.unfinished]
         yield from self._remove_unfinished(unfinished, ownership)
-        finished = [replace(manifest, unfinished=(), owner="") for manifest in manifests]
-        return (yield from ownership.update(finished))
+        finished: list[Manifest] = []
+        without_version: list[Manifest] = []  # of which nothing could be written
+        for manifest in manifests:
+            if manifest.current is None:
+                without_version.append(manifest)
+            else:
+                finished.append(replace(manifest, unfinished=(), owner=""))
+        removed = yield from ownership.update(without_version, remove=True)
+        return {**removed, **(yield from ownership.update(finished))}
+
+    def _raise_refused(self) -> None:
+        """Raise an error that names the documents that were left out."""
+        refused, self._refused = self._refused, {}
+        problems = [f"{doc_id!r} ({problem})" for doc_id, problem in refused.items()]
+        raise EmbeddingError(
+            f"{len(refused)} document(s) were not written, all others were: {first_few(problems)}. "
+            "The embedding model returned vectors that cannot be searched; change the text or the "
+            "model, and add the document(s) again"
+        )
 
     # What is stored
 
@@ -321,9 +349,9 @@ class Writer:
 
     def is_of_another_model(self, manifest: Manifest) -> bool:
         """True if a document's vectors are known to be of another model than this writer's."""
-        if not manifest.model or not self.model:
+        if not manifest.model or not self.model.id:
             return False
-        return manifest.model != self.model
+        return manifest.model != self.model.id
 
     def _without_vectors(self, replacements: Sequence[_Replacement]) -> Steps[set[str]]:
         """Look for a few vectors of each stored document; return the keys of those lacking one."""

@@ -197,4 +197,5 @@ def _check_pair(sources: Sources) -> Steps[str]:
     store = sources.searched_store
     if store is None:
         return ""
-    return (yield from check_pair(sources.docstore, store, record=False))
+    model = yield from check_pair(sources.docstore, store, record=False)
+    return model.id

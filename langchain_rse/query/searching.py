@@ -174,8 +174,9 @@ def _search_vectors(
     store: Any = sources.vectorstore
     arguments = {"k": settings.fetch_k, **settings.search_kwargs}
     namespace = namespace_of(sources.docstore)
+    adapter = adapter_for(store)
     if namespace:
-        arguments = adapter_for(store).search_arguments(namespace, arguments)
+        arguments = adapter.search_arguments(namespace, arguments)
     # Relevance scores come second: not every metric has the function that computes them from
     # scores, and that function warns of values outside [0, 1].
     methods = ["similarity_search_with_score", "similarity_search_with_relevance_scores"]
@@ -183,15 +184,12 @@ def _search_vectors(
         del methods[0]
     with during(f"searching {type(store).__name__}"):
         for name in methods:
-            method, async_method = getattr(store, name), getattr(store, f"a{name}")
             try:
-                found = yield from call(method, async_method, query, **arguments)
+                found = yield from adapter.search(name, query, arguments)
             except NotImplementedError:
                 continue
             return [(document, finite_score(score)) for document, score in found]
-        documents = yield from call(
-            store.similarity_search, store.asimilarity_search, query, **arguments
-        )
+        documents = yield from adapter.search("similarity_search", query, arguments)
     return [(document, None) for document in documents]
 
 

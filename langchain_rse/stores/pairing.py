@@ -59,11 +59,18 @@ class _Pair(BaseModel, frozen=True):
 _UNRECORDED = _Pair(kind="", name="")
 
 
+class Model(NamedTuple):
+    """The embedding model of a pair."""
+
+    id: str = ""  # empty if it is unknown
+    dimensions: int = 0  # of its vectors; 0 if they are unknown
+
+
 class _CheckedPair(NamedTuple):
     """A pair that was checked in this process."""
 
     objects: list[weakref.ref[Any]]  # docstore, vector store and embeddings
-    model: str
+    model: Model
 
 
 # By the ids of the objects; removed when one of the objects is gone.
@@ -72,11 +79,11 @@ _checked: dict[tuple[int, ...], _CheckedPair] = {}
 
 def check_pair(
     docstore: DocStore, vectorstore: VectorStore, *, force: bool = False, record: bool = True
-) -> Steps[str]:
+) -> Steps[Model]:
     """Check that a docstore belongs to a vector store and its embedding model, once in a process.
 
     With ``force``, a recorded pair that differs is replaced by this one. With ``record``, the pair
-    is recorded if there is no record. Returns the id of the model; empty if it is unknown.
+    is recorded if there is no record. Returns the model.
     """
     objects: list[Any] = [docstore, vectorstore]
     if vectorstore.embeddings is not None:
@@ -91,11 +98,12 @@ def check_pair(
         if pair is None:
             yield from pause(0.01)  # another call is writing the record
     if pair is _UNRECORDED:
-        return ""
+        return Model()
     if force:
         _forget(docstore)
-    _remember(object_ids, objects, pair.model)
-    return pair.model
+    model = Model(pair.model, len(pair.probe))
+    _remember(object_ids, objects, model)
+    return model
 
 
 def _check_record(
@@ -171,7 +179,7 @@ def _differences(stored: _Pair, pair: _Pair, vectorstore: VectorStore) -> Steps[
     return differences
 
 
-def _remember(object_ids: tuple[int, ...], objects: Sequence[Any], model: str) -> None:
+def _remember(object_ids: tuple[int, ...], objects: Sequence[Any], model: Model) -> None:
     """Remember a pair that was checked, as long as its objects exist."""
 
     def forget(_: object) -> None:

@@ -24,7 +24,8 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse import RedisDocStore, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.ingest import ownership
 from langchain_rse.stores.records import (
     Manifest,
     digest,
@@ -66,7 +67,7 @@ class Pair(NamedTuple):
     Attributes:
         name: For the reports.
         vectorstore: ``"chroma"`` or ``"pgvector"``.
-        docstore: A URL of SQLAlchemy, with the folder as ``{folder}``.
+        docstore: A URL of SQLAlchemy, with the folder as ``{folder}``; or ``{redis}``.
         lexical: Whether the docstore keeps a full-text index.
         is_async: Whether the async methods are called.
     """
@@ -100,12 +101,16 @@ class Setup(NamedTuple):
         folder: Where files may be put.
         postgres: URL of the server, if the pair needs one.
         broken: Name of a function in `BROKEN` that breaks the protocol; empty for none.
+        redis: URL of the server, if the pair needs one.
+        lease: The lease of writers, in seconds; None for that of the package.
     """
 
     pair: Pair
     folder: Path
     postgres: str = ""
     broken: str = ""
+    redis: str = ""
+    lease: float | None = None
 
 
 class Bench:
@@ -115,9 +120,13 @@ class Bench:
         self.setup = setup
         pair = setup.pair
         self.vectorstore = self._open(is_async=pair.is_async)
-        url = pair.docstore.format(folder=setup.folder, postgres=setup.postgres)
         table = "killed_" + digest(str(setup.folder))[:12]
-        self.docstore = SQLDocStore(url, table_name=table, lexical=pair.lexical)
+        self.docstore: SQLDocStore | RedisDocStore
+        if setup.redis:
+            self.docstore = RedisDocStore(setup.redis, prefix=f"{table}:")
+        else:
+            url = pair.docstore.format(folder=setup.folder, postgres=setup.postgres)
+            self.docstore = SQLDocStore(url, table_name=table, lexical=pair.lexical)
         self.indexer = RSEIndexer(
             self.vectorstore, self.docstore, text_splitter=fakes.Lines(), batch_size=_BATCH_SIZE
         )
@@ -333,6 +342,8 @@ def live(setup: Setup, connection: Connection) -> None:
 async def _live(setup: Setup, connection: Connection) -> None:
     if setup.broken:
         BROKEN[setup.broken]()
+    if setup.lease is not None:
+        ownership.LEASE = setup.lease
     bench = Bench(setup)
     writes = _Writes(connection)
     writes.watch(type(bench.docstore))
@@ -345,6 +356,13 @@ async def _live(setup: Setup, connection: Connection) -> None:
             await bench.look(allowed, clean=clean)
         elif what == "make":
             await bench.make(*arguments)
+        elif what == "repair":
+            report = bench.indexer.check(repair=True)
+            assert report.ok, report
+        elif what == "stop":
+            operation, number = arguments
+            writes.stop_at(number)
+            await bench.make(operation)
         else:
             operation, number, seconds = arguments
             writes.kill_at(number, seconds)
@@ -358,6 +376,12 @@ class _Writes:
         self._connection = connection
         self._seconds = 0.0
         self._left: int | None = None
+        self._stops = False
+
+    def stop_at(self, number: int) -> None:
+        """Stop this process when the call of that number begins, until it gets a SIGCONT."""
+        self._left, self._stops = number, True
+        self._begun()
 
     def kill_at(self, number: int, seconds: float) -> None:
         """Kill this process some time after the call of that number has begun; 0: after now."""
@@ -383,7 +407,9 @@ class _Writes:
         return watched
 
     def _begun(self) -> None:
-        if self._left == 0:
+        if self._left == 0 and self._stops:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif self._left == 0:
             Thread(target=self._kill, daemon=True).start()
 
     def _kill(self) -> None:
@@ -423,6 +449,31 @@ class Life:
         if "ready" in said:
             return "after"
         return "within" if said else "before"
+
+    def wait_until_stopped(self) -> bool:
+        """Wait until it has stopped itself; False if its call has ended before."""
+        status = Path(f"/proc/{self._process.pid}/stat")
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            state = status.read_text("ascii", errors="replace").rpartition(")")[2].split()[0]
+            if state == "T":
+                return True
+            if self._own.poll(0.002) and self._receive() == "ready":
+                return False
+        raise TimeoutError(f"neither stopped nor done in {_PATIENCE} s")
+
+    def wake(self, *, killed_after: float | None) -> None:
+        """Let it go on, to the end of its call; or kill it some seconds later."""
+        pid = self._process.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGCONT)
+        if killed_after is None:
+            self._wait()
+        else:
+            time.sleep(killed_after)
+            self._process.kill()
+            self._process.join()
+            self._own.close()
 
     def end(self) -> None:
         self._own.close()

@@ -93,6 +93,11 @@ class VectorStoreAdapter:
         write = partial(self._put_chunks, rows)
         return call_to_the_end(write, partial(run_in_executor, None, write))
 
+    def search(self, method: str, query: str, arguments: Mapping[str, Any]) -> Steps[Any]:
+        """Search by a method of the store, or by its async form."""
+        search, asearch = getattr(self.store, method), getattr(self.store, f"a{method}")
+        return call(search, asearch, query, **arguments)
+
     def search_arguments(self, namespace: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Add a filter on a namespace, given by its digest, to the arguments of a search.
 

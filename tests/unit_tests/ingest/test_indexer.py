@@ -27,6 +27,7 @@ from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTe
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import SplittingError
 from langchain_rse.headers import DocumentHeaders
+from langchain_rse.stores import vectorstores
 from langchain_rse.stores.records import digest, document_key, manifest_key
 from tests.unit_tests import fakes
 
@@ -601,11 +602,11 @@ def test_batches(stores: Stores, batch_size: int) -> None:
     for name in ("old", "new"):
         stores.add(*(Document(text_of(f"{name}{n}", 3), id=f"doc{n}") for n in range(4)))
     stores.delete("doc0", "doc1", "doc2", "doc3")
-    for method in ("mset", "mdelete", "add_documents", "delete"):
+    for method in ("mset", "mdelete", "write_vectors", "delete"):
         assert max(stores.writes.sizes(method)) <= batch_size
         assert sum(stores.writes.sizes(method)) > 0
     if batch_size == 5:
-        assert stores.writes.sizes("add_documents") == [5, 5, 2, 5, 5, 2]
+        assert stores.writes.sizes("write_vectors") == [5, 5, 2, 5, 5, 2]
         assert stores.embeddings.batches == [5, 5, 2, 5, 5, 2]
 
 
@@ -852,7 +853,11 @@ def test_a_failing_store_is_named(stores: Stores, caplog: pytest.LogCaptureFixtu
     assert "while adding vectors to WatchedVectorStore" in step_of_failure(3)
 
 
-def test_a_vector_store_that_ignores_ids_is_refused(way: Way) -> None:
+def test_a_vector_store_that_ignores_ids_is_refused(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectorstores, "_ADAPTERS", {})  # a store that this package does not know
+
     class Headstrong(InMemoryVectorStore):
         def add_documents(
             self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any

@@ -537,9 +537,13 @@ def test_writes_without_names_of_their_own_are_found(
     """So that the test above can fail: who wakes up then removes what another has restored."""
     monkeypatch.setattr(Version, "in_new_write", lambda version: version)
     bench = Bench("native", "stored", batch_size=2)
-    with pytest.raises((AssertionError, pytest.fail.Exception)):
-        for stopped_after in range(1, bench.length("v2") + 1):
+    lost = 0
+    for stopped_after in range(1, bench.length("v2") + 1):
+        try:
             _stop(bench, ["v2", "v1", "v1"], stopped_after, 6, clock)
+        except (AssertionError, pytest.fail.Exception):
+            lost += 1
+    assert lost > 0
 
 
 def _stop(

@@ -1,0 +1,110 @@
+"""Vectors are checked before they are written; a bad one costs its document, and is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import RSEIndexer, RSERetriever
+from langchain_rse.errors import EmbeddingError
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way
+
+way = fakes.way
+
+
+class Spoiling(fakes.BagOfWords):
+    """Spoils the vectors of texts with the word "bad", as long as it is told to."""
+
+    def __init__(self, spoil: Callable[[list[float]], list[float]]) -> None:
+        super().__init__()
+        self.spoil: Callable[[list[float]], list[float]] | None = spoil
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        vectors = super().embed_documents(texts)
+        if self.spoil is None:
+            return vectors
+        spoiled = []
+        for text, vector in zip(texts, vectors, strict=True):
+            spoiled.append(self.spoil(vector) if "bad" in text else vector)
+        return spoiled
+
+
+BAD: dict[str, Callable[[list[float]], list[float]]] = {
+    "not finite": lambda vector: [float("nan"), *vector[1:]],
+    "dimensions instead of 65": lambda vector: vector[:3],
+    "only zeros": lambda vector: [0.0 for _ in vector],
+}
+
+
+def documents_of(*texts: str) -> list[Document]:
+    return [Document(text, metadata={"source": text.split()[0]}) for text in texts]
+
+
+@pytest.mark.parametrize("problem", BAD)
+@fakes.both_ways
+def test_a_bad_vector_costs_its_document(way: Way, problem: str) -> None:
+    model = Spoiling(BAD[problem])
+    vectorstore = InMemoryVectorStore(model)
+    docstore = InMemoryByteStore()
+    indexer = RSEIndexer(vectorstore, docstore, batch_size=2, text_splitter=fakes.Lines())
+    documents = documents_of("a one\ntwo\n", "b three\nbad four\nfive\n", "c six\n")
+    with pytest.raises(EmbeddingError, match=f"1 document.*'b'.*bad four.*{problem}"):
+        way.add(indexer, documents)
+    assert indexer.check().ok
+    assert indexer.check().documents == 2
+    retriever = RSERetriever(
+        vectorstore=vectorstore, docstore=docstore, config=fakes.EVERYTHING, max_context_length=None
+    )
+    found = {segment.metadata["doc_id"] for segment in way.invoke(retriever, "one six")}
+    assert found == {"a", "c"}
+
+    # The next run mends it.
+    model.spoil = None
+    way.add(indexer, documents)
+    assert indexer.check().documents == 3
+    assert indexer.check().ok
+
+
+@fakes.both_ways
+def test_a_bad_vector_leaves_what_was_stored_before(way: Way) -> None:
+    model = Spoiling(BAD["not finite"])
+    vectorstore, docstore = InMemoryVectorStore(model), InMemoryByteStore()
+    indexer = RSEIndexer(vectorstore, docstore, text_splitter=fakes.Lines())
+    way.add(indexer, [Document("good one\n", metadata={"source": "a"})])
+    with pytest.raises(EmbeddingError, match="'a'"):
+        way.add(indexer, [Document("good one\nbad two\n", metadata={"source": "a"})])
+    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore, config=fakes.EVERYTHING)
+    assert [segment.page_content for segment in way.invoke(retriever, "good")] == ["good one\n"]
+    assert indexer.check().ok
+
+
+@fakes.both_ways
+def test_a_vector_too_few_is_an_error(way: Way) -> None:
+    class Forgetting(fakes.BagOfWords):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return super().embed_documents(texts)[:-1]
+
+    indexer = RSEIndexer(
+        InMemoryVectorStore(Forgetting()), InMemoryByteStore(), text_splitter=fakes.Lines()
+    )
+    with pytest.raises(EmbeddingError, match="returned 1 vectors for 2 texts"):
+        way.add(indexer, documents_of("a one\ntwo\n"))
+
+
+def test_arrays_are_vectors(way: Way) -> None:
+    """As models return them that do not keep to the interface."""
+
+    class Arrays(fakes.BagOfWords):
+        def embed_documents(self, texts: list[str]) -> Any:
+            return np.asarray(super().embed_documents(texts))
+
+    indexer = RSEIndexer(InMemoryVectorStore(Arrays()), InMemoryByteStore())
+    way.add(indexer, documents_of("a one"))
+    assert indexer.check().ok

@@ -1,0 +1,54 @@
+"""FAISS under threads: readers beside writers get whole answers."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryByteStore
+
+from langchain_rse import RSEIndexer, RSERetriever
+from tests.unit_tests import fakes
+from tests.unit_tests.ingest.test_known_vectors import Counting, faiss_store
+
+
+@pytest.fixture
+def _many_switches() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_many_switches")
+def test_readers_beside_writers() -> None:
+    store = faiss_store(Counting())
+    docstore = InMemoryByteStore()
+    indexer = RSEIndexer(store, docstore, text_splitter=fakes.Lines(), batch_size=3)
+    retriever = RSERetriever(vectorstore=store, docstore=docstore, config=fakes.EVERYTHING)
+    indexer.add_documents([Document("harbor stays\n", id="stays")])
+    is_over = threading.Event()
+    errors: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while not is_over.is_set():
+                found = {segment.metadata["doc_id"] for segment in retriever.invoke("harbor")}
+                assert "stays" in found
+        except BaseException as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for number in range(30):
+        text = "".join(f"harbor {number} {line}\n" for line in range(5))
+        indexer.add_documents([Document(text, id="changes")])
+        indexer.delete(["changes"])
+    is_over.set()
+    for reader in readers:
+        reader.join()
+    assert errors == []
