@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 
@@ -15,7 +15,8 @@ from langchain_rse.ingest.ownership import Ownership
 from langchain_rse.ingest.records import readable_manifest
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.changing import DocStore, Record, is_as_expected, read_records
-from langchain_rse.stores.namespaces import namespace_of
+from langchain_rse.stores.namespaces import namespace_of, whole_store
+from langchain_rse.stores.pairing import PAIR_KEY
 from langchain_rse.stores.records import (
     DOC_ID,
     VERSION,
@@ -99,7 +100,9 @@ class Scan:
         return problems
 
     def run(self) -> Steps[None]:
-        """Check all records of the docstore, then the vectors if they can be listed."""
+        """Check the docstore's indexes and all records, then the vectors if they can be listed."""
+        self.findings += yield from find_index_problems(self.writer.docstore)
+        yield from self._scan_pair()
         next_keys = _key_batches(self.writer.docstore)
         keys = yield from next_keys()
         while keys:
@@ -132,6 +135,13 @@ class Scan:
                 self.findings.append(finding)
 
     # The docstore
+
+    def _scan_pair(self) -> Steps[None]:
+        """Find whether the record on the vector store can be read."""
+        records = yield from read_records(self.writer.docstore, [PAIR_KEY])
+        if isinstance(records[PAIR_KEY], CorruptRecordError):
+            no_manifest = SeenManifest(None, None, is_there=False)
+            self.findings.append(Finding("unreadable", "", no_manifest, [PAIR_KEY]))
 
     def _scan_records(self, keys: Sequence[str]) -> Steps[None]:
         """Find what is wrong with some records, and with the documents whose manifests they are."""
@@ -278,6 +288,18 @@ class Scan:
                 key = document_key(doc_id)
                 findings.append(Finding("orphan_vectors", key, seen[key], still_there, doc_id))
         yield from self._keep(findings)
+
+
+def find_index_problems(docstore: DocStore) -> Steps[list[Finding]]:
+    """Find whether the indexes of a docstore that has some, for all namespaces, fit its records."""
+    store: Any = whole_store(docstore)
+    if not hasattr(store, "index_problems"):
+        return []
+    problems: list[str] = yield from call(store.index_problems, store.aindex_problems)
+    if not problems:
+        return []
+    no_manifest = SeenManifest(None, None, is_there=False)
+    return [Finding("indexes", "", no_manifest, problems)]
 
 
 def _owners(

@@ -111,6 +111,15 @@ def decode_documents(
     return [None if record is None else decode_document(record, key) for record, key in pairs]
 
 
+def is_readable(record: Any, key: str) -> bool:  # noqa: ANN401 - damaged, it may be of any type
+    """True if the record of a key can be read: its checksum fits."""
+    try:
+        decode_document(record, key)
+    except CorruptRecordError:
+        return False
+    return True
+
+
 def is_record(record: str | bytes | None, document: Document | None, key: str) -> bool:
     """True if a key's record is that of the Document; for None, if no record can be read."""
     if record is not None and document is not None:
