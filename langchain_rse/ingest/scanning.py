@@ -91,6 +91,7 @@ class Scan:
     records: int = 0
     documents: int = 0
     chunks: int = 0
+    _unreadable_manifests: set[str] = field(default_factory=set)  # keys of their documents
 
     def problems(self) -> set[tuple[str, str, str]]:
         """Each problem by its kind, the document's key and the item."""
@@ -156,7 +157,7 @@ class Scan:
         owners = _owners(parsed, adopted_records)
         seen = yield from self._read_manifests(owners.values())
 
-        findings: list[Finding] = []
+        findings = self._find_unreadable_manifests(seen)
         documents: list[tuple[Manifest, SeenManifest]] = []  # whose manifests are among the records
         without_version: dict[str, list[str]] = {}  # keys of records by that of the document
         for key, (family, _, version) in parsed.items():
@@ -175,6 +176,19 @@ class Scan:
             findings += yield from self._find_orphans(owner, seen[owner], record_keys)
         findings += yield from self._check_documents(documents)
         yield from self._keep(findings)
+
+    def _find_unreadable_manifests(self, seen: Mapping[str, SeenManifest]) -> list[Finding]:
+        """Find manifests that cannot be read, each once.
+
+        They need not be among the keys: a store of files does not list a folder.
+        """
+        findings: list[Finding] = []
+        for key, manifest in seen.items():
+            is_unreadable = manifest.is_there and manifest.manifest is None
+            if is_unreadable and key not in self._unreadable_manifests:
+                self._unreadable_manifests.add(key)
+                findings.append(Finding("unreadable", key, manifest, [manifest_key(key)]))
+        return findings
 
     def _find_orphans(
         self, owner: str, seen: SeenManifest, keys: Sequence[str]
@@ -319,10 +333,10 @@ def _owners(
 def _problem_of_record(family: str, adopted_record: Record, owner: SeenManifest) -> str:
     """The kind of problem with a record that has a family; empty if there is none.
 
-    A manifest is known to be unreadable, or was removed meanwhile.
+    A manifest is known to be unreadable, which was found already, or was removed meanwhile.
     """
     if family == "manifest":
-        return "unreadable" if owner.is_there else ""
+        return ""
     if family == "answers":
         return "" if owner.is_there else "orphan_records"
     if isinstance(adopted_record, CorruptRecordError):

@@ -17,6 +17,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import encode_document
 
 _EXPLANATIONS = {
@@ -77,6 +78,8 @@ def explained(store: object) -> Iterator[None]:
                 detail = f"{store!r} {explanation}"
         error.add_detail(detail)
         raise
+    except UnicodeDecodeError as error:  # Python cannot read SQLite's message
+        raise CorruptRecordError(f"{store!r} {_EXPLANATIONS['malformed']}") from error
 
 
 def make_table(name: str) -> sa.Table:

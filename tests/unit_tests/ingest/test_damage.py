@@ -5,6 +5,7 @@ With SOAK=n in the environment, n times as many random bytes are damaged; SEED=n
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -16,14 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_classic.storage import LocalFileStore
 from langchain_core.documents import Document
+from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from sqlalchemy.exc import DBAPIError
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.errors import RSEError
+from langchain_rse.errors import CorruptRecordError, RSEError
 from langchain_rse.ingest.checking import CheckReport
+from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.records import document_key
 from tests.soaking import SOAK
 from tests.unit_tests import fakes
 
@@ -286,3 +291,85 @@ def test_random_bytes_of_a_sqlite_file(tmp_path: Path, way: Way) -> None:
         return Index(SQLDocStore(url, lexical=True), way, original.index.vectorstore)
 
     damage_random_bytes(original.file, tmp_path, reopened)
+
+
+# Files
+
+
+class FileFolder:
+    """An index whose docstore is a folder of files."""
+
+    def __init__(self, folder: Path, way: Way) -> None:
+        self.folder = folder / "chunks"
+        self.index = Index(LocalFileStore(self.folder), way)
+        self.index.add(*NAMES)
+        self.answers = self.index.ask()
+
+    def record(self, pattern: str) -> Path:
+        """A file of the otters."""
+        [*files] = sorted(self.folder.glob(pattern.replace("KEY", document_key("otters"))))
+        return files[-1]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_random_bytes_of_a_folder_of_files(tmp_path: Path, way: Way) -> None:
+    original = FileFolder(tmp_path, way)
+
+    def reopened(folder: Path) -> Index:
+        return Index(LocalFileStore(folder), way, original.index.vectorstore)
+
+    damage_random_bytes(original.folder, tmp_path, reopened)
+
+
+@pytest.mark.parametrize("pattern", ["KEY/*/3", "manifest/KEY", "KEY/*/spans/0"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@fakes.both_ways
+def test_a_folder_in_place_of_a_record(tmp_path: Path, way: Way, pattern: str) -> None:
+    stores = FileFolder(tmp_path, way)
+    record = stores.record(pattern)
+    record.unlink()
+    record.mkdir()
+    answers = stores.index.ask()
+    assert None not in answers.values()  # one bad record costs one document
+    assert not stores.index.check().ok
+    with pytest.raises(IsADirectoryError, match="is a folder where the docstore has a record; mov"):
+        stores.index.check(repair=True)
+    record.rmdir()
+    report = stores.index.check(repair=True)
+    assert not report.problems
+    stores.index.add(*NAMES)
+    assert stores.index.check().ok
+    assert stores.index.ask() == stores.answers
+
+
+def test_reading_a_folder_says_what_is_there(tmp_path: Path, way: Way) -> None:
+    stores = FileFolder(tmp_path, way)
+    record = stores.record("KEY/*/3")
+    record.unlink()
+    record.mkdir()
+    key = record.relative_to(stores.folder).as_posix()
+    with pytest.raises(CorruptRecordError, match=r"is a folder, and a record is a file\. Move"):
+        as_docstore(stores.index.docstore).mget([key])
+
+
+class ReadOnly(InMemoryByteStore):
+    """A byte store in a folder that is read-only, which for root no folder is."""
+
+    def mset(self, key_value_pairs: Any) -> None:
+        del key_value_pairs
+        raise PermissionError(errno.EACCES, "Permission denied", "/kb/chunks/manifest")
+
+    def mdelete(self, keys: Any) -> None:
+        del keys
+        raise OSError(errno.EROFS, "Read-only file system", "/kb/chunks/manifest")
+
+
+@fakes.both_ways
+def test_a_read_only_folder(way: Way) -> None:
+    index = Index(ReadOnly(), way)
+    advice = r"denied \(docstore cannot be written to; allow this user .*/kb/chunks/manifest"
+    with pytest.raises(PermissionError, match=advice):
+        index.add("otters")
+    store = as_docstore(ReadOnly())
+    with pytest.raises(OSError, match=r"Read-only file system \(docstore cannot"):
+        way.call(store.mdelete, store.amdelete, ["a"])
