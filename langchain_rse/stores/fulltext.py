@@ -223,7 +223,13 @@ class _MatchReader:
         return chunks
 
     def _chunk(self, key: str, record: str, manifest_record: str | None) -> Document | None:
-        document, version, _ = key.split("/")
+        parts = key.split("/")
+        if len(parts) != 3:  # noqa: PLR2004 - see _is_chunk
+            raise CorruptRecordError(
+                f"the docstore's indexes name the record {key!r}, which is no chunk; "
+                "check(repair=True) builds them again"
+            )
+        document, version, _ = parts
         if document not in self._manifests:
             self._manifests[document] = None  # if it cannot be read
             self._manifests[document] = self._manifest(document, manifest_record)

@@ -196,8 +196,11 @@ def test_each_table_of_the_full_text_index(tmp_path: Path, way: Way, statement: 
 
 
 @pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("character", [5, 32])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_key_in_the_table_or_in_its_index(tmp_path: Path, way: Way, number: int) -> None:
+def test_a_key_in_the_table_or_in_its_index(
+    tmp_path: Path, way: Way, number: int, character: int
+) -> None:
     """The key of a chunk stands twice in the file; nothing is lost if one of them is damaged."""
     stores = SQLFile(tmp_path, way)
     stores.index.close()
@@ -206,10 +209,23 @@ def test_a_key_in_the_table_or_in_its_index(tmp_path: Path, way: Way, number: in
         key = connection.execute(query).fetchone()[0].encode()
     content = stores.file.read_bytes()
     places = [place for place in range(len(content)) if content.startswith(key, place)]
-    replace_byte(stores.file, places[number] + 5)
+    replace_byte(stores.file, places[number] + character)
+    stores.index.ask()  # answers, or fails with an error of this package
     assert stores.index.check(repair=True).add_again == []
     assert stores.index.check().ok
     assert stores.index.ask() == stores.answers
+
+
+def test_an_index_that_names_another_record_costs_no_query(tmp_path: Path, way: Way) -> None:
+    """As if a damaged row number led to the record of spans."""
+    stores = SQLFile(tmp_path, way)
+    stores.execute(
+        "UPDATE langchain_rse_lexical_keys SET key = "
+        "(SELECT max(key) FROM langchain_rse WHERE key LIKE '%/%/spans/%') WHERE id = 3"
+    )
+    with pytest.warns(UserWarning, match="which is no chunk; check"):
+        assert None not in stores.index.ask().values()
+    stores.is_repaired()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
