@@ -58,7 +58,7 @@ quick: $(VENV)/.test  ## Run the unit tests that are not marked slow.
 # How many times as many kills, schedules, calls and examples as `make test` tries: hours. And all
 # metrics of all stores, and many chunks of others beside those of a namespace.
 SOAK ?= 100
-SOAKED := tests/unit_tests/ingest/test_interleaving.py \
+SOAKED := tests/unit_tests/ingest/test_interleaving.py tests/unit_tests/ingest/test_damage.py \
 	tests/unit_tests/stores/test_foreign_records.py \
 	tests/integration_tests/test_kills.py tests/integration_tests/test_namespaces.py \
 	tests/integration_tests/test_postgres.py tests/integration_tests/test_stress.py \

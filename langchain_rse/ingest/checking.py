@@ -17,8 +17,10 @@ from langchain_rse.stores.pairing import PAIR_KEY, check_pair
 
 PROBLEMS = {
     "mismatch": "the two stores do not belong together",
+    "indexes": "indexes of the docstore, such as for full text, that do not fit its records",
     "unreadable": "records that cannot be read, or do not fit their key",
     "spans": "places where spans do not fit the text or its chunks",
+    "parts": "documents that no longer tell in which pieces they were added",
     "missing_chunks": "chunks without a record in the docstore",
     "missing_vectors": "chunks without a vector",
     "other_model": "documents with vectors of another embedding model",
@@ -30,7 +32,7 @@ PROBLEMS = {
 """The kinds of problems that two stores can have, each with its description."""
 
 # Repairing uncovers further problems, such as the records of an unreadable manifest.
-_MOST_SCANS = 4
+_MOST_SCANS = 6
 _EXAMPLES = 5
 # Documents to add again that are named in the text of a report.
 _NAMED = 100
@@ -85,9 +87,12 @@ def check_stores(
     writer: Writer, *, repair: bool, show_progress: bool = False
 ) -> Steps[CheckReport]:
     """Compare two stores; with ``repair``, correct what is wrong and compare again."""
-    mismatch = yield from _check_pair(writer, repair=repair)
     repairs = Repairs(writer)
     earlier_problems: set[tuple[str, str, str]] = set()
+    if repair:
+        # First of all, as records that an index does not find would count as lost.
+        earlier_problems |= yield from repairs.repair_indexes()
+    mismatch = yield from _check_pair(writer, repair=repair)
     last_problems: set[tuple[str, str, str]] = set()
     with (
         Ownership(writer.docstore, writer.vectors.batch_size) as ownership,
@@ -95,6 +100,10 @@ def check_stores(
     ):
         for number in range(1, _MOST_SCANS + 1):
             scan = Scan(writer, ownership, advance)
+            if (
+                repair and number > 1
+            ):  # removing damaged records leaves their words in the full-text index
+                earlier_problems |= yield from repairs.repair_indexes()
             yield from scan.run()
             problems = scan.problems()
             if repair and number == 1:

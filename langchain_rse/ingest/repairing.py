@@ -4,12 +4,14 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from langchain_rse._sync import Steps
+from langchain_rse._sync import Steps, call_to_the_end
 from langchain_rse.ingest.replacing import UnexpectedVersionError
-from langchain_rse.ingest.scanning import Finding, SeenManifest
+from langchain_rse.ingest.scanning import Finding, SeenManifest, find_index_problems
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.changing import change
+from langchain_rse.stores.namespaces import whole_store
 from langchain_rse.stores.records import DOC_ID, Manifest, manifest_key, vector_id
 from langchain_rse.stores.whole_documents import read_document
 
@@ -23,12 +25,21 @@ class Repairs:
     Attributes:
         writer: Has the two stores.
         add_again: Ids of documents that were removed because text of them is lost, by their keys.
-        removed: Notes on other removed documents, as a set in order.
+        removed: Notes on other removed documents and records, as a set in order.
     """
 
     writer: Writer
     add_again: dict[str, str] = field(default_factory=dict)
     removed: dict[str, None] = field(default_factory=dict)
+
+    def repair_indexes(self) -> Steps[set[tuple[str, str, str]]]:
+        """Build the docstore's indexes anew if they do not fit; return what was wrong."""
+        findings = yield from find_index_problems(self.writer.docstore)
+        if not findings:
+            return set()
+        store: Any = whole_store(self.writer.docstore)
+        yield from call_to_the_end(store.rebuild_indexes, store.arebuild_indexes)
+        return {("indexes", "", item) for item in findings[0].items}
 
     def repair(self, findings: Sequence[Finding]) -> Steps[None]:
         """Remove orphans, then repair documents, unless they were changed meanwhile."""
@@ -36,6 +47,8 @@ class Repairs:
         for finding in findings:
             if finding.kind == "foreign_vectors":
                 continue  # they belong to other code
+            if finding.kind == "indexes":
+                continue  # they are repaired before the next scan
             if finding.kind.startswith("orphan") or not finding.doc_id:
                 yield from self._remove(finding)
             else:
@@ -84,6 +97,7 @@ class Repairs:
             return
         stored = yield from read_document(self.writer.docstore, manifest)
         if stored.document is not None:
+            yield from self._remove_parts(doc_id, stored.wrong.get("parts", []))
             with suppress(UnexpectedVersionError):  # the next scan finds what is wrong then
                 yield from self.writer.write([stored.document], {doc_id: version}, repair=True)
         elif not stored.wrong:  # adopted: its vectors were written by other code
@@ -95,6 +109,18 @@ class Repairs:
             lost = replace(manifest, current=None, writing=None, unfinished=unfinished)
             yield from self.writer.clean(lost, seen.record)
             self.add_again[manifest.key] = doc_id
+
+    def _remove_parts(self, doc_id: str, keys: Iterable[str]) -> Steps[None]:
+        """Remove a damaged record of the pieces that a document was added in; its text is whole."""
+        for key in keys:
+            # A record that cannot be read counts as none.
+            yield from change(self.writer.docstore, [(key, None, None)])
+            note = (
+                f"document {doc_id!r} counts as one piece from now on: if one of its pieces is "
+                "appended again, it is there twice. To restore them, add the document with "
+                "force=True"
+            )
+            self.removed[note] = None
 
 
 def _vectors_of_chunks(keys: Iterable[str]) -> list[str]:

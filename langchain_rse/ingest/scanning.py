@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 
@@ -15,7 +15,8 @@ from langchain_rse.ingest.ownership import Ownership
 from langchain_rse.ingest.records import readable_manifest
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.changing import DocStore, Record, is_as_expected, read_records
-from langchain_rse.stores.namespaces import namespace_of
+from langchain_rse.stores.namespaces import namespace_of, whole_store
+from langchain_rse.stores.pairing import PAIR_KEY
 from langchain_rse.stores.records import (
     DOC_ID,
     VERSION,
@@ -90,6 +91,7 @@ class Scan:
     records: int = 0
     documents: int = 0
     chunks: int = 0
+    _unreadable_manifests: set[str] = field(default_factory=set)  # keys of their documents
 
     def problems(self) -> set[tuple[str, str, str]]:
         """Each problem by its kind, the document's key and the item."""
@@ -99,7 +101,9 @@ class Scan:
         return problems
 
     def run(self) -> Steps[None]:
-        """Check all records of the docstore, then the vectors if they can be listed."""
+        """Check the docstore's indexes and all records, then the vectors if they can be listed."""
+        self.findings += yield from find_index_problems(self.writer.docstore)
+        yield from self._scan_pair()
         next_keys = _key_batches(self.writer.docstore)
         keys = yield from next_keys()
         while keys:
@@ -133,6 +137,13 @@ class Scan:
 
     # The docstore
 
+    def _scan_pair(self) -> Steps[None]:
+        """Find whether the record on the vector store can be read."""
+        records = yield from read_records(self.writer.docstore, [PAIR_KEY])
+        if isinstance(records[PAIR_KEY], CorruptRecordError):
+            no_manifest = SeenManifest(None, None, is_there=False)
+            self.findings.append(Finding("unreadable", "", no_manifest, [PAIR_KEY]))
+
     def _scan_records(self, keys: Sequence[str]) -> Steps[None]:
         """Find what is wrong with some records, and with the documents whose manifests they are."""
         parsed: dict[str, _RecordKey] = {}
@@ -146,7 +157,7 @@ class Scan:
         owners = _owners(parsed, adopted_records)
         seen = yield from self._read_manifests(owners.values())
 
-        findings: list[Finding] = []
+        findings = self._find_unreadable_manifests(seen)
         documents: list[tuple[Manifest, SeenManifest]] = []  # whose manifests are among the records
         without_version: dict[str, list[str]] = {}  # keys of records by that of the document
         for key, (family, _, version) in parsed.items():
@@ -165,6 +176,19 @@ class Scan:
             findings += yield from self._find_orphans(owner, seen[owner], record_keys)
         findings += yield from self._check_documents(documents)
         yield from self._keep(findings)
+
+    def _find_unreadable_manifests(self, seen: Mapping[str, SeenManifest]) -> list[Finding]:
+        """Find manifests that cannot be read, each once.
+
+        They need not be among the keys: a store of files does not list a folder.
+        """
+        findings: list[Finding] = []
+        for key, manifest in seen.items():
+            is_unreadable = manifest.is_there and manifest.manifest is None
+            if is_unreadable and key not in self._unreadable_manifests:
+                self._unreadable_manifests.add(key)
+                findings.append(Finding("unreadable", key, manifest, [manifest_key(key)]))
+        return findings
 
     def _find_orphans(
         self, owner: str, seen: SeenManifest, keys: Sequence[str]
@@ -280,6 +304,18 @@ class Scan:
         yield from self._keep(findings)
 
 
+def find_index_problems(docstore: DocStore) -> Steps[list[Finding]]:
+    """Find whether the indexes of a docstore that has some, for all namespaces, fit its records."""
+    store: Any = whole_store(docstore)
+    if not hasattr(store, "index_problems"):
+        return []
+    problems: list[str] = yield from call(store.index_problems, store.aindex_problems)
+    if not problems:
+        return []
+    no_manifest = SeenManifest(None, None, is_there=False)
+    return [Finding("indexes", "", no_manifest, problems)]
+
+
 def _owners(
     parsed: Mapping[str, _RecordKey], adopted_records: Mapping[str, Record]
 ) -> dict[str, str]:
@@ -297,10 +333,10 @@ def _owners(
 def _problem_of_record(family: str, adopted_record: Record, owner: SeenManifest) -> str:
     """The kind of problem with a record that has a family; empty if there is none.
 
-    A manifest is known to be unreadable, or was removed meanwhile.
+    A manifest is known to be unreadable, which was found already, or was removed meanwhile.
     """
     if family == "manifest":
-        return "unreadable" if owner.is_there else ""
+        return ""
     if family == "answers":
         return "" if owner.is_there else "orphan_records"
     if isinstance(adopted_record, CorruptRecordError):

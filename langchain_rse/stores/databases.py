@@ -5,25 +5,35 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import sqlalchemy as sa
+from langchain_core.documents import Document
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
+from langchain_rse.errors import CorruptRecordError
+from langchain_rse.stores.json import encode_document
+
 _EXPLANATIONS = {
     "database is locked": "stayed locked by another program for all of its timeout",
+    "malformed": (
+        "is damaged: check(repair=True) rebuilds its indexes; if it cannot, restore a backup, or "
+        "write what can be read into a new file with the command '.recover' of the program sqlite3"
+    ),
     "readonly database": "is read-only: cannot be written to, not even to make its table or index",
     "unable to open database file": (
         "cannot be opened; if it is read-only, use 'sqlite:///file:...?immutable=1&uri=true'"
     ),
 }
 """What to say of a database, by words in SQLite's messages."""
+# Words of SQLite's messages on a damaged table or index.
+_DAMAGE = ("malformed", "vtable constructor failed", "invalid fts5 file format")
 
 
 def parse_url(url: str | URL) -> URL:
@@ -68,6 +78,38 @@ def explained(store: object) -> Iterator[None]:
                 detail = f"{store!r} {explanation}"
         error.add_detail(detail)
         raise
+    except UnicodeDecodeError as error:  # Python cannot read SQLite's message
+        raise CorruptRecordError(f"{store!r} {_EXPLANATIONS['malformed']}") from error
+
+
+def make_table(name: str) -> sa.Table:
+    """Describe a table of records by their keys."""
+    # Keys are compared by their bytes, so that keys with the same prefix are consecutive.
+    key = (
+        sa.String(512)
+        .with_variant(sa.String(512, collation="C"), "postgresql")
+        .with_variant(sa.String(512, collation="utf8mb4_bin"), "mysql", "mariadb")
+    )
+    value = sa.Text().with_variant(sa.Text(1 << 30), "mysql", "mariadb")
+    return sa.Table(
+        name,
+        sa.MetaData(),
+        sa.Column("key", key, primary_key=True),
+        sa.Column("value", value, nullable=False),
+    )
+
+
+def make_rows(pairs: Iterable[tuple[str, Document]]) -> list[dict[str, str]]:
+    """Make the rows of records; of a key that is given twice, the last one counts."""
+    # Writers that use the same order of keys cannot deadlock.
+    records = sorted(dict(pairs).items(), key=lambda pair: pair[0])
+    return [{"key": key, "value": encode_document(document, key)} for key, document in records]
+
+
+def is_damage(error: DBAPIError) -> bool:
+    """True if SQLite says that a table or an index is damaged."""
+    reason = str(error.orig)
+    return any(words in reason for words in _DAMAGE)
 
 
 def prepare_engine(engine: Engine) -> None:

@@ -23,7 +23,8 @@ from typing_extensions import override
 
 from langchain_rse._messages import warn
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.json import decode_document
+from langchain_rse.stores.databases import is_damage
+from langchain_rse.stores.json import decode_document, is_readable
 from langchain_rse.stores.records import (
     CHUNK_ID,
     LOCATION_FIELDS,
@@ -90,6 +91,8 @@ class LexicalIndex:
     _search: ClassVar[str]
     _within: ClassVar[str]  # true for chunks whose keys begin with :prefix, all before :end
     _or: ClassVar[str]  # the operator between the words of :query
+    # Queries for a key of each problem: a row if there is one.
+    _problems: ClassVar[tuple[str, ...]]
 
     def __init__(self, table: str, settings: str) -> None:
         self._table = table
@@ -99,9 +102,13 @@ class LexicalIndex:
         """Create the index if it is missing, with the chunks of the table, in one transaction."""
         if self._is_there(connection):  # looking first keeps a read-only database usable
             return
-        connection.exec_driver_sql(self._sql(self._lock))
+        self.lock(connection)
         if self._is_there(connection):  # another process made it meanwhile
             return
+        self.build(connection)
+
+    def build(self, connection: Connection) -> None:
+        """Build the index from the records, in a transaction that has its lock."""
         try:
             for statement in self._creation:
                 connection.exec_driver_sql(self._sql(statement))
@@ -116,7 +123,23 @@ class LexicalIndex:
 
     def drop(self, connection: Connection) -> None:
         """Remove the index and its triggers, in one transaction."""
-        for statement in (self._lock, *self._removal):
+        self.lock(connection)
+        self.remove(connection)
+
+    def lock(self, connection: Connection) -> None:
+        """Begin a transaction that excludes other writers."""
+        connection.exec_driver_sql(self._sql(self._lock))
+
+    def fits(self, connection: Connection) -> bool:
+        """True if the index has the words of the chunks that the table has now."""
+        for query in self._problems:
+            if connection.exec_driver_sql(self._sql(query)).first() is not None:
+                return False
+        return True
+
+    def remove(self, connection: Connection) -> None:
+        """Remove the index and its triggers, in a transaction that has its lock."""
+        for statement in self._removal:
             connection.exec_driver_sql(self._sql(statement))
 
     def search(
@@ -200,7 +223,13 @@ class _MatchReader:
         return chunks
 
     def _chunk(self, key: str, record: str, manifest_record: str | None) -> Document | None:
-        document, version, _ = key.split("/")
+        parts = key.split("/")
+        if len(parts) != 3:  # noqa: PLR2004 - see _is_chunk
+            raise CorruptRecordError(
+                f"the docstore's indexes name the record {key!r}, which is no chunk; "
+                "check(repair=True) builds them again"
+            )
+        document, version, _ = parts
         if document not in self._manifests:
             self._manifests[document] = None  # if it cannot be read
             self._manifests[document] = self._manifest(document, manifest_record)
@@ -233,11 +262,21 @@ def _passes(metadata: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
 
 
 class SQLiteIndex(LexicalIndex):
-    """An FTS5 table, ranked by BM25. Only the table of chunks has the texts."""
+    """An FTS5 table, ranked by BM25. Only the table of chunks has the texts.
+
+    FTS5 removes the words of a chunk by the text that it is given. If this is not the text that was
+    added, because the record is damaged, the whole index is broken. So
+    `forget_damaged` has to be called before records are replaced or removed.
+    """
 
     _is_chunk = "key GLOB '?*/?*/[0-9]*' AND key NOT GLOB '*/*/*[^0-9]*'"
     # SQLite's texts end at NUL, so NUL becomes a space; an escaped backslash and "u0000" is no NUL.
     _json = r"replace(replace(value, '\\', '\\ '), '\u0000', ' ')"
+    _add_key = (
+        'INSERT INTO "{table}_lexical_keys"(key) '
+        f'SELECT key FROM "{{table}}" WHERE key = new.key AND {_is_chunk} '
+        'AND NOT EXISTS (SELECT 1 FROM "{table}_lexical_keys" WHERE key = new.key);'
+    )
     _add = (
         'INSERT INTO "{table}_lexical"(rowid, text) '
         'SELECT id, text FROM "{table}_lexical_texts" WHERE key = new.key;'
@@ -248,13 +287,16 @@ class SQLiteIndex(LexicalIndex):
         """SELECT 'delete', id, text FROM "{table}_lexical_texts" WHERE key = old.key;"""
     )
     _creation = (
-        """CREATE VIRTUAL TABLE "{table}_lexical" USING fts5(text, content='', {settings})""",
-        # Row numbers of the chunks' own table may change, so the index numbers the keys itself.
-        'CREATE TABLE "{table}_lexical_keys" (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE)',
+        """CREATE VIRTUAL TABLE "{table}_lexical" USING fts5(text,
+            content='{table}_lexical_texts', content_rowid='id', {settings})""",
+        # Row numbers of the chunks' own table may change, so the index numbers the keys itself. No
+        # number is used twice: that of a forgotten chunk keeps its words.
+        """CREATE TABLE "{table}_lexical_keys" (id INTEGER PRIMARY KEY AUTOINCREMENT,
+            key TEXT NOT NULL UNIQUE)""",
         # The words of a chunk are those of its document's id, its header and its text. A record
         # that is not JSON has none, and can be deleted.
         f"""CREATE VIEW "{{table}}_lexical_texts" AS
-            SELECT id, key, CASE WHEN json_valid(value) THEN
+            SELECT id, key, CASE WHEN typeof(value) = 'text' AND json_valid(value) THEN
                 coalesce(json_extract({_json}, '$.metadata.doc_id'), '') || ' ' ||
                 coalesce(json_extract({_json}, '$.metadata.header'), '') || ' ' ||
                 coalesce(json_extract({_json}, '$.page_content'), '') END AS text
@@ -265,12 +307,12 @@ class SQLiteIndex(LexicalIndex):
             SELECT id, text FROM "{table}_lexical_texts" ORDER BY id""",
         """INSERT INTO "{table}_lexical"("{table}_lexical") VALUES ('optimize')""",
         f"""CREATE TRIGGER "{{table}}_lexical_insert" AFTER INSERT ON "{{table}}" BEGIN
-            INSERT INTO "{{table}}_lexical_keys"(key)
-            SELECT key FROM "{{table}}" WHERE key = new.key AND {_is_chunk}; {_add} END""",
+            DELETE FROM "{{table}}_lexical_keys" WHERE key = new.key;
+            {_add_key} {_add} END""",
         f"""CREATE TRIGGER "{{table}}_lexical_update" BEFORE UPDATE ON "{{table}}" BEGIN
             {_remove} END""",
         f"""CREATE TRIGGER "{{table}}_lexical_updated" AFTER UPDATE ON "{{table}}" BEGIN
-            {_add} END""",
+            {_add_key} {_add} END""",
         f"""CREATE TRIGGER "{{table}}_lexical_delete" BEFORE DELETE ON "{{table}}" BEGIN
             {_remove} DELETE FROM "{{table}}_lexical_keys" WHERE key = old.key; END""",
     )
@@ -303,11 +345,41 @@ class SQLiteIndex(LexicalIndex):
     _within = """(:prefix = '' OR EXISTS (SELECT 1 FROM "{table}_lexical_keys"
         WHERE id = "{table}_lexical".rowid AND key >= :prefix AND key < :end))"""
     _or = " OR "
+    _problems = (
+        f"""SELECT key FROM "{{table}}" WHERE {_is_chunk}
+            AND key NOT IN (SELECT key FROM "{{table}}_lexical_keys") LIMIT 1""",
+        """SELECT key FROM "{table}_lexical_keys"
+            WHERE key NOT IN (SELECT key FROM "{table}") LIMIT 1""",
+    )
+    # FTS5's own check, which compares the index with the texts of the chunks.
+    _integrity_check = (
+        """INSERT INTO "{table}_lexical"("{table}_lexical", rank) VALUES ('integrity-check', 1)"""
+    )
 
     def __init__(self, table: str, tokenizer: str) -> None:
         literal = tokenizer.replace("'", "''")
         super().__init__(table, f"tokenize='{literal}'")
         self._trigrams = tokenizer.strip().lower().startswith("trigram")
+
+    @override
+    def fits(self, connection: Connection) -> bool:
+        try:
+            connection.exec_driver_sql(self._sql(self._integrity_check))
+        except DBAPIError as error:
+            if is_damage(error):
+                return False
+            if "readonly" not in str(error.orig):  # the check counts as writing
+                raise
+        return super().fits(connection)
+
+    @override
+    def remove(self, connection: Connection) -> None:
+        if is_indexed(connection, self._table):
+            # FTS5 does not open, and so does not remove, a table whose version is damaged.
+            connection.exec_driver_sql(
+                self._sql("""REPLACE INTO "{table}_lexical_config" VALUES ('version', 4)""")
+            )
+        super().remove(connection)
 
     @override
     def _terms(self, query: str) -> str:
@@ -383,6 +455,14 @@ class PostgresIndex(LexicalIndex):
         ORDER BY score DESC, chunk.key"""
     _within = "(CAST(:prefix AS text) = '' OR (key >= :prefix AND key < :end))"
     _or = " | "
+    _problems = (
+        f"""SELECT key FROM "{{table}}" LEFT JOIN "{{table}}_lexical" USING (key)
+            WHERE key {_is_chunk} AND words IS NULL LIMIT 1""",
+        # A sample, as all words of a large table take minutes.
+        """SELECT key FROM (SELECT key, value, words FROM "{table}"
+                JOIN "{table}_lexical" USING (key) ORDER BY random() LIMIT 1000) AS sample
+            WHERE words <> "{table}_lexical_words"('{settings}', value) LIMIT 1""",
+    )
 
     def __init__(self, table: str, language: str) -> None:
         if not _CONFIGURATION.fullmatch(language):
@@ -391,6 +471,24 @@ class PostgresIndex(LexicalIndex):
                 f"as 'simple' or 'english'; got {language!r}"
             )
         super().__init__(table, language)
+
+
+def forget_damaged(connection: Connection, table: str, records: Mapping[str, Any]) -> None:
+    """On SQLite, before records are replaced or removed, forget the numbers of damaged ones.
+
+    So the triggers do not remove their words, which only the undamaged text can. These words find
+    nothing from then on, and `fits` is false until the index is built again.
+    """
+    damaged_keys = [key for key, record in records.items() if not is_readable(record, key)]
+    if damaged_keys:
+        statement = sa.text(f'DELETE FROM "{table}_lexical_keys" WHERE key = :key')
+        connection.execute(statement, [{"key": key} for key in damaged_keys])
+
+
+def is_indexed(connection: Connection, table: str) -> bool:
+    """True if a table of SQLite has a full-text index, made by any store."""
+    query = sa.text("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name")
+    return connection.execute(query, {"name": f"{table}_lexical_keys"}).first() is not None
 
 
 def lexical_index(backend: str, table: str, *, tokenizer: str, language: str) -> LexicalIndex:

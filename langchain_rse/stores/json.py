@@ -23,6 +23,7 @@ from typing_extensions import override
 from langchain_rse._sync import Steps, call
 from langchain_rse.errors import CorruptRecordError, MetadataError
 from langchain_rse.stores.changing import DocStore, StepStore
+from langchain_rse.stores.files import reading_files, writing_files
 
 _TAG = "__rse__"
 _CHECKSUM = ',"checksum":"%s"}'  # the end of a record
@@ -109,6 +110,15 @@ def decode_documents(
     """Read the records of keys; None for keys without a record."""
     pairs = zip(records, keys, strict=True)
     return [None if record is None else decode_document(record, key) for record, key in pairs]
+
+
+def is_readable(record: Any, key: str) -> bool:  # noqa: ANN401 - damaged, it may be of any type
+    """True if the record of a key can be read: its checksum fits."""
+    try:
+        decode_document(record, key)
+    except CorruptRecordError:
+        return False
+    return True
 
 
 def is_record(record: str | bytes | None, document: Document | None, key: str) -> bool:
@@ -211,17 +221,20 @@ class JSONDocStore(StepStore):
 
     @override
     def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
-        values = yield from call(self.store.mget, self.store.amget, keys)
+        with reading_files():
+            values = yield from call(self.store.mget, self.store.amget, keys)
         return decode_documents(values, keys)
 
     @override
     def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
         values = [(key, encode_document(document, key).encode()) for key, document in pairs]
-        yield from call(self.store.mset, self.store.amset, values)
+        with writing_files():
+            yield from call(self.store.mset, self.store.amset, values)
 
     @override
     def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
-        yield from call(self.store.mdelete, self.store.amdelete, keys)
+        with writing_files():
+            yield from call(self.store.mdelete, self.store.amdelete, keys)
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """Yield the keys that begin with the prefix."""

@@ -177,6 +177,11 @@ def namespace_of(docstore: DocStore) -> str:
     return docstore.digest if isinstance(docstore, NamespacedStore) else ""
 
 
+def whole_store(docstore: DocStore) -> DocStore:
+    """The docstore with the records of all namespaces."""
+    return docstore.docstore if isinstance(docstore, NamespacedStore) else docstore
+
+
 def refuse_namespaces(found: object) -> None:
     """Raise a StoreMismatchError if something of a namespace was found, and none is given."""
     if found:

@@ -27,11 +27,23 @@ from langchain_rse.stores.databases import (
     explained,
     is_async,
     is_memory,
+    make_rows,
+    make_table,
     parse_url,
     prepare_engine,
 )
-from langchain_rse.stores.fulltext import LexicalIndex, check_lexical, lexical_index
-from langchain_rse.stores.json import decode_documents, encode_document, is_record
+from langchain_rse.stores.fulltext import (
+    LexicalIndex,
+    check_lexical,
+    forget_damaged,
+    is_indexed,
+    lexical_index,
+)
+from langchain_rse.stores.indexes import find_index_problems, rebuild_indexes
+from langchain_rse.stores.json import (
+    decode_documents,
+    is_record,
+)
 
 T = TypeVar("T")
 
@@ -107,7 +119,7 @@ class SQLDocStore(ComparesAndSets):
         self._index: LexicalIndex | None = None
         if lexical:
             self._index = lexical_index(backend, table_name, **self._word_settings)
-        self._table = _make_table(table_name)
+        self._table = make_table(table_name)
         self._select = self._make_select()
         self._engine = self._make_engine()
         # A store that is dropped leaves no open connection.
@@ -205,6 +217,34 @@ class SQLDocStore(ComparesAndSets):
                 index.drop(connection)
             self._is_ready = False
 
+    def index_problems(self) -> list[str]:
+        """Check the table's full-text index and, on SQLite, all that SQLite keeps of the table.
+
+        SQLite compares the full-text index with all texts, and other writers wait meanwhile. On
+        PostgreSQL, the chunks in the index are counted, and 1,000 of them are compared.
+
+        Returns:
+            What is wrong, in words; empty if nothing is.
+        """
+        return self._run(find_index_problems, self._table.name, self._index)
+
+    async def aindex_problems(self) -> list[str]:
+        """Like `index_problems`, async."""
+        return await self._arun(find_index_problems, self._table.name, self._index)
+
+    def rebuild_indexes(self) -> None:
+        """Build the table's indexes anew from its records, in one transaction.
+
+        Raises:
+            CorruptRecordError: If more of a SQLite file is damaged than records and indexes.
+                Nothing is changed then.
+        """
+        self._run(rebuild_indexes, self._table.name, self._index)
+
+    async def arebuild_indexes(self) -> None:
+        """Like `rebuild_indexes`, async."""
+        await self._arun(rebuild_indexes, self._table.name, self._index)
+
     def close(self) -> None:
         """Close the pooled connections. The store opens new ones when it is used again."""
         self._engine.dispose()
@@ -222,11 +262,11 @@ class SQLDocStore(ComparesAndSets):
 
     @override
     def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
-        return self._in_transaction(self._write_rows, _make_rows(pairs))
+        return self._in_transaction(self._set, make_rows(pairs))
 
     @override
     def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
-        return self._in_transaction(self._delete_rows, keys)
+        return self._in_transaction(self._delete, keys)
 
     @override
     def _change_steps(self, changes: Sequence[Change]) -> Steps[list[bool]]:
@@ -253,6 +293,21 @@ class SQLDocStore(ComparesAndSets):
             rows = connection.execute(query, {"keys": batch})
             values.update((key, value) for key, value in rows)
         return values
+
+    def _set(self, connection: Connection, rows: list[dict[str, str]]) -> None:
+        self._forget_damaged(connection, [row["key"] for row in rows])
+        self._write_rows(connection, rows)
+
+    def _delete(self, connection: Connection, keys: Sequence[str]) -> None:
+        self._forget_damaged(connection, keys)
+        self._delete_rows(connection, keys)
+
+    def _forget_damaged(self, connection: Connection, keys: Sequence[str]) -> None:
+        """Before records are replaced or removed, keep damaged ones from the full-text index."""
+        if self._is_sqlite and is_indexed(connection, self._table.name):
+            # No other connection writes between reading and writing.
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            forget_damaged(connection, self._table.name, self._read_values(connection, keys))
 
     def _write_rows(self, connection: Connection, rows: list[dict[str, str]]) -> None:
         if not rows:
@@ -292,7 +347,9 @@ class SQLDocStore(ComparesAndSets):
                 new_records.append((key, new))
             elif key in values:
                 removed_keys.append(key)
-        for key in self._write_changed_rows(connection, _make_rows(new_records), values):
+        if self._is_sqlite and is_indexed(connection, self._table.name):
+            forget_damaged(connection, self._table.name, values)
+        for key in self._write_changed_rows(connection, make_rows(new_records), values):
             del accepted[key]
         self._delete_rows(connection, removed_keys)
         return [accepted.get(change[0]) is change for change in changes]
@@ -321,7 +378,9 @@ class SQLDocStore(ComparesAndSets):
         is_next = key >= prefix if after is None else key > after
         query = sa.select(key).where(is_next).order_by(key).limit(_KEYS_PER_PAGE)
         # In the order of bytes, keys with the same prefix are consecutive.
-        return [name for name in connection.execute(query).scalars() if name.startswith(prefix)]
+        names = connection.execute(query).scalars()
+        # A damaged key may be no text.
+        return [name for name in names if isinstance(name, str) and name.startswith(prefix)]
 
     def _checked_index(self) -> LexicalIndex:
         """The full-text index; a ValueError if the store was made without one."""
@@ -439,26 +498,3 @@ class SQLDocStore(ComparesAndSets):
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
-
-
-def _make_table(name: str) -> sa.Table:
-    # Keys are compared by their bytes, so that keys with the same prefix are consecutive.
-    key = (
-        sa.String(512)
-        .with_variant(sa.String(512, collation="C"), "postgresql")
-        .with_variant(sa.String(512, collation="utf8mb4_bin"), "mysql", "mariadb")
-    )
-    value = sa.Text().with_variant(sa.Text(1 << 30), "mysql", "mariadb")
-    return sa.Table(
-        name,
-        sa.MetaData(),
-        sa.Column("key", key, primary_key=True),
-        sa.Column("value", value, nullable=False),
-    )
-
-
-def _make_rows(pairs: Iterable[tuple[str, Document]]) -> list[dict[str, str]]:
-    """Make the rows of records; of a key that is given twice, the last one counts."""
-    # Writers that use the same order of keys cannot deadlock.
-    records = sorted(dict(pairs).items(), key=lambda pair: pair[0])
-    return [{"key": key, "value": encode_document(document, key)} for key, document in records]

@@ -120,7 +120,7 @@ class _DocumentReader:
         try:
             return read_parts(self.records[key], key, self.manifest)
         except CorruptRecordError:
-            self._note("unreadable", key)
+            self._note("parts", key)
             return []
 
     def _read_vectors(self) -> list[str]:
@@ -143,8 +143,8 @@ class _DocumentReader:
         self.wrong.setdefault(kind, []).append(key)
 
     def _is_damaged(self) -> bool:
-        """True if something else than spans is wrong, which the chunks have as well."""
-        return bool(self.wrong.keys() - {"spans"})
+        """True if something else is wrong than spans, which the chunks have as well, and parts."""
+        return bool(self.wrong.keys() - {"spans", "parts"})
 
     def _fits(self, spans: Sequence[tuple[int, int]], chunks: Mapping[int, Chunk]) -> bool:
         """True if spans tile the text, and are those of the chunks."""

@@ -16,7 +16,13 @@ from langchain_rse import SQLDocStore
 from langchain_rse.stores import fulltext
 from tests.integration_tests.processes import run_at_once
 from tests.unit_tests import fakes
-from tests.unit_tests.stores.fulltext_suite import LexicalSuite, MakeStore, document, indexer
+from tests.unit_tests.stores.fulltext_suite import (
+    LexicalSuite,
+    MakeStore,
+    document,
+    execute,
+    indexer,
+)
 
 way = fakes.way
 _numbers = itertools.count()
@@ -65,6 +71,33 @@ def test_the_gin_index_is_used(postgres_url: str) -> None:
     engine.dispose()
     store.close()
     searched.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM damaged_lexical WHERE key LIKE '%/3'",
+        "UPDATE damaged_lexical SET words = to_tsvector('simple', 'wrong') WHERE key LIKE '%/3'",
+    ],
+)
+@fakes.both_ways
+def test_check_compares_the_index_with_the_chunks(
+    postgres_url: str, way: fakes.Way, statement: str
+) -> None:
+    store = SQLDocStore(postgres_url, table_name="damaged", lexical=True)
+    pair = indexer(store)
+    way.add(pair, [document("a", *(f"number{n}" for n in range(6)))])
+    execute(postgres_url, statement)
+    assert way.call(store.lexical_search, store.alexical_search, "number3", 5) == []
+    assert way.call(pair.check, pair.acheck).problems == {"indexes": 1}
+    report = way.call(pair.check, pair.acheck, repair=True)
+    assert (report.ok, report.repaired) == (True, {"indexes": 1})
+    assert way.call(pair.check, pair.acheck).ok
+    [(chunk, _)] = way.call(store.lexical_search, store.alexical_search, "number3", 5)
+    assert chunk.metadata["chunk_index"] == 3
+    way.delete(pair, ["a"])
+    way.call(store.close, store.aclose)
+    store.close()
 
 
 def test_common_words_are_left_out_beside_rarer_ones(

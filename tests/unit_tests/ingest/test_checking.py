@@ -220,6 +220,10 @@ def left_answers(pair: Pair) -> None:
     pair.docstore.mset([(answers_key(document_key("gone")), answers)])
 
 
+def unreadable_parts(pair: Pair) -> None:
+    pair.spoil(parts_key(B, pair.version("b").name))
+
+
 # What is repaired, so that both stores are as they would be without the damage.
 REPAIRED: dict[Damage, dict[str, int]] = {
     vectors_of_a_deleted_document: {"orphan_vectors": 6},
@@ -232,6 +236,7 @@ REPAIRED: dict[Damage, dict[str, int]] = {
     shifted_spans: {"spans": 1},
     unfinished_version: {"unfinished": 1},
     left_answers: {"orphan_records": 1},
+    unreadable_parts: {"parts": 1},
 }
 
 
@@ -289,10 +294,6 @@ def missing_chunk(pair: Pair) -> None:
     pair.docstore.mdelete([chunk_key(B, pair.version("b").name, 5)])
 
 
-def unreadable_parts(pair: Pair) -> None:
-    pair.spoil(parts_key(B, pair.version("b").name))
-
-
 # What is lost: the document is removed and named, so that adding it again writes it anew.
 LOST: dict[Damage, dict[str, int]] = {
     unreadable_manifest: {"unreadable": 1},
@@ -300,7 +301,6 @@ LOST: dict[Damage, dict[str, int]] = {
     chunk_of_another_document: {"unreadable": 1},
     other_text_of_the_same_length: {"unreadable": 1},
     missing_chunk: {"missing_chunks": 1},
-    unreadable_parts: {"unreadable": 1},
 }
 
 

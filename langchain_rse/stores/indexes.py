@@ -1,0 +1,86 @@
+"""Checks the indexes of a docstore's table, and builds them again from its records."""
+
+# Only checked names are put into statements, all other values are parameters.
+# ruff: noqa: S608
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from langchain_rse._messages import first_few
+from langchain_rse.errors import CorruptRecordError
+from langchain_rse.stores.fulltext import LexicalIndex
+from langchain_rse.stores.json import is_readable
+
+
+def find_index_problems(
+    connection: Connection, table: str, index: LexicalIndex | None
+) -> list[str]:
+    """What is wrong with the indexes of a table, the full-text index included; empty if nothing."""
+    problems: list[str] = []
+    if connection.dialect.name == "sqlite":
+        problems += _check_table(connection, table)
+    if index is not None and not index.fits(connection):
+        problems.append(f"the full-text index of table {table!r} does not fit its records")
+    return problems
+
+
+def rebuild_indexes(connection: Connection, table: str, index: LexicalIndex | None) -> None:
+    """Build all indexes of a table again; a CorruptRecordError if the table itself is damaged."""
+    is_sqlite = connection.dialect.name == "sqlite"
+    if index is not None:
+        index.lock(connection)
+        index.remove(connection)  # first, as changing records fails while it is damaged
+    elif is_sqlite:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    if is_sqlite:
+        _mend_table(connection, table)
+    if index is not None:
+        index.build(connection)
+
+
+def _check_table(connection: Connection, table: str) -> list[str]:
+    """SQLite's own check of a table and the index of its keys; empty if nothing is wrong."""
+    rows = connection.exec_driver_sql(f'PRAGMA integrity_check("{table}")').scalars()
+    return [f"table {table!r}: {message}" for message in rows if message != "ok"]
+
+
+def _mend_table(connection: Connection, table: str) -> None:
+    """Build the index of a table's keys anew, in a transaction that excludes other writers.
+
+    A key stands in the table and in the index. Where they differ, one of them is damaged, and the
+    checksum of the record says which: it includes the key.
+
+    Raises:
+        CorruptRecordError: If the table itself is damaged, so that rows of it may be lost.
+    """
+    undamaged_keys = _keys_only_in_index(connection, table)
+    connection.exec_driver_sql(f'REINDEX "{table}"')
+    for row, key in undamaged_keys.items():
+        statement = sa.text(f'UPDATE "{table}" SET key = :key WHERE rowid = :row')
+        connection.execute(statement, {"key": key, "row": row})
+    problems = _check_table(connection, table)
+    if problems:
+        raise CorruptRecordError(
+            f"the SQLite file is damaged in more than single records ({first_few(problems)}). "
+            "Nothing was repaired, as records that can still be read could be lost. Restore a "
+            "backup; or write what can be read into a new file with the command '.recover' of the "
+            "program sqlite3, and check that one"
+        )
+
+
+def _keys_only_in_index(connection: Connection, table: str) -> dict[int, str]:
+    """The keys of those rows whose key is damaged in the table but not in the index."""
+    keys_in_index: dict[int, object] = {}
+    for row, key in connection.exec_driver_sql(f'SELECT rowid, key FROM "{table}" ORDER BY key'):
+        keys_in_index[row] = key
+    different: dict[int, str] = {}
+    for row, key in connection.exec_driver_sql(f'SELECT rowid, key FROM "{table}" NOT INDEXED'):
+        key_in_index = keys_in_index.get(row)
+        if isinstance(key_in_index, str) and key_in_index != key:
+            different[row] = key_in_index
+    undamaged: dict[int, str] = {}
+    for row, key in different.items():
+        query = sa.text(f'SELECT value FROM "{table}" NOT INDEXED WHERE rowid = :row')
+        if is_readable(connection.execute(query, {"row": row}).scalar(), key):
+            undamaged[row] = key
+    return undamaged

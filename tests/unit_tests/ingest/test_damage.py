@@ -1,0 +1,391 @@
+"""Damaged bytes: repair leaves no store worse, no text wrong, and says what has to be added again.
+
+With SOAK=n in the environment, n times as many random bytes are damaged; SEED=n for others.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_classic.storage import LocalFileStore
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from sqlalchemy.exc import DBAPIError
+
+from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.errors import CorruptRecordError, RSEError
+from langchain_rse.ingest.checking import CheckReport
+from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.records import document_key
+from tests.soaking import SOAK
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+NAMES = ("herons", "otters", "pikes")
+TEXTS = {name: fakes.text_of(name, 6) for name in NAMES}
+QUERIES = [*(f"{name} paragraph 03" for name in NAMES), "paragraph of the text"]
+SEED = int(os.environ.get("SEED") or 24)
+DAMAGES = 2 * SOAK  # of each kind of docstore
+
+
+def pages(name: str) -> list[Document]:
+    """A document in two pages, which has a record of its parts."""
+    paragraphs = TEXTS[name].split("\n\n")
+    texts = ["\n\n".join(paragraphs[:3]), "\n\n".join(paragraphs[3:])]
+    return [
+        Document(text, metadata={"source": name, "page": page}) for page, text in enumerate(texts)
+    ]
+
+
+class Index:
+    """A docstore in a file or folder, and its vector store."""
+
+    def __init__(
+        self, docstore: Any, way: Way, vectorstore: InMemoryVectorStore | None = None
+    ) -> None:
+        self.docstore = docstore
+        self.vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+        if vectorstore is not None:
+            self.vectorstore.store.update(vectorstore.store)
+        self.way = way
+        self.is_lexical = bool(getattr(self.docstore, "lexical", False))
+
+    def indexer(self) -> RSEIndexer:
+        splitter = RecursiveCharacterTextSplitter(chunk_size=40, chunk_overlap=0)
+        return RSEIndexer(self.vectorstore, self.docstore, text_splitter=splitter)
+
+    def retriever(self) -> RSERetriever:
+        return RSERetriever(
+            vectorstore=self.vectorstore,
+            docstore=self.docstore,
+            config=fakes.EVERYTHING,
+            max_context_length=None,
+        )
+
+    def add(self, *names: str) -> None:
+        self.way.add(self.indexer(), [page for name in names for page in pages(name)])
+
+    def check(self, *, repair: bool = False) -> CheckReport:
+        indexer = self.indexer()
+        return self.way.call(indexer.check, indexer.acheck, repair=repair)
+
+    def ask(self) -> dict[str, list[str] | None]:
+        """The texts that each query returns, with and without full text; None for an error."""
+        answers: dict[str, list[str] | None] = {}
+        for hybrid in [0.0, 0.5] if self.is_lexical else [0.0]:
+            for query in QUERIES:
+                try:
+                    segments = self.way.invoke(self.retriever(), query, hybrid=hybrid)
+                except (RSEError, DBAPIError, OSError):
+                    answers[f"{query} {hybrid}"] = None
+                    continue
+                for segment in segments:
+                    start, end = segment.metadata["start_index"], segment.metadata["end_index"]
+                    source = TEXTS[segment.metadata["doc_id"]]
+                    assert segment.page_content == source[start:end], "a wrong text"
+                answers[f"{query} {hybrid}"] = sorted(one.page_content for one in segments)
+        return answers
+
+    def readable_documents(self) -> set[str]:
+        readable: set[str] = set()
+        for name in NAMES:
+            try:
+                text = self.retriever().text(name)
+            except (RSEError, DBAPIError, LookupError, OSError):
+                continue
+            assert text == TEXTS[name], "a wrong text"
+            readable.add(name)
+        return readable
+
+    def close(self) -> None:
+        if isinstance(self.docstore, SQLDocStore):
+            self.way.call(self.docstore.close, self.docstore.aclose)
+
+
+def replace_byte(file: Path, place: int, bit: int = 0) -> None:
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1 << bit
+    file.write_bytes(bytes(content))
+
+
+class SQLFile:
+    """An index whose docstore is a SQLite file with a full-text index."""
+
+    def __init__(self, folder: Path, way: Way) -> None:
+        self.file = folder / "chunks.db"
+        url = f"sqlite:///{self.file}"
+        self.index = Index(SQLDocStore(url, lexical=True), way)
+        self.index.add(*NAMES)
+        self.answers = self.index.ask()
+
+    def execute(self, statement: str) -> None:
+        self.index.close()
+        with closing(sqlite3.connect(self.file)) as connection, connection:
+            assert connection.execute(statement).rowcount != 0
+
+    def is_repaired(self) -> None:
+        """Check finds the damage, repair corrects it, and all is found after adding again."""
+        assert not self.index.check().ok
+        before = self.index.readable_documents()
+        report = self.index.check(repair=True)
+        assert not report.problems, report
+        assert {*report.add_again} == {*NAMES} - self.index.readable_documents()
+        assert before <= self.index.readable_documents(), report
+        assert None not in self.index.ask().values()
+        self.index.add(*NAMES)
+        report = self.index.check()
+        assert report.ok, report
+        assert self.index.ask() == self.answers
+        self.index.close()
+
+
+def row_of(file: Path, key: str) -> bytes:
+    with closing(sqlite3.connect(file)) as connection:
+        query = "SELECT value FROM langchain_rse WHERE key LIKE ? ORDER BY key DESC"
+        value: str = connection.execute(query, [key]).fetchone()[0]
+        return value.encode()
+
+
+@pytest.mark.parametrize("key", ["manifest/%", "%/%/3", "%/%/spans/%", "%/%/parts", "vectorstore"])
+@pytest.mark.parametrize("at", [0.0, 0.3, 0.6, 0.95])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@fakes.both_ways
+def test_a_byte_of_each_kind_of_record(tmp_path: Path, way: Way, key: str, at: float) -> None:
+    stores = SQLFile(tmp_path, way)
+    stores.index.close()
+    value = row_of(stores.file, key)
+    place = stores.file.read_bytes().index(value) + int(len(value) * at)
+    replace_byte(stores.file, place)  # in the file, so no trigger sees it
+    stores.is_repaired()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE langchain_rse_lexical_data SET block = zeroblob(length(block))",
+        "UPDATE langchain_rse_lexical_data SET block = x'ff' WHERE id > 10",
+        "DELETE FROM langchain_rse_lexical_data WHERE id = 1",
+        "UPDATE langchain_rse_lexical_idx SET term = x'7f'",
+        "UPDATE langchain_rse_lexical_docsize SET sz = x'7f' WHERE id = 3",
+        "UPDATE langchain_rse_lexical_config SET v = 99",
+        "UPDATE langchain_rse_lexical_keys SET key = 'x' || substr(key, 2) WHERE id = 3",
+        "UPDATE langchain_rse_lexical_keys SET id = 99 WHERE id = 3",
+        "DELETE FROM langchain_rse_lexical_keys WHERE id = 3",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@fakes.both_ways
+def test_each_table_of_the_full_text_index(tmp_path: Path, way: Way, statement: str) -> None:
+    stores = SQLFile(tmp_path, way)
+    stores.execute(statement)
+    stores.is_repaired()
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("character", [5, 32])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_key_in_the_table_or_in_its_index(
+    tmp_path: Path, way: Way, number: int, character: int
+) -> None:
+    """The key of a chunk stands twice in the file; nothing is lost if one of them is damaged."""
+    stores = SQLFile(tmp_path, way)
+    stores.index.close()
+    with closing(sqlite3.connect(stores.file)) as connection:
+        query = "SELECT key FROM langchain_rse WHERE key LIKE '%/%/3'"
+        key = connection.execute(query).fetchone()[0].encode()
+    content = stores.file.read_bytes()
+    places = [place for place in range(len(content)) if content.startswith(key, place)]
+    replace_byte(stores.file, places[number] + character)
+    stores.index.ask()  # answers, or fails with an error of this package
+    assert stores.index.check(repair=True).add_again == []
+    assert stores.index.check().ok
+    assert stores.index.ask() == stores.answers
+
+
+def test_an_index_that_names_another_record_costs_no_query(tmp_path: Path, way: Way) -> None:
+    """As if a damaged row number led to the record of spans."""
+    stores = SQLFile(tmp_path, way)
+    stores.execute(
+        "UPDATE langchain_rse_lexical_keys SET key = "
+        "(SELECT max(key) FROM langchain_rse WHERE key LIKE '%/%/spans/%') WHERE id = 3"
+    )
+    with pytest.warns(UserWarning, match="which is no chunk; check"):
+        assert None not in stores.index.ask().values()
+    stores.is_repaired()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@fakes.both_ways
+def test_replacing_a_damaged_document_keeps_the_full_text_index_usable(
+    tmp_path: Path, way: Way
+) -> None:
+    stores = SQLFile(tmp_path, way)
+    stores.index.close()
+    replace_byte(stores.file, stores.file.read_bytes().index(b"otters paragraph 03") + 3)
+    way.delete(stores.index.indexer(), ["otters"])
+    stores.index.add("otters")
+    assert stores.index.ask() == stores.answers
+    stores.is_repaired()  # the words of the damaged text are still in the index
+
+
+# Random places
+
+
+def outcome(index: Index) -> str:
+    """Check, repair, and ask everything before and after."""
+    readable_before = index.readable_documents()
+    answers_before = index.ask()
+    try:
+        report = index.check(repair=True)
+    except (RSEError, DBAPIError, OSError):
+        report = None
+    readable = index.readable_documents()
+    answers = index.ask()
+    lost = readable_before - readable
+    assert not lost, f"worse than before: {lost}, {report}"
+    failing = {query for query, texts in answers.items() if texts is None}
+    assert not failing or report is None
+    for query in failing:
+        assert answers_before[query] is None, "worse than before"
+    if report is None:
+        return "refused"
+    assert not report.problems, report
+    index.add(*NAMES)
+    assert index.readable_documents() == {*NAMES}
+    assert index.check().ok
+    return "repaired" if report.repaired else "nothing wrong"
+
+
+def damage_random_bytes(original: Path, tmp_path: Path, reopened: Callable[[Path], Index]) -> None:
+    """Damage one byte of a copy of a file or folder, repair it, and again with another copy."""
+    outcomes = Counter[str]()
+    chance = random.Random(SEED)  # noqa: S311 - has to be the same again
+    for number in range(DAMAGES):
+        folder = tmp_path / f"copy {number}"
+        if original.is_dir():
+            shutil.copytree(original, folder)
+        else:
+            folder.mkdir()
+            shutil.copy(original, folder)
+        files = sorted(file for file in folder.rglob("*") if file.is_file())
+        [file] = chance.choices(files, [file.stat().st_size for file in files])
+        place = chance.randrange(file.stat().st_size)
+        replace_byte(file, place, bit=chance.randrange(8))
+        index = reopened(folder)
+        try:
+            outcomes[outcome(index)] += 1
+        except Exception as error:
+            message = f"damage {number} with SEED={SEED}: byte {place} of {file.name}"
+            raise AssertionError(message) from error
+        finally:
+            index.close()
+            shutil.rmtree(folder)
+    print(dict(outcomes))  # the figures of a soak
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_random_bytes_of_a_sqlite_file(tmp_path: Path, way: Way) -> None:
+    original = SQLFile(tmp_path, way)
+    original.index.close()
+
+    def reopened(folder: Path) -> Index:
+        url = f"sqlite:///{folder / 'chunks.db'}"
+        return Index(SQLDocStore(url, lexical=True), way, original.index.vectorstore)
+
+    damage_random_bytes(original.file, tmp_path, reopened)
+
+
+# Files
+
+
+class FileFolder:
+    """An index whose docstore is a folder of files."""
+
+    def __init__(self, folder: Path, way: Way) -> None:
+        self.folder = folder / "chunks"
+        self.index = Index(LocalFileStore(self.folder), way)
+        self.index.add(*NAMES)
+        self.answers = self.index.ask()
+
+    def record(self, pattern: str) -> Path:
+        """A file of the otters."""
+        [*files] = sorted(self.folder.glob(pattern.replace("KEY", document_key("otters"))))
+        return files[-1]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_random_bytes_of_a_folder_of_files(tmp_path: Path, way: Way) -> None:
+    original = FileFolder(tmp_path, way)
+
+    def reopened(folder: Path) -> Index:
+        return Index(LocalFileStore(folder), way, original.index.vectorstore)
+
+    damage_random_bytes(original.folder, tmp_path, reopened)
+
+
+@pytest.mark.parametrize("pattern", ["KEY/*/3", "manifest/KEY", "KEY/*/spans/0"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@fakes.both_ways
+def test_a_folder_in_place_of_a_record(tmp_path: Path, way: Way, pattern: str) -> None:
+    stores = FileFolder(tmp_path, way)
+    record = stores.record(pattern)
+    record.unlink()
+    record.mkdir()
+    answers = stores.index.ask()
+    assert None not in answers.values()  # one bad record costs one document
+    assert not stores.index.check().ok
+    with pytest.raises(IsADirectoryError, match="is a folder where the docstore has a record; mov"):
+        stores.index.check(repair=True)
+    record.rmdir()
+    report = stores.index.check(repair=True)
+    assert not report.problems
+    stores.index.add(*NAMES)
+    assert stores.index.check().ok
+    assert stores.index.ask() == stores.answers
+
+
+def test_reading_a_folder_says_what_is_there(tmp_path: Path, way: Way) -> None:
+    stores = FileFolder(tmp_path, way)
+    record = stores.record("KEY/*/3")
+    record.unlink()
+    record.mkdir()
+    key = record.relative_to(stores.folder).as_posix()
+    with pytest.raises(CorruptRecordError, match=r"is a folder, and a record is a file\. Move"):
+        as_docstore(stores.index.docstore).mget([key])
+
+
+class ReadOnly(InMemoryByteStore):
+    """A byte store in a folder that is read-only, which for root no folder is."""
+
+    def mset(self, key_value_pairs: Any) -> None:
+        del key_value_pairs
+        raise PermissionError(errno.EACCES, "Permission denied", "/kb/chunks/manifest")
+
+    def mdelete(self, keys: Any) -> None:
+        del keys
+        raise OSError(errno.EROFS, "Read-only file system", "/kb/chunks/manifest")
+
+
+@fakes.both_ways
+def test_a_read_only_folder(way: Way) -> None:
+    index = Index(ReadOnly(), way)
+    advice = r"denied \(docstore cannot be written to; allow this user .*/kb/chunks/manifest"
+    with pytest.raises(PermissionError, match=advice):
+        index.add("otters")
+    store = as_docstore(ReadOnly())
+    with pytest.raises(OSError, match=r"Read-only file system \(docstore cannot"):
+        way.call(store.mdelete, store.amdelete, ["a"])
