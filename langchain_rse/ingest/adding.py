@@ -45,6 +45,7 @@ class Adding:
     separator: str
     rules: Mapping[str, Rule]
     append: bool = False  # to the end of the stored documents
+    separate: bool | None = None  # see `Reader`
     force: bool = False  # write and embed unchanged documents as well
     _notes: Notes = field(default_factory=Notes)
     _ids: dict[str, None] = field(default_factory=dict)  # in order of appearance
@@ -59,7 +60,12 @@ class Adding:
         show_progress: bool,
     ) -> Steps[list[str]]:
         """Add documents; return their ids, each once, in order of appearance."""
-        reader = Reader(documents, ids)
+        if self.append and self.separate:
+            raise ValueError(
+                "append=True adds parts to documents, separate=True says that there are no parts; "
+                "give one of them"
+            )
+        reader = Reader(documents, ids, separate=self.separate)
         has_model = hasattr(self.headers, "llm")
         with (
             self.writer.vectors.progress.shown(show=show_progress),
@@ -101,13 +107,18 @@ class Adding:
         sources = self._last
         for part in parts:
             text = part.parts[0]
-            if part.id_origin == "text":
+            if part.id_origin == "text" and not part.is_separate:
                 self._notes.loose.look_at(text)
             if part.doc_id not in self._ids:
                 self._ids[part.doc_id] = None
                 sources.append(part)
             elif part.id_origin == "text":
                 self._notes.repeated.append(f"{text.page_content[:_EXCERPT]!r}")
+            elif self.separate and part.id_origin != "source":
+                raise ValueError(
+                    f"separate=True: two documents have the id {part.doc_id!r}. Give each its own: "
+                    "ids= or metadata['doc_id']. Documents before them may have been added already"
+                )
             elif sources and sources[-1].doc_id == part.doc_id:
                 sources[-1].parts.append(text)
             else:

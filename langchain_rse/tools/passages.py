@@ -40,8 +40,15 @@ Shown = Mapping[ShownChunk, int]
 
 
 def citation_of(metadata: Mapping[str, Any]) -> str:
-    """Describe the source, pages (counted from 1) and characters to cite."""
-    parts = [visible(str(metadata.get("source") or metadata[DOC_ID]))]
+    """Describe the source, pages (counted from 1) and characters to cite.
+
+    A row, or another separate document of its source, is cited by its id; with characters only if
+    they are not its first ones.
+    """
+    doc_id = metadata[DOC_ID]
+    source = str(metadata.get("source") or doc_id)
+    is_separate = doc_id.startswith(f"{source}, ")
+    parts = [visible(doc_id if is_separate else source)]
     first_page = metadata.get("page_start")
     last_page = metadata.get("page_end")
     if type(first_page) is int and type(last_page) is int:
@@ -49,7 +56,8 @@ def citation_of(metadata: Mapping[str, Any]) -> str:
             parts.append(f"page {first_page + 1}")
         else:
             parts.append(f"pages {first_page + 1}-{last_page + 1}")
-    parts.append(f"characters {metadata[START_INDEX]}-{metadata[END_INDEX]}")
+    if not is_separate or metadata[START_INDEX] > 0:
+        parts.append(f"characters {metadata[START_INDEX]}-{metadata[END_INDEX]}")
     return ", ".join(parts)
 
 

@@ -94,7 +94,7 @@ def whole(documents: Sequence[Document]) -> str:
 # Without append
 
 
-@pytest.mark.parametrize("field", ["page", "page_number", "slide", "row", "seq_num"])
+@pytest.mark.parametrize("field", ["page", "page_number", "slide"])
 def test_a_later_piece_does_not_replace_the_document(stores: Stores, field: str) -> None:
     stores.add(pages(*range(20), field=field))
     before = stores.everything()
