@@ -49,6 +49,8 @@ class Adding:
     force: bool = False  # write and embed unchanged documents as well
     _notes: Notes = field(default_factory=Notes)
     _ids: dict[str, None] = field(default_factory=dict)  # in order of appearance
+    # Ids that are metadata ``source``, which different documents may have.
+    _sources: set[str] = field(default_factory=set)
     # The last document of a batch, which may have more parts in the next one.
     _last: list[SourceDocument] = field(default_factory=list)
 
@@ -131,6 +133,8 @@ class Adding:
 
     def _split(self, source: SourceDocument) -> DocumentVersion:
         """Join the parts of a document, also if they are chunks, and split it."""
+        if source.id_origin == "source" and not source.is_separate:
+            self._sources.add(source.doc_id)
         whole = rejoin(source, append=self.append)
         if len(whole.parts) < len(source.parts):
             self._notes.rejoined.append(repr(source.doc_id))
@@ -168,6 +172,8 @@ class Adding:
 
     def _warn(self) -> None:
         """Give each warning once for all documents."""
+        for doc_id in sorted(self.writer.unrelated & self._sources):
+            self._notes.unrelated.append(repr(doc_id))
         self._notes.warn(self.splitter)
         if self.writer.vectors.limit is not None:
             self.writer.vectors.limit.warn()

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from langchain_core.documents import Document
@@ -16,6 +16,7 @@ from langchain_rse.ingest.replacing import (
     ExpectedVersions,
     check_adopted,
     check_expected,
+    is_unrelated,
     may_be_piece,
     refuse_piece,
 )
@@ -58,6 +59,8 @@ class Writer:
     vectors: Vectors
     records: Records
     model: str = ""  # id of the model that embeds the chunks, see `Manifest`
+    # Ids of documents that have no sentence in common with what they replace.
+    unrelated: set[str] = field(default_factory=set)
 
     @property
     def docstore(self) -> DocStore:
@@ -207,6 +210,8 @@ class Writer:
                 stored_text = yield from read_text(self.docstore, manifest)
                 if stored_text is not None:  # else it is damaged, and replacing it repairs it
                     refuse_piece(document, stored_text)
+                    if is_unrelated(document, stored_text):
+                        self.unrelated.add(document.doc_id)
         if adopted:
             yield from self._check_vectors_of(adopted)
 

@@ -123,6 +123,7 @@ def test_a_piece_that_begins_with_the_end_of_what_is_stored(stores: Stores) -> N
     assert stores.text() == LINE
 
 
+@pytest.mark.filterwarnings("ignore:.*no sentence in common")
 def test_what_may_be_replaced(stores: Stores) -> None:
     """The same beginning, an earlier one, text that grew or shrank, one word again and again."""
     stores.add(pages(3, 4))
