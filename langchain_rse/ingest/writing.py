@@ -265,6 +265,7 @@ class Writer:
                 metadata=document.metadata,
                 rules=document.rules,
                 header=document.header,
+                counts_in_source=document.counts_in_source,
             )
             manifests.append(new_manifest)
         return (yield from ownership.update(manifests))
