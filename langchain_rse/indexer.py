@@ -116,6 +116,7 @@ class RSEIndexer:
         documents: Iterable[Document],
         *,
         ids: Iterable[str] | None = None,
+        separate: bool | None = None,
         append: bool = False,
         force: bool = False,
         show_progress: bool = False,
@@ -125,12 +126,18 @@ class RSEIndexer:
         A document's id is the one in ``ids``, else the metadata ``doc_id``, else ``Document.id``,
         else the metadata ``source``, else a digest of the text. LangChain Documents with the same
         id are parts of one document and are joined in their order. Parts that are chunks already
-        are joined by their positions and overlaps, with a warning.
+        are joined by their positions and overlaps, with a warning. Rows of tables and records of
+        JSON files (metadata ``row``, ``seq_num``) are documents of their own, with ids like
+        ``"people.csv, row 17"``.
 
         Args:
             documents: Whole documents, with all their parts. In a list, the parts of a document may
                 stand anywhere; an iterator, which is read in batches, must yield them in sequence.
             ids: One id for each of ``documents``.
+            separate: True if each of ``documents`` is a document of its own, such as an entry, post
+                or message; its id is then, after ``doc_id`` and ``Document.id``, the ``source``
+                with the row or a digest of the text. False to join rows and records, too. None:
+                as described above.
             append: Add to the end of the stored document, as if all parts came in one call.
             force: Write and embed unchanged documents as well.
             show_progress: Show how many chunks are written, and of which document; needs tqdm.
@@ -141,14 +148,15 @@ class RSEIndexer:
         Raises:
             ValueError: If the number of ``ids`` is not that of documents or one is empty; if parts
                 of a document are scattered over an iterator, come from two files, or contradict a
-                rule ``"same"``; if a document would be replaced by a later piece of itself or by a
-                retrieved fragment; with ``append``, if parts are stored already or leave a gap.
+                rule ``"same"``; if two have one id and ``separate`` is True; if a document would
+                be replaced by a later piece of itself or by a retrieved fragment; with ``append``,
+                if parts are stored already or leave a gap.
             SplittingError: If the splitter changes or drops text, or chunks cannot be joined.
             MetadataError: If an id or metadata cannot be stored. The error names these documents
                 and is raised at the end: all other documents are added.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
-        adding = self._adding(append=append, force=force)
+        adding = self._adding(separate=separate, append=append, force=force)
         return run(adding.add(documents, ids, show_progress=show_progress))
 
     async def aadd_documents(
@@ -156,12 +164,13 @@ class RSEIndexer:
         documents: Iterable[Document] | AsyncIterable[Document],
         *,
         ids: Iterable[str] | None = None,
+        separate: bool | None = None,
         append: bool = False,
         force: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
         """Like `add_documents`, async; takes async iterators too, and runs others in a thread."""
-        adding = self._adding(append=append, force=force)
+        adding = self._adding(separate=separate, append=append, force=force)
         return await arun(adding.add(documents, ids, show_progress=show_progress))
 
     def _writer(self) -> Writer:
@@ -173,13 +182,14 @@ class RSEIndexer:
             Records(self.docstore, self.batch_size),
         )
 
-    def _adding(self, *, append: bool, force: bool) -> Adding:
+    def _adding(self, *, separate: bool | None, append: bool, force: bool) -> Adding:
         return Adding(
             writer=self._writer(),
             splitter=self.text_splitter,
             headers=self.headers,
             separator=self.document_separator,
             rules=self.metadata_rules,
+            separate=separate,
             append=append,
             force=force,
         )

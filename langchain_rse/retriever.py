@@ -353,6 +353,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         documents: Iterable[Document],
         *,
         ids: Iterable[str] | None = None,
+        separate: bool | None = None,
         append: bool = False,
         force: bool = False,
         show_progress: bool = False,
@@ -363,7 +364,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
         pieces with ``append``, each added to the end of what is stored.
         """
         return self._own_indexer().add_documents(
-            documents, ids=ids, append=append, force=force, show_progress=show_progress
+            documents,
+            ids=ids,
+            separate=separate,
+            append=append,
+            force=force,
+            show_progress=show_progress,
         )
 
     async def aadd_documents(
@@ -371,13 +377,19 @@ class RSERetriever(QuerySettings, BaseRetriever):
         documents: Iterable[Document] | AsyncIterable[Document],
         *,
         ids: Iterable[str] | None = None,
+        separate: bool | None = None,
         append: bool = False,
         force: bool = False,
         show_progress: bool = False,
     ) -> list[str]:
         """Like `add_documents`, async; takes async iterators as well."""
         return await self._own_indexer().aadd_documents(
-            documents, ids=ids, append=append, force=force, show_progress=show_progress
+            documents,
+            ids=ids,
+            separate=separate,
+            append=append,
+            force=force,
+            show_progress=show_progress,
         )
 
     def delete(self, ids: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """Makes a document that can be written to the docstore from its chunks in an existing index."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from langchain_core.documents import Document
 
@@ -59,7 +60,16 @@ def make_version(
         chunks = merge_equal(find_in_text(whole, chunks))
         joined = divide_text(whole.page_content, chunks)
     version = _version(doc_id, chunks, joined, rules, namespace)
-    return version, gaps
+    return replace(version, counts_in_source=_counts_in_source(version, index)), gaps
+
+
+def _counts_in_source(version: DocumentVersion, index: ExistingIndex) -> bool:
+    """True if the characters of a document are those of its source, as far as is known."""
+    if index.texts is None:
+        # Otherwise the white space between chunks is a guess.
+        return index.start_index_key is not None
+    source = version.metadata.get("source")
+    return source is None or str(source) == version.doc_id
 
 
 def _checked_text(whole: object) -> Document:

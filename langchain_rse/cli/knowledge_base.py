@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -178,7 +179,10 @@ class KnowledgeBase:
         try:
             if at_once:
                 documents = list(documents)
-            return self.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
+            with warnings.catch_warnings():
+                # A source is the path of one file here, which may be rewritten as a whole.
+                warnings.filterwarnings("ignore", message=".*no sentence in common")
+                return self.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
         except KeyboardInterrupt:
             raise KeyboardInterrupt("The same command goes on where it stopped") from None
 

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from langchain_rse.stores.names import shown_name
+
 OUTCOMES = {
     "returned": "it is in a returned segment",
     "filled": "it is between relevant chunks of a returned segment",
@@ -87,7 +89,7 @@ class TracedDocument:
     @property
     def name(self) -> str:
         """The name to show to people: source, else title, else id."""
-        return self.source or self.title or self.doc_id
+        return shown_name(self.doc_id, self.source or self.title or None)
 
 
 @dataclass(frozen=True)

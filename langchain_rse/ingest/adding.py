@@ -45,9 +45,12 @@ class Adding:
     separator: str
     rules: Mapping[str, Rule]
     append: bool = False  # to the end of the stored documents
+    separate: bool | None = None  # see `Reader`
     force: bool = False  # write and embed unchanged documents as well
     _notes: Notes = field(default_factory=Notes)
     _ids: dict[str, None] = field(default_factory=dict)  # in order of appearance
+    # Ids that are metadata ``source``, which different documents may have.
+    _sources: set[str] = field(default_factory=set)
     # The last document of a batch, which may have more parts in the next one.
     _last: list[SourceDocument] = field(default_factory=list)
 
@@ -59,7 +62,12 @@ class Adding:
         show_progress: bool,
     ) -> Steps[list[str]]:
         """Add documents; return their ids, each once, in order of appearance."""
-        reader = Reader(documents, ids)
+        if self.append and self.separate:
+            raise ValueError(
+                "append=True adds parts to documents, separate=True says that there are no parts; "
+                "give one of them"
+            )
+        reader = Reader(documents, ids, separate=self.separate)
         has_model = hasattr(self.headers, "llm")
         with (
             self.writer.vectors.progress.shown(show=show_progress),
@@ -101,13 +109,18 @@ class Adding:
         sources = self._last
         for part in parts:
             text = part.parts[0]
-            if part.id_origin == "text":
+            if part.id_origin == "text" and not part.is_separate:
                 self._notes.loose.look_at(text)
             if part.doc_id not in self._ids:
                 self._ids[part.doc_id] = None
                 sources.append(part)
             elif part.id_origin == "text":
                 self._notes.repeated.append(f"{text.page_content[:_EXCERPT]!r}")
+            elif self.separate and part.id_origin != "source":
+                raise ValueError(
+                    f"separate=True: two documents have the id {part.doc_id!r}. Give each its own: "
+                    "ids= or metadata['doc_id']. Documents before them may have been added already"
+                )
             elif sources and sources[-1].doc_id == part.doc_id:
                 sources[-1].parts.append(text)
             else:
@@ -120,6 +133,8 @@ class Adding:
 
     def _split(self, source: SourceDocument) -> DocumentVersion:
         """Join the parts of a document, also if they are chunks, and split it."""
+        if source.id_origin == "source" and not source.is_separate:
+            self._sources.add(source.doc_id)
         whole = rejoin(source, append=self.append)
         if len(whole.parts) < len(source.parts):
             self._notes.rejoined.append(repr(source.doc_id))
@@ -157,6 +172,8 @@ class Adding:
 
     def _warn(self) -> None:
         """Give each warning once for all documents."""
+        for doc_id in sorted(self.writer.unrelated & self._sources):
+            self._notes.unrelated.append(repr(doc_id))
         self._notes.warn(self.splitter)
         if self.writer.vectors.limit is not None:
             self.writer.vectors.limit.warn()

@@ -38,7 +38,11 @@ def read_stored_parts(
                 "append=True: a document has no id that says what to add it to (its text begins "
                 f"{source.parts[0].page_content[:_EXCERPT]!r}); give ids= or metadata['doc_id']"
             )
-        if manifest is None or manifest.current is None:
+        if source.is_separate:
+            # It has no parts: a row that is stored already is replaced.
+            extended.sources.append(source)
+            extended.versions[source.doc_id] = manifest.current if manifest else None
+        elif manifest is None or manifest.current is None:
             _check_is_beginning(source, rules)
             extended.sources.append(source)
             extended.versions[source.doc_id] = None

@@ -5,7 +5,7 @@ import itertools
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
 from langchain_core.documents import Document
@@ -55,6 +55,7 @@ class SourceDocument:
     parts: list[Document]  # such as pages, in their order
     id_origin: IdOrigin = "ids"
     stored: int = 0  # how many parts, from the first, are stored already
+    is_separate: bool = False  # its source has other documents, such as the rows of a table
 
 
 @runtime_checkable
@@ -320,10 +321,11 @@ def numbered(
     fields: list[Numbers] = []
     for name in names:
         values: list[Any] = [part.get(name) for part in parts]
-        if all(_is_whole_number(value) for value in values):
+        if all(is_whole_number(value) for value in values):
             fields.append(Numbers(name, values))
     return fields
 
 
-def _is_whole_number(value: object) -> bool:
+def is_whole_number(value: object) -> TypeGuard[int]:
+    """True if a metadata value is an integer, also one of numpy."""
     return type(value) is int or isinstance(value, np.integer)

@@ -52,8 +52,8 @@ class LooseChunks:
         return (
             f"{len(self._lengths)} documents without an id became documents of their own, and no "
             "segment reaches from one to another. If they are chunks, pass the whole text "
-            "instead: add_documents([Document(text)]). If not, give them ids: ids= or "
-            "metadata['doc_id']"
+            "instead: add_documents([Document(text)]). If not, say so: separate=True, or give them "
+            "ids: ids= or metadata['doc_id']"
         )
 
 

@@ -21,6 +21,7 @@ class Notes:
         out_of_order: Documents whose parts are not in order, each with what is wrong.
         rejoined: Documents whose parts were chunks of one text, which were joined.
         repeated: Beginnings of documents without an id that have the text of another one.
+        unrelated: Documents that share nothing with what they replaced under their ``source``.
         refused: Why documents were left out: their id or metadata cannot be stored.
         contained: Number of chunks that were dropped because they lie inside another chunk.
         loose: The documents without an id, which may be chunks of one text.
@@ -29,6 +30,7 @@ class Notes:
     out_of_order: list[str] = field(default_factory=list)
     rejoined: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
+    unrelated: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     contained: int = 0
     loose: LooseChunks = field(default_factory=LooseChunks)
@@ -53,6 +55,15 @@ class Notes:
                 f"{first_few(self.out_of_order, _NAMED)}. They were joined as they came, and "
                 "segments reach across such places. Add each part once, in order and not split; "
                 "give different files ids of their own (ids= or metadata['doc_id'])"
+            )
+        if self.unrelated:
+            warn(
+                f"{_count_of(self.unrelated)} replaced what was stored under the same source "
+                f"({first_few(self.unrelated, _NAMED)}), with which they have no sentence in "
+                "common. If these are different documents, add all of them again, each as one of "
+                "its own: separate=True, or ids= or metadata['doc_id']. If they are new versions, "
+                "they are stored; to be without this warning, give their ids by ids= or "
+                "metadata['doc_id']"
             )
         look_like_chunks = self.loose.warning()
         if look_like_chunks:

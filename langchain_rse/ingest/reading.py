@@ -7,12 +7,19 @@ from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
 
 from langchain_rse._sync import Steps, call
-from langchain_rse.ingest.documents import IdOrigin, SourceDocument
+from langchain_rse.ingest.documents import IdOrigin, SourceDocument, is_whole_number
 from langchain_rse.stores.records import DOC_ID, digest
 
 # Characters that are read ahead and written together; each document counts at least 1,000.
 _CHARACTERS_AHEAD = 1_000_000
 _LEAST_CHARACTERS = 1_000
+
+# The fields in which loaders number the rows of tables and the records of JSON files, which are
+# documents of their own, with the words for them in ids.
+_NUMBERED = {"row": "row", "seq_num": "record"}
+
+# Hexadecimal digits of the digest that tells apart separate documents of one source.
+_DIGITS = 12
 
 
 class Reader:
@@ -20,15 +27,22 @@ class Reader:
 
     Attributes:
         length: The number of characters of all documents; None if it is unknown.
+        separate: True if each LangChain Document is a document, False if those with one id are
+            parts of one; None: True for rows of tables and records of JSON files.
         is_at_end: True after the last batch was read.
     """
 
     def __init__(
-        self, documents: Iterable[Document] | AsyncIterable[Document], ids: Iterable[str] | None
+        self,
+        documents: Iterable[Document] | AsyncIterable[Document],
+        ids: Iterable[str] | None,
+        *,
+        separate: bool | None,
     ) -> None:
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         self.length: int | None = None
+        self.separate = separate
         self.is_at_end = False
         self._ids = None if ids is None else iter(ids)
         self._sources: Iterator[SourceDocument] | AsyncIterator[SourceDocument]
@@ -93,13 +107,13 @@ class Reader:
 
     def _identified(self, document: Document) -> SourceDocument:
         if self._ids is None:
-            return identified(document)
+            return identified(document, separate=self.separate)
         given = next(self._ids, None)
         if not isinstance(given, str) or not given:
             raise ValueError(
                 f"ids must have one id for each document, a string that is not empty; got {given!r}"
             )
-        return identified(document, given)
+        return identified(document, given, separate=self.separate)
 
     def _check_all_ids_used(self) -> None:
         if self._ids is None:
@@ -113,17 +127,42 @@ def _size(source: SourceDocument) -> int:
     return max(len(source.parts[0].page_content), _LEAST_CHARACTERS)
 
 
-def identified(document: Document, given: str | None = None) -> SourceDocument:
-    """Give a document its id: ``given``, or by its metadata, or a digest of its text."""
+def identified(
+    document: Document, given: str | None = None, *, separate: bool | None = None
+) -> SourceDocument:
+    """Give a document its id: ``given``, or by its metadata, or a digest of its text.
+
+    ``separate`` is that of `Reader`.
+    """
     if not isinstance(document, Document):
         raise TypeError(f"documents must be a list of Documents; got {document!r:.200} in it")
     names: list[tuple[object, IdOrigin]] = [
         (given, "ids"),
         (document.metadata.get(DOC_ID), "metadata"),
         (document.id, "metadata"),
-        (document.metadata.get("source"), "source"),
     ]
     for name, origin in names:
         if name is not None and name != "":
-            return SourceDocument(str(name), [document], origin)
-    return SourceDocument(digest(document.page_content), [document], "text")
+            return SourceDocument(str(name), [document], origin, is_separate=separate is True)
+    source = document.metadata.get("source")
+    text_id = digest(document.page_content)
+    if source is None or source == "":
+        return SourceDocument(text_id, [document], "text", is_separate=separate is True)
+    row = _row(document)
+    is_separate = separate if separate is not None else row is not None
+    if not is_separate:
+        return SourceDocument(str(source), [document], "source")
+    if row is not None:
+        return SourceDocument(f"{source}, {row}", [document], "source", is_separate=True)
+    # A number in the order of one call would be taken again in the next one.
+    entry_id = f"{source}, {text_id[:_DIGITS]}"
+    return SourceDocument(entry_id, [document], "text", is_separate=True)
+
+
+def _row(document: Document) -> str | None:
+    """Name the row or record that a document is, such as ``"row 17"``; None if it is none."""
+    for field, word in _NUMBERED.items():
+        number = document.metadata.get(field)
+        if is_whole_number(number):
+            return f"{word} {number}"
+    return None

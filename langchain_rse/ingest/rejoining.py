@@ -194,13 +194,17 @@ def check_one_file(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
     problem = _falling_number(new_parts, rules)
     if problem is None:
         descriptions = {described(part, source.doc_id) for part in new_parts}
-        if len(descriptions) < len(new_parts):
+        if source.is_separate:
+            problem = "it is one row or record"
+        elif len(descriptions) < len(new_parts):
             problem = "two of them have the same metadata"
     if problem is not None:
         raise ValueError(
             f"several documents have the source {source.doc_id!r}, which makes them parts of one, "
             f"but {problem}. Give different files ids of their own: ids= or metadata['doc_id']; "
-            f"parts of one file in order, each with metadata['page']. If they are chunks, {WHOLE}"
+            f"parts of one file in order, each with metadata['page']. If each is a document, such "
+            f"as a message or an entry: add_documents(docs, separate=True). If they are chunks, "
+            f"{WHOLE}"
         )
 
 

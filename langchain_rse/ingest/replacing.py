@@ -1,8 +1,9 @@
-"""Refuses to replace a stored document by one that is not meant to replace it.
+"""Refuses to replace a stored document by one that is not meant to replace it, or notes it.
 
 Pure functions: the writer calls them with what it has read, before it claims a document.
 """
 
+import re
 from collections.abc import Mapping
 
 from langchain_rse.errors import AdoptionError
@@ -15,6 +16,10 @@ ExpectedVersions = Mapping[str, Version | None]
 """The version that each document must have when it is written, by its id; None for no version."""
 
 _EXCERPT = 40
+
+# Ends of sentences in any script; of lines too, for lists and tables.
+_END_OF_LINE = re.compile(r"[\r\n]+")
+_END_OF_SENTENCE = re.compile(r"[.!?\u2026]+(?=\s|\Z)|[\u3002\uff01\uff1f\u061f\u0964]")
 
 
 class UnexpectedVersionError(Exception):
@@ -63,6 +68,32 @@ def refuse_piece(document: DocumentVersion, stored: StoredText) -> None:
         )
 
 
+def is_unrelated(document: DocumentVersion, stored: StoredText) -> bool:
+    """True if a document has no sentence or line in common with what it replaces.
+
+    False if both begin alike, as after a change in a long sentence, or one of them is empty.
+    """
+    if _begins_alike(document.text, stored.text):
+        return False
+    sentences = _sentences(document.text)
+    stored_sentences = _sentences(stored.text)
+    if not sentences or not stored_sentences:
+        return False
+    return sentences.isdisjoint(stored_sentences)
+
+
+def _sentences(text: str) -> set[str]:
+    """The sentences of a text, and its lines, since a line break may be within a sentence."""
+    found: set[str] = set()
+    lines = _END_OF_LINE.split(text)
+    for line_or_text in [*lines, text]:
+        for sentence in _END_OF_SENTENCE.split(line_or_text):
+            words = sentence.casefold().split()
+            if words:
+                found.add(" ".join(words))
+    return found
+
+
 def _sign_of_piece(document: DocumentVersion, stored: StoredText) -> str:
     """Describe why a document looks like a later piece of what is stored; empty if it does not."""
     first_metadata = dict(document.metadata)
@@ -77,7 +108,10 @@ def _sign_of_piece(document: DocumentVersion, stored: StoredText) -> str:
             return f"it begins with {name} {new_number}, but {name} {stored_number} is stored"
         return ""
     text = document.text
-    begins_alike = text[:SURE_OVERLAP] == stored.text[:SURE_OVERLAP]
-    if not begins_alike and overlap(stored.text, text):
+    if not _begins_alike(text, stored.text) and overlap(stored.text, text):
         return f"it begins with the end of what is stored, {text[:_EXCERPT]!r}"
     return ""
+
+
+def _begins_alike(text: str, other: str) -> bool:
+    return text[:SURE_OVERLAP] == other[:SURE_OVERLAP]

@@ -17,6 +17,7 @@ from langchain_rse.ingest.replacing import (
     ExpectedVersions,
     check_adopted,
     check_expected,
+    is_unrelated,
     may_be_piece,
     refuse_piece,
 )
@@ -69,6 +70,8 @@ class Writer:
     _begun: dict[str, list[Version]] = field(default_factory=dict, init=False)
     # What is wrong with vectors of documents that the current call has left out, by their ids.
     _refused: dict[str, str] = field(default_factory=dict, init=False)
+    # Ids of documents that have no sentence in common with what they replace.
+    unrelated: set[str] = field(default_factory=set)
 
     @property
     def docstore(self) -> DocStore:
@@ -223,6 +226,8 @@ class Writer:
                 stored_text = yield from read_text(self.docstore, manifest)
                 if stored_text is not None:  # else it is damaged, and replacing it repairs it
                     refuse_piece(document, stored_text)
+                    if is_unrelated(document, stored_text):
+                        self.unrelated.add(document.doc_id)
         if adopted:
             yield from self._check_vectors_of(adopted)
 
@@ -283,6 +288,7 @@ class Writer:
                 metadata=document.metadata,
                 rules=document.rules,
                 header=document.header,
+                counts_in_source=document.counts_in_source,
             )
             former = stored.manifest.current
             manifests.append(new_manifest.removing([former] if former else []))

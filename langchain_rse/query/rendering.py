@@ -13,6 +13,7 @@ from langchain_rse.query.search_arguments import check_stored
 from langchain_rse.stores.metadata_rules import segment_metadata
 from langchain_rse.stores.records import (
     CHUNK_ID,
+    COUNTS_IN_SOURCE,
     DOC_ID,
     END_INDEX,
     RELEVANCE_SCORE,
@@ -63,6 +64,14 @@ def _to_document(
         identity += f"/{segment.skipped}-{segment.dropped}"
     start_index, end_index = segment.span
     header = manifest.header if settings.include_header else ""
+    described: dict[str, Any] = {
+        "version": version,
+        "chunk_start": segment.start,
+        "chunk_end": segment.end,
+        "chunks": [_describe(chunk) for chunk in segment.chunks],
+    }
+    if not manifest.counts_in_source:
+        described[COUNTS_IN_SOURCE] = False
     return Document(
         id=identity,
         page_content=with_header(header, segment.text),
@@ -73,12 +82,7 @@ def _to_document(
             START_INDEX: start_index,
             END_INDEX: end_index,
             RELEVANCE_SCORE: segment.value,
-            SEGMENT: {
-                "version": version,
-                "chunk_start": segment.start,
-                "chunk_end": segment.end,
-                "chunks": [_describe(chunk) for chunk in segment.chunks],
-            },
+            SEGMENT: described,
         },
     )
 

@@ -49,6 +49,22 @@ AT_ONCE = 8
 
 _ScoredDocument = tuple[Document, float | None]
 
+_BRING_IN = (
+    "Bring in an index of other code with RSERetriever.from_existing_index, and again when it has "
+    "grown"
+)
+_HOW_TO_WRITE = (
+    f"{_BRING_IN}; or write it with add_documents or RSEIndexer. check() lists the vectors that "
+    "other code wrote"
+)
+# BM25Retriever and others are made from chunks: those of the docstore know what they are.
+_HOW_TO_WRAP = (
+    "Make a retriever that holds chunks itself from those of the docstore: "
+    "BM25Retriever.from_documents(list(RSEIndexer(vectorstore, docstore).chunks())), with the "
+    "stores that add_documents wrote to, and again when they have changed. "
+    f"{_BRING_IN}. A retriever or reranker in between must keep ids and metadata"
+)
+
 
 class Searched(NamedTuple):
     """What the searches for the queries of one question found."""
@@ -114,8 +130,8 @@ def search(
     identified = yield from _identify_adopted(sources.docstore, by_vectors)
     candidates = {}
     for query, vector_answer, lexical_answer in zip(queries, identified, by_words, strict=True):
-        is_judged = sources.vectorstore is None
-        by_chunk = _candidates_of(vector_answer, settings, is_judged=is_judged)
+        is_wrapped = sources.vectorstore is None
+        by_chunk = _candidates_of(vector_answer, settings, is_wrapped=is_wrapped)
         _add_lexical(by_chunk, lexical_answer)
         candidates[query] = list(by_chunk.values())
     if sources.vectorstore is None:
@@ -300,9 +316,12 @@ def finite_score(score: object) -> float | None:
 
 
 def _candidates_of(
-    answer: Sequence[_ScoredDocument], settings: QuerySettings, *, is_judged: bool
+    answer: Sequence[_ScoredDocument], settings: QuerySettings, *, is_wrapped: bool
 ) -> dict[ChunkKey, Candidate]:
-    """Make candidates, each chunk once, with a warning for those that are left out."""
+    """Make candidates, each chunk once, with a warning for those that are left out.
+
+    ``is_wrapped`` says that a wrapped retriever has found them.
+    """
     candidates: dict[ChunkKey, Candidate] = {}
     errors: list[CandidateError] = []
     for number, (document, score) in enumerate(answer):
@@ -312,13 +331,13 @@ def _candidates_of(
                 "retriever that returns chunks, not an RSERetriever or a store of segments"
             )
         try:
-            candidate = _make_candidate(document, number)
+            candidate = _make_candidate(document, number, is_wrapped=is_wrapped)
         except CandidateError as error:
             if settings.on_missing == "raise":
                 raise
             errors.append(error)
             continue
-        judgment = judgment_of(document.metadata) if is_judged else {}
+        judgment = judgment_of(document.metadata) if is_wrapped else {}
         candidate = candidate._replace(score=score, rank=len(candidates), judgment=judgment)
         candidates.setdefault(candidate.chunk_key, candidate)
     if errors:
@@ -333,12 +352,12 @@ def _candidates_of(
 def _add_lexical(candidates: dict[ChunkKey, Candidate], answer: Sequence[_ScoredDocument]) -> None:
     """Add the candidates of the full-text index, or its scores to those that are known."""
     for number, (document, score) in enumerate(answer):
-        candidate = _make_candidate(document, number)
+        candidate = _make_candidate(document, number, is_wrapped=False)
         known = candidates.get(candidate.chunk_key, candidate)
         candidates[candidate.chunk_key] = known._replace(lexical_score=score, lexical_rank=number)
 
 
-def _make_candidate(document: Document, number: int) -> Candidate:
+def _make_candidate(document: Document, number: int, *, is_wrapped: bool) -> Candidate:
     """Make a candidate of a Document that says which chunk it is."""
     doc_id = document.metadata.get(DOC_ID)
     version = document.metadata.get(VERSION)
@@ -353,11 +372,9 @@ def _make_candidate(document: Document, number: int) -> Candidate:
         return Candidate(document, doc_id, document_key(doc_id), version, index)
     raise CandidateError(
         f"candidate {number} (id {document.id!r}) has {unknown}={document.metadata.get(unknown)!r} "
-        "in its metadata; RSE needs to know which chunk of which document it is. Bring in an index "
-        "of other code with RSERetriever.from_existing_index, and again when it has grown; or "
-        "write it with add_documents or RSEIndexer. A retriever or reranker in between must keep "
-        "ids and metadata. check() lists the vectors that other code wrote; on_missing='split' "
-        "leaves such candidates out"
+        "in its metadata; RSE needs to know which chunk of which document it is. "
+        f"{_HOW_TO_WRAP if is_wrapped else _HOW_TO_WRITE}. on_missing='split' leaves such "
+        "candidates out"
     )
 
 

@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from langchain_rse.stores.records import Manifest
 
 
+def shown_name(doc_id: str, source: str | None) -> str:
+    """The name of a document for people: its source, or its id if the source has several."""
+    if source is None or doc_id.startswith(f"{source}, "):
+        return doc_id
+    return source
+
+
 def names_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
     """Index the ids of documents by ids, sources, and file names with and without suffix."""
     doc_ids: dict[str, list[str]] = {}

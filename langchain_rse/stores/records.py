@@ -38,6 +38,7 @@ HEADER = "header"  # the header that was embedded in front, if there is one
 RELEVANCE_SCORE = "relevance_score"
 # Metadata of segments: a dict of their chunks and the scores of these.
 SEGMENT = "rse"
+COUNTS_IN_SOURCE = "counts_in_source"  # in that dict, False if `Manifest.counts_in_source` is
 # Metadata of filtered documents.
 IS_RELEVANT = "is_relevant"  # True if the model judged so, None if it is not judged
 RELEVANCE_EXPLANATION = "relevance_explanation"  # why, by the model; None if it is not judged
@@ -304,6 +305,9 @@ class Manifest:
     # Rules of some metadata fields; the others follow the default rules.
     rules: Mapping[str, Rule] = field(default_factory=dict)
     header: str = ""  # put above segments with ``include_header``; may be empty
+    # False if characters are counted in a text that was put together from chunks, or in a piece of
+    # the source.
+    counts_in_source: bool = True
 
     @property
     def key(self) -> str:
@@ -403,6 +407,7 @@ class DocumentVersion:
     gaps: frozenset[int] = frozenset()  # numbers of chunks whose text is missing, if it is adopted
     rules: Mapping[str, Rule] = field(default_factory=dict)
     header: str = ""
+    counts_in_source: bool = True
     # If it is adopted: the id of each vector in the store, and the number of its chunk, None if the
     # vector was left out.
     adopted: Sequence[tuple[str, int | None]] = ()

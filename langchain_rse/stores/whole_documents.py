@@ -78,6 +78,7 @@ class _DocumentReader:
             parts=self._read_parts(),
             rules=manifest.rules,
             header=manifest.header,
+            counts_in_source=manifest.counts_in_source,
         )
         vectors = self._read_vectors()
         if not self._is_damaged() and document.text_digest != manifest.text_digest:

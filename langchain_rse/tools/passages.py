@@ -11,7 +11,9 @@ from langchain_core.stores import BaseStore
 from langchain_rse._messages import visible
 from langchain_rse._sync import Steps
 from langchain_rse.query.access import read_passage
+from langchain_rse.stores.names import shown_name
 from langchain_rse.stores.records import (
+    COUNTS_IN_SOURCE,
     DOC_ID,
     END_INDEX,
     RELEVANCE_SCORE,
@@ -22,6 +24,9 @@ from langchain_rse.stores.records import (
 
 NUMBER = "number"
 """The field in the ``rse`` metadata of a passage with the number by which it is cited."""
+
+# Longer labels of pages are no labels.
+_LONGEST_LABEL = 20
 
 # Other tools may leave other things in their messages.
 _FIELDS_OF_PASSAGES = {NUMBER, "version", "chunk_start", "chunk_end"}
@@ -40,17 +45,65 @@ Shown = Mapping[ShownChunk, int]
 
 
 def citation_of(metadata: Mapping[str, Any]) -> str:
-    """Describe the source, pages (counted from 1) and characters to cite."""
-    parts = [visible(str(metadata.get("source") or metadata[DOC_ID]))]
-    first_page = metadata.get("page_start")
-    last_page = metadata.get("page_end")
-    if type(first_page) is int and type(last_page) is int:
-        if first_page == last_page:
-            parts.append(f"page {first_page + 1}")
-        else:
-            parts.append(f"pages {first_page + 1}-{last_page + 1}")
-    parts.append(f"characters {metadata[START_INDEX]}-{metadata[END_INDEX]}")
+    """Describe the source, pages and characters to cite, as a reader of the source counts them.
+
+    A row, or another separate document of its source, is cited by its id; with characters only if
+    they are not its first ones.
+    """
+    source = str(metadata.get("source") or metadata[DOC_ID])
+    name = shown_name(metadata.get(DOC_ID, source), source)
+    parts = [visible(name)]
+    pages = _pages_of(metadata)
+    if pages is not None:
+        parts.append(pages)
+    is_whole = name != source and metadata[START_INDEX] == 0
+    if not is_whole:
+        parts.append(_characters_of(metadata, source))
     return ", ".join(parts)
+
+
+def _pages_of(metadata: Mapping[str, Any]) -> str | None:
+    """Name the pages that a segment is on; None if they are unknown.
+
+    Pages have the labels that are printed on them. Without labels, ``page`` counts from 0, as in
+    LangChain's loaders of PDFs, and ``page_number`` from 1.
+    """
+    pages = _first_and_last(metadata, "page")
+    labels = _first_and_last(metadata, "page_label")
+    numbers = _first_and_last(metadata, "page_number")
+    # Different pages with one label are labeled wrongly.
+    tells_apart = pages[0] == pages[1] or labels[0] != labels[1]
+    if all(_is_label(label) for label in labels) and tells_apart:
+        first, last = visible(labels[0]), visible(labels[1])
+    elif all(type(page) is int for page in pages):
+        first, last = str(pages[0] + 1), str(pages[1] + 1)
+    elif all(type(number) is int for number in numbers):
+        first, last = str(numbers[0]), str(numbers[1])
+    else:
+        return None
+    if first == last:
+        return f"page {first}"
+    between = " to " if "-" in first + last else "-"
+    return f"pages {first}{between}{last}"
+
+
+def _first_and_last(metadata: Mapping[str, Any], name: str) -> tuple[Any, Any]:
+    """The values of a field at the first and the last character of a segment."""
+    value = metadata.get(name)  # if it is the same in the whole document
+    return metadata.get(f"{name}_start", value), metadata.get(f"{name}_end", value)
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value.strip()) <= _LONGEST_LABEL
+
+
+def _characters_of(metadata: Mapping[str, Any], source: str) -> str:
+    characters = f"characters {metadata[START_INDEX]}-{metadata[END_INDEX]}"
+    if metadata.get(SEGMENT, {}).get(COUNTS_IN_SOURCE, True):
+        return characters
+    if metadata[DOC_ID] == source:
+        return f"{characters} of its stored text"
+    return f"{characters} of document {visible(metadata[DOC_ID])}"
 
 
 def number_passages(segments: Iterable[Document], first_number: int) -> list[Document]:

@@ -19,6 +19,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
+from langchain_rse.tools.passages import citation_of
 from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
@@ -296,8 +297,23 @@ def test_rows_of_a_table(way: Way, tmp_path: Path) -> None:
     path.write_text("\n".join(["pier,ships", *rows]), encoding="utf-8")
     parts = CSVLoader(path).load()
     assert len(parts) == len(PIERS)
+    retriever = make_retriever(tmp_path)
+    ids = way.add(retriever, parts)
+    assert ids == [f"{path}, row {number}" for number in range(len(PIERS))]
+    found = way.invoke(retriever, "ships at Pier 12", k=1)[0]
+    row = found.metadata["row"]
+    assert found.page_content == parts[row].page_content
+    assert citation_of(found.metadata) == f"{path}, row {row}"
+
+
+def test_rows_that_follow_one_another(way: Way, tmp_path: Path) -> None:
+    path = tmp_path / "piers.csv"
+    rows = [f"{name},{ships}" for name, ships in PIERS.items()]
+    path.write_text("\n".join(["pier,ships", *rows]), encoding="utf-8")
+    parts = CSVLoader(path).load()
     retriever = make_retriever(tmp_path, metadata_rules={"row": "range"})
-    segment = ask(way, retriever, parts, "ships at Pier 12", max_context_length=400)
+    way.add(retriever, parts, separate=False)
+    segment = way.invoke(retriever, "ships at Pier 12", max_context_length=400, k=1)[0]
     said = re.findall(r"pier: Pier (\d+)", segment.page_content)
     assert len(said) > 3
     assert segment.metadata["row_start"] == int(said[0]) - 1

@@ -143,7 +143,9 @@ class World:
             return self.indexer._writer().delete([DOC_ID])
         if operation == "adopt":
             return self.indexer._adopt(_INDEX, None, show_progress=False)
-        adding = self.indexer._adding(append=operation == "append", force=operation == "force")
+        adding = self.indexer._adding(
+            separate=None, append=operation == "append", force=operation == "force"
+        )
         texts = {"v1": V1, "v2": V2, "v3": V3, "force": V2, "append": END}
         return adding.add([Document(texts[operation])], [DOC_ID], show_progress=False)
 

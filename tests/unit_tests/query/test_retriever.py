@@ -832,6 +832,7 @@ def test_a_chunk_beyond_the_end_is_named(way: Way) -> None:
         assert way.invoke(broken, QUERY) == []
 
 
+@pytest.mark.filterwarnings("ignore:.*no sentence in common")
 def test_candidates_of_another_version_do_not_count(way: Way) -> None:
     retriever = make({"a": lines(0, 0)})
     assert retriever.vectorstore is not None
@@ -851,6 +852,7 @@ def test_candidates_of_another_version_do_not_count(way: Way) -> None:
 
 @pytest.mark.parametrize("times", [1, 99])
 @fakes.both_ways
+@pytest.mark.filterwarnings("ignore:.*no sentence in common")
 def test_a_document_replaced_while_it_is_read(way: Way, times: int) -> None:
     store = CountingStore()
     retriever = make({"a": lines(0, 0, name="v"), "b": lines(9, name="b")}, docstore=store)

@@ -55,7 +55,7 @@ def store() -> Scripted:
 
 
 def replace(retriever: RSERetriever, doc_id: str, text: str) -> None:
-    retriever.add_documents([Document(text, metadata={"source": doc_id})])
+    retriever.add_documents([Document(text, metadata={"source": doc_id})], ids=[doc_id])
 
 
 def texts(segments: list[Document]) -> list[str]:

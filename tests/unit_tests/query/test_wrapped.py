@@ -645,6 +645,23 @@ def test_as_few_as_asked_for_are_not_warned_of(way: Way, long: RSERetriever) -> 
     assert way.invoke(wrapped(long, by_vectors(long), fetch_k=4), QUERY)
 
 
+# Candidates that do not say which chunk they are
+
+
+def test_a_retriever_over_chunks_of_ones_own(way: Way, long: RSERetriever) -> None:
+    """The documents are added already: the retriever has to be made from their chunks."""
+    own_chunks = FixedRetriever(documents=[Document("c0 0", metadata={"source": "a"})])
+    with pytest.raises(CandidateError, match=r"candidate 0 .*doc_id=None") as raised:
+        way.invoke(wrapped(long, own_chunks), QUERY)
+    message = str(raised.value)
+    assert "BM25Retriever.from_documents(list(RSEIndexer(vectorstore, docstore).chunks()))" in (
+        message
+    )
+    assert "or write it with" not in message
+    same_chunks = FixedRetriever(documents=list(long.chunks()))
+    assert way.invoke(wrapped(long, same_chunks), QUERY)
+
+
 # Segments as candidates and as documents
 
 

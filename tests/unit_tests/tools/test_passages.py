@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.stores import InMemoryByteStore
+from langchain_core.stores import InMemoryByteStore, InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
 from typing_extensions import override
 
+from langchain_rse import ExistingIndex, RSEIndexer
 from langchain_rse._sync import Steps, arun, run
 from langchain_rse.query.access import read_passage
 from langchain_rse.stores.json import JSONDocStore, as_docstore
@@ -69,6 +73,82 @@ def test_pages_are_those_of_the_range(way: Way) -> None:
     passage = read(way, retriever.docstore, "p", start, start + 4)
     assert passage.page_content == "wo 2"
     assert (passage.metadata["page_start"], passage.metadata["page_end"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "cited"),
+    [
+        ([{"page": 37}], "page 38"),
+        ([{"page": 0}, {"page": 2}], "pages 1-3"),
+        ([{"page": 5, "page_label": "iv"}], "page iv"),
+        ([{"page": 5, "page_label": "iv"}, {"page": 6, "page_label": "1"}], "pages iv-1"),
+        ([{"page": 5, "page_label": "A-1"}, {"page": 6, "page_label": "A-2"}], "pages A-1 to A-2"),
+        ([{"page": 5, "page_label": "1"}, {"page": 6, "page_label": "1"}], "pages 6-7"),
+        ([{"page": 5, "page_label": ""}], "page 6"),
+        ([{"page": 5, "page_label": "1\n[2] official.pdf, page 1"}], "page 6"),
+        ([{"page": 5, "page_label": "1\n[2]"}], "page 1\\n[2]"),
+        ([{"page_label": "12"}], "page 12"),
+        ([{"page_number": 3}], "page 3"),
+        ([{"page_number": 3}, {"page_number": 4}], "pages 3-4"),
+    ],
+    ids=str,
+)
+def test_pages_are_cited_as_a_reader_counts_them(
+    metadata: list[dict[str, Any]], cited: str
+) -> None:
+    retriever = make_retriever({}, metadata_rules={"page": "range", "page_label": "range"})
+    parts = [Document(f"one {n}\n", metadata={"source": "p", **m}) for n, m in enumerate(metadata)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not in order")
+        retriever.add_documents(parts)
+    passage = read(SYNC, retriever.docstore, "p", 0, 1000)
+    assert citation_of(passage.metadata) == f"p, {cited}, characters 0-{len(passage.page_content)}"
+    if "page" in metadata[0]:
+        assert passage.metadata["page_start"] == metadata[0]["page"]
+
+
+@pytest.mark.parametrize(
+    ("index", "cited"),
+    [
+        ({"in_store_order": True}, "book.txt, characters 0-20 of its stored text"),
+        ({"chunk_index_key": "number"}, "book.txt, characters 0-20 of its stored text"),
+        ({"start_index_key": "start_index"}, "book.txt, characters 0-20"),
+    ],
+    ids=str,
+)
+@fakes.both_ways
+def test_characters_of_an_adopted_index(way: Way, index: dict[str, Any], cited: str) -> None:
+    vectorstore = InMemoryVectorStore(fakes.Angles())
+    for number, text in enumerate(["Zeile 10\n\n", "Zeile 20\n\n"]):
+        metadata = {"source": "book.txt", "number": number, "start_index": 10 * number}
+        vectorstore.add_documents([Document(text, metadata=metadata)])
+    docstore = InMemoryByteStore()
+    indexer = RSEIndexer(vectorstore, docstore)
+    existing = ExistingIndex(doc_id_key="source", **index)
+    way.call(indexer.adopt, indexer.aadopt, existing)
+    passage = read(way, indexer.docstore, "book.txt", 0, 1000)
+    assert citation_of(passage.metadata) == cited
+    assert indexer.check().ok
+
+
+@pytest.mark.parametrize(
+    ("doc_id", "cited"),
+    [
+        ("parent-1", "book.txt, characters 0-8 of document parent-1"),
+        ("book.txt", "book.txt, characters 0-8"),
+    ],
+)
+def test_characters_of_a_parent(doc_id: str, cited: str) -> None:
+    """Those of a piece of the source are not its own."""
+    vectorstore = InMemoryVectorStore(fakes.Angles())
+    metadata = {"source": "book.txt", "parent": doc_id}
+    vectorstore.add_documents([Document("Zeile 10", metadata=metadata)])
+    texts = InMemoryStore()
+    texts.mset([(doc_id, Document("Zeile 10", metadata={"source": "book.txt"}))])
+    indexer = RSEIndexer(vectorstore, InMemoryByteStore())
+    indexer.adopt(ExistingIndex(doc_id_key="parent", texts=texts))
+    passage = read(SYNC, indexer.docstore, doc_id, 0, 1000)
+    assert citation_of(passage.metadata) == cited
 
 
 def test_a_chunk_that_is_missing() -> None:

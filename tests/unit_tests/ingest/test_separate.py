@@ -1,0 +1,175 @@
+"""Rows, records and other separate documents of one source."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import RSERetriever
+from langchain_rse.tools.passages import citation_of
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+CITIES = ("Oslo", "Bergen", "Paris", "Rome")
+
+
+@pytest.fixture
+def retriever() -> RSERetriever:
+    return RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords(1024)), docstore=InMemoryByteStore()
+    )
+
+
+def rows(*numbers: int, field: str = "row", city: str | None = None) -> list[Document]:
+    """Rows as `CSVLoader` makes them, or records of a `JSONLoader`."""
+    documents: list[Document] = []
+    for number in numbers:
+        text = f"name: pilot{number}\ncity: {city or CITIES[number % len(CITIES)]}"
+        documents.append(Document(text, metadata={"source": "people.csv", field: number}))
+    return documents
+
+
+def entries(*texts: str) -> list[Document]:
+    return [Document(text, metadata={"source": "faq.md"}) for text in texts]
+
+
+def texts_of(retriever: RSERetriever) -> dict[str, str]:
+    return {doc_id: retriever.text(doc_id) for doc_id, _, _ in retriever.documents()}
+
+
+# Rows and records
+
+
+@pytest.mark.parametrize(("field", "word"), [("row", "row"), ("seq_num", "record")])
+@fakes.both_ways
+def test_rows_are_separate_documents(
+    way: Way, retriever: RSERetriever, field: str, word: str
+) -> None:
+    parts = rows(*range(40), field=field)
+    ids = way.add(retriever, parts)
+    assert ids == [f"people.csv, {word} {number}" for number in range(40)]
+    assert texts_of(retriever) == dict(zip(ids, [p.page_content for p in parts], strict=True))
+    assert way.add(retriever, iter(parts)) == ids
+
+
+def test_only_the_rows_that_fit_are_found(way: Way, retriever: RSERetriever) -> None:
+    """Joined, they come with their neighbors, which live elsewhere."""
+    way.add(retriever, rows(*range(40)))
+    segments = way.invoke(retriever, "Which pilots live in Oslo?")
+    assert [segment.page_content.count("city:") for segment in segments] == [1] * 10
+    assert all("city: Oslo" in segment.page_content for segment in segments)
+
+
+def test_a_row_is_cited_and_replaced_by_itself(way: Way, retriever: RSERetriever) -> None:
+    way.add(retriever, rows(*range(4)))
+    way.add(retriever, rows(2, city="Tromso"))
+    (segment,) = way.invoke(retriever, "Tromso", k=1)
+    assert segment.page_content == "name: pilot2\ncity: Tromso"
+    assert segment.metadata["row"] == 2
+    assert citation_of(segment.metadata) == "people.csv, row 2"
+    assert len(retriever.documents()) == 4
+    way.delete(retriever, ["people.csv, row 2"])
+    assert len(retriever.documents()) == 3
+
+
+def test_the_end_of_a_long_row_is_cited_with_its_place(way: Way, retriever: RSERetriever) -> None:
+    (row,) = rows(7)
+    row.page_content += "\n\n" + "filler text of no use. " * 60 + "\n\nzebra crossing"
+    way.add(retriever, [row])
+    segment = way.invoke(retriever, "zebra crossing", k=1, irrelevant_chunk_penalty=0.8)[0]
+    start, end = segment.metadata["start_index"], segment.metadata["end_index"]
+    assert start > 0
+    assert citation_of(segment.metadata) == f"people.csv, row 7, characters {start}-{end}"
+
+
+def test_a_row_that_was_split_is_one_document(way: Way, retriever: RSERetriever) -> None:
+    (row,) = rows(3)
+    chunks = [
+        Document(
+            row.page_content[start : start + 12], metadata={**row.metadata, "start_index": start}
+        )
+        for start in (0, 8, 16)
+    ]
+    with pytest.warns(UserWarning, match="put together again"):
+        assert way.add(retriever, chunks) == ["people.csv, row 3"]
+    assert retriever.text("people.csv, row 3") == row.page_content
+
+
+def test_rows_of_two_files_of_one_name(way: Way, retriever: RSERetriever) -> None:
+    with pytest.raises(ValueError, match=r"'people\.csv, row 1'.* one row or record.*ids="):
+        way.add(retriever, [*rows(1, 2), *rows(1, 2, city="Lund")])
+
+
+def test_rows_that_follow_one_another(way: Way, retriever: RSERetriever) -> None:
+    parts = rows(*range(4))
+    assert way.add(retriever, parts, separate=False) == ["people.csv"]
+    assert retriever.text("people.csv") == "\n\n".join(part.page_content for part in parts)
+
+
+def test_an_id_that_was_given_makes_rows_parts(way: Way, retriever: RSERetriever) -> None:
+    parts = rows(*range(4))
+    assert way.add(retriever, parts, ids=["people"] * 4) == ["people"]
+    for part in parts:
+        part.metadata["doc_id"] = "staff"
+    assert way.add(retriever, parts) == ["staff"]
+
+
+def test_rows_that_come_in_pieces(way: Way, retriever: RSERetriever) -> None:
+    way.add(retriever, rows(0, 1), append=True)
+    way.add(retriever, rows(1, 20, city="Lund"), append=True)
+    assert sorted(texts_of(retriever)) == [f"people.csv, row {number}" for number in (0, 1, 20)]
+    assert "Lund" in retriever.text("people.csv, row 1")
+
+
+# Other separate documents
+
+
+@fakes.both_ways
+def test_entries_of_one_source(way: Way, retriever: RSERetriever) -> None:
+    first = way.add(retriever, entries("How to log in?", "How to pay?"), separate=True)
+    second = way.add(retriever, iter(entries("How to leave?")), separate=True)
+    assert way.add(retriever, entries("How to pay?"), separate=True) == first[1:]
+    assert list(texts_of(retriever).values()).count("How to pay?") == 1
+    assert set(texts_of(retriever)) == {*first, *second}
+    (segment,) = way.invoke(retriever, "leave", k=1)
+    assert re.fullmatch(r"faq\.md, [0-9a-f]{12}", citation_of(segment.metadata))
+    assert citation_of(segment.metadata) == second[0]
+
+
+@pytest.mark.parametrize(
+    "name", [{"ids": ["a", "b"]}, {"metadata": "doc_id"}, {"id": "given"}], ids=str
+)
+def test_separate_documents_keep_their_own_ids(
+    way: Way, retriever: RSERetriever, name: dict[str, Any]
+) -> None:
+    documents = entries("How to log in?", "How to pay?")
+    for document, doc_id in zip(documents, ["a", "b"], strict=True):
+        if "metadata" in name:
+            document.metadata["doc_id"] = doc_id
+        if "id" in name:
+            document.id = doc_id
+    ids = name.get("ids")
+    assert way.add(retriever, documents, ids=ids, separate=True) == ["a", "b"]
+    with pytest.raises(ValueError, match=r"separate=True: two documents have the id 'a'"):
+        way.add(retriever, documents, ids=["a", "a"], separate=True)
+
+
+def test_texts_that_look_like_chunks_are_said_to_be_separate(
+    way: Way, retriever: RSERetriever
+) -> None:
+    texts = ["a " * 150, "b " * 150, "c " * 150, "d " * 150]
+    with pytest.warns(UserWarning, match="separate=True"):
+        way.add(retriever, [Document(text) for text in texts])
+    assert len(way.add(retriever, [Document(text) for text in texts], separate=True)) == 4
+
+
+def test_separate_documents_have_no_parts_to_append(way: Way, retriever: RSERetriever) -> None:
+    with pytest.raises(ValueError, match=r"append=True adds parts .*separate=True"):
+        way.add(retriever, entries("How to pay?"), separate=True, append=True)
