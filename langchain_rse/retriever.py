@@ -98,7 +98,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 vectorstore=Chroma(collection_name="reports", embedding_function=embeddings),
                 docstore=SQLDocStore("sqlite:///chunks.db"),
             )
-            retriever.add_documents(PyPDFLoader("10k.pdf").load())
+            retriever.add_documents(PyPDFium2Loader("10k.pdf").load())
             retriever.invoke("What drove the change in gross margin?")
     """
 

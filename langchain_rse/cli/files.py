@@ -6,7 +6,6 @@ langchain-community would add 50 MB and half a second of imports.
 
 import contextlib
 import io
-import logging
 import os
 import re
 import stat
@@ -15,8 +14,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from langchain_core.documents import Document
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument
 
 _TEXT = frozenset({".txt", ".text", ".md", ".markdown", ".rst"})
 _HTML = frozenset({".html", ".htm"})
@@ -29,6 +32,9 @@ _ENCODINGS = [
 ]
 # HTML tags that begin a line.
 _BLOCK = re.compile("^(blockquote|br|d[dt]|div|h[1-6]|li|p|pre|section|t[dhr]|title)$")
+
+# What PDFium has in place of the hyphen and line break that divide a word.
+_DIVISION = "\ufffe"
 
 
 @dataclass
@@ -164,19 +170,36 @@ def _guess_encoding(content: bytes) -> str:
 
 
 def _load_pdf(content: bytes, source: str) -> list[Document]:
-    import pypdf
+    import pypdfium2
+    from pypdfium2.raw import FPDF_ERR_PASSWORD
 
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # not each flaw that it corrects
-    reader = pypdf.PdfReader(io.BytesIO(content))
-    if reader.is_encrypted and not reader.decrypt(""):
-        raise ValueError("it is encrypted and needs a password: save it without one")
-    pages = len(reader.pages)
-    return [
-        Document(
-            page.extract_text(), metadata={"source": source, "page": number, "total_pages": pages}
-        )
-        for number, page in enumerate(reader.pages)
-    ]
+    try:
+        pdf = pypdfium2.PdfDocument(content)
+    except pypdfium2.PdfiumError as error:
+        if error.err_code == FPDF_ERR_PASSWORD:
+            message = "it is encrypted and needs a password: save it without one"
+            raise ValueError(message) from error
+        raise
+    with contextlib.closing(pdf):
+        pages = len(pdf)
+        return [
+            Document(
+                _text_of_page(pdf, number),
+                metadata={"source": source, "page": number, "total_pages": pages},
+            )
+            for number in range(pages)
+        ]
+
+
+def _text_of_page(pdf: "PdfDocument", number: int) -> str:
+    # PDFium wants its objects closed, the last one opened first.
+    with (
+        contextlib.closing(pdf[number]) as page,
+        contextlib.closing(page.get_textpage()) as text_page,
+    ):
+        text: str = text_page.get_text_range()
+    text = text.replace("\r\n", "\n")
+    return text.replace(_DIVISION, "")
 
 
 def _content(path: Path) -> bytes:

@@ -143,7 +143,19 @@ def test_pages_of_a_pdf(tmp_path: Path) -> None:
     assert {document.metadata["total_pages"] for document in documents} == {2}
 
 
-@pytest.mark.parametrize("method", EncryptionMethod.__members__)
+def test_lines_and_divided_words_of_a_pdf(tmp_path: Path) -> None:
+    writer = FPDF()
+    writer.set_font("Helvetica", size=12)
+    writer.add_page()
+    for line in ("Cats are found in all para-", "graphs of this text.", "Dogs are not."):
+        writer.cell(0, text=line, new_x="LMARGIN", new_y="NEXT")
+    writer.output(str(tmp_path / "a.pdf"))
+    (document,), _ = read(tmp_path / "a.pdf")
+    assert document.page_content.endswith("all paragraphs of this text.\nDogs are not.")
+
+
+# PDFium also reads a file whose method is "no encryption", whatever its password.
+@pytest.mark.parametrize("method", ["RC4", "AES_128", "AES_256"])
 def test_encrypted_pdfs(tmp_path: Path, method: str) -> None:
     # Without a user's password anybody may read it: the owner's is for changing it.
     open_to_all = pdf(tmp_path / "open.pdf", "Anybody.", password="", method=method)
