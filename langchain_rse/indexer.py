@@ -23,13 +23,14 @@ from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.records import Records
 from langchain_rse.ingest.splitting import Splitter, check_splitter
+from langchain_rse.ingest.syncing import SyncResult, sync_documents
 from langchain_rse.ingest.vectors import Vectors, find_limit
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.reading import every_chunk
-from langchain_rse.stores.records import Rule
+from langchain_rse.stores.records import Manifest, Rule
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
 
@@ -192,6 +193,74 @@ class RSEIndexer:
             separate=separate,
             append=append,
             force=force,
+        )
+
+    def sync(
+        self,
+        documents: Iterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        separate: bool | None = None,
+        force: bool = False,
+        show_progress: bool = False,
+    ) -> SyncResult:
+        """Add documents as `add_documents` does, and delete all others.
+
+        Then the stores have the given documents and nothing else. Documents that other calls add
+        meanwhile stay, and so do those of other namespaces.
+
+        Args:
+            documents: All documents, with all their parts, as for `add_documents`.
+            ids: One id for each of ``documents``.
+            separate: As in `add_documents`.
+            force: Write and embed unchanged documents as well.
+            show_progress: Show how many chunks are written, and of which document; needs tqdm.
+
+        Returns:
+            The ids of the given documents, and those of the deleted ones.
+
+        Raises:
+            ValueError: If there are no ``documents`` and stored ones would be deleted: a loader
+                that finds nothing may look in the wrong place.
+            Exception: All errors of `add_documents`. After an error, nothing is deleted.
+        """
+        steps = self.sync_steps(
+            documents, ids=ids, separate=separate, force=force, show_progress=show_progress
+        )
+        return run(steps)
+
+    async def async_sync(
+        self,
+        documents: Iterable[Document] | AsyncIterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        separate: bool | None = None,
+        force: bool = False,
+        show_progress: bool = False,
+    ) -> SyncResult:
+        """Like `sync`, async; named so because "async" is a keyword of Python.
+
+        Takes async iterators too, and runs others in a thread.
+        """
+        steps = self.sync_steps(
+            documents, ids=ids, separate=separate, force=force, show_progress=show_progress
+        )
+        return await arun(steps)
+
+    def sync_steps(
+        self,
+        documents: Iterable[Document] | AsyncIterable[Document],
+        *,
+        ids: Iterable[str] | None,
+        separate: bool | None,
+        force: bool,
+        show_progress: bool,
+        may_delete: Callable[[Manifest], bool] = lambda _: True,
+    ) -> Steps[SyncResult]:
+        """The steps of `sync`; ``may_delete`` says which documents may be deleted."""
+        adding = self._adding(separate=separate, append=False, force=force)
+        return sync_documents(
+            adding, documents, ids, may_delete=may_delete, show_progress=show_progress
         )
 
     def delete(self, ids: Sequence[str]) -> list[str]:

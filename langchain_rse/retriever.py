@@ -35,6 +35,7 @@ from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.checking import CheckReport
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
+from langchain_rse.ingest.syncing import SyncResult
 from langchain_rse.query.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.query.pipeline import Sources, retrieve
 from langchain_rse.query.searching import check_search
@@ -42,7 +43,7 @@ from langchain_rse.query.tracing import QueryLog, TraceCollector, collect_trace
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.reading import every_chunk
-from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, START_INDEX, Rule
+from langchain_rse.stores.records import Rule
 
 __all__ = ["RSERetriever"]
 
@@ -98,7 +99,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 vectorstore=Chroma(collection_name="reports", embedding_function=embeddings),
                 docstore=SQLDocStore("sqlite:///chunks.db"),
             )
-            retriever.add_documents(PyPDFLoader("10k.pdf").load())
+            retriever.add_documents(PyPDFium2Loader("10k.pdf").load())
             retriever.invoke("What drove the change in gross margin?")
     """
 
@@ -257,18 +258,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Raises:
             ValueError: If a filter cannot be applied to a document as a whole.
         """
-        return run(self._documents())
+        return run(self.document_access().documents())
 
     async def adocuments(self) -> list[StoredDocument]:
         """Like `documents`, async."""
-        return await arun(self._documents())
-
-    def _documents(self) -> Steps[list[StoredDocument]]:
-        manifests = yield from self.document_access().manifests()
-        return [
-            StoredDocument(manifest.doc_id, manifest.length, dict(manifest.metadata))
-            for manifest in manifests
-        ]
+        return await arun(self.document_access().documents())
 
     def text(self, doc_id: str) -> str:
         """Read the whole text of a document, as it was added.
@@ -278,19 +272,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 not stored.
             ValueError: If a filter cannot be applied to a document as a whole.
         """
-        return run(self._text(doc_id))
+        return run(self.document_access().text(doc_id))
 
     async def atext(self, doc_id: str) -> str:
         """Like `text`, async."""
-        return await arun(self._text(doc_id))
-
-    def _text(self, doc_id: str) -> Steps[str]:
-        access = self.document_access()
-        manifest = yield from access.manifest(doc_id)
-        if not manifest.length:
-            return ""
-        passage = yield from access.passage(manifest, 0, manifest.length)
-        return passage.page_content
+        return await arun(self.document_access().text(doc_id))
 
     def around(self, segment: Document, length: int) -> Document:
         """Read a segment of this retriever with more of its document around it.
@@ -307,25 +293,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
             ValueError: If ``segment`` is none, ``length`` is negative, or a filter cannot be
                 applied to a document as a whole.
         """
-        return run(self._around(segment, length))
+        return run(self.document_access().around(segment, length))
 
     async def aaround(self, segment: Document, length: int) -> Document:
         """Like `around`, async."""
-        return await arun(self._around(segment, length))
-
-    def _around(self, segment: Document, length: int) -> Steps[Document]:
-        if not isinstance(segment.metadata.get(SEGMENT), Mapping):
-            raise ValueError(  # noqa: TRY004 - it is one, of another kind
-                f"segment must be a Document that this retriever returned; got {segment!r:.200}"
-            )
-        if length < 0:
-            raise ValueError(f"length must be at least 0; got {length!r}")
-        access = self.document_access()
-        manifest = yield from access.manifest(segment.metadata[DOC_ID])
-        start = segment.metadata[START_INDEX] - length
-        end = segment.metadata[END_INDEX] + length
-        version = segment.metadata[SEGMENT]["version"]
-        return (yield from access.passage(manifest, start, end, version))
+        return await arun(self.document_access().around(segment, length))
 
     def document_access(self) -> DocumentAccess:
         """What a caller may read of whole documents, by the filters of ``search_kwargs``.
@@ -391,6 +363,53 @@ class RSERetriever(QuerySettings, BaseRetriever):
             force=force,
             show_progress=show_progress,
         )
+
+    def sync(
+        self,
+        documents: Iterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        separate: bool | None = None,
+        force: bool = False,
+        show_progress: bool = False,
+    ) -> SyncResult:
+        """Add documents and delete all others; see `RSEIndexer.sync`.
+
+        Documents that the filters of ``search_kwargs`` exclude are not deleted.
+
+        Raises:
+            ValueError: If there are no ``documents`` and stored ones would be deleted, or a filter
+                cannot be applied to a document as a whole.
+            Exception: All errors of `RSEIndexer.add_documents`. After an error, nothing is deleted.
+        """
+        return run(
+            self._sync(
+                documents, ids=ids, separate=separate, force=force, show_progress=show_progress
+            )
+        )
+
+    async def async_sync(
+        self,
+        documents: Iterable[Document] | AsyncIterable[Document],
+        *,
+        ids: Iterable[str] | None = None,
+        separate: bool | None = None,
+        force: bool = False,
+        show_progress: bool = False,
+    ) -> SyncResult:
+        """Like `sync`, async; takes async iterators as well."""
+        steps = self._sync(
+            documents, ids=ids, separate=separate, force=force, show_progress=show_progress
+        )
+        return await arun(steps)
+
+    def _sync(
+        self,
+        documents: Iterable[Document] | AsyncIterable[Document],
+        **options: Any,  # noqa: ANN401 - of `sync`
+    ) -> Steps[SyncResult]:
+        may_delete = self.document_access().may_read
+        return self._own_indexer().sync_steps(documents, may_delete=may_delete, **options)
 
     def delete(self, ids: Sequence[str]) -> list[str]:
         """Delete documents from both stores and return the ids of those that were there."""

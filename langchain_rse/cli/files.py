@@ -1,4 +1,4 @@
-"""Reads files: text, HTML, Word and PDF.
+"""Finds and reads files: text, source code and data, HTML, Word and PDF.
 
 Word and HTML are read with the packages that Docx2txtLoader and BSHTMLLoader use, 1 MB;
 langchain-community would add 50 MB and half a second of imports.
@@ -6,7 +6,6 @@ langchain-community would add 50 MB and half a second of imports.
 
 import contextlib
 import io
-import logging
 import os
 import re
 import stat
@@ -15,12 +14,31 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from langchain_core.documents import Document
 
-_TEXT = frozenset({".txt", ".text", ".md", ".markdown", ".rst"})
+from langchain_rse.cli.gitignore import GitIgnore
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument
+
+_PROSE = (
+    ".txt .text .md .markdown .mdx .rst .adoc .asciidoc .org .tex .bib .log .srt .vtt .diff .patch"
+)
+_DATA = (
+    ".csv .tsv .json .jsonl .ndjson .yaml .yml .toml .ini .cfg .conf .properties .xml .sql "
+    ".graphql .proto"
+)
+_CODE = (
+    ".py .pyi .js .jsx .mjs .cjs .ts .tsx .vue .css .scss .java .kt .scala .groovy .c .h .cc .cpp "
+    ".cxx .hpp .cs .fs .vb .go .rs .rb .php .pl .pm .lua .r .jl .swift .dart .ex .exs .erl .clj "
+    ".hs .ml .sh .bash .zsh .fish .ps1 .bat .tf"
+)
+_TEXT = frozenset(f"{_PROSE} {_DATA} {_CODE}".split())
 _HTML = frozenset({".html", ".htm"})
 SUFFIXES = _TEXT | _HTML | {".docx", ".pdf"}
+_KINDS = "text, source code, data such as .csv and .json, HTML, .docx, .pdf"
 
 # Encodings in use, of those that charset-normalizer knows: for short texts, all seem likely to it.
 _ENCODINGS = [
@@ -29,6 +47,9 @@ _ENCODINGS = [
 ]
 # HTML tags that begin a line.
 _BLOCK = re.compile("^(blockquote|br|d[dt]|div|h[1-6]|li|p|pre|section|t[dhr]|title)$")
+
+# What PDFium has in place of the hyphen and line break that divide a word.
+_DIVISION = "\ufffe"
 
 
 @dataclass
@@ -39,6 +60,7 @@ class Files:
     failures: dict[Path, str] = field(default_factory=dict)  # reasons why files cannot be read
     guessed: dict[Path, str] = field(default_factory=dict)  # encodings that were guessed
     skipped: Counter[str] = field(default_factory=Counter)  # files in folders, by suffix
+    left_out: Counter[str] = field(default_factory=Counter)  # by the reason why
 
     def find(self, paths: Iterable[Path], without: Path) -> list[Path]:
         """List the given files, and those in given folders except ``without``, each once."""
@@ -50,8 +72,7 @@ class Files:
             files_in_folder = self._files_in(path, without.resolve())
             files += sorted(files_in_folder)
             if not files_in_folder and path not in self.failures:
-                kinds = ", ".join(sorted(SUFFIXES))
-                self.failures[path] = f"it has no files of a known kind ({kinds})"
+                self.failures[path] = f"it has no files of a known kind ({_KINDS})"
         real_paths = [Path(os.path.realpath(file)) for file in files]
         return list(dict.fromkeys(real_paths))
 
@@ -61,20 +82,43 @@ class Files:
         def note(error: OSError) -> None:
             self.failures[Path(str(error.filename))] = _reason(error)
 
+        ignored = GitIgnore(folder.resolve())
         files = []
         for parent, folders, names in os.walk(folder, onerror=note):
+            ignored.read(Path(parent).resolve())
             # os.walk does not enter folders that are removed from its list.
-            folders[:] = [name for name in folders if Path(parent, name).resolve() != without]
+            folders[:] = [
+                name for name in folders if self._enters(Path(parent, name), without, ignored)
+            ]
             for name in names:
                 path = Path(parent, name)
                 suffix = path.suffix.lower()
                 if not Path(os.path.realpath(path)).is_relative_to(folder.resolve()):
                     self.skipped["links out of the folder"] += 1
+                elif ignored.has(Path(parent).resolve() / name):
+                    self.left_out["ignored by .gitignore"] += 1
                 elif suffix in SUFFIXES:
                     files.append(path)
                 else:
                     self.skipped[suffix or "without ending"] += 1
         return files
+
+    def _enters(self, folder: Path, without: Path, ignored: GitIgnore) -> bool:
+        """Say whether a folder in a folder is searched; count it if it is left out."""
+        if folder.resolve() == without:
+            return False
+        if folder.name.startswith("."):
+            reason = "hidden folder"
+        elif folder.name == "node_modules":
+            reason = "node_modules"
+        elif (folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists():
+            reason = "virtual environment"
+        elif ignored.has(folder.parent.resolve() / folder.name, is_folder=True):
+            reason = "ignored by .gitignore"
+        else:
+            return True
+        self.left_out[reason] += 1
+        return False
 
     def read(self, files: Iterable[Path]) -> Iterator[Document]:
         """Read files one by one; reasons for those that cannot be read go into ``failures``."""
@@ -164,19 +208,36 @@ def _guess_encoding(content: bytes) -> str:
 
 
 def _load_pdf(content: bytes, source: str) -> list[Document]:
-    import pypdf
+    import pypdfium2
+    from pypdfium2.raw import FPDF_ERR_PASSWORD
 
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # not each flaw that it corrects
-    reader = pypdf.PdfReader(io.BytesIO(content))
-    if reader.is_encrypted and not reader.decrypt(""):
-        raise ValueError("it is encrypted and needs a password: save it without one")
-    pages = len(reader.pages)
-    return [
-        Document(
-            page.extract_text(), metadata={"source": source, "page": number, "total_pages": pages}
-        )
-        for number, page in enumerate(reader.pages)
-    ]
+    try:
+        pdf = pypdfium2.PdfDocument(content)
+    except pypdfium2.PdfiumError as error:
+        if error.err_code == FPDF_ERR_PASSWORD:
+            message = "it is encrypted and needs a password: save it without one"
+            raise ValueError(message) from error
+        raise
+    with contextlib.closing(pdf):
+        pages = len(pdf)
+        return [
+            Document(
+                _text_of_page(pdf, number),
+                metadata={"source": source, "page": number, "total_pages": pages},
+            )
+            for number in range(pages)
+        ]
+
+
+def _text_of_page(pdf: "PdfDocument", number: int) -> str:
+    # PDFium wants its objects closed, the last one opened first.
+    with (
+        contextlib.closing(pdf[number]) as page,
+        contextlib.closing(page.get_textpage()) as text_page,
+    ):
+        text: str = text_page.get_text_range()
+    text = text.replace("\r\n", "\n")
+    return text.replace(_DIVISION, "")
 
 
 def _content(path: Path) -> bytes:

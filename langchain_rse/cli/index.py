@@ -2,17 +2,18 @@
 
 import codecs
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from langchain_rse._messages import counted
+from langchain_rse._messages import counted, first_few
 from langchain_rse.cli.files import Files
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.models import load_embeddings
 from langchain_rse.cli.output import print_error, print_text
+from langchain_rse.stores.names import source_of
 
 _READ_AHEAD = 100_000_000  # bytes of all files together
 
@@ -22,7 +23,9 @@ def index(
         list[Path],
         typer.Argument(
             metavar="PATH",
-            help="Text, Markdown, HTML, Word (.docx) and PDF files, and folders of them.",
+            help="Files of text, source code and data, HTML, Word (.docx) and PDF, and folders of "
+            "them. Hidden folders, virtual environments, node_modules and what Git ignores are "
+            "left out.",
             exists=True,
             readable=False,  # unreadable files are listed, and the others read
         ),
@@ -51,6 +54,9 @@ def index(
             show_default=False,
         ),
     ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove documents whose files are no longer there.")
+    ] = False,
 ) -> None:
     """Add files to a knowledge base; files that have changed are replaced."""
     codecs.lookup(encoding or "utf-8")  # an error names an unknown encoding
@@ -61,12 +67,19 @@ def index(
             load_embeddings(embeddings)  # before the folder is made, in case the name is wrong
         with only_writer(kb):
             opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
-            _add(paths_to_add, files, opened)
+            ids = _add(paths_to_add, files, opened)
+            gone = _find_gone(opened, paths, files, set(ids))
+            if prune:
+                for doc_id in opened.retriever.delete(gone):
+                    print_text(f"removed {doc_id}")
+            elif gone:
+                documents = counted(len(gone), "document")
+                print_text(f"{documents} no longer there, which --prune removes: {first_few(gone)}")
     _report_on(files)
 
 
-def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> None:
-    """Read files and add them to a knowledge base; print how many."""
+def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str]:
+    """Read files and add them to a knowledge base; print how many, and return their ids."""
     from tqdm import tqdm
 
     size = sum(path.stat().st_size for path in paths if os.access(path, os.R_OK))
@@ -75,12 +88,38 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> None:
     documents = counted(len(ids), "document")
     chunks = counted(opened.embeddings.texts_embedded, "new chunk")
     print_text(f"Read {documents}, embedded {chunks} into {opened.folder}")
+    return ids
+
+
+def _find_gone(
+    opened: KnowledgeBase, paths: Sequence[Path], files: Files, ids: Collection[str]
+) -> list[str]:
+    """Find the documents of these files and folders that were not among those just read.
+
+    A file or folder that cannot be read is not gone.
+    """
+    folders = [path.resolve() for path in paths]
+    unread = [Path(os.path.realpath(path)) for path in files.failures]
+    gone = []
+    for manifest in opened.manifests:
+        source = source_of(manifest)
+        if manifest.doc_id in ids or not _is_in(source, folders) or _is_in(source, unread):
+            continue
+        gone.append(manifest.doc_id)
+    return gone
+
+
+def _is_in(path: str, folders: Iterable[Path]) -> bool:
+    return any(Path(path).is_relative_to(folder) for folder in folders)
 
 
 def _report_on(files: Files) -> None:
     """Print which encodings were guessed, which files were skipped, and which cannot be read."""
     for path, encoding in files.guessed.items():
         print_text(f"{path.name}: read as {encoding}; if it is not, give --encoding NAME")
+    if files.left_out:
+        reasons = [f"{count} {reason}" for reason, count in files.left_out.most_common()]
+        print_text(f"left out: {', '.join(reasons)}")
     if files.skipped:
         kinds = [f"{count} {suffix}" for suffix, count in files.skipped.most_common()]
         print_text(f"skipped {files.skipped.total()} file(s): {', '.join(kinds)}")

@@ -17,9 +17,10 @@ from pydantic import BaseModel, ConfigDict
 
 from langchain_rse.cli.models import DEFAULT, CountingEmbeddings, load_embeddings
 from langchain_rse.cli.output import command_line, errors
-from langchain_rse.stores.names import find_document, names_of
+from langchain_rse.stores.names import find_document, find_source, names_of
 
 if TYPE_CHECKING:
+    from chromadb.api.collection_configuration import CreateCollectionConfiguration
     from langchain_chroma import Chroma
 
     from langchain_rse.retriever import RSERetriever
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 Folder = Annotated[
     Path, typer.Option("--kb", help="Folder of the knowledge base.", file_okay=False)
 ]
+
+# A search finds 0.99 of the best 200 of 27,835 chunks, with Chroma's defaults 0.93.
+_SEARCH: CreateCollectionConfiguration = {
+    "hnsw": {"space": "cosine", "ef_search": 400, "max_neighbors": 32, "ef_construction": 200}
+}
 
 _DOCSTORE = "chunks.db"
 _SETTINGS = "settings.json"
@@ -138,7 +144,7 @@ class KnowledgeBase:
             "chunks",
             self.embeddings,
             client=PersistentClient(path, Settings(anonymized_telemetry=False)),
-            collection_metadata={"hnsw:space": "cosine"},
+            collection_configuration=_SEARCH,
         )
 
     @cached_property
@@ -170,6 +176,10 @@ class KnowledgeBase:
     def find(self, name: str) -> str:
         """Find a document's id by its id, path or file name; a ValueError if there is none."""
         return find_document(name, self._names)
+
+    def find_source(self, name: str) -> str:
+        """Find a source by what `find` takes, or by the name of its file."""
+        return find_source(name, self.manifests)
 
     def add(self, documents: Iterable[Document], *, at_once: bool) -> list[str]:
         """Add documents, with a progress bar in a terminal; return their ids.

@@ -29,7 +29,8 @@ def query(
             "--filter",
             metavar="NAME=VALUE",
             help="Search only chunks with this value in their metadata (`inspect` shows it; page "
-            'counts from 0); repeatable. Numbers, true and false are taken as such, "7" as text.',
+            'counts from 0); repeatable. Numbers, true and false are taken as such, "7" as text. A '
+            "source may be given by the name of its file.",
         ),
     ] = None,
     order: Annotated[
@@ -53,11 +54,12 @@ def query(
         "max_context_length": max_context_length,
         "order": order,
     }
-    condition = filter_of(conditions or ())
+    opened = KnowledgeBase.existing(kb, **fields)
+    condition = filter_of(conditions or (), opened.find_source)
     if condition:
         arguments["filter"] = condition
     collector = TraceCollector()
-    retriever = KnowledgeBase.existing(kb, **fields).retriever
+    retriever = opened.retriever
     segments = retriever.invoke(question, {"callbacks": [collector] if report else []}, **arguments)
     if report:
         collector.traces[-1].to_html(report)

@@ -1,7 +1,7 @@
 """Options of several commands: how segments are chosen, saved settings, and filters."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,14 +38,22 @@ def settings(
     return fields
 
 
-def filter_of(conditions: Iterable[str]) -> dict[str, Any] | None:
-    """Make Chroma's filter from conditions NAME=VALUE, all of which must hold."""
+def filter_of(
+    conditions: Iterable[str], find_source: Callable[[str], str]
+) -> dict[str, Any] | None:
+    """Make Chroma's filter from conditions NAME=VALUE, all of which must hold.
+
+    ``find_source`` returns the whole source that a value of ``source`` names.
+    """
     filters = []
     for condition in conditions:
-        name, separator, value = condition.partition("=")
+        name, separator, text = condition.partition("=")
         if not name or not separator:
             raise typer.BadParameter(f"{condition!r} is not NAME=VALUE", param_hint="--filter")
-        filters.append({name: _value_of(value)})
+        value = _value_of(text)
+        if name == "source":
+            value = find_source(value if isinstance(value, str) else text)
+        filters.append({name: value})
     if not filters:
         return None
     if len(filters) == 1:

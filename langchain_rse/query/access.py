@@ -29,7 +29,15 @@ from langchain_rse.stores.reading import (
     read_manifests,
     readable,
 )
-from langchain_rse.stores.records import DOC_ID, Manifest, Version, document_key
+from langchain_rse.stores.records import (
+    DOC_ID,
+    END_INDEX,
+    SEGMENT,
+    START_INDEX,
+    Manifest,
+    Version,
+    document_key,
+)
 
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$gt": operator.gt,
@@ -77,6 +85,36 @@ class DocumentAccess:
         elif layout is not None:
             raise layout
         raise MissingRecordError(f"there is no document {doc_id!r}, or the filter excludes it")
+
+    def documents(self) -> Steps[list[StoredDocument]]:
+        """The documents that may be read, ordered by their ids."""
+        manifests = yield from self.manifests()
+        return [
+            StoredDocument(manifest.doc_id, manifest.length, dict(manifest.metadata))
+            for manifest in manifests
+        ]
+
+    def text(self, doc_id: str) -> Steps[str]:
+        """Read the whole text of a document."""
+        manifest = yield from self.manifest(doc_id)
+        if not manifest.length:
+            return ""
+        passage = yield from self.passage(manifest, 0, manifest.length)
+        return passage.page_content
+
+    def around(self, segment: Document, length: int) -> Steps[Document]:
+        """Read a segment with at most ``length`` more characters on each side."""
+        if not isinstance(segment.metadata.get(SEGMENT), Mapping):
+            raise ValueError(  # noqa: TRY004 - it is one, of another kind
+                f"segment must be a Document that this retriever returned; got {segment!r:.200}"
+            )
+        if length < 0:
+            raise ValueError(f"length must be at least 0; got {length!r}")
+        manifest = yield from self.manifest(segment.metadata[DOC_ID])
+        start = segment.metadata[START_INDEX] - length
+        end = segment.metadata[END_INDEX] + length
+        version = segment.metadata[SEGMENT]["version"]
+        return (yield from self.passage(manifest, start, end, version))
 
     def passage(
         self, manifest: Manifest, start: int, end: int, version: str | None = None

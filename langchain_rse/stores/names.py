@@ -17,12 +17,17 @@ def shown_name(doc_id: str, source: str | None) -> str:
     return source
 
 
+def source_of(manifest: Manifest) -> str:
+    """Where a document comes from: its source, or its id if it has none."""
+    return str(manifest.metadata.get("source", manifest.doc_id))
+
+
 def names_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
     """Index the ids of documents by ids, sources, and file names with and without suffix."""
     doc_ids: dict[str, list[str]] = {}
     for manifest in manifests:
         doc_id = manifest.doc_id
-        source = str(manifest.metadata.get("source", doc_id))
+        source = source_of(manifest)
         path = Path(doc_id)
         for name in {doc_id, source, path.name, path.stem}:
             doc_ids.setdefault(name, []).append(doc_id)
@@ -41,3 +46,17 @@ def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:
         possible = ", ".join(sorted(doc_ids))
         raise ValueError(f"{name!r} may be any of {possible}: give the whole path")
     return doc_ids[0]
+
+
+def find_source(name: str, manifests: Iterable[Manifest]) -> str:
+    """Find the source of documents by the id or name of one, or by the name of their file.
+
+    Documents may share a source, such as the rows of a table.
+    """
+    sources: dict[str, set[str]] = {}
+    for manifest in manifests:
+        source = source_of(manifest)
+        path = Path(source)
+        for known in {manifest.doc_id, source, path.name, path.stem}:
+            sources.setdefault(known, set()).add(source)
+    return find_document(name, {known: sorted(found) for known, found in sources.items()})

@@ -149,6 +149,46 @@ def test_remove(run: Run, tmp_path: Path) -> None:
     assert "cats.txt" not in names(segments(run, "do cats sleep", "--penalty", 0))
 
 
+def doc_ids(run: Run) -> set[str]:
+    documents = json.loads(run("list", "--kb", "kb", "--json").stdout)
+    return {document["doc_id"] for document in documents}
+
+
+def test_prune_removes_what_is_gone_from_the_folder(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "cow.txt").write_text("Cows graze.", encoding="utf-8")
+    assert run("index", "elsewhere", "--kb", "kb").exit_code == 0
+    before = doc_ids(run)
+    cats = tmp_path / "docs" / "cats.txt"
+    cats.unlink()
+    (tmp_path / "elsewhere" / "cow.txt").unlink()
+
+    told = run("index", "docs", "--kb", "kb")
+    assert told.exit_code == 0, told.stderr
+    assert f"\n1 document no longer there, which --prune removes: {cats}\n" in told.stdout
+    assert doc_ids(run) == before
+
+    pruned = run("index", "docs", "--kb", "kb", "--prune")
+    assert pruned.exit_code == 0, pruned.stderr
+    assert f"\nremoved {cats}\n" in pruned.stdout
+    assert doc_ids(run) == before - {str(cats)}  # another folder's documents stay
+    assert "no longer there" not in run("index", "docs", "--kb", "kb").stdout
+
+
+def test_prune_keeps_what_cannot_be_read(run: Run, tmp_path: Path) -> None:
+    before = doc_ids(run)
+    (tmp_path / "docs" / "cats.txt").write_bytes(b"a\0b")
+    result = run("index", "docs", "--kb", "kb", "--prune")
+    assert (result.exit_code, "cats.txt: it is not a text file" in result.stderr) == (1, True)
+    assert doc_ids(run) == before
+    # A share that is not mounted is an empty folder.
+    for path in (tmp_path / "docs").rglob("*.txt"):
+        path.unlink()
+    result = run("index", "docs", "--kb", "kb", "--prune")
+    assert (result.exit_code, "no files of a known kind" in result.stderr) == (1, True)
+    assert doc_ids(run) == before
+
+
 def test_check(run: Run, tmp_path: Path) -> None:
     result = run("check", "--kb", "kb")
     assert (result.exit_code, result.stdout) == (0, "4 documents, 4 chunks: nothing wrong\n")
@@ -188,6 +228,13 @@ def test_filters(run: Run, tmp_path: Path) -> None:
         "cats.txt"
     ]
     assert segments(run, "fish", "--filter", f"source={cats}", "--filter", "year=2024") == []
+    # As `remove` finds documents.
+    for name in ("cats.txt", "cats", "docs/cats.txt"):
+        found = segments(run, "fish", "--filter", f"source={name}", "--penalty", 0)
+        assert names(found) == ["cats.txt"]
+    for name, message in [("cows.txt", "no document 'cows.txt'"), ("fish.txt", "may be any of")]:
+        result = run("query", "fish", "--kb", "kb", "--filter", f"source={name}")
+        assert (result.exit_code, message in result.stderr) == (2, True)
     ours = run("query", "fish", "--kb", "kb", "--filter", "chunk_index=0")
     assert ours.exit_code == 2
     assert "the filter names chunk_index" in ours.stderr
@@ -196,6 +243,28 @@ def test_filters(run: Run, tmp_path: Path) -> None:
     wrong = run("query", "fish", "--kb", "kb", "--filter", "source")
     assert wrong.exit_code == 2
     assert "'source' is not NAME=VALUE" in wrong.stderr
+
+
+def test_the_search_finds_nearly_all_of_the_best_chunks(run: Run) -> None:
+    assert segments(run, "do cats sleep")
+    store = KnowledgeBase.existing(Path("kb")).vectorstore
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Chroma, about embedding functions
+        configuration = store._client.get_collection("chunks").configuration
+    expected = {"space": "cosine", "ef_search": 400, "max_neighbors": 32, "ef_construction": 200}
+    assert configuration["hnsw"].items() >= expected.items()
+
+
+def test_a_knowledge_base_with_another_search_stays_as_it_is(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain: Any = {"hnsw": {"space": "cosine"}}
+    with monkeypatch.context() as patch:
+        patch.setattr("langchain_rse.cli.knowledge_base._SEARCH", plain)
+        assert run("index", "docs", "--kb", "old").exit_code == 0
+    assert run("index", "docs", "--kb", "old").exit_code == 0
+    result = run("query", "do cats sleep", "--kb", "old", "--json")
+    assert "cats.txt" in result.stdout
 
 
 def test_hybrid_makes_the_full_text_index_once(run: Run, tmp_path: Path) -> None:

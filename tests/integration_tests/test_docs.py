@@ -278,7 +278,7 @@ def write_files_of_commands(folder: Path) -> None:
     """What the command line is shown to use: files, and a store that other code has filled."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the package is being sunset
-        from langchain_community.document_loaders import PyPDFLoader
+        from langchain_community.document_loaders import PyPDFium2Loader
 
     (folder / "reports").mkdir()
     (folder / "reports" / "10k.pdf").write_bytes(report())
@@ -289,7 +289,7 @@ def write_files_of_commands(folder: Path) -> None:
     splitter = RecursiveCharacterTextSplitter(
         chunk_size=300, chunk_overlap=60, add_start_index=True
     )
-    store.add_documents(splitter.split_documents(PyPDFLoader("10k.pdf").load()))
+    store.add_documents(splitter.split_documents(PyPDFium2Loader("10k.pdf").load()))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -31,6 +31,7 @@ with warnings.catch_warnings():
         CSVLoader,
         Docx2txtLoader,
         PyMuPDFLoader,
+        PyPDFium2Loader,
         PyPDFLoader,
         TextLoader,
     )
@@ -108,7 +109,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("store", ["memory", "chroma"])
-@pytest.mark.parametrize("loader", [PyPDFLoader, PyMuPDFLoader])
+@pytest.mark.parametrize("loader", [PyPDFium2Loader, PyPDFLoader, PyMuPDFLoader])
 def test_a_table_across_a_page_border(
     way: Way,
     tmp_path: Path,

@@ -29,7 +29,7 @@ EXTRAS = [
     "langchain_community",
     "matplotlib",
     "psycopg",
-    "pypdf",
+    "pypdfium2",
     "rich",
     "scipy",
     "tiktoken",

@@ -143,7 +143,19 @@ def test_pages_of_a_pdf(tmp_path: Path) -> None:
     assert {document.metadata["total_pages"] for document in documents} == {2}
 
 
-@pytest.mark.parametrize("method", EncryptionMethod.__members__)
+def test_lines_and_divided_words_of_a_pdf(tmp_path: Path) -> None:
+    writer = FPDF()
+    writer.set_font("Helvetica", size=12)
+    writer.add_page()
+    for line in ("Cats are found in all para-", "graphs of this text.", "Dogs are not."):
+        writer.cell(0, text=line, new_x="LMARGIN", new_y="NEXT")
+    writer.output(str(tmp_path / "a.pdf"))
+    (document,), _ = read(tmp_path / "a.pdf")
+    assert document.page_content.endswith("all paragraphs of this text.\nDogs are not.")
+
+
+# PDFium also reads a file whose method is "no encryption", whatever its password.
+@pytest.mark.parametrize("method", ["RC4", "AES_128", "AES_256"])
 def test_encrypted_pdfs(tmp_path: Path, method: str) -> None:
     # Without a user's password anybody may read it: the owner's is for changing it.
     open_to_all = pdf(tmp_path / "open.pdf", "Anybody.", password="", method=method)
@@ -166,6 +178,72 @@ def test_a_folder_is_searched_and_other_files_are_counted(tmp_path: Path) -> Non
     assert paths == [tmp_path / "a.txt", tmp_path / "sub" / "b.MD"]
     assert files.skipped == {".png": 2, ".xlsx": 1, "without ending": 1}
     assert not files.failures
+
+
+def write(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text("text", encoding="utf-8")
+
+
+def found(folder: Path, files: Files | None = None) -> set[str]:
+    paths = (files or Files()).find([folder], without=folder / "kb")
+    return {path.relative_to(folder).as_posix() for path in paths}
+
+
+def test_source_code_and_data_are_text(tmp_path: Path) -> None:
+    names = {"a.py", "a.csv", "a.json", "a.jsonl", "a.yaml", "a.xml", "a.ts", "a.SQL", "a.tex"}
+    write(tmp_path, *names, "a.exe", "a.pyc", "a.zip")
+    assert found(tmp_path) == names
+    (tmp_path / "a.csv").write_text("name,town\r\nAda,Oslo\r\n", encoding="utf-8", newline="")
+    documents, _ = read(tmp_path / "a.csv")
+    assert documents[0].page_content == "name,town\r\nAda,Oslo\r\n"
+
+
+def test_folders_that_programs_write_are_left_out(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        *("a.md", ".git/b.txt", "sub/.cache/b.txt", "node_modules/x/README.md"),
+        *("env/pyvenv.cfg", "env/lib/b.txt", "conda/conda-meta/b.json", "conda/b.txt"),
+        *("environment/c.txt", "node_modules.md"),
+    )
+    files = Files()
+    assert found(tmp_path, files) == {"a.md", "environment/c.txt", "node_modules.md"}
+    assert files.left_out == {"hidden folder": 2, "virtual environment": 2, "node_modules": 1}
+    # One that the user names is read.
+    assert found(tmp_path / ".git") == {"b.txt"}
+    assert found(tmp_path / "env" / "lib") == {"b.txt"}
+
+
+def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        *(".git/HEAD", "a.log", "keep.log", "build/b.txt", "sub/build/b.txt", "sub/a.log"),
+        *("sub/deep/a.log", "sub/deep/c.tmp.txt", "docs/c.tmp.txt", "docs/d.txt"),
+    )
+    patterns = "*.log\n!keep.log\n/build/\n!\n# *.txt\n"  # a "!" alone is invalid
+    (tmp_path / ".gitignore").write_text(patterns, encoding="utf-8")
+    (tmp_path / "sub" / ".gitignore").write_text("*.tmp.txt\n!a.log\n", encoding="utf-8")
+    files = Files()
+    assert found(tmp_path, files) == {
+        *("keep.log", "sub/build/b.txt", "sub/a.log", "sub/deep/a.log"),
+        *("docs/c.tmp.txt", "docs/d.txt"),
+    }
+    assert files.left_out == {
+        "ignored by .gitignore": 3,  # a.log, build/ and sub/deep/c.tmp.txt
+        "hidden folder": 1,
+    }
+    # A repository's rules hold below it, but not for what the user names.
+    (tmp_path / "sub" / "deep" / ".gitignore").write_text("*.log", encoding="utf-8")
+    write(tmp_path, "docs/e.log")
+    assert found(tmp_path / "sub" / "deep") == set()
+    assert found(tmp_path / "docs") == {"c.tmp.txt", "d.txt"}
+    assert found(tmp_path / "build") == {"b.txt"}
+    files = Files()
+    assert files.find([tmp_path / "a.log"], without=tmp_path / "kb") == [tmp_path / "a.log"]
+    (tmp_path / ".git" / "HEAD").unlink()
+    (tmp_path / ".git").rmdir()
+    assert "e.log" in found(tmp_path / "docs")
 
 
 def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
@@ -244,4 +322,6 @@ def test_a_file_that_changes_while_it_is_read(
 def test_a_folder_without_known_files(tmp_path: Path) -> None:
     documents, files = read(tmp_path)
     assert not documents
-    assert "no files of a known kind (.docx, .htm, .html, .markdown," in files.failures[tmp_path]
+    assert (
+        "no files of a known kind (text, source code, data such as .csv" in files.failures[tmp_path]
+    )

@@ -29,20 +29,26 @@ from langchain_rse.cli.selection import filter_of, settings
 )
 def test_values_of_a_filter(condition: str, value: object) -> None:
     name = condition.partition("=")[0]
-    chroma_filter = filter_of([condition])
+    chroma_filter = filter_of([condition], str)
     assert chroma_filter == {name: value}
     assert type(chroma_filter[name]) is type(value)
 
 
 def test_several_filters_must_all_hold() -> None:
-    assert filter_of([]) is None
-    assert filter_of(["page=3", "by=Ann"]) == {"$and": [{"page": 3}, {"by": "Ann"}]}
+    assert filter_of([], str) is None
+    assert filter_of(["page=3", "by=Ann"], str) == {"$and": [{"page": 3}, {"by": "Ann"}]}
+
+
+@pytest.mark.parametrize("text", ["p.csv", '"p.csv"', "7", "true"])
+def test_a_source_is_looked_up(text: str) -> None:
+    chroma_filter = filter_of([f"source={text}"], lambda name: f"/data/{name}")
+    assert chroma_filter == {"source": "/data/" + text.strip('"')}
 
 
 @pytest.mark.parametrize("condition", ["page", "=3", ""])
 def test_conditions_that_are_no_filter(condition: str) -> None:
     with pytest.raises(typer.BadParameter, match="NAME=VALUE"):
-        filter_of([condition])
+        filter_of([condition], str)
 
 
 def test_presets_and_options() -> None:

@@ -1,0 +1,173 @@
+"""Syncing: the stores have the given documents and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.errors import MetadataError
+from langchain_rse.ingest.syncing import SyncResult
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+
+def animals(*names: str, **metadata: str) -> list[Document]:
+    return [Document(f"The {name} eats.", metadata={"source": name, **metadata}) for name in names]
+
+
+class Stores:
+    """A vector store, a docstore, and both that write them."""
+
+    def __init__(self, way: Way, **settings: Any) -> None:
+        self.way = way
+        self.vectorstore = InMemoryVectorStore(fakes.BagOfWords())
+        self.docstore = SQLDocStore("sqlite://")
+        self.indexer = RSEIndexer(self.vectorstore, self.docstore)
+        self.retriever = RSERetriever(
+            vectorstore=self.vectorstore, docstore=self.docstore, **settings
+        )
+
+    def sync(self, target: RSEIndexer | RSERetriever, documents: Any, **kwargs: Any) -> SyncResult:
+        result = self.way.call(target.sync, target.async_sync, documents, **kwargs)
+        assert isinstance(result, SyncResult)
+        return result
+
+    def stored(self) -> list[str]:
+        documents = RSERetriever(vectorstore=self.vectorstore, docstore=self.docstore).documents()
+        ids = [document.doc_id for document in documents]
+        of_vectors = {row["metadata"]["doc_id"] for row in self.vectorstore.store.values()}
+        assert of_vectors == set(ids)
+        return ids
+
+
+@fakes.both_ways
+@pytest.mark.parametrize("writer", ["indexer", "retriever"])
+def test_what_is_not_given_is_deleted(way: Way, writer: str) -> None:
+    stores = Stores(way)
+    target = getattr(stores, writer)
+    assert stores.sync(target, animals("cat", "dog", "fish")) == (["cat", "dog", "fish"], [])
+    assert stores.sync(target, animals("dog", "eel")) == (["dog", "eel"], ["cat", "fish"])
+    assert stores.stored() == ["dog", "eel"]
+    assert stores.sync(target, iter(animals("dog", "eel"))) == (["dog", "eel"], [])
+    assert stores.sync(target, animals("dog"), ids=["hound"]).deleted == ["dog", "eel"]
+    assert stores.stored() == ["hound"]
+
+
+def test_an_async_iterator() -> None:
+    stores = Stores(Way(None))
+    stores.indexer.add_documents(animals("cat"))
+
+    async def read() -> AsyncIterator[Document]:
+        for document in animals("dog"):
+            yield document
+
+    result = asyncio.run(stores.indexer.async_sync(read()))
+    assert result == (["dog"], ["cat"])
+
+
+@fakes.both_ways
+def test_nothing_is_deleted_if_nothing_is_given(way: Way) -> None:
+    stores = Stores(way)
+    assert stores.sync(stores.retriever, []) == ([], [])
+    stores.retriever.add_documents(animals("cat", "dog"))
+    with pytest.raises(ValueError, match="documents is empty, and sync would delete all 2 doc"):
+        stores.sync(stores.retriever, [])
+    assert stores.stored() == ["cat", "dog"]
+
+
+def test_nothing_is_deleted_after_an_error() -> None:
+    stores = Stores(Way(None))
+    stores.indexer.add_documents(animals("cat", "dog"))
+
+    def read() -> Iterator[Document]:
+        yield from animals("dog", "eel")
+        raise OSError("the share is gone")
+
+    with pytest.raises(OSError, match="the share is gone"):
+        stores.indexer.sync(read())
+    refused = Document("Text.", metadata={"source": "bad\0"})
+    with pytest.raises(MetadataError, match="character"):
+        stores.indexer.sync([*animals("dog"), refused])
+    assert {"cat", "dog"} <= set(stores.stored())
+
+
+def test_what_another_call_adds_meanwhile_stays() -> None:
+    stores = Stores(Way(None))
+    stores.indexer.add_documents(animals("cat"))
+
+    def read() -> Iterator[Document]:
+        yield from animals("dog")
+        stores.retriever.add_documents(animals("eel"))
+
+    assert stores.indexer.sync(read()).deleted == ["cat"]
+    assert stores.stored() == ["dog", "eel"]
+
+
+def test_other_namespaces_stay() -> None:
+    stores = InMemoryVectorStore(fakes.BagOfWords()), InMemoryByteStore()
+    mine, theirs = (RSEIndexer(*stores, namespace=name) for name in ("mine", "theirs"))
+    mine.add_documents(animals("cat"))
+    theirs.add_documents(animals("cat", "dog"))
+    assert mine.sync(animals("eel")).deleted == ["cat"]
+    assert theirs.sync(animals("dog")).deleted == ["cat"]
+
+
+def test_documents_that_a_filter_excludes_stay() -> None:
+    stores = Stores(Way(None))
+    stores.indexer.add_documents(animals("cat", "dog", group="all"))
+    stores.indexer.add_documents(animals("eel", group="finance"))
+    retriever = RSERetriever(
+        vectorstore=stores.vectorstore,
+        docstore=stores.docstore,
+        search_kwargs={"filter": {"group": "all"}},
+    )
+    assert retriever.sync(animals("dog", group="all")).deleted == ["cat"]
+    assert stores.stored() == ["dog", "eel"]
+
+
+def test_an_unfinished_document_is_deleted() -> None:
+    writes = fakes.Writes()
+    vectorstore = fakes.WatchedVectorStore(fakes.BagOfWords(), writes)
+    docstore = SQLDocStore("sqlite://")
+    indexer = RSEIndexer(vectorstore, docstore)
+    indexer.add_documents(animals("cat"))
+    writes.fail_at(0)
+    with pytest.raises(fakes.CrashError):
+        indexer.add_documents(animals("dog"))
+    writes.fail_at(None)
+    assert indexer.sync(animals("cat")).deleted == ["dog"]
+    assert indexer.check().ok
+
+
+def test_index_of_langchain_takes_no_retriever_and_changes_nothing() -> None:
+    stores = Stores(Way(None))
+    stores.retriever.add_documents(animals("cat"))
+    records = InMemoryRecordManager("animals")
+    target: Any = stores.retriever
+    with pytest.raises(TypeError, match="should be either a VectorStore or a DocumentIndex"):
+        index(animals("dog"), records, target, cleanup="full", key_encoder="sha256")
+    assert stores.stored() == ["cat"]
+
+
+def test_an_index_that_langchain_wrote_is_taken_over() -> None:
+    stores = Stores(Way(None))
+    documents = animals("cat", "dog")
+    records = InMemoryRecordManager("animals")
+    records.create_schema()
+    index(documents, records, stores.vectorstore, cleanup="full", key_encoder="sha256")
+    existing = ExistingIndex(doc_id_key="source", in_store_order=True)
+    stores.indexer.adopt(existing)
+    result = stores.indexer.sync(animals("dog", "eel"))
+    assert result == (["dog", "eel"], ["cat"])
+    assert stores.stored() == ["dog", "eel"]
+    assert stores.indexer.check().ok
