@@ -1,18 +1,19 @@
 """Finds quotations in text and Markdown, in quotation marks of any language."""
 
+import html
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 # Opening marks, and the marks that close them.
-_MARKS = "“” ”” „“” «» »« \u2039\u203a 「」 『』 《》 \uff02\uff02"
+_MARKS = "“” ”” „“” «» »« \u2039\u203a 「」 『』 《》 \uff02\uff02 ❝❞ 〝〞〟"
 _CLOSING_MARKS = {marks[0]: marks[1:] for marks in _MARKS.split()}
 # Marks that may be inches, commas or arrows, so must be at the edge of a word: opening mark,
 # closing mark, and the text inside.
 _AMBIGUOUS_MARKS = [
     ('"', '"', '[^"]'),
     ("\u2018", "\u2019", "[^\u2018]"),
-    ("'", "'", r"[\s\S]"),
+    ("'", "'", r"(?!(?<=[\s(\[])'\S)[\s\S]"),  # no other one opens within
     ("\u201a", "[\u2018\u2019]", "[^\u201a]"),
     ("\u203a", "\u2039", "[^\u203a]"),
 ]
@@ -24,6 +25,9 @@ _LIST_MARKS = r"[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)*"  # of lists around a block q
 def _quotation_pattern() -> str:
     """Make the pattern of block quotes, marked quotations and, last, those without an end."""
     patterns = [rf"^{_LIST_MARKS}(?P<block>>.*(?:\n[ \t]*>.*)*)"]
+    for name in ("q", "blockquote"):
+        patterns.append(rf"<{name}\b[^<>]*>(?P<{name}>(?:(?!</?{name}\b)[\s\S])*)</{name}\s*>")
+    patterns.append(rf"&quot;(?P<entity>(?:{_SAME_PARAGRAPH}(?!&quot;)[\s\S])*)&quot;")
     for opening, closing in _CLOSING_MARKS.items():
         patterns.append(f"{opening}(?:{_SAME_PARAGRAPH}[^{opening}{closing}])*[{closing}]")
     for opening, closing, inside in _AMBIGUOUS_MARKS:
@@ -37,7 +41,8 @@ def _quotation_pattern() -> str:
     return "|".join(patterns)
 
 
-_QUOTATION = re.compile(_quotation_pattern(), re.MULTILINE)
+_QUOTATION = re.compile(_quotation_pattern(), re.MULTILINE | re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*>")
 _CODE = re.compile(r"```(?s:.*?)(?:```|\Z)|`[^`\n]+`")
 _CITATION = re.compile(r"\[\d+(?:\s*,\s*\d+)*\]")
 _BLOCK_MARKS = re.compile(rf"^(?:{_LIST_MARKS}>)+[ \t]*", re.MULTILINE)
@@ -69,8 +74,13 @@ def find_quotations(answer: str) -> Iterator[Quotation]:
     for match in _QUOTATION.finditer(without_code):
         start = match.start() + 1
         end = match.end() - 1
+        in_html = match["q"] or match["blockquote"] or match["entity"]
         if match["block"]:
             yield from _find_in_block(answer, *match.span("block"))
+        elif in_html:
+            text = html.unescape(_TAG.sub(" ", in_html)).strip()
+            if _count_words(text):
+                yield Quotation(text, *match.span(match.lastgroup or 0))
         elif match["open"]:
             yield Quotation(answer[start : end + 1], start, end + 1, is_closed=False)
         elif _count_words(answer[start:end]):
@@ -86,11 +96,12 @@ def _find_in_block(answer: str, start: int, end: int) -> Iterator[Quotation]:
     unmarked_block = _BLOCK_MARKS.sub(lambda marks: " " * len(marks[0]), block)
     marked = [
         quotation
-        for quotation in find_quotations(" " * start + unmarked_block)
+        for quotation in find_quotations(unmarked_block)
         if quotation.is_closed and not quotation.is_too_short
     ]
     if 2 * sum(len(quotation.text) for quotation in marked) >= len(text):
-        yield from marked
+        for quotation in marked:
+            yield quotation._replace(start=start + quotation.start, end=start + quotation.end)
         return
     if _count_words(text):
         yield Quotation(text, start, end)
@@ -108,6 +119,11 @@ def remove_citations(text: str) -> str:
 def remove_punctuation(text: str) -> str:
     """Remove punctuation and white space at the ends."""
     return text.strip(_PUNCTUATION)
+
+
+def count_omissions(text: str) -> int:
+    """Count the ellipses of a quotation."""
+    return len(_OMISSION.findall(text))
 
 
 def split_at_omissions(text: str) -> list[str]:

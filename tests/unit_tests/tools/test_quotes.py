@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -54,7 +55,7 @@ def check(answer: str, *passages: Document) -> list[Quote]:
         ("\uff02今天天气很好\uff02", "exact"),
         ('_"Revenue grew by 12%"_', "exact"),
         ('_"Revenue fell by a lot"_', "missing"),
-        ('"Revenue grew ... margins. Costs fell [...] freight"', "exact"),
+        ('"Revenue grew ... margins. Costs fell [...] freight"', "shortened"),
         ('"Herons fish at dawn ... and cranes dance"', "exact"),
         ("“Revenue rose by 12% in 2023, driven by higher margins”", "similar"),
         ("“REVENUE GREW by 12 % in 2023”", "similar"),
@@ -73,7 +74,7 @@ def test_one_quotation(answer: str, verdict: str) -> None:
     assert quote.verdict == verdict
     if ">" not in answer:
         assert answer[quote.start : quote.end] == quote.text
-    if verdict in {"exact", "similar"}:
+    if verdict in {"exact", "shortened", "similar"}:
         assert (quote.number, quote.doc_id) == (1, "report")
         assert quote.found == TEXT[quote.start_index - 100 : quote.end_index - 100]
         assert quote.similarity == 1.0 if verdict == "exact" else quote.similarity >= 0.85
@@ -264,3 +265,77 @@ def test_any_answer_is_read_to_its_end(answer: str) -> None:
     spans = [(quote.start, quote.end) for quote in check(answer)]
     assert all(0 <= start <= end <= len(answer) for start, end in spans)
     assert spans == sorted(spans)
+
+
+# What is left out, and symbols
+
+
+def test_an_ellipsis_is_no_exact_quotation() -> None:
+    text = "The vaccine does not cause autism. The patient must never take two pills."
+    for answer, omitted in (
+        ("“The vaccine does [...] cause autism”", [" not "]),
+        ("“The patient must ... take two pills”", [" never "]),
+        ("“The patient must never take…”", []),
+    ):
+        (quote,) = check(answer, passage(text))
+        assert (quote.verdict, list(quote.omitted)) == ("shortened", omitted)
+
+
+@pytest.mark.parametrize(
+    ("quoted", "text"),
+    [
+        ("it costs 100 € a month", "it costs 100 $ a month"),
+        ("if the value != 5 stop", "if the value = 5 stop"),
+        ("if the value < 5 stop here", "if the value > 5 stop here"),
+        ("it grew by 5 in a year", "it grew by 5% in a year"),
+        ("they lost 5 million dollars", "they lost 5 billion dollars"),
+        ("the share grew by 5", "the share grew by 5%"),
+        ("It Costs 100 a month", "it costs $100 a month"),
+    ],
+)
+def test_symbols_and_magnitudes_are_compared(quoted: str, text: str) -> None:
+    (quote,) = check(f"It says “{quoted}”.", passage(text))
+    if quote.verdict != "exact":  # else it is in the text as it is
+        assert quote.similarity < 1
+    else:
+        assert quoted in text
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<q>Revenue grew by 12% in 2023</q>",
+        "<blockquote>\n<p>Revenue grew by 12% in 2023</p></blockquote>",
+        "&quot;Revenue grew by 12% in 2023&quot;",
+        "❝Revenue grew by 12% in 2023❞",
+        "〝Revenue grew by 12% in 2023〞",
+    ],
+)
+def test_marks_of_html_and_ornaments(answer: str) -> None:
+    (quote,) = check(f"It says {answer}.")
+    assert quote.verdict == "exact"
+    assert "Revenue grew by 12% in 2023" in f"It says {answer}."[quote.start : quote.end]
+
+
+def seconds_of(answer: str, text: str) -> float:
+    began = time.perf_counter()
+    verify_quotes(answer, [passage(text)])
+    return time.perf_counter() - began
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        lambda size: (f"“{'ab ' * (size // 30)}x”", "ab " * (size // 3)),
+        lambda size: (f"“{'a' * (size // 10)}b”", "a" * size),
+        lambda size: (f"“{'one two 1 ' * (size // 10)}”", "one two 2 " * (size // 10)),
+        lambda size: (" 'a" * (size // 3), "some text"),
+        lambda size: ("> a “b c d” e\n\n" * (size // 16), "b c d"),
+        lambda size: ("<q>a" * (size // 4), "some text"),
+        lambda size: ("&quot; a\n\n" * (size // 9), "some text"),
+    ],
+)
+def test_time_grows_with_the_size(hostile: Callable[[int], tuple[str, str]]) -> None:
+    small = min(seconds_of(*hostile(40_000)) for _ in range(2))
+    large = seconds_of(*hostile(160_000))
+    assert large < 12 * small + 0.3  # quadratic: 16 times
