@@ -34,7 +34,7 @@ REFERENCE = {
         "config.Greedy",
         "config.BestSegment",
     ],
-    "Indexing": ["indexer.", "embeddings."],
+    "Indexing": ["indexer.", "ingest.syncing.SyncResult", "embeddings."],
     "Docstores": [
         "stores.sql.SQLDocStore",
         "stores.json.JSONDocStore",

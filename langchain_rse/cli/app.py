@@ -4,6 +4,7 @@ Their modules import slow packages inside functions, so that help is shown at on
 """
 
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
@@ -12,7 +13,7 @@ from langchain_rse.cli.documents import check, list_documents, remove, stats
 from langchain_rse.cli.evaluate import evaluate
 from langchain_rse.cli.index import index
 from langchain_rse.cli.inspect import inspect
-from langchain_rse.cli.output import exit_on_error
+from langchain_rse.cli.output import exit_on_error, print_text
 from langchain_rse.cli.query import query
 from langchain_rse.cli.serve import serve_mcp
 
@@ -24,6 +25,28 @@ app = typer.Typer(
     help="Retrieve relevant segments instead of isolated chunks from your own documents.",
 )
 """The command line, a typer app."""
+
+
+def _print_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
+    if value:
+        from importlib.metadata import version
+
+        print_text(f"langchain-rse {version('langchain-rse')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """The options that need no command; the help is that of the app."""
+
 
 _COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Annotated, Any
 
 from langchain_core.tools import BaseTool
@@ -59,11 +60,20 @@ def create_mcp_server(
     """
     search_tool = create_rse_tool(retriever, k=k, max_context_length=max_context_length)
     server: FastMCP[Any] = FastMCP(name, _INSTRUCTIONS, **settings)
+    _set_version(server)
     for function in _make_tools(retriever, search_tool, k, timeout):
         server.add_tool(
             function, annotations=ToolAnnotations(readOnlyHint=True), structured_output=False
         )
     return server
+
+
+def _set_version(server: "FastMCP[Any]") -> None:
+    """Make the server tell clients this package's version, not that of the SDK."""
+    # FastMCP takes no version. Its session manager, which this call makes, has the server inside
+    # that answers clients of all transports.
+    server.streamable_http_app()
+    server.session_manager.app.version = version("langchain-rse")
 
 
 def _make_tools(

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
@@ -248,6 +249,11 @@ def test_help_lists_the_commands(run: Run) -> None:
     for command in (*("demo", "index", "query", "list", "stats", "inspect", "remove", "evaluate"),):
         assert f" {command} " in result.stdout
         assert run(command, "--help").exit_code == 0
+
+
+def test_version(run: Run) -> None:
+    result = run("--version")
+    assert (result.exit_code, result.stdout) == (0, f"langchain-rse {version('langchain-rse')}\n")
 
 
 # Evaluating

@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 import warnings
 from collections.abc import AsyncIterator, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import InitializeResult
 
 pytestmark = pytest.mark.slow
 
@@ -65,6 +67,12 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
 
 
+def check_server(started: InitializeResult) -> None:
+    """Clients are told this package's name and version, not those of the SDK."""
+    server = started.serverInfo
+    assert (server.name, server.version) == ("langchain-rse", version("langchain-rse"))
+
+
 @contextlib.asynccontextmanager
 async def over_stdio(folder: Path) -> AsyncIterator[ClientSession]:
     server = StdioServerParameters(
@@ -72,7 +80,7 @@ async def over_stdio(folder: Path) -> AsyncIterator[ClientSession]:
     )
     with (folder / "stderr").open("w") as log:
         async with stdio_client(server, log) as streams, ClientSession(*streams) as session:
-            await session.initialize()
+            check_server(await session.initialize())
             yield session
 
 
@@ -107,7 +115,7 @@ async def over_http(url: str) -> AsyncIterator[ClientSession]:
         streamable_http_client(url) as (read, write, _),
         ClientSession(read, write) as session,
     ):
-        await session.initialize()
+        check_server(await session.initialize())
         yield session
     # The SDK's client cancels its stream of notifications while that connects, and leaves the
     # socket to the garbage collector, whose warning would fail whatever test runs then.
