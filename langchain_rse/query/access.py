@@ -36,6 +36,7 @@ from langchain_rse.stores.records import (
     START_INDEX,
     Manifest,
     Version,
+    content_name,
     document_key,
 )
 
@@ -126,7 +127,8 @@ class DocumentAccess:
         current = manifest.current or Version("", 0)
         characters = range(max(start, 0), min(end, manifest.length))
         passage = None
-        if characters and version in {None, current.name}:
+        is_current = version is None or content_name(version) == content_name(current.name)
+        if characters and is_current:
             passage = yield from read_passage(
                 self.docstore, manifest.doc_id, current.name, range(current.chunks), characters
             )
@@ -253,6 +255,12 @@ def read_passage(
     layout = layouts[key]
     if not isinstance(layout, Layout):
         return None
+    if layout.version != version and content_name(layout.version) == content_name(version):
+        # Segments name the content alone, which another write may have stored.
+        layouts = yield from read_layouts(docstore, {(key, layout.version): [chunks]})
+        layout = layouts[key]
+        if not isinstance(layout, Layout):
+            return None
     indexes = _chunks_within(layout, characters)
     if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # none, or there is a gap
         return None

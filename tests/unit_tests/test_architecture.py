@@ -42,7 +42,7 @@ LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}
 # The lowest level is one room: its modules may import from each other.
 GROUND = LEVELS[0]
 
-MOST_LINES_OF_FILE = 500
+MOST_LINES_OF_FILE = 550
 MOST_LINES_OF_FUNCTION = 60
 
 # Underscores that are part of a documented interface.

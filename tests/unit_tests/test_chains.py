@@ -221,8 +221,9 @@ def test_with_fallbacks(way: Way) -> None:
 
 def test_a_retriever_with_retries_can_be_wrapped(way: Way) -> None:
     source = make_retriever(TEXTS)
-    store = make_retriever(TEXTS, vectorstore=Failing(1)).vectorstore
-    assert store is not None
+    store = Failing(1)
+    assert isinstance(source.vectorstore, InMemoryVectorStore)
+    store.store = source.vectorstore.store
     inner = store.as_retriever(search_kwargs={"k": 50}).with_retry(wait_exponential_jitter=False)
     outer = RSERetriever(base_retriever=inner, docstore=source.docstore, config=fakes.PLAIN)
     assert ranges(way.invoke(outer, QUERY))

@@ -154,6 +154,7 @@ ERRORS: dict[str, Any] = {
     "AdoptionError": ValueError,
     "CandidateError": ValueError,
     "CorruptRecordError": ValueError,
+    "EmbeddingError": ValueError,
     "FormatError": ValueError,
     "MetadataError": (TypeError, ValueError),
     "MissingRecordError": LookupError,
@@ -186,6 +187,7 @@ def test_core_dependencies_stay_light() -> None:
         "numpy",
         "orjson",
         "pydantic",
+        "rapidfuzz",
         "sqlalchemy",
     }
 

@@ -17,6 +17,7 @@ from pydantic import Field
 from langchain_rse import RSERetriever
 from langchain_rse.headers import DocumentHeaders
 from tests.unit_tests import fakes
+from tests.unit_tests.writes import vectors_without_writes
 
 TITLE = "Herons of the lake"
 SUMMARY = "This document is about herons."
@@ -109,6 +110,9 @@ class Index:
 
     def ids(self) -> set[str]:
         return set(self.vectorstore.store)
+
+    def vectors(self) -> dict[str, Any]:
+        return vectors_without_writes(self.vectorstore.store)
 
     def all_keys(self) -> list[str]:
         return fakes.keys_of(self.docstore)

@@ -355,7 +355,7 @@ def test_many_documents_that_are_gone_take_few_reads(way: Way) -> None:
 def test_a_lost_document_takes_no_place(way: Way) -> None:
     source = make_retriever({name: lines(0, name=name) for name in "abcd"})
     stale = candidates_of(source)
-    source.add_documents([Document(lines(0, name="new"), metadata={"source": "a"})])
+    source.add_documents([Document(lines(0, name="new"), metadata={"source": "a"})], ids=["a"])
     source.docstore.mdelete([manifest_key(document_key("d"))])
     found = sorted(stale, key=lambda document: str(document.metadata["doc_id"]))
     retriever = wrapped(

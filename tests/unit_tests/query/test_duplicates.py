@@ -70,7 +70,7 @@ def test_the_document_with_the_best_candidate_counts(way: Way) -> None:
 def test_an_old_version_is_no_reason_to_drop_a_text(way: Way) -> None:
     source = make_retriever({"a": TEXT})
     old = list(source.chunks())
-    source.add_documents([Document("a new text 0\n", metadata={"source": "a"})])
+    source.add_documents([Document("a new text 0\n", metadata={"source": "a"})], ids=["a"])
     source.add_documents([Document(TEXT, metadata={"source": "b"})])
     retriever = RSERetriever(
         base_retriever=FixedRetriever(documents=[*old, *chunks_by_source(source)["b"]]),

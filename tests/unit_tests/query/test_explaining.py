@@ -128,7 +128,7 @@ def test_the_reranker_kept_none(why: Any) -> None:
 def test_all_candidates_are_old(why: Any) -> None:
     retriever = make_retriever({"a": lines(0, 1)})
     old = list(retriever.chunks())
-    retriever.add_documents([Document("new 0\n", metadata={"source": "a"})])
+    retriever.add_documents([Document("new 0\n", metadata={"source": "a"})], ids=["a"])
     stale = RSERetriever(
         base_retriever=FixedRetriever(documents=old),
         candidates_only=False,

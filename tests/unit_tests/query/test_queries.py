@@ -483,7 +483,7 @@ def test_the_generator_is_a_child_of_the_run_and_asked_once(way: Way) -> None:
             self.searches += 1
             if self.searches == 2:
                 text = lines(0, 90, name="new")
-                retriever.add_documents([Document(text, metadata={"source": "a"})])
+                retriever.add_documents([Document(text, metadata={"source": "a"})], ids=["a"])
             return found
 
         async def asimilarity_search_with_score(self, *args: Any, **kwargs: Any) -> Any:
