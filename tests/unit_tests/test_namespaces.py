@@ -585,7 +585,8 @@ def test_shared_stores_do_what_separate_stores_do(
     for name in (A, B):
         assert without_ids(together[name].chunks()) == without_ids(alone[name].chunks())
         vectors: Any = alone[name].vectorstore
-        assert without_ids(stored(shared[0], name)) == without_ids(stored(vectors, name))
+        in_both = without_ids(stored(shared[0], name)), without_ids(stored(vectors, name))
+        assert sorted(in_both[0], key=repr) == sorted(in_both[1], key=repr)  # by no random id
     keys = [
         set(without_writes(list(as_docstore(some).yield_keys())))
         for some in (shared[1], *(one.docstore.docstore for one in alone.values()))  # type: ignore[attr-defined]
