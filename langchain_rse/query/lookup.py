@@ -22,6 +22,14 @@ from langchain_rse.stores.records import DOC_ID
 _LONGEST_GAP = 16
 
 
+class Outdated(NamedTuple):
+    """A version that the search finds, of a document of which it finds no current one."""
+
+    key: str  # the document's
+    version: str
+    is_known: bool  # False if the docstore has no manifest of the document
+
+
 class DocumentsChangedError(Exception):
     """Documents were replaced or deleted since they were searched, or turn out to be unreadable.
 
@@ -33,7 +41,7 @@ class DocumentsChangedError(Exception):
 
     def __init__(
         self,
-        outdated: Collection[VersionKey] = (),
+        outdated: Collection[Outdated] = (),
         replaced: Collection[str] = (),
         unreadable: Mapping[str, CorruptRecordError] | None = None,
     ) -> None:
@@ -91,7 +99,7 @@ def look_up(
     )
 
 
-def outdated_versions(candidates: Sequence[Candidate], layouts: Layouts) -> set[VersionKey]:
+def outdated_versions(candidates: Sequence[Candidate], layouts: Layouts) -> set[Outdated]:
     """Find the documents of which no candidate is current; return the candidates' versions."""
     in_use = set()
     for candidate in candidates:
@@ -101,7 +109,8 @@ def outdated_versions(candidates: Sequence[Candidate], layouts: Layouts) -> set[
     outdated = set()
     for candidate in candidates:
         if candidate.key in layouts and candidate.key not in in_use:
-            outdated.add((candidate.key, candidate.version))
+            is_known = layouts[candidate.key] is not None
+            outdated.add(Outdated(candidate.key, candidate.version, is_known))
     return outdated
 
 

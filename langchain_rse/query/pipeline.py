@@ -11,7 +11,12 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
 from langchain_rse.query.budget import Budget
 from langchain_rse.query.candidates import Candidate, Candidates, Sources, all_candidates
-from langchain_rse.query.lookup import DocumentsChangedError, look_up, outdated_versions
+from langchain_rse.query.lookup import (
+    DocumentsChangedError,
+    Outdated,
+    look_up,
+    outdated_versions,
+)
 from langchain_rse.query.ranking import config_for_reranker
 from langchain_rse.query.reading import read
 from langchain_rse.query.reasons import (
@@ -28,7 +33,6 @@ from langchain_rse.query.selecting import select
 from langchain_rse.query.tracing import QueryLog, Solved
 from langchain_rse.query.wrapped import Conditions, conditions_of
 from langchain_rse.stores.pairing import check_pair
-from langchain_rse.stores.reading import VersionKey
 
 __all__ = ["Candidates", "Sources", "find_candidates", "queries_of", "retrieve"]
 
@@ -48,8 +52,9 @@ class _Query:
     callbacks: Callbacks
     candidates: Candidates | None  # None to search for them in each attempt
     log: QueryLog
-    # Versions that the search finds although they are not current: left over in the vector store.
-    outdated: set[VersionKey] = field(default_factory=set)
+    # Versions that the search finds although they are not current: left over in the vector store,
+    # unless their documents become unknown meanwhile, as they are then being deleted.
+    outdated: set[Outdated] = field(default_factory=set)
     unreadable: dict[str, CorruptRecordError] = field(default_factory=dict)  # by document key
     # Keys of documents to go on without, as they keep being replaced.
     replaced: set[str] = field(default_factory=set)
@@ -132,7 +137,7 @@ def _answer(query: _Query) -> Steps[list[Document]]:
 
     looked_up = yield from look_up(sources.docstore, by_query, settings, conditions, query.excluded)
     log.ended("look up")
-    outdated: set[VersionKey] = set()
+    outdated: set[Outdated] = set()
     if query.candidates is None:
         outdated = outdated_versions(candidates, looked_up.layouts) - query.outdated
         if outdated and not query.leaves_out_replaced:
@@ -150,7 +155,7 @@ def _answer(query: _Query) -> Steps[list[Document]]:
     segments = read_segments.segments
     if not segments:
         log.reason = explain_nothing_chosen(candidates, scored, selection, budget, settings)
-    replaced = query.replaced | {key for key, _ in outdated}
+    replaced = query.replaced | {version.key for version in outdated}
     yield from explain_left_out(sources.docstore, candidates, looked_up.layouts, replaced, settings)
     model = yield from _check_pair(sources)
     warn_of_other_models(model, [segment.document.manifest for segment in segments])

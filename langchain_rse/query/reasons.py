@@ -146,7 +146,8 @@ def explain_left_out(
         warn(f"{len(replaced)} document(s) were replaced while they were read: ask again")
     unknown = []
     for candidate in candidates:
-        if candidate.key in layouts and layouts[candidate.key] is None:
+        is_unknown = candidate.key in layouts and layouts[candidate.key] is None
+        if is_unknown and candidate.key not in replaced:
             unknown.append(repr(candidate.doc_id))
     if unknown:
         names = first_few(dict.fromkeys(unknown))
