@@ -20,6 +20,7 @@ from langchain_rse.query.lookup import (
 from langchain_rse.query.ranking import config_for_reranker
 from langchain_rse.query.reading import read
 from langchain_rse.query.reasons import (
+    NothingFoundError,
     explain_left_out,
     explain_no_candidates,
     explain_nothing_chosen,
@@ -115,6 +116,11 @@ def retrieve(
                 query.replaced.update(change.replaced)
             if not change.unreadable:  # a document is found unreadable only once
                 attempts += 1
+        except NothingFoundError:
+            # All documents may have been added since the search.
+            attempts += 1
+            if attempts >= _ATTEMPTS_WITH_ALL:
+                raise
     raise MissingRecordError(
         f"documents were replaced or deleted during each of {_ATTEMPTS} attempts to read them; "
         "ask again when fewer documents are being written"

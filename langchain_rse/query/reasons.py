@@ -28,6 +28,10 @@ _MOST_READ = 500
 # Empty answers
 
 
+class NothingFoundError(StoreMismatchError):
+    """A search found nothing, and afterwards the docstore has documents with text."""
+
+
 def explain_no_candidates(
     sources: Sources, settings: QuerySettings, documents: int, candidates: int
 ) -> Steps[str]:
@@ -49,7 +53,7 @@ def explain_no_candidates(
         if name.endswith("threshold"):
             limits[name] = value
     if sources.vectorstore is not None and not limits and (yield from _has_text(sources.docstore)):
-        raise StoreMismatchError(
+        raise NothingFoundError(
             f"{sources.name} found nothing, but the docstore has documents: the vector store "
             "is empty, or is not the one they were added to. If its vectors are lost, "
             "check(repair=True) or langchain-rse check --repair writes them again"

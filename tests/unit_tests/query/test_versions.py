@@ -112,6 +112,13 @@ def test_a_document_whose_deletion_two_searches_meet_is_gone(way: Way, store: Sc
         assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
 
 
+def test_documents_that_are_added_after_the_search_found_nothing(way: Way, store: Scripted) -> None:
+    retriever = make_retriever({}, vectorstore=store)
+    store.then = lambda n: replace(retriever, "a", lines(0)) if n == 1 else None
+    assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1)]
+    assert store.searches == 2
+
+
 def test_a_document_replaced_again_and_again(way: Way, store: Scripted) -> None:
     retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
     store.then = lambda n: replace(retriever, "a", lines(0, name=f"v{n}-"))
