@@ -596,22 +596,3 @@ def test_qdrant_with_names_and_sparse_vectors(mode: RetrievalMode, way: Way) -> 
     assert index.held() == fresh.held()
     assert changed[0] in [chunk.page_content for chunk, _ in index.scored(changed[0])[:5]]
     store.client.close()
-
-
-def test_two_collections_of_pgvector_share_no_ids(postgres_url: str, tmp_path: Path) -> None:
-    """Although the table has one key for all collections."""
-    from langchain_postgres import PGVector
-
-    place = Place(tmp_path, Model(), is_async=False, server=lambda _: postgres_url)
-    with pgvector("COSINE")(place) as store:
-        assert isinstance(store, PGVector)
-        first = Index(store, Way(None))
-        first.add(DOCUMENTS)
-        held = first.held()
-        other = PGVector(Model(), connection=store._engine, collection_name="other")
-        second = Index(other, Way(None))
-        second.add(DOCUMENTS)
-        assert second.held() == held
-        second.indexer.delete([document.metadata["doc_id"] for document in DOCUMENTS])
-        assert second.held() == []
-        assert first.held() == held
