@@ -153,6 +153,41 @@ def test_chunks_without_places_are_taken_in_the_order_of_the_store(
     assert segment.metadata["page_end"] > segment.metadata["page_start"] == 0
 
 
+@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+@fakes.both_ways
+def test_text_that_other_code_deletes_or_changes_is_not_shown(
+    way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
+) -> None:
+    store = opened(case)
+    ids = [f"00000000-0000-0000-0000-{number:012}" for number in range(12)]
+    chunks = [
+        Document(f"alpha {number} " if number % 2 else f"filler{number} ", metadata={"source": "a"})
+        for number in range(12)
+    ]
+    for number, document in enumerate(chunks):
+        document.metadata["number"] = number
+    way.call(store.add_documents, store.aadd_documents, chunks, ids=ids)
+    retriever = adopted(way, store, tmp_path, doc_id_key="source", chunk_index_key="number")
+    found = way.invoke(retriever, "alpha", fetch_k=6, k=1)
+    assert "alpha 3 filler4 alpha 5 filler6 alpha 7 filler8 alpha 9" in found[0].page_content
+
+    way.call(store.delete, store.adelete, [ids[4]])
+    way.call(store.delete, store.adelete, [ids[8]])  # FAISS refuses an id that it has
+    changed = Document("filler changed", metadata={"source": "a", "number": 8})
+    way.call(store.add_documents, store.aadd_documents, [changed], ids=[ids[8]])
+    with pytest.warns(UserWarning, match=r"2 chunks of adopted document\(s\) 'a' are not shown"):
+        found = way.invoke(retriever, "alpha", fetch_k=6)
+    texts = [segment.page_content for segment in found]
+    assert "alpha 5 filler6 alpha 7 " in texts
+    assert not any("filler4" in text or "filler8" in text for text in texts)
+
+    with pytest.warns(UserWarning, match="1 gap"):
+        retriever = adopted(way, store, tmp_path, doc_id_key="source", chunk_index_key="number")
+    found = way.invoke(retriever, "alpha", fetch_k=6)
+    assert any("alpha 7 filler changed\nalpha 9" in segment.page_content for segment in found)
+    assert not any("filler4" in segment.page_content for segment in found)
+
+
 def parents_of(store: VectorStore, **child: Any) -> ParentDocumentRetriever:
     return ParentDocumentRetriever(
         vectorstore=store,
