@@ -13,7 +13,8 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore
+from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.errors import AdoptionError
 from tests.integration_tests.vectorstores import CASES, Case, Place
 from tests.unit_tests import fakes
 
@@ -186,6 +187,42 @@ def test_text_that_other_code_deletes_or_changes_is_not_shown(
     found = way.invoke(retriever, "alpha", fetch_k=6)
     assert any("alpha 7 filler changed\nalpha 9" in segment.page_content for segment in found)
     assert not any("filler4" in segment.page_content for segment in found)
+
+
+@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+def test_usual_metadata_needs_no_description(
+    way: Way, opened: Callable[[Case], VectorStore], case: Case
+) -> None:
+    splitter = RecursiveCharacterTextSplitter(chunk_size=700, add_start_index=True)
+    store = opened(case)
+    add(way, store, splitter.split_documents(documents()))
+    indexer = RSEIndexer(store, InMemoryStore())
+    report = way.call(indexer.adopt, indexer.aadopt)
+    assert report.index == ExistingIndex(doc_id_key="source", start_index_key="start_index")
+    assert str(report).endswith(f"of {len(TEXTS)} documents")
+
+
+@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+def test_texts_without_metadata_are_one_document_in_stores_with_an_order(
+    way: Way, opened: Callable[[Case], VectorStore], case: Case
+) -> None:
+    store = opened(case)
+    way.call(store.add_texts, store.aadd_texts, ["alpha one", "alpha two"])
+    indexer = RSEIndexer(store, InMemoryStore())
+    with pytest.raises(AdoptionError, match=r"have no metadata.*doc_id="):
+        way.call(indexer.adopt, indexer.aadopt)
+    manual = ExistingIndex(doc_id="manual", in_store_order=True)
+    if case not in IN_ORDER:
+        with pytest.raises(ValueError, match="in_store_order=True: this store does not list"):
+            way.call(indexer.adopt, indexer.aadopt, manual)
+        return
+    way.call(indexer.adopt, indexer.aadopt, manual)
+    retriever = RSERetriever(
+        vectorstore=store, docstore=indexer.docstore, config=fakes.EVERYTHING, fetch_k=1
+    )
+    (segment,) = way.invoke(retriever, "one")
+    assert segment.metadata["doc_id"] == "manual"
+    assert segment.page_content == "alpha one\nalpha two"
 
 
 def parents_of(store: VectorStore, **child: Any) -> ParentDocumentRetriever:

@@ -43,7 +43,7 @@ class Index:
     def indexer(self) -> RSEIndexer:
         return RSEIndexer(self.vectorstore, self.docstore)
 
-    def adopt(self, way: Way, index: ExistingIndex, **kwargs: Any) -> Adoption:
+    def adopt(self, way: Way, index: ExistingIndex | None = None, **kwargs: Any) -> Adoption:
         indexer = self.indexer
         return way.call(indexer.adopt, indexer.aadopt, index, **kwargs)
 
@@ -439,6 +439,18 @@ def test_whole_texts_of_another_version_are_refused(way: Way) -> None:
     index = Index(numbered("one", "two"))
     with pytest.raises(AdoptionError, match=r"begins 'two', is not in the text .* another version"):
         index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a="one, too")))
+
+
+@fakes.both_ways
+def test_texts_may_be_a_dict(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    texts = {"a": Document("one - two", metadata={"title": "Book"})}
+    index.adopt(way, ExistingIndex(doc_id_key="source", texts=texts))
+    (segment,) = index.segments(way)
+    assert (segment.page_content, segment.metadata["title"]) == ("one - two", "Book")
+    index.add(numbered("other", source="b"))
+    with pytest.raises(AdoptionError, match="document 'b': texts has no text of it"):
+        index.adopt(way, ExistingIndex(doc_id_key="source", texts=texts))
 
 
 # Gaps
@@ -863,6 +875,9 @@ def test_a_cut_off_replacement_of_an_adopted_document_is_completed(
     [
         ({}, "nothing gives the order"),
         ({"doc_id_key": ""}, "doc_id_key"),
+        ({"doc_id": "a", "in_store_order": True}, "exactly one of doc_id_key.*got .*'source'.*'a'"),
+        ({"doc_id_key": None, "in_store_order": True}, "exactly one of doc_id_key"),
+        ({"doc_id_key": None, "doc_id": "", "in_store_order": True}, "doc_id"),
         ({"in_store_order": True, "chunk_overlap": -1}, "chunk_overlap"),
         ({"texts": {"a": "one"}}, "texts"),
         ({"in_store_order": True, "on_error": "warn"}, "on_error"),
@@ -873,6 +888,7 @@ def test_arguments_are_checked(arguments: dict[str, Any], message: str) -> None:
         ExistingIndex(**{"doc_id_key": "source", **arguments})
 
 
+GOOD = [Document("good text", metadata={"source": "good", "number": 0, "start_index": 0})]
 BAD: list[tuple[Sequence[Document], ExistingIndex, str]] = [
     (
         [chunk("one", number=0), chunk("two", number=0)],
@@ -901,9 +917,35 @@ BAD: list[tuple[Sequence[Document], ExistingIndex, str]] = [
 def test_chunks_that_cannot_be_put_together_are_refused(
     way: Way, chunks: Sequence[Document], existing: ExistingIndex, message: str
 ) -> None:
-    index = Index(chunks)
-    with pytest.raises(AdoptionError, match=f"(?s){message}.*on_error='skip'"):
+    with pytest.raises(AdoptionError, match=f"(?s){message}") as caught:
+        Index(chunks).adopt(way, existing)
+    # Leaving out all there is would be no way on.
+    assert "on_error" not in str(caught.value)
+    for all_chunks in ([*chunks, *GOOD], [*GOOD, *chunks]):
+        with pytest.raises(AdoptionError, match=f"(?s){message}.*Or leave .*on_error='skip'"):
+            Index(all_chunks).adopt(way, existing)
+
+
+def test_leaving_out_is_a_way_on_if_any_of_many_documents_can_be_read(way: Way) -> None:
+    bad = [chunk("one", f"bad {number}", number="first") for number in range(250)]
+    with pytest.raises(AdoptionError, match="number='first'") as caught:
+        Index(bad).adopt(way, BY_INDEX)
+    assert "on_error" not in str(caught.value)
+    with pytest.raises(AdoptionError, match="on_error='skip'"):
+        Index([*bad, *GOOD]).adopt(way, BY_INDEX)
+
+
+@pytest.mark.parametrize("existing", [BY_START, BY_INDEX])
+def test_the_order_of_the_store_is_the_way_on_without_positions(
+    way: Way, existing: ExistingIndex
+) -> None:
+    index = Index([chunk("one"), chunk("two")])
+    key = "start_index_key" if existing.start_index_key else "chunk_index_key"
+    message = f"set in_store_order=True instead of {key}: .* Chroma, FAISS, InMemoryVectorStore"
+    with pytest.raises(AdoptionError, match=message):
         index.adopt(way, existing)
+    index.adopt(way, ExistingIndex(doc_id_key="source", in_store_order=True))
+    assert index.texts(way) == ["one\ntwo"]
 
 
 @pytest.mark.parametrize(("chunks", "existing", "message"), BAD)
@@ -911,8 +953,7 @@ def test_chunks_that_cannot_be_put_together_are_refused(
 def test_or_left_out_and_passed_over(
     way: Way, chunks: Sequence[Document], existing: ExistingIndex, message: str
 ) -> None:
-    good = [Document("good text", metadata={"source": "good", "number": 0, "start_index": 0})]
-    index = Index([*chunks, *good])
+    index = Index([*chunks, *GOOD])
     with pytest.warns(UserWarning, match=f"(?s)problem.*{message}"):
         way.call(
             RSERetriever.from_existing_index,
@@ -1007,7 +1048,8 @@ def test_any_text_and_id_is_kept(way: Way) -> None:
 
 def test_an_empty_store_is_adopted(way: Way) -> None:
     index = Index()
-    assert index.adopt(way, BY_INDEX) == Adoption()
+    assert index.adopt(way, BY_INDEX) == Adoption(BY_INDEX)
+    assert index.adopt(way) == Adoption()
     assert index.texts(way) == []
 
 
