@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps
@@ -21,6 +22,7 @@ from langchain_rse.query.candidates import Sources
 from langchain_rse.query.reading import DocumentSegment, SegmentChunk
 from langchain_rse.query.rendering import render
 from langchain_rse.query.search_arguments import fields_of, may_exclude
+from langchain_rse.query.staleness import find_stale
 from langchain_rse.query.wrapped import inspect_retriever
 from langchain_rse.stores.reading import (
     Layout,
@@ -66,6 +68,7 @@ class DocumentAccess:
 
     docstore: BaseStore[str, Document]
     filters: Sequence[Mapping[str, Any]] = ()
+    vectorstore: VectorStore | None = None  # None if it is unknown
 
     def manifests(self) -> Steps[list[Manifest]]:
         """The manifests of the documents that may be read, ordered by their ids."""
@@ -130,12 +133,18 @@ class DocumentAccess:
         is_current = version is None or content_name(version) == content_name(current.name)
         if characters and is_current:
             passage = yield from read_passage(
-                self.docstore, manifest.doc_id, current.name, range(current.chunks), characters
+                self.docstore,
+                manifest.doc_id,
+                current.name,
+                range(current.chunks),
+                characters,
+                vectorstore=self.vectorstore,
             )
         if passage is None:
             raise MissingRecordError(
                 f"there are no characters {start}-{end} in {manifest.doc_id!r}, which has "
-                f"{manifest.length}; or not all of them are stored, or it was replaced meanwhile"
+                f"{manifest.length}; or not all of them are stored, or it was replaced meanwhile. "
+                "If other code changed an adopted index, adopt it again"
             )
         return passage
 
@@ -173,7 +182,7 @@ def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess
                 "$lt, $lte, $and and $or"
             )
         filters.append(value)
-    return DocumentAccess(sources.docstore, filters)
+    return DocumentAccess(sources.docstore, filters, sources.searched_store)
 
 
 def passes(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
@@ -245,10 +254,13 @@ def read_passage(
     version: str,
     chunks: range,
     characters: range = range(sys.maxsize),
+    *,
+    vectorstore: VectorStore | None = None,
 ) -> Steps[Document | None]:
     """Read the text of chunks, limited to a range of the document's characters.
 
-    None if some of them are not stored, or the version is no longer current.
+    None if some of them are not stored, the version is no longer current, or the document was
+    adopted and the vector store, if it is given, no longer has all of them.
     """
     key = document_key(doc_id)
     layouts = yield from read_layouts(docstore, {(key, version): [chunks]})
@@ -282,6 +294,8 @@ def read_passage(
         skipped=max(characters.start - start, 0),
         dropped=max(end - characters.stop, 0),
     )
+    if (yield from find_stale(vectorstore, [segment])):
+        return None
     return render([segment], QuerySettings())[0]
 
 

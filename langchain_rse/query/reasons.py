@@ -76,8 +76,8 @@ def explain_nothing_chosen(
         return _log(
             logging.WARNING,
             f"all {count} candidates are of versions of documents that are no longer current, or "
-            "of documents that the docstore does not know or cannot read. Delete their vectors, or "
-            "add these documents again",
+            "of documents that the docstore does not know or cannot read. Delete their vectors, "
+            "add these documents again or, if other code changed an adopted index, adopt it again",
         )
     columns = list(scored.candidates)
     best_relevance = float(scored.relevance[columns].max())

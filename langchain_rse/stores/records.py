@@ -18,6 +18,7 @@ from pydantic import Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse._messages import problems_of
 from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.stores.adopted import ADOPTED, AdoptedVector
 
 # Metadata of chunks and segments.
 DOC_ID = "doc_id"  # the document
@@ -408,9 +409,7 @@ class DocumentVersion:
     rules: Mapping[str, Rule] = field(default_factory=dict)
     header: str = ""
     counts_in_source: bool = True
-    # If it is adopted: the id of each vector in the store, and the number of its chunk, None if the
-    # vector was left out.
-    adopted: Sequence[tuple[str, int | None]] = ()
+    adopted: Sequence[AdoptedVector] = ()  # the vectors of its chunks, if other code wrote them
 
     @property
     def key(self) -> str:
@@ -443,13 +442,13 @@ def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]
     if document.parts:
         parts = [list(part) for part in document.parts]
         yield parts_key(document.key, document.version.name), _record(parts=parts)
-    for vector, index in document.adopted:
-        yield adopted_record(vector, document.doc_id, document.version.name, index)
+    for vector in document.adopted:
+        yield adopted_record(vector.id, document.doc_id, document.version.name, vector.chunk)
 
 
 def _vectors_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
     """Make the pages of the ids of adopted vectors."""
-    ids = [vector for vector, _ in document.adopted]
+    ids = [vector.id for vector in document.adopted]
     for page, key in enumerate(document.version.vectors_keys(document.key)):
         first = page * SPANS_PER_PAGE
         yield key, _record(ids=ids[first : first + SPANS_PER_PAGE])
@@ -457,6 +456,9 @@ def _vectors_records(document: DocumentVersion) -> Iterator[tuple[str, Document]
 
 def _chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
     """Make the records of chunks; gaps have none."""
+    vectors_of: dict[int | None, list[list[str]]] = {}  # by the numbers of chunks
+    for vector in document.adopted:
+        vectors_of.setdefault(vector.chunk, []).append([vector.id, vector.text_digest])
     for index, chunk in enumerate(document.chunks):
         if index in document.gaps:
             continue
@@ -467,6 +469,8 @@ def _chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
             ]
         if chunk.header:
             metadata[HEADER] = chunk.header
+        if index in vectors_of:
+            metadata[ADOPTED] = vectors_of[index]
         key = chunk_key(document.key, document.version.name, index)
         yield key, Document(page_content=chunk.text, metadata=metadata)
 

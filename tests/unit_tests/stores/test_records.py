@@ -15,6 +15,7 @@ from langchain_core.stores import InMemoryStore
 
 from langchain_rse._sync import run
 from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.stores.adopted import AdoptedVector, adopted_vectors
 from langchain_rse.stores.reading import Layout, read_chunks, read_layouts
 from langchain_rse.stores.records import (
     SPANS_PER_PAGE,
@@ -98,7 +99,11 @@ def test_vectors_of_a_document() -> None:
 
 
 def test_an_adopted_document_has_records_of_its_vectors_and_no_new_vectors() -> None:
-    adopted = [("empty", None), ("x", 1), ("y", 1)]
+    adopted = [
+        AdoptedVector("empty", "digest 0", None),
+        AdoptedVector("x", "digest 1", 1),
+        AdoptedVector("y", "digest 1", 1),
+    ]
     gap = document(version=Version("v", 2, adopted=3), gaps=frozenset({0}), adopted=adopted)
     key = document_key("d")
     assert list(chunk_vectors(gap)) == []
@@ -107,6 +112,7 @@ def test_an_adopted_document_has_records_of_its_vectors_and_no_new_vectors() -> 
     assert records[f"{key}/v/vectors/0"].metadata == {"ids": ["empty", "x", "y"]}
     assert records[f"{key}/v/spans/0"].metadata == {"cuts": [0, 4, 7], "gaps": [0]}
     assert f"{key}/v/0" not in records
+    assert adopted_vectors(records[f"{key}/v/1"], "key") == {"x": "digest 1", "y": "digest 1"}
     assert records[adopted_key("empty")].metadata == {"doc_id": None, "rse_version": "v"}
     chunk = {"doc_id": "d", "rse_version": "v", "chunk_index": 1}
     assert records[adopted_key("x")].metadata == records[adopted_key("y")].metadata == chunk
