@@ -67,6 +67,9 @@ _FORMAT = 5
 _Count = Annotated[int, Field(ge=0, le=10_000_000, strict=True)]
 _Length = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 
+# What keys may contain.
+_KeyPart = Annotated[str, Field(pattern="^[0-9A-Za-z_.-]+$", strict=True)]
+
 # Between the digest and the id of the write, in the name of a version.
 _WRITE = "."
 
@@ -236,7 +239,7 @@ class Version(NamedTuple):
 
     # Digest of the text and of everything that shapes its chunks; once it is written, followed by
     # the id of the write.
-    name: str
+    name: _KeyPart
     chunks: _Count  # number of chunks
     adopted: _Count = 0  # number of vectors added by other code; 0 if this package added them
 
