@@ -363,7 +363,7 @@ def write_files_of_commands(folder: Path) -> None:
 def test_commands_run(block: Block, folder: Path) -> None:
     write_files_of_commands(folder)
     runner = CliRunner()
-    result = runner.invoke(app, ["index", "reports", "--kb", "kb"])
+    result = runner.invoke(app, ["index", "reports", "--kb", "library"])
     assert result.exit_code == 0, result.output
     for words in commands_of(block):
         program, name, *arguments = words
