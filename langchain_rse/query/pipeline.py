@@ -154,7 +154,7 @@ def _answer(query: _Query) -> Steps[list[Document]]:
     yield from explain_left_out(sources.docstore, candidates, looked_up.layouts, replaced, settings)
     model = yield from _check_pair(sources)
     warn_of_other_models(model, [segment.document.manifest for segment in segments])
-    documents = render(segments, settings, conditions.filters)
+    documents = render(segments, settings, conditions.filters, stores_lists=sources.stores_lists)
     log.ended("render")
     return documents
 

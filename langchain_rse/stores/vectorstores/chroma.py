@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from langchain_core.documents import Document
+from typing_extensions import override
 
 from langchain_rse.stores.vectorstores.base import (
     PAGE_SIZE,
@@ -24,6 +25,18 @@ class ChromaAdapter(VectorStoreAdapter):
     lists_in_insertion_order = True
     can_read_vectors = True
     can_filter_namespaces = True
+
+    @property
+    @override
+    def takes_lists(self) -> bool:
+        # From chromadb 1.5 on; a server may be older than the client, which cannot be seen here.
+        from chromadb.api.types import validate_metadata  # noqa: PLC0415 - need not be installed
+
+        try:
+            validate_metadata({"list": ["value"]})
+        except ValueError:
+            return False
+        return True
 
     def _iterate_chunks(self) -> Iterator[Document]:
         for offset in itertools.count(step=PAGE_SIZE):
