@@ -185,7 +185,7 @@ def _answer(query: _Query) -> Steps[list[Document]]:
     model = yield from _check_pair(sources)
     warn_of_other_models(model, [segment.document.manifest for segment in segments])
     warn_of_stale(query.stale, {candidate.key: candidate.doc_id for candidate in candidates})
-    documents = render(segments, settings, conditions.filters)
+    documents = render(segments, settings, conditions.filters, stores_lists=sources.stores_lists)
     log.ended("render")
     return documents
 

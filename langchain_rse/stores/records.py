@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
-import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-import numpy as np
 from langchain_core.documents import Document
 from pydantic import Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse._messages import problems_of
 from langchain_rse.errors import CorruptRecordError, FormatError
 from langchain_rse.stores.adopted import ADOPTED, AdoptedVector
+from langchain_rse.stores.metadata import encodable, simple_metadata
 
 # Metadata of chunks and segments.
 DOC_ID = "doc_id"  # the document
@@ -53,12 +51,6 @@ Rule = Literal["range", "first", "last", "all", "same", "drop"]
 
 DEFAULT_RULES: Mapping[str, Rule] = {"page": "range", "page_label": "range"}
 """Fields that have a rule by default, also if they are the same in a whole document."""
-
-UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
-"""Characters that some database or model cannot take: NUL and lone surrogates."""
-
-# Names of metadata that Chroma refuses.
-_RESERVED_NAME = re.compile(r"[$#]|(chroma:document)?\Z")
 
 # The format of the records. A docstore with another number has to be built again.
 _FORMAT = 5
@@ -156,37 +148,9 @@ def vector_id(key: str, version: str, index: int) -> str:
 # Text and metadata
 
 
-def encodable(text: str) -> str:
-    """Replace characters that databases or models cannot take (`UNENCODABLE`) by U+FFFD."""
-    return UNENCODABLE.sub("\ufffd", text)
-
-
 def with_header(header: str, text: str) -> str:
     """Put a header in front of a text, with an empty line between; no line without a header."""
     return f"{header}\n\n{text}" if header else text
-
-
-def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
-    """Keep values that every vector store takes: encodable strings, 64-bit numbers, booleans."""
-    simple: dict[str, str | int | float | bool] = {}
-    for name, value in metadata.items():
-        simple_value = _simple_value(value)
-        if simple_value is not None and not _RESERVED_NAME.match(name):
-            simple[encodable(name)] = simple_value
-    return simple
-
-
-def _simple_value(value: object) -> str | int | float | bool | None:
-    """A metadata value in a form that every vector store takes; None if it has none."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, (str, os.PathLike)):
-        return encodable(os.fspath(value))
-    if isinstance(value, int):  # booleans too
-        return value if abs(value) < 2**63 else None
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None  # PostgreSQL's JSON has no NaN
-    return None
 
 
 def vector_store_document(

@@ -28,6 +28,18 @@ class ChromaAdapter(VectorStoreAdapter):
     can_read_vectors = True
     can_filter_namespaces = True
 
+    @property
+    @override
+    def takes_lists(self) -> bool:
+        # From chromadb 1.5 on; a server may be older than the client, which cannot be seen here.
+        from chromadb.api.types import validate_metadata  # noqa: PLC0415 - need not be installed
+
+        try:
+            validate_metadata({"list": ["value"]})
+        except ValueError:
+            return False
+        return True
+
     @override
     def existing_texts(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
         # Not get_by_ids, which fails for chunks without metadata.
