@@ -319,7 +319,7 @@ class RSEIndexer:
 
     def adopt(
         self,
-        index: ExistingIndex,
+        index: ExistingIndex | None = None,
         *,
         documents: Iterable[Document] | None = None,
         show_progress: bool = False,
@@ -330,7 +330,9 @@ class RSEIndexer:
         adopted document is deleted, or replaced by adding it, its vectors are deleted.
 
         Args:
-            index: Which metadata fields of the store's chunks say where each one belongs.
+            index: Which metadata fields of the store's chunks say where each one belongs. None:
+                recognized by usual names, such as ``source``, ``page`` and ``start_index``; the
+                report's ``index`` has what was recognized.
             documents: The store's chunks with their ids, as it lists them; needed unless it is a
                 Chroma, FAISS, InMemoryVectorStore, PGVector or QdrantVectorStore.
             show_progress: Show a progress bar; needs tqdm.
@@ -339,7 +341,8 @@ class RSEIndexer:
             A report of what was adopted, and of the places where text is missing.
 
         Raises:
-            AdoptionError: If chunks cannot be joined, unless ``index.on_error="skip"``.
+            AdoptionError: If chunks cannot be joined, unless ``index.on_error="skip"``; or without
+                ``index``, if no usual field names the documents or gives the order.
             TypeError: If the store is not known and ``documents`` is not given.
             ValueError: If ``index.in_store_order`` is set and the store has no order.
             CorruptRecordError: If the docstore's record of a document cannot be read.
@@ -348,7 +351,7 @@ class RSEIndexer:
 
     async def aadopt(
         self,
-        index: ExistingIndex,
+        index: ExistingIndex | None = None,
         *,
         documents: Iterable[Document] | None = None,
         show_progress: bool = False,
@@ -357,7 +360,11 @@ class RSEIndexer:
         return await arun(self._adopt(index, documents, show_progress=show_progress))
 
     def _adopt(
-        self, index: ExistingIndex, documents: Iterable[Document] | None, *, show_progress: bool
+        self,
+        index: ExistingIndex | None,
+        documents: Iterable[Document] | None,
+        *,
+        show_progress: bool,
     ) -> Steps[Adoption]:
         return adopt(
             self._writer(),

@@ -446,7 +446,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         cls,
         vectorstore: VectorStore,
         docstore: BaseStore[str, Any],
-        index: ExistingIndex,
+        index: ExistingIndex | None = None,
         *,
         documents: Iterable[Document] | None = None,
         show_progress: bool = False,
@@ -461,7 +461,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Args:
             vectorstore: The store. It is only read.
             docstore: Where the texts of the chunks will be stored.
-            index: Which metadata fields say where a chunk belongs.
+            index: Which metadata fields say where a chunk belongs. None: recognized by usual names,
+                such as ``source``, ``page`` and ``start_index``; the logger ``langchain_rse`` says
+                which were taken, at level INFO.
             documents: The store's chunks with their ids, for stores that cannot list them.
             show_progress: Show progress bars; needs tqdm.
             **fields: Fields of the retriever.
@@ -470,7 +472,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
             The retriever.
 
         Raises:
-            AdoptionError: If chunks cannot be joined.
+            AdoptionError: If chunks cannot be joined; or without ``index``, if no usual field names
+                the documents or gives the order.
             TypeError: If the store cannot list its chunks and ``documents`` is not given.
 
         Warns:
@@ -485,7 +488,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         cls,
         vectorstore: VectorStore,
         docstore: BaseStore[str, Any],
-        index: ExistingIndex,
+        index: ExistingIndex | None = None,
         *,
         documents: Iterable[Document] | None = None,
         show_progress: bool = False,

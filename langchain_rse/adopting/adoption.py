@@ -1,6 +1,8 @@
 """Adopts an index: reads its vector store, and writes its documents to the docstore."""
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from langchain_core.documents import Document
 
@@ -9,6 +11,7 @@ from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, batches, call, compute, during
 from langchain_rse.adopting.chunks import doc_id_of
 from langchain_rse.adopting.index import Adoption, ExistingIndex, Gap
+from langchain_rse.adopting.recognizing import recognize
 from langchain_rse.adopting.scanning import read_all_chunks
 from langchain_rse.adopting.versions import make_version
 from langchain_rse.errors import AdoptionError
@@ -27,7 +30,12 @@ from langchain_rse.stores.records import (
     document_key,
     namespace_in,
 )
-from langchain_rse.stores.vectorstores import vector_id_of
+from langchain_rse.stores.vectorstores import adapter_for, vector_id_of
+
+logger = logging.getLogger(__name__)
+
+_ChunksOfDocuments = dict[str, dict[str, Document]]
+"""The chunks of documents, by the ids of the documents and of the chunks' vectors."""
 
 # Documents that are written together.
 _DOCUMENTS = 100
@@ -37,7 +45,7 @@ _EXCERPT = 60
 
 def adopt(
     writer: Writer,
-    index: ExistingIndex,
+    index: ExistingIndex | None,
     documents: Iterable[Document] | None,
     *,
     rules: Mapping[str, Rule],
@@ -48,71 +56,131 @@ def adopt(
     yield from check_pair(writer.docstore, vectorstore)
     with during("listing the chunks of the vector store"):
         if documents is None:
-            chunks = yield from read_all_chunks(vectorstore, in_order=index.in_store_order)
+            in_order = index is not None and index.in_store_order
+            chunks = yield from read_all_chunks(vectorstore, in_order=in_order)
         else:
             chunks = yield from compute(list, documents)
-    adopter = _Adopter(writer, index, rules)
-    chunks_by_document = adopter.group(chunks)
-    total = len(chunks_by_document)
-    with progress_bar(total, unit="documents", title="Adopting", show=show_progress) as advance:
-        for batch in batches(chunks_by_document.items(), _DOCUMENTS):
-            yield from adopter.write(dict(batch))
-            advance(len(batch))
+    chunks = _chunks_to_adopt(chunks, namespace_of(writer.docstore))
+    is_recognized = index is None
+    if index is None:
+        if not chunks:
+            return Adoption()
+        are_in_order = documents is None and adapter_for(vectorstore).lists_in_insertion_order
+        index = yield from compute(recognize, chunks, are_in_order=are_in_order)
+    adopter = _Adopter(writer, index, rules, is_recognized=is_recognized)
+    adopter.group(chunks)
+    yield from adopter.write_all(show_progress=show_progress)
     yield from adopter.record_skipped()
+    if is_recognized:
+        logger.info("adopted an index by the metadata of its chunks: %s", adopter.report)
     return adopter.report
+
+
+def _chunks_to_adopt(chunks: Iterable[Document], namespace: str) -> list[Document]:
+    """The chunks that other code wrote, in this namespace."""
+    chunks_to_adopt: list[Document] = []
+    in_other_namespaces = 0
+    for chunk in chunks:
+        was_written_here = VERSION in chunk.metadata
+        if was_written_here:
+            continue
+        if namespace_in(chunk.metadata) == namespace:
+            chunks_to_adopt.append(chunk)
+        else:
+            in_other_namespaces += 1
+    if in_other_namespaces and namespace and not chunks_to_adopt:
+        raise AdoptionError(
+            f"no chunk is in this namespace: {in_other_namespaces} lack "
+            f"{NAMESPACE}={namespace!r} in their metadata. Add this field with the "
+            "vector store's own methods"
+        )
+    return chunks_to_adopt
+
+
+class _Made(NamedTuple):
+    """A document that was made of its chunks, or the error that says why it cannot be."""
+
+    doc_id: str
+    version: DocumentVersion | None
+    gaps: Sequence[Gap] = ()
+    error: Exception | None = None
 
 
 class _Adopter:
     """Makes and writes documents; keeps the report, and the vectors that were left out."""
 
-    def __init__(self, writer: Writer, index: ExistingIndex, rules: Mapping[str, Rule]) -> None:
-        self.report = Adoption()
+    def __init__(
+        self,
+        writer: Writer,
+        index: ExistingIndex,
+        rules: Mapping[str, Rule],
+        *,
+        is_recognized: bool,
+    ) -> None:
+        self.report = Adoption(index)
         self._writer = writer
         self._index = index
         self._rules = rules
+        self._is_recognized = is_recognized
         self._namespace = namespace_of(writer.docstore)
+        self._chunks: _ChunksOfDocuments = {}
         self._skipped_vectors: list[str] = []
 
-    def group(self, chunks: Iterable[Document]) -> dict[str, dict[str, Document]]:
+    def group(self, chunks: Iterable[Document]) -> None:
         """Group chunks by the ids of their documents and vectors, in the order of the store."""
-        chunks_by_document: dict[str, dict[str, Document]] = {}
-        in_other_namespaces = 0
+        first_error: AdoptionError | None = None
         for chunk in chunks:
-            was_written_here = VERSION in chunk.metadata
-            if was_written_here:
-                continue
-            if namespace_in(chunk.metadata) != self._namespace:
-                in_other_namespaces += 1
-                continue
             vector = _checked_vector_id(chunk)
             try:
-                doc_id = doc_id_of(chunk, self._index.doc_id_key)
+                doc_id = doc_id_of(chunk, self._index)
             except AdoptionError as error:
+                first_error = first_error or error
                 self._skip(str(error), [vector])
                 continue
-            chunks_of_document = chunks_by_document.setdefault(doc_id, {})
+            chunks_of_document = self._chunks.setdefault(doc_id, {})
             chunks_of_document[vector] = chunk
-        if in_other_namespaces and self._namespace and not chunks_by_document:
-            raise AdoptionError(
-                f"no chunk is in this namespace: {in_other_namespaces} lack "
-                f"{NAMESPACE}={self._namespace!r} in their metadata. Add this field with the "
-                "vector store's own methods"
-            )
-        return chunks_by_document
+        if first_error is not None:
+            self._raise_unless_skipping(str(first_error), leaves_something=bool(self._chunks))
 
-    def write(self, chunks_by_document: Mapping[str, Mapping[str, Document]]) -> Steps[None]:
-        """Write documents, given their chunks by the ids of their vectors."""
-        doc_ids = list(chunks_by_document)
+    def write_all(self, *, show_progress: bool) -> Steps[None]:
+        """Make all documents and write them, a batch at a time."""
+        total = len(self._chunks)
+        with progress_bar(total, unit="documents", title="Adopting", show=show_progress) as advance:
+            for doc_ids in batches(self._chunks, _DOCUMENTS):
+                yield from self._write(doc_ids)
+                advance(len(doc_ids))
+
+    def _write(self, doc_ids: list[str]) -> Steps[None]:
+        all_made = yield from self._make(doc_ids)
+        for made in all_made:
+            if made.error is not None:
+                problem = f"document {made.doc_id!r}: {made.error}"
+                if self._index.on_error == "raise":
+                    leaves_something = yield from self._can_make_any(all_made)
+                    self._raise_unless_skipping(problem, leaves_something=leaves_something)
+                self._skip(problem, self._chunks[made.doc_id])
+        versions: list[DocumentVersion] = []
+        for made in all_made:
+            if made.version is None:
+                continue
+            versions.append(made.version)
+            self.report.documents += 1
+            self.report.chunks += len(made.version.chunks) - len(made.version.gaps)
+            self.report.vectors += len(self._chunks[made.doc_id])
+            self.report.gaps += made.gaps
+        yield from self._writer.write(versions)
+
+    def _make(self, doc_ids: list[str]) -> Steps[list[_Made]]:
+        """Make documents of their chunks."""
         texts = yield from self._read_texts(doc_ids)
         manifests = yield from self._writer.records.manifests(map(document_key, doc_ids))
         vectors: list[str] = []
-        for chunks in chunks_by_document.values():
-            vectors += chunks
+        for doc_id in doc_ids:
+            vectors += self._chunks[doc_id]
         records_by_vector = yield from self._read_records(vectors)
-
-        versions: list[DocumentVersion] = []
+        all_made: list[_Made] = []
         for doc_id, text, manifest in zip(doc_ids, texts, manifests, strict=True):
-            chunks = chunks_by_document[doc_id]
+            chunks = self._chunks[doc_id]
             records = [
                 records_by_vector[vector] for vector in chunks if vector in records_by_vector
             ]
@@ -120,14 +188,26 @@ class _Adopter:
                 _check_document(doc_id, manifest, records)
                 version, gaps = yield from compute(self._make_version, doc_id, chunks, text)
             except (AdoptionError, TypeError, ValueError) as error:
-                self._skip(f"document {doc_id!r}: {error}", chunks)
-                continue
-            versions.append(version)
-            self.report.documents += 1
-            self.report.chunks += len(version.chunks) - len(version.gaps)
-            self.report.vectors += len(chunks)
-            self.report.gaps += gaps
-        yield from self._writer.write(versions)
+                all_made.append(_Made(doc_id, None, error=error))
+            else:
+                all_made.append(_Made(doc_id, version, gaps))
+        return all_made
+
+    def _can_make_any(self, made_already: Iterable[_Made]) -> Steps[bool]:
+        """True if some document of the index can be made, so that skipping others is of use."""
+        if self.report.documents:
+            return True
+        tried: set[str] = set()
+        for made in made_already:
+            if made.version is not None:
+                return True
+            tried.add(made.doc_id)
+        untried = [doc_id for doc_id in self._chunks if doc_id not in tried]
+        for doc_ids in batches(untried, _DOCUMENTS):
+            all_made = yield from self._make(doc_ids)
+            if any(made.version is not None for made in all_made):
+                return True
+        return False
 
     def record_skipped(self) -> Steps[None]:
         """Record the vectors that were left out, so that queries ignore them.
@@ -145,6 +225,8 @@ class _Adopter:
         store = self._index.texts
         if store is None:
             return [None] * len(doc_ids)
+        if isinstance(store, Mapping):
+            return [store.get(doc_id) for doc_id in doc_ids]
         with during("reading whole texts"):
             return (yield from call(store.mget, store.amget, doc_ids))
 
@@ -161,10 +243,21 @@ class _Adopter:
         )
 
     def _skip(self, problem: str, vectors: Iterable[str]) -> None:
-        if self._index.on_error == "raise":
-            raise AdoptionError(f"{problem}. Or leave such documents out: on_error='skip'")
         self.report.problems.append(problem)
         self._skipped_vectors += vectors
+
+    def _raise_unless_skipping(self, problem: str, *, leaves_something: bool) -> None:
+        if self._index.on_error == "skip":
+            return
+        message = problem
+        if self._is_recognized:
+            message += (
+                f". By the metadata of the chunks, the index was taken to have {self._index}; to "
+                "name other fields, pass an ExistingIndex"
+            )
+        if leaves_something:
+            message += ". Or leave such documents out: on_error='skip'"
+        raise AdoptionError(message)
 
     def _read_records(self, vectors: Iterable[str]) -> Steps[dict[str, Document]]:
         """Read the docstore's records of those vectors that have one."""

@@ -9,9 +9,16 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse.adopting.index import ExistingIndex
 from langchain_rse.errors import AdoptionError
+from langchain_rse.stores.vectorstores import IN_ORDER
 
 # Some stores keep whole numbers as floats or strings: both are read.
 _WHOLE_NUMBER: TypeAdapter[int] = TypeAdapter(NonNegativeInt)
+
+_WITHOUT_PAGES = "If the chunks are not of pages, leave page_key out"
+_WITHOUT_POSITIONS = (
+    "If no field has positions, set in_store_order=True instead of {argument}: chunks are then "
+    f"taken in the order in which they were added, in stores that list them so: {IN_ORDER}"
+)
 
 
 @dataclass(frozen=True)
@@ -67,14 +74,22 @@ def cut_text(text: str, pieces: Sequence[Piece], text_start: int = 0) -> list[Jo
     return chunks
 
 
-def doc_id_of(document: Document, doc_id_key: str) -> str:
+def is_document_name(value: object) -> bool:
+    """True for a value that can name a document: a string that is not empty, or a whole number."""
+    return isinstance(value, (str, int)) and value != ""
+
+
+def doc_id_of(document: Document, index: ExistingIndex) -> str:
     """Return the id of a chunk's document; AdoptionError if it has none."""
-    value = document.metadata.get(doc_id_key)
-    if not isinstance(value, (str, int)) or value == "":
+    if index.doc_id_key is None:
+        return str(index.doc_id)
+    value = document.metadata.get(index.doc_id_key)
+    if not is_document_name(value):
         raise AdoptionError(
-            f"chunk {document.id!r} has {doc_id_key}={value!r} in its metadata; doc_id_key must "
-            "name a field that holds the document's name, a string or a whole number. "
-            f"{_fields_of_type(document, (str, int))}"
+            f"chunk {document.id!r} has {index.doc_id_key}={value!r} in its metadata; doc_id_key "
+            "must name a field that holds the document's name, a string or a whole number. "
+            f"{_fields_of_type(document, (str, int))}. If all chunks are of one document, give its "
+            "name instead: doc_id='handbook'"
         )
     return str(value)
 
@@ -90,14 +105,16 @@ def read_chunks(
         AdoptionError: If a field does not hold a whole number.
     """
     position_key = index.start_index_key or index.chunk_index_key
+    argument = "start_index_key" if index.start_index_key else "chunk_index_key"
+    without_positions = _WITHOUT_POSITIONS.format(argument=argument)
     chunks: list[StoredChunk] = []
     for number, (vector, document) in enumerate(documents.items()):
         page = 0
         if index.page_key is not None:
-            page = _whole_number(document, index.page_key)
+            page = _whole_number(document, index.page_key, _WITHOUT_PAGES)
         position = 0
         if position_key is not None:
-            position = _whole_number(document, position_key)
+            position = _whole_number(document, position_key, without_positions)
         elif in_given_order:
             position = number
         text = document.page_content
@@ -122,7 +139,18 @@ def merge_equal(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
     return [merged[place] for place in sorted(merged)]
 
 
-def _whole_number(document: Document, key: str) -> int:
+def is_whole_number(value: object) -> bool:
+    """True for a whole number of at least 0, also as a float or string, as some stores keep it."""
+    if isinstance(value, bool):
+        return False
+    try:
+        _WHOLE_NUMBER.validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def _whole_number(document: Document, key: str, advice: str) -> int:
     value = document.metadata.get(key)
     try:
         return _WHOLE_NUMBER.validate_python(value)
@@ -132,7 +160,7 @@ def _whole_number(document: Document, key: str) -> int:
             reason = ": the splitter could not tell where it lies"
         raise AdoptionError(
             f"chunk {document.id!r} has {key}={value!r} in its metadata{reason}; this field must "
-            f"hold whole numbers of at least 0. {_fields_of_type(document, int)}"
+            f"hold whole numbers of at least 0. {_fields_of_type(document, int)}. {advice}"
         ) from error
 
 

@@ -4,7 +4,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._sync import Steps
-from langchain_rse.stores.vectorstores import LISTED, adapter_for
+from langchain_rse.stores.vectorstores import IN_ORDER, LISTED, adapter_for
 
 
 def read_all_chunks(vectorstore: VectorStore, *, in_order: bool) -> Steps[list[Document]]:
@@ -24,7 +24,8 @@ def read_all_chunks(vectorstore: VectorStore, *, in_order: bool) -> Steps[list[D
     if in_order and not adapter.lists_in_insertion_order:
         raise ValueError(
             "in_store_order=True: this store does not list its chunks in the order in which they "
-            "were added; give chunk_index_key, start_index_key, page_key or texts"
+            f"were added, as {IN_ORDER} do; give chunk_index_key, start_index_key, page_key or "
+            "texts"
         )
     read_page = adapter.list_chunks()
     chunks: list[Document] = []

@@ -11,6 +11,7 @@ from langchain_rse.adopting.joining import join_chunks
 from langchain_rse.adopting.whole_texts import divide_text, find_in_text
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.documents import sort_metadata
+from langchain_rse.stores.adopted import AdoptedVector
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
@@ -21,11 +22,12 @@ from langchain_rse.stores.records import (
     DocumentVersion,
     Rule,
     Version,
+    digest,
     version_name,
 )
 
-# Part of every adopted version's name: raised when the same chunks would be joined differently.
-_FORMAT = "adopted 3"
+# Part of every adopted version's name: raised when the same chunks would make other records.
+_FORMAT = "adopted 4"
 
 # Fields that segments have of their own.
 _FIELDS_OF_SEGMENTS = frozenset({CHUNK_INDEX, START_INDEX, END_INDEX, NAMESPACE})
@@ -104,8 +106,9 @@ def _version(
 
     spans = [(chunk.start, chunk.end) for chunk in chunks]
     texts = [chunk.text for chunk in chunks]
+    vectors = [list(vector) for vector in adopted]
     description = encode_json(
-        [spans, adopted, shared, changing, stored_rules], f"metadata of document {doc_id!r}"
+        [spans, vectors, shared, changing, stored_rules], f"metadata of document {doc_id!r}"
     )
     name = version_name(namespace, _FORMAT, *texts, description)
     return DocumentVersion(
@@ -127,14 +130,17 @@ def _without_fields_of_segments(chunk: JoinedChunk) -> dict[str, object]:
 
 def _number_vectors(
     stored: Sequence[StoredChunk], joined: Sequence[JoinedChunk]
-) -> list[tuple[str, int | None]]:
-    """Pair each vector with the number of its chunk; those that were left out, with None, first."""
-    used: list[tuple[str, int | None]] = []
-    for number, joined_chunk in enumerate(joined):
-        used += [(vector, number) for vector in joined_chunk.vectors]
-    used_vectors = {vector for vector, _ in used}
-    left_out: list[tuple[str, int | None]] = []
+) -> list[AdoptedVector]:
+    """Give each vector the number of its chunk; those that were left out come first."""
+    text_digests: dict[str, str] = {}
     for stored_chunk in stored:
-        unused = [vector for vector in stored_chunk.vectors if vector not in used_vectors]
-        left_out += [(vector, None) for vector in unused]
+        text_digest = digest(stored_chunk.text)
+        text_digests.update(dict.fromkeys(stored_chunk.vectors, text_digest))
+    used: list[AdoptedVector] = []
+    for number, joined_chunk in enumerate(joined):
+        for vector in joined_chunk.vectors:
+            used.append(AdoptedVector(vector, text_digests.pop(vector), number))
+    left_out = [
+        AdoptedVector(vector, text_digest, None) for vector, text_digest in text_digests.items()
+    ]
     return left_out + used

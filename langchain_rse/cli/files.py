@@ -110,7 +110,7 @@ class Files:
             reason = "hidden folder"
         elif folder.name == "node_modules":
             reason = "node_modules"
-        elif (folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists():
+        elif _is_virtual_environment(folder):
             reason = "virtual environment"
         elif ignored.has(folder.parent.resolve() / folder.name, is_folder=True):
             reason = "ignored by .gitignore"
@@ -183,6 +183,13 @@ class Files:
         encoding = _guess_encoding(content)
         self.guessed[path] = encoding.replace("cp125", "windows-125").replace("_", "-")
         return content.decode(encoding, "replace")
+
+
+def _is_virtual_environment(folder: Path) -> bool:
+    try:
+        return (folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists()
+    except PermissionError:  # what is in the folder is reported as unreadable
+        return False
 
 
 def _guess_encoding(content: bytes) -> str:

@@ -25,6 +25,7 @@ OUTCOMES = {
     "filtered": "the reranker or filter dropped it",
     "duplicate": "{chunk.duplicate_of!r} has the same text",
     "older version": "it is of an older version of the document",
+    "stale": "since its index was adopted, the vector store's text of it was changed or deleted",
 }
 """The possible outcomes of a chunk, and how `RSETrace.why` explains them."""
 

@@ -150,7 +150,7 @@ def _with_opening_punctuation(source: str, first: int, chunk: str) -> int:
 
 
 def _add_gap(
-    placement: Placement, number: int, form: Form, finder: Finder, start: int, end: int
+    placement: Placement, number: int, form: Form, finder: Finder, *, start: int, end: int
 ) -> None:
     """Note the text that no chunk covers before the chunk of this number, if there is any."""
     content = fold(form.text[start:end])
@@ -198,12 +198,12 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
         start, end = span
         begins_known = parts_of_chunks[number][0] != ""
         if begins_known and not after_unknown:
-            _add_gap(placement, number, form, finder, reached, start)
+            _add_gap(placement, number, form, finder, start=reached, end=start)
         placement.spans.append(_source_span(form, start, end, chunks[number]))
         reached = max(reached, end)
         after_unknown = parts[-1] == ""
     if not after_unknown:
-        _add_gap(placement, len(chunks), form, finder, reached, len(form.text))
+        _add_gap(placement, len(chunks), form, finder, start=reached, end=len(form.text))
     return placement
 
 

@@ -104,7 +104,8 @@ class Records:
         for key, record in records.items():
             if isinstance(record, CorruptRecordError):
                 changes.append((key, None, None))
-            elif record is not None and record.metadata.get(VERSION, "") in {*versions, ""}:
+            # Not a set: a damaged record may hold a value that is not hashable.
+            elif record is not None and record.metadata.get(VERSION, "") in [*versions, ""]:
                 changes.append((key, record, None))
         if changes:
             yield from change(self.docstore, changes)

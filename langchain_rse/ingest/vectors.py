@@ -18,7 +18,8 @@ from langchain_rse._progress import ChunkBar
 from langchain_rse._sync import Steps, batches, call, compute, during
 from langchain_rse.errors import EmbeddingError
 from langchain_rse.ingest.ownership import Ownership
-from langchain_rse.stores.records import DOC_ID, digest, encodable
+from langchain_rse.stores.metadata import encodable
+from langchain_rse.stores.records import DOC_ID, digest
 from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
 
@@ -100,7 +101,7 @@ class Vectors:
                 missing: list[Document] = []
                 for chunk in batch:
                     if chunk.id not in kept and chunk.metadata[DOC_ID] not in refused:
-                        missing.append(chunk)
+                        missing.append(self.adapter.storable(chunk))
                 to_embed = yield from self._copy(missing, reusable, dimensions)
                 if to_embed:
                     refused.update((yield from self._embed(to_embed, dimensions)))

@@ -235,8 +235,7 @@ class Writer:
         """Refuse adopted documents whose vectors another call has deleted meanwhile."""
         doc_ids: dict[str, str] = {}  # by the first vector of each document
         for document in adopted:
-            first_vector, _ = document.adopted[0]
-            doc_ids[first_vector] = document.doc_id
+            doc_ids[document.adopted[0].id] = document.doc_id
         existing = yield from self.vectors.existing(list(doc_ids))
         if existing is None:
             return

@@ -4,23 +4,25 @@ A search filters chunks. Whoever reads documents as a whole, by a list or by the
 through here, so that the filters of the search hold for that as well.
 """
 
-import operator
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.candidates import Sources
+from langchain_rse.query.comparing import has_known_operators, passes
 from langchain_rse.query.reading import DocumentSegment, SegmentChunk
 from langchain_rse.query.rendering import render
 from langchain_rse.query.search_arguments import fields_of, may_exclude
+from langchain_rse.query.staleness import find_stale
 from langchain_rse.query.wrapped import inspect_retriever
 from langchain_rse.stores.reading import (
     Layout,
@@ -39,13 +41,6 @@ from langchain_rse.stores.records import (
     content_name,
     document_key,
 )
-
-_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
 
 
 class StoredDocument(NamedTuple):
@@ -66,6 +61,7 @@ class DocumentAccess:
 
     docstore: BaseStore[str, Document]
     filters: Sequence[Mapping[str, Any]] = ()
+    vectorstore: VectorStore | None = None  # None if it is unknown
 
     def manifests(self) -> Steps[list[Manifest]]:
         """The manifests of the documents that may be read, ordered by their ids."""
@@ -130,12 +126,18 @@ class DocumentAccess:
         is_current = version is None or content_name(version) == content_name(current.name)
         if characters and is_current:
             passage = yield from read_passage(
-                self.docstore, manifest.doc_id, current.name, range(current.chunks), characters
+                self.docstore,
+                manifest.doc_id,
+                current.name,
+                range(current.chunks),
+                characters,
+                vectorstore=self.vectorstore,
             )
         if passage is None:
             raise MissingRecordError(
                 f"there are no characters {start}-{end} in {manifest.doc_id!r}, which has "
-                f"{manifest.length}; or not all of them are stored, or it was replaced meanwhile"
+                f"{manifest.length}; or not all of them are stored, or it was replaced meanwhile. "
+                "If other code changed an adopted index, adopt it again"
             )
         return passage
 
@@ -165,78 +167,15 @@ def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess
             arguments += may_exclude({name: value}).items()
     filters = []
     for name, value in arguments:
-        if fields_of(value) is None or not _is_known(value):
+        if fields_of(value) is None or not has_known_operators(value):
             raise ValueError(
                 f"the search argument {name}={value!r:.200} cannot be applied to a document as a "
                 "whole, so documents can be searched but not be read or listed. A filter can be "
                 "applied that is a dict of fields and values, with $eq, $ne, $in, $nin, $gt, $gte, "
-                "$lt, $lte, $and and $or"
+                "$lt, $lte, $contains, $not_contains, $and and $or"
             )
         filters.append(value)
-    return DocumentAccess(sources.docstore, filters)
-
-
-def passes(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-    """True if metadata passes a filter; a field that is missing passes no comparison."""
-    for name, value in condition.items():
-        if name == "$and":
-            passed = all(passes(part, metadata) for part in value)
-        elif name == "$or":
-            passed = any(passes(part, metadata) for part in value)
-        else:
-            passed = _compares(value, metadata.get(name))
-        if not passed:
-            return False
-    return True
-
-
-def _is_known(condition: Mapping[str, Any]) -> bool:
-    """True if `passes` knows all operators of a filter."""
-    for name, value in condition.items():
-        if name in {"$and", "$or"}:
-            if not isinstance(value, (list, tuple)) or not all(map(_is_known, value)):
-                return False
-        elif name.startswith("$"):
-            return False
-        elif isinstance(value, Mapping):
-            known = {"$eq", "$ne", "$in", "$nin", *_COMPARISONS}
-            if not value.keys() <= known:
-                return False
-    return True
-
-
-def _compares(comparison: Any, value: Any) -> bool:  # noqa: ANN401 - of any type
-    """True if a value passes a comparison: a value, a list of values, or operators."""
-    if value is None:
-        return False
-    if isinstance(comparison, (list, tuple, set, frozenset)):
-        return any(_equals(value, allowed) for allowed in comparison)
-    if not isinstance(comparison, Mapping):
-        return _equals(value, comparison)
-    for name, operand in comparison.items():
-        if name == "$eq":
-            passed = _equals(value, operand)
-        elif name == "$ne":
-            passed = not _equals(value, operand)
-        elif name == "$in":
-            passed = any(_equals(value, allowed) for allowed in operand)
-        elif name == "$nin":
-            passed = not any(_equals(value, excluded) for excluded in operand)
-        else:
-            passed = _is_ordered(value, operand) and _COMPARISONS[name](value, operand)
-        if not passed:
-            return False
-    return True
-
-
-def _equals(value: Any, other: Any) -> bool:  # noqa: ANN401
-    """True if two values are equal and both are booleans, or neither is."""
-    return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
-
-
-def _is_ordered(value: object, other: object) -> bool:
-    are_numbers = isinstance(value, (int, float)) and isinstance(other, (int, float))
-    return are_numbers or (isinstance(value, str) and isinstance(other, str))
+    return DocumentAccess(sources.docstore, filters, sources.searched_store)
 
 
 def read_passage(
@@ -245,10 +184,13 @@ def read_passage(
     version: str,
     chunks: range,
     characters: range = range(sys.maxsize),
+    *,
+    vectorstore: VectorStore | None = None,
 ) -> Steps[Document | None]:
     """Read the text of chunks, limited to a range of the document's characters.
 
-    None if some of them are not stored, or the version is no longer current.
+    None if some of them are not stored, the version is no longer current, or the document was
+    adopted and the vector store, if it is given, no longer has all of them.
     """
     key = document_key(doc_id)
     layouts = yield from read_layouts(docstore, {(key, version): [chunks]})
@@ -282,6 +224,8 @@ def read_passage(
         skipped=max(characters.start - start, 0),
         dropped=max(end - characters.stop, 0),
     )
+    if (yield from find_stale(vectorstore, [segment])):
+        return None
     return render([segment], QuerySettings())[0]
 
 

@@ -8,6 +8,8 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 
+from langchain_rse.stores.vectorstores import adapter_for
+
 ChunkKey = tuple[str, str, int]
 """Identifies a chunk: the id of its document, the name of the version, the chunk's number."""
 
@@ -32,6 +34,12 @@ class Sources(NamedTuple):
         if isinstance(self.base_retriever, VectorStoreRetriever):
             return self.base_retriever.vectorstore
         return self.vectorstore
+
+    @property
+    def stores_lists(self) -> bool:
+        """False if the vector store that is searched has no lists in its metadata."""
+        store = self.searched_store
+        return store is None or adapter_for(store).takes_lists
 
 
 class Candidate(NamedTuple):

@@ -1,14 +1,14 @@
-"""Decides which candidates do not count: those of older versions, and copies of better ones."""
+"""Decides which candidates do not count: old or stale ones, and copies of better ones."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine.relevance import lower_words
 from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey
 from langchain_rse.query.ranking import Ranked, best_of_queries, rank_all
-from langchain_rse.stores.reading import Layout, Layouts
+from langchain_rse.stores.reading import Layout, Layouts, VersionKey
 
 # Near copies: the number of words in each sequence that is compared, and the share of sequences
 # that are equal.
@@ -16,6 +16,10 @@ _SEQUENCE_LENGTH = 5
 _EQUAL_SHARE = 0.8
 
 _Words = tuple[bytes, ...]
+
+
+StaleChunks = Mapping[VersionKey, Collection[int]]
+"""Numbers of chunks that the vector store no longer has as they were adopted, by versions."""
 
 
 class LeftOut(NamedTuple):
@@ -33,7 +37,11 @@ def is_current(layout: object, version: str) -> TypeGuard[Layout]:
 
 
 def leave_out(
-    candidates: Candidates, ranked: list[Ranked], layouts: Layouts, settings: QuerySettings
+    candidates: Candidates,
+    ranked: list[Ranked],
+    layouts: Layouts,
+    settings: QuerySettings,
+    stale: StaleChunks,
 ) -> tuple[Candidates, list[Ranked], dict[ChunkKey, LeftOut]]:
     """Leave out candidates that do not count, and rank the others as if those had not been found.
 
@@ -43,7 +51,7 @@ def leave_out(
     left_out: dict[ChunkKey, LeftOut] = {}
     while True:
         joint = best_of_queries(ranked, list(candidates))
-        newly_left_out = _left_out_of(joint, layouts, settings)
+        newly_left_out = _left_out_of(joint, layouts, settings, stale)
         if not newly_left_out:
             return candidates, ranked, left_out
         left_out.update(newly_left_out)
@@ -52,9 +60,9 @@ def leave_out(
 
 
 def _left_out_of(
-    ranked: Ranked, layouts: Layouts, settings: QuerySettings
+    ranked: Ranked, layouts: Layouts, settings: QuerySettings, stale: StaleChunks
 ) -> dict[ChunkKey, LeftOut]:
-    """Find the candidates in known documents that are old, or copies of better candidates."""
+    """Find the candidates in known documents that are old, stale, or copies of better ones."""
     left_out: dict[ChunkKey, LeftOut] = {}
     best_with_text: dict[str, Layout] = {}  # by the digest of a text: its best document
     counting: list[tuple[Candidate, float]] = []
@@ -64,6 +72,9 @@ def _left_out_of(
         layout = layouts[candidate.key]
         if not is_current(layout, candidate.version):
             left_out[candidate.chunk_key] = LeftOut(candidate, relevance, "older version")
+            continue
+        if candidate.chunk_index in stale.get((candidate.key, candidate.version), ()):
+            left_out[candidate.chunk_key] = LeftOut(candidate, relevance, "stale")
             continue
         text_digest = layout.manifest.text_digest
         if settings.duplicates != "keep" and text_digest:

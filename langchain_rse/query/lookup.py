@@ -11,7 +11,7 @@ from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey
-from langchain_rse.query.copies import LeftOut, is_current, leave_out
+from langchain_rse.query.copies import LeftOut, StaleChunks, is_current, leave_out
 from langchain_rse.query.ranking import Ranked, best_of_queries, rank_all
 from langchain_rse.query.search_arguments import may_split
 from langchain_rse.query.wrapped import Conditions
@@ -22,25 +22,36 @@ from langchain_rse.stores.records import DOC_ID
 _LONGEST_GAP = 16
 
 
+class Outdated(NamedTuple):
+    """A version that the search finds, of a document of which it finds no current one."""
+
+    key: str  # the document's
+    version: str
+    is_known: bool  # False if the docstore has no manifest of the document
+
+
 class DocumentsChangedError(Exception):
     """Documents were replaced or deleted since they were searched, or turn out to be unreadable.
 
     Attributes:
         outdated: The versions that the search found in place of the current ones.
         replaced: Keys of documents that were replaced since they were looked up.
+        stale: Chunks of adopted documents that the vector store no longer has.
         unreadable: The errors of documents that cannot be read, by their keys.
     """
 
     def __init__(
         self,
-        outdated: Collection[VersionKey] = (),
+        outdated: Collection[Outdated] = (),
         replaced: Collection[str] = (),
         unreadable: Mapping[str, CorruptRecordError] | None = None,
+        stale: StaleChunks | None = None,
     ) -> None:
         super().__init__("documents were changed while they were read")
         self.outdated = outdated
         self.replaced = replaced
         self.unreadable = unreadable or {}
+        self.stale = stale or {}
 
 
 class LookedUp(NamedTuple):
@@ -58,12 +69,15 @@ def look_up(
     candidates: Candidates,
     settings: QuerySettings,
     conditions: Conditions,
+    *,
     excluded: Mapping[str, CorruptRecordError],
+    stale: StaleChunks,
 ) -> Steps[LookedUp]:
     """Read the layouts of the documents of the best candidates.
 
     If candidates are left out, the documents that come in for them are read as well, in one more
-    batch. Documents in ``excluded`` are not read, for the reasons given there.
+    batch. Documents in ``excluded`` are not read, for the reasons given there. No segment contains
+    a chunk in ``stale``.
     """
     config = settings.config
 
@@ -71,16 +85,16 @@ def look_up(
         unread = set(document_keys) - layouts.keys()
         counting = best_of_queries(ranked, list(candidates))
         wanted = [candidate for candidate, _ in counting if candidate.key in unread]
-        return _read_layouts(docstore, wanted, config, conditions)
+        return _read_layouts(docstore, wanted, config, conditions, stale)
 
     ranked = rank_all(candidates, settings)
     layouts: Layouts = dict(excluded)
     layouts |= yield from read_unread(_considered(ranked, config))
-    candidates, ranked, left_out = leave_out(candidates, ranked, layouts, settings)
+    candidates, ranked, left_out = leave_out(candidates, ranked, layouts, settings, stale)
     if not _considered(ranked, config) <= layouts.keys():
         # All others at once: of these, too, candidates may have to be left out.
         layouts |= yield from read_unread(_documents_of(ranked))
-        candidates, ranked, more_left_out = leave_out(candidates, ranked, layouts, settings)
+        candidates, ranked, more_left_out = leave_out(candidates, ranked, layouts, settings, stale)
         left_out |= more_left_out
     return LookedUp(
         layouts=layouts,
@@ -91,7 +105,7 @@ def look_up(
     )
 
 
-def outdated_versions(candidates: Sequence[Candidate], layouts: Layouts) -> set[VersionKey]:
+def outdated_versions(candidates: Sequence[Candidate], layouts: Layouts) -> set[Outdated]:
     """Find the documents of which no candidate is current; return the candidates' versions."""
     in_use = set()
     for candidate in candidates:
@@ -101,7 +115,8 @@ def outdated_versions(candidates: Sequence[Candidate], layouts: Layouts) -> set[
     outdated = set()
     for candidate in candidates:
         if candidate.key in layouts and candidate.key not in in_use:
-            outdated.add((candidate.key, candidate.version))
+            is_known = layouts[candidate.key] is not None
+            outdated.add(Outdated(candidate.key, candidate.version, is_known))
     return outdated
 
 
@@ -124,6 +139,7 @@ def _read_layouts(
     candidates: Sequence[Candidate],
     config: RSEConfig,
     conditions: Conditions,
+    stale: StaleChunks,
 ) -> Steps[Layouts]:
     """Read the layouts of the candidates' documents, with the windows around them."""
     if not candidates:
@@ -140,7 +156,10 @@ def _read_layouts(
     for key, layout in layouts.items():
         if isinstance(layout, Layout):
             indexes = chunks.get((key, layout.version), [])
-            layouts[key] = _check_windows(layout, indexes, conditions)
+            checked = _check_windows(layout, indexes, conditions)
+            if isinstance(checked, Layout):
+                checked = checked.without(stale.get((key, layout.version), ()))
+            layouts[key] = checked
     return layouts
 
 

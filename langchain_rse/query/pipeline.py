@@ -11,10 +11,17 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
 from langchain_rse.query.budget import Budget
 from langchain_rse.query.candidates import Candidate, Candidates, Sources, all_candidates
-from langchain_rse.query.lookup import DocumentsChangedError, look_up, outdated_versions
+from langchain_rse.query.copies import StaleChunks
+from langchain_rse.query.lookup import (
+    DocumentsChangedError,
+    Outdated,
+    look_up,
+    outdated_versions,
+)
 from langchain_rse.query.ranking import config_for_reranker
-from langchain_rse.query.reading import read
+from langchain_rse.query.reading import ReadSegments, read
 from langchain_rse.query.reasons import (
+    NothingFoundError,
     explain_left_out,
     explain_no_candidates,
     explain_nothing_chosen,
@@ -25,6 +32,7 @@ from langchain_rse.query.reranking import rerank
 from langchain_rse.query.scoring import score
 from langchain_rse.query.searching import queries_of, search
 from langchain_rse.query.selecting import select
+from langchain_rse.query.staleness import find_stale, warn_of_stale, without_stale
 from langchain_rse.query.tracing import QueryLog, Solved
 from langchain_rse.query.wrapped import Conditions, conditions_of
 from langchain_rse.stores.pairing import check_pair
@@ -48,11 +56,14 @@ class _Query:
     callbacks: Callbacks
     candidates: Candidates | None  # None to search for them in each attempt
     log: QueryLog
-    # Versions that the search finds although they are not current: left over in the vector store.
-    outdated: set[VersionKey] = field(default_factory=set)
+    # Versions that the search finds although they are not current: left over in the vector store,
+    # unless their documents become unknown meanwhile, as they are then being deleted.
+    outdated: set[Outdated] = field(default_factory=set)
     unreadable: dict[str, CorruptRecordError] = field(default_factory=dict)  # by document key
     # Keys of documents to go on without, as they keep being replaced.
     replaced: set[str] = field(default_factory=set)
+    # Chunks of adopted documents that the vector store no longer has.
+    stale: dict[VersionKey, set[int]] = field(default_factory=dict)
     leaves_out_replaced: bool = False
 
     @property
@@ -62,6 +73,11 @@ class _Query:
         for key in self.replaced:
             excluded[key] = CorruptRecordError("it was replaced while it was read")
         return excluded
+
+    def add_stale(self, stale: StaleChunks) -> None:
+        """Note chunks that no segment may contain."""
+        for version_key, chunks in stale.items():
+            self.stale.setdefault(version_key, set()).update(chunks)
 
 
 def retrieve(
@@ -106,10 +122,16 @@ def retrieve(
         except DocumentsChangedError as change:
             query.outdated.update(change.outdated)
             query.unreadable.update(change.unreadable)
+            query.add_stale(change.stale)
             if query.leaves_out_replaced:
                 query.replaced.update(change.replaced)
             if not change.unreadable:  # a document is found unreadable only once
                 attempts += 1
+        except NothingFoundError:
+            # All documents may have been added since the search.
+            attempts += 1
+            if attempts >= _ATTEMPTS_WITH_ALL:
+                raise
     raise MissingRecordError(
         f"documents were replaced or deleted during each of {_ATTEMPTS} attempts to read them; "
         "ask again when fewer documents are being written"
@@ -130,9 +152,16 @@ def _answer(query: _Query) -> Steps[list[Document]]:
         return []
     conditions = _conditions_of(query, candidates)
 
-    looked_up = yield from look_up(sources.docstore, by_query, settings, conditions, query.excluded)
+    looked_up = yield from look_up(
+        sources.docstore,
+        by_query,
+        settings,
+        conditions,
+        excluded=query.excluded,
+        stale=query.stale,
+    )
     log.ended("look up")
-    outdated: set[VersionKey] = set()
+    outdated: set[Outdated] = set()
     if query.candidates is None:
         outdated = outdated_versions(candidates, looked_up.layouts) - query.outdated
         if outdated and not query.leaves_out_replaced:
@@ -144,19 +173,37 @@ def _answer(query: _Query) -> Steps[list[Document]]:
     selection = select(scored, settings, budget.characters)
     log.ended("select")
     read_segments = yield from read(sources.docstore, scored, selection, budget, settings)
+    read_segments = yield from _without_stale(query, read_segments)
     log.solved = Solved(looked_up, scored, budget, selection, read_segments)
     log.ended("read")
 
     segments = read_segments.segments
     if not segments:
         log.reason = explain_nothing_chosen(candidates, scored, selection, budget, settings)
-    replaced = query.replaced | {key for key, _ in outdated}
+    replaced = query.replaced | {version.key for version in outdated}
     yield from explain_left_out(sources.docstore, candidates, looked_up.layouts, replaced, settings)
     model = yield from _check_pair(sources)
     warn_of_other_models(model, [segment.document.manifest for segment in segments])
-    documents = render(segments, settings, conditions.filters)
+    warn_of_stale(query.stale, {candidate.key: candidate.doc_id for candidate in candidates})
+    documents = render(segments, settings, conditions.filters, stores_lists=sources.stores_lists)
     log.ended("render")
     return documents
+
+
+def _without_stale(query: _Query, read_segments: ReadSegments) -> Steps[ReadSegments]:
+    """The segments without text of adopted documents that the vector store no longer has.
+
+    Raises:
+        DocumentsChangedError: If there is such text, to choose other segments; after some attempts,
+            the segments are split there instead.
+    """
+    stale = yield from find_stale(query.sources.searched_store, read_segments.segments)
+    if not stale:
+        return read_segments
+    if not query.leaves_out_replaced:
+        raise DocumentsChangedError(stale=stale)
+    query.add_stale(stale)
+    return read_segments._replace(segments=without_stale(read_segments.segments, stale))
 
 
 def _conditions_of(query: _Query, candidates: Sequence[Candidate]) -> Conditions:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -174,7 +174,7 @@ def _segment_chunk(
 
 
 def _without_missing(segment: DocumentSegment, on_missing: str) -> list[DocumentSegment]:
-    """The segment, or the parts of it that the docstore has and that contain candidates."""
+    """The segment, or the parts of it that the docstore has."""
     missing = [chunk.index for chunk in segment.chunks if chunk.record is None]
     if not missing:
         return [segment]
@@ -186,11 +186,17 @@ def _without_missing(segment: DocumentSegment, on_missing: str) -> list[Document
             f"{manifest.doc_id!r} (key {first_key!r}). Delete "
             "the document and add it again, or set on_missing='split' to go on without them"
         )
+    return split_segment(segment, set(missing))
+
+
+def split_segment(segment: DocumentSegment, left_out: Collection[int]) -> list[DocumentSegment]:
+    """The parts of a segment that contain candidates, without the chunks of some numbers."""
     parts = []
-    for is_missing, group in itertools.groupby(segment.chunks, lambda chunk: chunk.record is None):
+    groups = itertools.groupby(segment.chunks, lambda chunk: chunk.index in left_out)
+    for is_left_out, group in groups:
         chunks = list(group)
         candidates = [number for number, chunk in enumerate(chunks) if chunk.candidate is not None]
-        if is_missing or not candidates:
+        if is_left_out or not candidates:
             continue
         # Each part begins and ends with a candidate, as any segment does.
         inside = chunks[candidates[0] : candidates[-1] + 1]

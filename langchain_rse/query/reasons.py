@@ -28,6 +28,10 @@ _MOST_READ = 500
 # Empty answers
 
 
+class NothingFoundError(StoreMismatchError):
+    """A search found nothing, and afterwards the docstore has documents with text."""
+
+
 def explain_no_candidates(
     sources: Sources, settings: QuerySettings, documents: int, candidates: int
 ) -> Steps[str]:
@@ -49,7 +53,7 @@ def explain_no_candidates(
         if name.endswith("threshold"):
             limits[name] = value
     if sources.vectorstore is not None and not limits and (yield from _has_text(sources.docstore)):
-        raise StoreMismatchError(
+        raise NothingFoundError(
             f"{sources.name} found nothing, but the docstore has documents: the vector store "
             "is empty, or is not the one they were added to. If its vectors are lost, "
             "check(repair=True) or langchain-rse check --repair writes them again"
@@ -72,8 +76,8 @@ def explain_nothing_chosen(
         return _log(
             logging.WARNING,
             f"all {count} candidates are of versions of documents that are no longer current, or "
-            "of documents that the docstore does not know or cannot read. Delete their vectors, or "
-            "add these documents again",
+            "of documents that the docstore does not know or cannot read. Delete their vectors, "
+            "add these documents again or, if other code changed an adopted index, adopt it again",
         )
     columns = list(scored.candidates)
     best_relevance = float(scored.relevance[columns].max())
@@ -146,7 +150,8 @@ def explain_left_out(
         warn(f"{len(replaced)} document(s) were replaced while they were read: ask again")
     unknown = []
     for candidate in candidates:
-        if candidate.key in layouts and layouts[candidate.key] is None:
+        is_unknown = candidate.key in layouts and layouts[candidate.key] is None
+        if is_unknown and candidate.key not in replaced:
             unknown.append(repr(candidate.doc_id))
     if unknown:
         names = first_few(dict.fromkeys(unknown))

@@ -27,11 +27,19 @@ from langchain_rse.stores.records import (
 
 
 def render(
-    segments: Sequence[DocumentSegment], settings: QuerySettings, filters: Sequence[object] = ()
+    segments: Sequence[DocumentSegment],
+    settings: QuerySettings,
+    filters: Sequence[object] = (),
+    *,
+    stores_lists: bool = False,
 ) -> list[Document]:
     """Make Documents of the best ``k`` segments, which are given best first, in their ``order``.
 
-    ``filters`` are those of the query, which must not name metadata that the store lacks.
+    Args:
+        segments: The segments, best first.
+        settings: Those of the query.
+        filters: Those of the query, which must not name metadata that the store lacks.
+        stores_lists: True if the store may have lists in its metadata.
     """
     best: list[DocumentSegment] = []
     counts: Counter[str] = Counter()  # by document
@@ -47,17 +55,24 @@ def render(
         for number, segment in enumerate(best):
             first_number.setdefault(segment.document.manifest.key, number)
         best.sort(key=lambda segment: (first_number[segment.document.manifest.key], segment.start))
-    return [_to_document(segment, settings, filters) for segment in best]
+    documents = []
+    for segment in best:
+        manifest = segment.document.manifest
+        changing_metadata = _changing_metadata(segment)
+        if manifest.current is not None and not manifest.current.adopted:
+            for changes in changing_metadata or [{}]:
+                metadata = {**manifest.metadata, **changes}
+                check_stored(filters, metadata, stores_lists=stores_lists)
+        documents.append(_to_document(segment, settings, changing_metadata))
+    return documents
 
 
 def _to_document(
-    segment: DocumentSegment, settings: QuerySettings, filters: Sequence[object]
+    segment: DocumentSegment,
+    settings: QuerySettings,
+    changing_metadata: Sequence[Mapping[str, Any]],
 ) -> Document:
     manifest = segment.document.manifest
-    changing_metadata = _changing_metadata(segment)
-    if manifest.current is not None and not manifest.current.adopted:
-        for metadata in (manifest.metadata, *changing_metadata):
-            check_stored(filters, metadata)
     version = content_name(segment.document.version)  # the same however often it is written
     identity = f"{manifest.key}/{version}/{segment.start}-{segment.end}"
     if segment.skipped or segment.dropped:

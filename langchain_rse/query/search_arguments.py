@@ -14,18 +14,22 @@ from typing import Any
 
 from langchain_core.documents import Document
 
+from langchain_rse.query.comparing import excludes_list, field_name
+from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.stores.records import (
     CHUNK_ID,
     DOC_ID,
     LOCATION_FIELDS,
     NAMESPACE,
     VERSION,
-    simple_metadata,
 )
+
+SCORE_THRESHOLD = "score_threshold"
+"""The argument that leaves out chunks whose relevance score, as LangChain defines it, is less."""
 
 HARMLESS = frozenset(
     {
-        *("score_threshold", "distance_threshold", "fetch_k", "lambda_mult", "timeout"),
+        *(SCORE_THRESHOLD, "distance_threshold", "fetch_k", "lambda_mult", "timeout"),
         *("search_params", "param", "consistency", "distance_func", "oversampling_factor"),
         *("ef", "ef_search", "nprobe", "nprobes", "num_candidates", "refine_factor"),
     }
@@ -135,25 +139,46 @@ def check_filtered(documents: Sequence[Document], condition: object, name: str) 
                 )
 
 
-def check_stored(filters: Sequence[object], metadata: Mapping[str, Any]) -> None:
-    """Raise a ValueError if filters name metadata of a returned chunk that the store lacks."""
+def check_stored(
+    filters: Sequence[object], metadata: Mapping[str, Any], *, stores_lists: bool
+) -> None:
+    """Raise a ValueError if filters name metadata of a returned chunk that the store lacks.
+
+    Also if they exclude a list that the store has: many operators do not look into lists.
+    ``stores_lists`` is False if the store has no lists.
+    """
     names: set[str] = set()
     for condition in filters:
-        for field in fields_of(condition) or ():
-            names.add(field.rpartition(".")[2])
+        names.update(map(field_name, fields_of(condition) or ()))
     own_names = sorted(names & _OURS)
     if own_names:
         raise ValueError(
             f"the filter names {', '.join(own_names)}, which this package writes for each chunk in "
             "place of a document's own metadata. Index that under another name"
         )
+    lists: dict[str, list[Any]] = {}
     for name in sorted(names & metadata.keys()):
         value = metadata[name]
-        if value is not None and not simple_metadata({name: value}):
+        if value is None:
+            continue
+        stored_values = list(simple_metadata({name: value}).values())
+        is_list = stored_values and isinstance(stored_values[0], list)
+        if not stored_values or (is_list and not stores_lists):
+            and_lists = ", and lists of one type of these" if stores_lists else ""
             raise ValueError(
-                f"the filter names {name}, but vector stores get only strings, numbers and "
-                f"booleans, not {value!r:.200}: it does not work. Index, for example, one "
-                f"boolean for each value of {name}"
+                f"the filter names {name}, but this vector store gets only strings, numbers and "
+                f"booleans{and_lists}, not {value!r:.200}: it does not work. Index, for example, "
+                f"one boolean for each value of {name}"
+            )
+        if is_list:
+            lists[name] = stored_values[0]
+    for condition in filters:
+        if lists and isinstance(condition, Mapping) and excludes_list(condition, lists):
+            raise ValueError(
+                f"the filter {condition!r:.200} excludes {lists!r:.200}, but the store returned "
+                "it: not all operators look into lists. Use those of the store that do, such as "
+                "$contains and $not_contains of Chroma; or index, for example, one boolean for "
+                "each value"
             )
 
 

@@ -3,7 +3,7 @@
 import itertools
 import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError
 from langchain_rse.query.candidates import Candidate, ChunkKey, Sources
 from langchain_rse.query.long_queries import beginning_of, warn_of_long
-from langchain_rse.query.search_arguments import check_filtered, may_exclude
+from langchain_rse.query.search_arguments import SCORE_THRESHOLD, check_filtered, may_exclude
 from langchain_rse.query.wrapped import check_taken, warn_of_few
 from langchain_rse.stores.changing import read_records
 from langchain_rse.stores.fulltext import check_filter, check_lexical
@@ -36,6 +36,7 @@ from langchain_rse.stores.records import (
     namespace_in,
 )
 from langchain_rse.stores.vectorstores import adapter_for, vector_id_of
+from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 
 # Names under which retrievers leave scores in metadata, the usual one first. A "score" may be a
 # distance; in the others, higher is better.
@@ -195,12 +196,13 @@ def _search_vectors(
     adapter = adapter_for(store)
     if namespace:
         arguments = adapter.search_arguments(namespace, arguments)
+    threshold = arguments.pop(SCORE_THRESHOLD, None)
     # Relevance scores come second: not every metric has the function that computes them from
     # scores, and that function warns of values outside [0, 1].
     methods = ["similarity_search_with_score", "similarity_search_with_relevance_scores"]
-    if "score_threshold" in arguments:  # an argument of relevance scores only
-        del methods[0]
     with during(f"searching {type(store).__name__}"):
+        if threshold is not None:
+            return (yield from _search_above(adapter, query, arguments, threshold))
         for name in methods:
             try:
                 found = yield from adapter.search(name, query, arguments)
@@ -209,6 +211,51 @@ def _search_vectors(
             return [(document, finite_score(score)) for document, score in found]
         documents = yield from adapter.search("similarity_search", query, arguments)
     return [(document, None) for document in documents]
+
+
+def _search_above(
+    adapter: VectorStoreAdapter,
+    query: str,
+    arguments: Mapping[str, Any],
+    threshold: Any,  # noqa: ANN401 - as the user gave it
+) -> Steps[list[_ScoredDocument]]:
+    """Search for chunks whose relevance score is at least a threshold, which LangChain defines.
+
+    Raises:
+        ValueError: If the store has no relevance scores, or if they rise from the best chunk to
+            the worst, so that the best would be left out.
+    """
+    name = type(adapter.store).__name__
+    least = finite_score(threshold)
+    if least is None or not 0 <= least <= 1:
+        raise ValueError(
+            f"score_threshold is a relevance score, from 0 to 1; got {threshold!r:.200}. Scores of "
+            f"{name}'s own have another range"
+        )
+    instead = f"Use min_relevance={least:g}, with calibration='identity' if scores are cosines"
+    try:
+        found = yield from adapter.search(
+            "similarity_search_with_relevance_scores", query, arguments
+        )
+    except NotImplementedError as error:
+        raise ValueError(
+            f"{name} has no relevance scores, so score_threshold={least:g} would be ignored. "
+            f"{instead}"
+        ) from error
+    scored = [(document, finite_score(score)) for document, score in found]
+    known_scores = [score for _, score in scored if score is not None]
+    for before, after in itertools.pairwise(known_scores):
+        if after > before + _NOISE:
+            raise ValueError(
+                f"the relevance scores of {name} rise from {before:g} to {after:g} where chunks "
+                f"get worse, as LangChain computes them for its metric, so "
+                f"score_threshold={least:g} would leave out the best. {instead}"
+            )
+    relevant: list[_ScoredDocument] = []
+    for document, score in scored:
+        if score is not None and score >= least:
+            relevant.append((document, score))
+    return relevant
 
 
 def _ask_retriever(

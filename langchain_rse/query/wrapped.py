@@ -5,11 +5,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 
 from langchain_rse._messages import first_few, warn
 from langchain_rse.config import QuerySettings
-from langchain_rse.query.search_arguments import fields_of, filters_of, may_exclude
+from langchain_rse.query.search_arguments import (
+    SCORE_THRESHOLD,
+    fields_of,
+    filters_of,
+    may_exclude,
+)
+from langchain_rse.stores.vectorstores import adapter_for
 
 # Fields in which retrievers hold the retrievers that they call.
 _INNER = ("retrievers", "base_retriever", "retriever", "bound", "runnable", "fallbacks")
@@ -37,6 +43,7 @@ _MOST_BY_DEFAULT = 10  # a larger limit was set on purpose
 
 def check_taken(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
     """Raise a ValueError for a search argument that LangChain would drop, or that replaces one."""
+    _check_threshold(retriever, search_kwargs)
     inner_arguments = []
     for name, value in inspect_retriever(retriever).arguments:
         if may_exclude({name: value}):
@@ -58,6 +65,30 @@ def check_taken(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
                     f"wrapped retriever, {inner_value!r:.200}. Give {name!r} in one place: to the "
                     "wrapped retriever, or in search_kwargs of the RSERetriever"
                 )
+
+
+def _check_threshold(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
+    """Raise a ValueError for a score threshold that a wrapped vector store ignores."""
+    if isinstance(retriever, VectorStoreRetriever):
+        arguments = {**retriever.search_kwargs, **search_kwargs}
+        threshold = arguments.get(SCORE_THRESHOLD)
+        if threshold is None or retriever.search_type == "similarity_score_threshold":
+            return
+        store = retriever.vectorstore
+        has_scores = retriever.search_type == "similarity"
+        if not (has_scores and adapter_for(store).applies_score_threshold):
+            raise ValueError(
+                f"as_retriever(search_type={retriever.search_type!r}) does not keep to "
+                f"score_threshold={threshold!r:.200}: it is not known that {type(store).__name__} "
+                "applies it. Use as_retriever(search_type='similarity_score_threshold', "
+                "search_kwargs={'score_threshold': ...}), or min_relevance of the RSERetriever"
+            )
+        return
+    bound_arguments = getattr(retriever, "kwargs", None)
+    if isinstance(bound_arguments, Mapping):
+        search_kwargs = {**bound_arguments, **search_kwargs}
+    for inner in _inner_retrievers(retriever):
+        _check_threshold(inner, search_kwargs)
 
 
 def _class_refusing(retriever: object, name: str) -> str | None:

@@ -25,10 +25,10 @@ from langchain_rse._messages import warn
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.databases import is_damage
 from langchain_rse.stores.json import decode_document, is_readable
+from langchain_rse.stores.metadata import UNENCODABLE
 from langchain_rse.stores.records import (
     CHUNK_ID,
     LOCATION_FIELDS,
-    UNENCODABLE,
     Manifest,
     chunk_document,
     manifest_key,

@@ -16,7 +16,8 @@ from typing_extensions import override
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.changing import Change, ComparesAndSets, DocStore, StepStore, list_keys
-from langchain_rse.stores.records import NAMESPACES, UNENCODABLE, digest, manifest_key
+from langchain_rse.stores.metadata import UNENCODABLE
+from langchain_rse.stores.records import NAMESPACES, digest, manifest_key
 from langchain_rse.stores.vectorstores import FILTERED, adapter_for
 
 if TYPE_CHECKING:  # half a second of imports that docstores do without

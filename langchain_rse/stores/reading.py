@@ -1,8 +1,10 @@
 """Reads the docstore: the spans and chunks that a query needs, and the list of all documents."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,7 @@ from pydantic import NonNegativeInt, TypeAdapter
 
 from langchain_rse._sync import Steps, batches
 from langchain_rse.errors import CorruptRecordError
+from langchain_rse.stores.adopted import adopted_vectors
 from langchain_rse.stores.changing import DocStore, Record, list_keys, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
@@ -65,6 +68,10 @@ class Layout:
         page, position = divmod(index, SPANS_PER_PAGE)
         cuts = self.pages[page]
         return int(cuts[position]), int(cuts[position + 1])
+
+    def without(self, chunks: Iterable[int]) -> Layout:
+        """This layout without some chunks, which no segment may contain, as if they were gaps."""
+        return replace(self, windows=_cut_at_gaps(self.windows, sorted(chunks)))
 
 
 Layouts = dict[str, Layout | CorruptRecordError | None]
@@ -139,7 +146,7 @@ def _read_layout(
     return Layout(manifest, _cut_at_gaps(existing_windows, gaps), pages)
 
 
-def _cut_at_gaps(windows: list[range], gaps: Sequence[int]) -> list[range]:
+def _cut_at_gaps(windows: Sequence[range], gaps: Sequence[int]) -> Sequence[range]:
     """Cut ascending windows at gaps, since no segment may contain one."""
     if not gaps:
         return windows
@@ -246,6 +253,7 @@ def read_chunks(
             location = (layout.manifest.doc_id, index, *layout.span_of(index))
             try:
                 read_changes(record, record_key, location)
+                adopted_vectors(record, record_key)
             except CorruptRecordError as error:
                 checked[key, index] = error
     replaced: set[str] = set()

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
-import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-import numpy as np
 from langchain_core.documents import Document
 from pydantic import Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse._messages import problems_of
 from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.stores.adopted import ADOPTED, AdoptedVector
+from langchain_rse.stores.metadata import encodable, simple_metadata
 
 # Metadata of chunks and segments.
 DOC_ID = "doc_id"  # the document
@@ -53,18 +52,15 @@ Rule = Literal["range", "first", "last", "all", "same", "drop"]
 DEFAULT_RULES: Mapping[str, Rule] = {"page": "range", "page_label": "range"}
 """Fields that have a rule by default, also if they are the same in a whole document."""
 
-UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
-"""Characters that some database or model cannot take: NUL and lone surrogates."""
-
-# Names of metadata that Chroma refuses.
-_RESERVED_NAME = re.compile(r"[$#]|(chroma:document)?\Z")
-
 # The format of the records. A docstore with another number has to be built again.
 _FORMAT = 5
 
 # Far above any document; without a limit, a forged record would keep a reader busy forever.
 _Count = Annotated[int, Field(ge=0, le=10_000_000, strict=True)]
 _Length = Annotated[int, Field(ge=0, le=10**12, strict=True)]
+
+# What keys may contain.
+_KeyPart = Annotated[str, Field(pattern="^[0-9A-Za-z_.-]+$", strict=True)]
 
 # Between the digest and the id of the write, in the name of a version.
 _WRITE = "."
@@ -152,37 +148,9 @@ def vector_id(key: str, version: str, index: int) -> str:
 # Text and metadata
 
 
-def encodable(text: str) -> str:
-    """Replace characters that databases or models cannot take (`UNENCODABLE`) by U+FFFD."""
-    return UNENCODABLE.sub("\ufffd", text)
-
-
 def with_header(header: str, text: str) -> str:
     """Put a header in front of a text, with an empty line between; no line without a header."""
     return f"{header}\n\n{text}" if header else text
-
-
-def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
-    """Keep values that every vector store takes: encodable strings, 64-bit numbers, booleans."""
-    simple: dict[str, str | int | float | bool] = {}
-    for name, value in metadata.items():
-        simple_value = _simple_value(value)
-        if simple_value is not None and not _RESERVED_NAME.match(name):
-            simple[encodable(name)] = simple_value
-    return simple
-
-
-def _simple_value(value: object) -> str | int | float | bool | None:
-    """A metadata value in a form that every vector store takes; None if it has none."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, (str, os.PathLike)):
-        return encodable(os.fspath(value))
-    if isinstance(value, int):  # booleans too
-        return value if abs(value) < 2**63 else None
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None  # PostgreSQL's JSON has no NaN
-    return None
 
 
 def vector_store_document(
@@ -235,7 +203,7 @@ class Version(NamedTuple):
 
     # Digest of the text and of everything that shapes its chunks; once it is written, followed by
     # the id of the write.
-    name: str
+    name: _KeyPart
     chunks: _Count  # number of chunks
     adopted: _Count = 0  # number of vectors added by other code; 0 if this package added them
 
@@ -408,9 +376,7 @@ class DocumentVersion:
     rules: Mapping[str, Rule] = field(default_factory=dict)
     header: str = ""
     counts_in_source: bool = True
-    # If it is adopted: the id of each vector in the store, and the number of its chunk, None if the
-    # vector was left out.
-    adopted: Sequence[tuple[str, int | None]] = ()
+    adopted: Sequence[AdoptedVector] = ()  # the vectors of its chunks, if other code wrote them
 
     @property
     def key(self) -> str:
@@ -443,13 +409,13 @@ def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]
     if document.parts:
         parts = [list(part) for part in document.parts]
         yield parts_key(document.key, document.version.name), _record(parts=parts)
-    for vector, index in document.adopted:
-        yield adopted_record(vector, document.doc_id, document.version.name, index)
+    for vector in document.adopted:
+        yield adopted_record(vector.id, document.doc_id, document.version.name, vector.chunk)
 
 
 def _vectors_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
     """Make the pages of the ids of adopted vectors."""
-    ids = [vector for vector, _ in document.adopted]
+    ids = [vector.id for vector in document.adopted]
     for page, key in enumerate(document.version.vectors_keys(document.key)):
         first = page * SPANS_PER_PAGE
         yield key, _record(ids=ids[first : first + SPANS_PER_PAGE])
@@ -457,6 +423,9 @@ def _vectors_records(document: DocumentVersion) -> Iterator[tuple[str, Document]
 
 def _chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
     """Make the records of chunks; gaps have none."""
+    vectors_of: dict[int | None, list[list[str]]] = {}  # by the numbers of chunks
+    for vector in document.adopted:
+        vectors_of.setdefault(vector.chunk, []).append([vector.id, vector.text_digest])
     for index, chunk in enumerate(document.chunks):
         if index in document.gaps:
             continue
@@ -467,6 +436,8 @@ def _chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
             ]
         if chunk.header:
             metadata[HEADER] = chunk.header
+        if index in vectors_of:
+            metadata[ADOPTED] = vectors_of[index]
         key = chunk_key(document.key, document.version.name, index)
         yield key, Document(page_content=chunk.text, metadata=metadata)
 

@@ -11,6 +11,7 @@ from langchain_core.stores import BaseStore
 from langchain_rse._messages import visible
 from langchain_rse._sync import Steps
 from langchain_rse.query.access import read_passage
+from langchain_rse.stores.metadata import encodable
 from langchain_rse.stores.names import shown_name
 from langchain_rse.stores.records import (
     COUNTS_IN_SOURCE,
@@ -19,7 +20,6 @@ from langchain_rse.stores.records import (
     RELEVANCE_SCORE,
     SEGMENT,
     START_INDEX,
-    encodable,
 )
 
 NUMBER = "number"

@@ -271,6 +271,7 @@ def _current_before_its_vectors() -> None:
     def put_off(self: Vectors, chunks: Any, *arguments: Any) -> Any:
         late.append((self, list(chunks), *arguments))
         yield from ()
+        return {}
 
     def finish_late(self: Writer, *arguments: Any) -> Any:
         while late:

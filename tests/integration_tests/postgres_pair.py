@@ -17,7 +17,9 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from langchain_rse import RSEIndexer, SQLDocStore
 from langchain_rse._sync import run
 from langchain_rse.stores.reading import read_manifests
+from langchain_rse.stores.records import Manifest, content_name
 from tests.unit_tests import fakes
+from tests.unit_tests.writes import without_writes
 
 DIMENSIONS = 65
 """Of `fakes.BagOfWords`."""
@@ -26,12 +28,12 @@ _numbers = itertools.count()
 
 
 class Held(NamedTuple):
-    """What is in both stores."""
+    """What is in both stores, the same whenever it was written."""
 
-    vectors: set[str]
-    """Ids."""
-    records: set[str]
-    """Keys."""
+    vectors: list[str]
+    """Documents, versions and numbers of the chunks; ids of vectors of no document."""
+    records: list[str]
+    """Keys, without the ids of writes."""
 
 
 class Pair(NamedTuple):
@@ -90,11 +92,16 @@ class Pair(NamedTuple):
             asyncio.run(engine.close())
 
     def held(self) -> Held:
-        """The ids and keys in both stores."""
-        with closing(self._docstore()) as docstore:
-            records = set(docstore.yield_keys()) - {"vectorstore"}
-        vectors = self._execute(f'SELECT langchain_id::text FROM "{self.name}"')
-        return Held({str(vector) for vector in vectors}, records)
+        """What is in both stores."""
+        names: dict[str, str] = {}
+        for manifest in self._manifests():
+            for version in manifest.versions:
+                for index, vector in enumerate(version.vector_ids(manifest.key)):
+                    names[vector] = f"{manifest.doc_id}/{content_name(version.name)}/{index}"
+        return Held(
+            vectors=sorted(names.get(vector, vector) for vector in self._vectors()),
+            records=sorted(map(without_writes, self._records())),
+        )
 
     def check(self) -> dict[str, str]:
         """Check that the stores hold the current versions, whole, and nothing else.
@@ -102,9 +109,7 @@ class Pair(NamedTuple):
         Returns:
             The names of the versions by the ids of their documents.
         """
-        held = self.held()
-        with closing(self._docstore()) as docstore:
-            manifests = list(run(read_manifests(docstore)))
+        manifests = self._manifests()
         vectors: set[str] = set()
         records: set[str] = set()
         for manifest in manifests:
@@ -112,11 +117,26 @@ class Pair(NamedTuple):
             assert manifest.current is not None, manifest
             vectors.update(manifest.current.vector_ids(manifest.key))
             records.update(manifest.current.docstore_keys(manifest.key))
-        assert held.vectors == vectors
-        others = {key for key in held.records if key.startswith("manifest/")}
-        ours = {key for key in held.records - others if "/" in key and not key.endswith("/parts")}
+        assert self._vectors() == vectors
+        stored = self._records()
+        others = {key for key in stored if key.startswith("manifest/")}
+        ours = {key for key in stored - others if "/" in key and not key.endswith("/parts")}
         assert ours == {key for key in records if not key.endswith("/parts")}
-        return {one.doc_id: one.current.name for one in manifests if one.current}
+        return {one.doc_id: content_name(one.current.name) for one in manifests if one.current}
+
+    def _manifests(self) -> list[Manifest]:
+        with closing(self._docstore()) as docstore:
+            return list(run(read_manifests(docstore)))
+
+    def _records(self) -> set[str]:
+        """The keys of the docstore, without that of the record of the vector store."""
+        with closing(self._docstore()) as docstore:
+            return set(docstore.yield_keys()) - {"vectorstore"}
+
+    def _vectors(self) -> set[str]:
+        """The ids of all vectors."""
+        vectors = self._execute(f'SELECT langchain_id::text FROM "{self.name}"')
+        return {str(vector) for vector in vectors}
 
     def _execute(self, statement: str) -> list[object]:
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
@@ -126,9 +146,13 @@ class Pair(NamedTuple):
 
 
 def document(name: str, version: int = 0, *, paragraphs: int = 12) -> Document:
-    """A text that is split into a chunk for each paragraph, other ones in every version."""
+    """A text that is split into a chunk for each paragraph, other ones in every version.
+
+    The last sentence is in all versions.
+    """
     lines = (
         f"{name} version {version} paragraph {number:02}: {'harbor crane rope tide ' * 2}"
         for number in range(paragraphs)
     )
-    return Document("\n\n".join(lines), metadata={"source": name, "version": version})
+    text = "\n\n".join([*lines, f"This was {name}, as it has always been."])
+    return Document(text, metadata={"source": name, "version": version})

@@ -13,7 +13,8 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore
+from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.errors import AdoptionError
 from tests.integration_tests.vectorstores import CASES, Case, Place
 from tests.unit_tests import fakes
 
@@ -151,6 +152,77 @@ def test_chunks_without_places_are_taken_in_the_order_of_the_store(
         assert letters(found[name]) == letters(text)
     (segment,) = way.invoke(retriever, "what is a string", k=1)
     assert segment.metadata["page_end"] > segment.metadata["page_start"] == 0
+
+
+@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+@fakes.both_ways
+def test_text_that_other_code_deletes_or_changes_is_not_shown(
+    way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
+) -> None:
+    store = opened(case)
+    ids = [f"00000000-0000-0000-0000-{number:012}" for number in range(12)]
+    chunks = [
+        Document(f"alpha {number} " if number % 2 else f"filler{number} ", metadata={"source": "a"})
+        for number in range(12)
+    ]
+    for number, document in enumerate(chunks):
+        document.metadata["number"] = number
+    way.call(store.add_documents, store.aadd_documents, chunks, ids=ids)
+    retriever = adopted(way, store, tmp_path, doc_id_key="source", chunk_index_key="number")
+    found = way.invoke(retriever, "alpha", fetch_k=6, k=1)
+    assert "alpha 3 filler4 alpha 5 filler6 alpha 7 filler8 alpha 9" in found[0].page_content
+
+    way.call(store.delete, store.adelete, [ids[4]])
+    way.call(store.delete, store.adelete, [ids[8]])  # FAISS refuses an id that it has
+    changed = Document("filler changed", metadata={"source": "a", "number": 8})
+    way.call(store.add_documents, store.aadd_documents, [changed], ids=[ids[8]])
+    with pytest.warns(UserWarning, match=r"2 chunks of adopted document\(s\) 'a' are not shown"):
+        found = way.invoke(retriever, "alpha", fetch_k=6)
+    texts = [segment.page_content for segment in found]
+    assert "alpha 5 filler6 alpha 7 " in texts
+    assert not any("filler4" in text or "filler8" in text for text in texts)
+
+    with pytest.warns(UserWarning, match="1 gap"):
+        retriever = adopted(way, store, tmp_path, doc_id_key="source", chunk_index_key="number")
+    found = way.invoke(retriever, "alpha", fetch_k=6)
+    assert any("alpha 7 filler changed\nalpha 9" in segment.page_content for segment in found)
+    assert not any("filler4" in segment.page_content for segment in found)
+
+
+@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+def test_usual_metadata_needs_no_description(
+    way: Way, opened: Callable[[Case], VectorStore], case: Case
+) -> None:
+    splitter = RecursiveCharacterTextSplitter(chunk_size=700, add_start_index=True)
+    store = opened(case)
+    add(way, store, splitter.split_documents(documents()))
+    indexer = RSEIndexer(store, InMemoryStore())
+    report = way.call(indexer.adopt, indexer.aadopt)
+    assert report.index == ExistingIndex(doc_id_key="source", start_index_key="start_index")
+    assert str(report).endswith(f"of {len(TEXTS)} documents")
+
+
+@pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)
+def test_texts_without_metadata_are_one_document_in_stores_with_an_order(
+    way: Way, opened: Callable[[Case], VectorStore], case: Case
+) -> None:
+    store = opened(case)
+    way.call(store.add_texts, store.aadd_texts, ["alpha one", "alpha two"])
+    indexer = RSEIndexer(store, InMemoryStore())
+    with pytest.raises(AdoptionError, match=r"have no metadata.*doc_id="):
+        way.call(indexer.adopt, indexer.aadopt)
+    manual = ExistingIndex(doc_id="manual", in_store_order=True)
+    if case not in IN_ORDER:
+        with pytest.raises(ValueError, match="in_store_order=True: this store does not list"):
+            way.call(indexer.adopt, indexer.aadopt, manual)
+        return
+    way.call(indexer.adopt, indexer.aadopt, manual)
+    retriever = RSERetriever(
+        vectorstore=store, docstore=indexer.docstore, config=fakes.EVERYTHING, fetch_k=1
+    )
+    (segment,) = way.invoke(retriever, "one")
+    assert segment.metadata["doc_id"] == "manual"
+    assert segment.page_content == "alpha one\nalpha two"
 
 
 def parents_of(store: VectorStore, **child: Any) -> ParentDocumentRetriever:

@@ -116,7 +116,7 @@ def test_an_unfinished_document_is_shown(run: Run, tmp_path: Path) -> None:
 
     (tmp_path / "cow.txt").write_text("Cows graze.", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(opened.vectorstore), "add_documents", fail)
+        patch.setattr(type(opened.vectorstore.embeddings), "embed_documents", fail)
         result = run("index", "cow.txt", "--kb", "kb")
     assert result.exit_code == 2
     assert "RuntimeError: the power went out" in result.stderr

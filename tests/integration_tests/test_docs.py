@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import json
+import random
 import re
 import shlex
 import sys
@@ -28,6 +29,7 @@ from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from typer.testing import CliRunner
 
+from langchain_rse import RSEIndexer, SQLDocStore
 from langchain_rse.cli.app import app
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import load_questions
@@ -35,6 +37,7 @@ from tests.integration_tests.chat_server import Answer, Request, chat_server
 from tests.integration_tests.dsrag_knowledge_base import KnowledgeBase
 from tests.integration_tests.llama_index_store import write_nodes
 from tests.integration_tests.rerank_server import rerank_server
+from tests.soaking import SOAK
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -187,8 +190,15 @@ SERVERS = {"DATABASE_URL": "postgres_url", "CHROMA_SERVER": "chroma_url", "ray.d
 @pytest.fixture
 def servers(block: Block, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers that an example needs."""
+    start_servers(block.text, request, monkeypatch)
+
+
+def start_servers(
+    text: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Start the servers that a text names, with a new database, and set their addresses."""
     for name, fixture in SERVERS.items():
-        if name in block.text:
+        if name in text:
             address = request.getfixturevalue(fixture)
             if name == "DATABASE_URL":
                 address = new_database(address)
@@ -209,19 +219,24 @@ def new_database(url: str) -> str:
 
 @pytest.fixture
 def others(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other code left: indexes of LangChain and LlamaIndex, a knowledge base of dsRAG."""
-    if "my-index" in block.text:
+    """What other code left, as far as an example reads it."""
+    write_indexes_of_others(block.text, folder, monkeypatch)
+
+
+def write_indexes_of_others(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write what a text names: indexes of LangChain and LlamaIndex, a knowledge base of dsRAG."""
+    if "my-index" in text:
         splitter = RecursiveCharacterTextSplitter(chunk_size=300, add_start_index=True)
         pages = [
-            Document(text * 9, metadata={"source": "10k.pdf", "page": page})
-            for page, text in enumerate(REPORT)
+            Document(sentence * 9, metadata={"source": "10k.pdf", "page": page})
+            for page, sentence in enumerate(REPORT)
         ]
         index = Chroma("pages", WordLlamaEmbeddings(), persist_directory="my-index")
         index.add_documents(splitter.split_documents(pages))
-    if "llama_db" in block.text:
+    if "llama_db" in text:
         client = chromadb.PersistentClient(str(folder / "llama_db"))
         write_nodes(client, "reports", "10k.pdf", REPORT * 4, WordLlamaEmbeddings())
-    if "dsrag" in block.text:
+    if "dsrag" in text:
         make_knowledge_base(monkeypatch)
 
 
@@ -254,9 +269,58 @@ def test_there_are_examples() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 @pytest.mark.parametrize("block", list(map(marked, in_language("python"))), ids=str)
 def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
+    run_example(block)
+    assert bool(capsys.readouterr().out.strip()) == ("print(" in block.text)
+
+
+def run_example(block: Block) -> None:
     lines = "\n" * (block.line - 1) + block.text  # so that errors name the page's line
     exec(compile(lines, str(block.page), "exec"), {"__name__": "__main__"})  # noqa: S102
-    assert bool(capsys.readouterr().out.strip()) == ("print(" in block.text)
+
+
+def orders_of_examples() -> dict[str, list[Block]]:
+    """Orders in which a reader may try all examples; more of them with ``SOAK``."""
+    in_page_order = in_language("python")
+    orders = {"as in the pages": in_page_order}
+    for seed in range(max(1, SOAK // 10)):
+        shuffled = list(in_page_order)
+        random.Random(seed).shuffle(shuffled)  # noqa: S311 - no secret
+        orders[f"shuffled with seed {seed}"] = shuffled
+    if SOAK > 1:
+        orders["reversed"] = in_page_order[::-1]
+    return orders
+
+
+ORDERS = orders_of_examples()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("services")
+@pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
+@pytest.mark.parametrize("order", ORDERS)
+def test_all_examples_run_in_one_folder(
+    order: str,
+    folder: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    all_examples = "".join(block.text for block in ORDERS[order])
+    start_servers(all_examples, request, monkeypatch)
+    write_indexes_of_others(all_examples, folder, monkeypatch)
+    for number, block in enumerate(ORDERS[order]):
+        try:
+            run_example(block)
+        except Exception as error:
+            earlier = ", ".join(map(str, ORDERS[order][:number]))
+            raise AssertionError(f"{block} does not run after {earlier}: {error!r}") from error
+    # The pair that most examples share.
+    indexer = RSEIndexer(
+        Chroma(embedding_function=WordLlamaEmbeddings(), persist_directory="kb"),
+        SQLDocStore("sqlite:///kb/chunks.db"),
+    )
+    report = indexer.check()
+    assert report.ok, str(report)
 
 
 @pytest.mark.usefixtures("folder")
@@ -299,7 +363,7 @@ def write_files_of_commands(folder: Path) -> None:
 def test_commands_run(block: Block, folder: Path) -> None:
     write_files_of_commands(folder)
     runner = CliRunner()
-    result = runner.invoke(app, ["index", "reports", "--kb", "kb"])
+    result = runner.invoke(app, ["index", "reports", "--kb", "library"])
     assert result.exit_code == 0, result.output
     for words in commands_of(block):
         program, name, *arguments = words

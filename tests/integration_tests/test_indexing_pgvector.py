@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlalchemy as sa
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryByteStore
 from langchain_postgres import PGVector
@@ -12,10 +13,11 @@ from tests.unit_tests import fakes
 
 def test_two_collections_have_their_own_vectors(postgres_url: str) -> None:
     """Although PGVector keeps all collections in one table, under one key."""
+    engine = sa.create_engine(postgres_url)
     indexers: list[RSEIndexer] = []
     retrievers: list[RSERetriever] = []
     for name in ("first of two", "second of two"):
-        store = PGVector(fakes.BagOfWords(), connection=postgres_url, collection_name=name)
+        store = PGVector(fakes.BagOfWords(), connection=engine, collection_name=name)
         docstore = InMemoryByteStore()
         indexers.append(RSEIndexer(store, docstore))
         retrievers.append(
@@ -30,3 +32,4 @@ def test_two_collections_have_their_own_vectors(postgres_url: str) -> None:
     assert [segment.page_content for segment in retrievers[0].invoke("text")] == ["the same text"]
     assert indexers[0].check().ok
     indexers[0].delete(["same.txt"])
+    engine.dispose()

@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.engine import calibrate
+from langchain_rse.errors import MissingRecordError
 from tests.integration_tests.vectorstores import (
     CASES,
     Case,
@@ -328,9 +329,102 @@ def test_filters(case: Case, index: Index, reference: Index) -> None:
             same(found, reference.ask(query, search_kwargs=expected, **settings))
             chunks = [chunk for chunk, _ in index.scored(query, **filtered)]
             assert {chunk.metadata[name] for chunk in chunks} == {value}
-            assert sorted(place_of(chunk) for chunk in chunks) == sorted(
-                place_of(chunk) for chunk, _ in reference.scored(query, **expected)
-            )
+
+
+GROUPS = {
+    "harbor": ["staff", "board"],
+    "garden": ["staff"],
+    "orchestra": ["guests"],
+    "kitchen": ["guests", "board"],
+}
+
+
+def test_filters_look_into_lists(case: Case, store: VectorStore, way: Way) -> None:
+    index = Index(store, way)
+    pages = [page for subject in SUBJECTS for page in document(subject)]
+    for page in pages:
+        page.metadata["groups"] = GROUPS[page.metadata["doc_id"]]
+        page.metadata["numbers"] = [page.metadata["page"], 0]
+    index.add(pages)
+    stored = index.scored(QUERIES[0])[0][0].metadata
+    assert ("groups" in stored, "numbers" in stored) == (bool(case.looks_into),) * 2
+    if case.looks_into is None:
+        return
+    for group in ("staff", "board", "guests"):
+        members = {subject for subject, groups in GROUPS.items() if group in groups}
+        filtered = case.looks_into("groups", group)
+        chunks = [chunk for chunk, _ in index.scored("salt", **filtered)]
+        assert {chunk.metadata["doc_id"] for chunk in chunks} == members
+        for query in QUERIES:
+            segments = index.ask(query, search_kwargs=filtered, irrelevant_chunk_penalty=0)
+            assert {segment.metadata["doc_id"] for segment in segments} == members
+        if isinstance(filtered.get("filter"), dict):
+            check_whole_documents(index, filtered, members)
+
+
+def check_whole_documents(index: Index, filtered: dict[str, Any], members: set[str]) -> None:
+    """A filter that is a dict holds for documents that are read as a whole."""
+    fields: dict[str, Any] = {"docstore": index.docstore, "search_kwargs": filtered}
+    retriever = RSERetriever(vectorstore=index.vectorstore, **fields)
+    documents = index.way.call(retriever.documents, retriever.adocuments)
+    assert {stored.doc_id for stored in documents} == members
+    assert {chunk.metadata["doc_id"] for chunk in retriever.chunks()} == members
+    everything = RSERetriever(vectorstore=index.vectorstore, docstore=index.docstore)
+    for subject in SUBJECTS:
+        (segment,) = index.way.invoke(everything, f"{subject}03", k=1, max_per_document=1)
+        doc_id = segment.metadata["doc_id"]
+        reads: list[tuple[Any, ...]] = [
+            (retriever.text, retriever.atext, doc_id),
+            (retriever.around, retriever.aaround, segment, 10),
+        ]
+        for read in reads:
+            if doc_id in members:
+                assert index.way.call(*read)
+            else:
+                with pytest.raises(MissingRecordError):
+                    index.way.call(*read)
+
+
+def candidates_of(index: Index, query: str, **fields: Any) -> dict[tuple[str, int], float | None]:
+    """The scores of the candidates, all of them, by their places."""
+    if "base_retriever" not in fields:
+        fields["vectorstore"] = index.vectorstore
+    retriever = RSERetriever(docstore=index.docstore, candidates_only=True, **fields)
+    trace = index.way.call(retriever.explain, retriever.aexplain, query)
+    candidates: dict[tuple[str, int], float | None] = {}
+    for stored in trace.documents:
+        for chunk in stored.chunks:
+            if chunk.rank is not None:
+                candidates[stored.doc_id, chunk.index] = chunk.score
+    return candidates
+
+
+@with_every_metric
+@pytest.mark.filterwarnings("ignore:Relevance scores must be between")
+@pytest.mark.filterwarnings("ignore:legacy embedding function config")  # of Chroma, to itself
+def test_a_score_threshold_holds_or_raises(case: Case, index: Index, reference: Index) -> None:
+    query = f"{paragraph('harbor', 3)} and soil"
+    above = {"score_threshold": 0.6}
+    if case.relevant:
+        cosines = {place_of(chunk): cosine for chunk, cosine in reference.scored(query)}
+        scores = candidates_of(index, query, search_kwargs=above)
+        assert all(score is not None and score >= 0.6 for score in scores.values())
+        by_cosine = sorted(cosines, key=lambda place: cosines[place], reverse=True)
+        assert scores.keys() == set(by_cosine[: len(scores)])
+        assert 0 < len(scores) < len(cosines)
+        wrapped = index.vectorstore.as_retriever(
+            search_type="similarity_score_threshold", search_kwargs={"k": 200, **above}
+        )
+        assert candidates_of(index, query, base_retriever=wrapped).keys() == scores.keys()
+    else:
+        with pytest.raises(ValueError, match=r"score_threshold=0\.6 would .*Use min_relevance"):
+            candidates_of(index, query, search_kwargs=above)
+    searching = index.vectorstore.as_retriever(search_kwargs={"k": 200, **above})
+    if case.applies_threshold:
+        assert 0 < len(candidates_of(index, query, base_retriever=searching)) < len(DOCUMENTS)
+    else:
+        with pytest.raises(ValueError, match="search_type='similarity_score_threshold'"):
+            candidates_of(index, query, base_retriever=searching)
 
 
 def test_replace(index: Index) -> None:
@@ -596,16 +690,3 @@ def test_qdrant_with_names_and_sparse_vectors(mode: RetrievalMode, way: Way) -> 
     assert index.held() == fresh.held()
     assert changed[0] in [chunk.page_content for chunk, _ in index.scored(changed[0])[:5]]
     store.client.close()
-
-
-def test_pgvector_has_one_key_for_all_collections(postgres_url: str, tmp_path: Path) -> None:
-    from langchain_postgres import PGVector
-
-    place = Place(tmp_path, Model(), is_async=False, server=lambda _: postgres_url)
-    with pgvector("COSINE")(place) as store:
-        assert isinstance(store, PGVector)
-        Index(store, Way(None)).add(DOCUMENTS)
-        other = PGVector(Model(), connection=store._engine, collection_name="other")
-        index = Index(other, Way(None))
-        index.add(DOCUMENTS)
-        assert index.held() == []

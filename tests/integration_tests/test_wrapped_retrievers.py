@@ -154,5 +154,5 @@ def test_chunks_that_another_retriever_made_are_refused(way: Way, source: RSERet
     )
     parents.add_documents([Document(text) for text in TEXTS.values()])
     children = parents.vectorstore.as_retriever()
-    with pytest.raises(CandidateError, match="add_documents or RSEIndexer"):
+    with pytest.raises(CandidateError, match="holds chunks itself"):
         way.invoke(wrapped(source, children), "what hunts at night")

@@ -58,6 +58,10 @@ class Case:
             decide which metadata all others may have, and of which types.
         tells: Whether the store can tell which ids it has.
         reuses: Whether its vectors are written again for chunks that did not change.
+        looks_into: The ``search_kwargs`` that keep chunks with this value in a list of their
+            metadata; None for stores that get no lists.
+        relevant: Whether LangChain's relevance scores fall from the best chunk to the worst.
+        applies_threshold: Whether ``similarity_search`` takes a ``score_threshold``.
     """
 
     name: str
@@ -68,9 +72,12 @@ class Case:
     typed: bool = False
     tells: bool = True
     reuses: bool = True
+    looks_into: Callable[[str, str], dict[str, Any]] | None = None
+    relevant: bool = True
+    applies_threshold: bool = False
 
 
-_UNABLE = {"tells": False, "reuses": False}
+_UNABLE: dict[str, Any] = {"tells": False, "reuses": False}
 
 
 def cosine(similarity: float) -> float:
@@ -115,6 +122,14 @@ def in_memory(place: Place) -> Iterator[VectorStore]:
 
 def by_function(name: str, value: int | str) -> dict[str, Any]:
     return {"filter": lambda document: document.metadata.get(name) == value}
+
+
+def in_list_by_function(name: str, value: str) -> dict[str, Any]:
+    return {"filter": lambda document: value in document.metadata.get(name, [])}
+
+
+def chroma_contains(name: str, value: str) -> dict[str, Any]:
+    return {"filter": {name: {"$contains": value}}}
 
 
 def chroma(where: str, space: str) -> Opener:
@@ -173,6 +188,10 @@ def faiss(strategy: str) -> Opener:
 def faiss_filter(name: str, value: int | str) -> dict[str, Any]:
     # It filters what it has found: the best 20 chunks, unless told otherwise.
     return {"filter": {name: value}, "fetch_k": 10_000}
+
+
+def faiss_contains(name: str, value: str) -> dict[str, Any]:
+    return {"filter": lambda metadata: value in metadata.get(name, []), "fetch_k": 10_000}
 
 
 def qdrant(where: str, metric: str) -> Opener:
@@ -246,6 +265,10 @@ def milvus_filter(name: str, value: int | str) -> dict[str, Any]:
     return {"expr": f"{name} == {json.dumps(value)}"}
 
 
+def milvus_contains(name: str, value: str) -> dict[str, Any]:
+    return {"expr": f"json_contains({name}, {json.dumps(value)})"}
+
+
 def pgvector(strategy: str) -> Opener:
     @contextmanager
     def opened(place: Place) -> Iterator[VectorStore]:
@@ -297,26 +320,51 @@ def _new_name() -> str:
 
 _SPACES = {"cosine": cosine_distance, "l2": squared_distance, "ip": cosine_distance}
 
+_FAISS: dict[str, Any] = {"looks_into": faiss_contains, "applies_threshold": True}
+_QDRANT: dict[str, Any] = {"looks_into": qdrant_filter, "applies_threshold": True}
+_MILVUS: dict[str, Any] = {**_UNABLE, "looks_into": milvus_contains}
+_PGVECTOR: dict[str, Any] = {"looks_into": by_dict}
+# LangChain takes the products of vectors for distances, as other stores return them.
+_INVERTED: dict[str, Any] = {"relevant": False}
+
 CASES = [
-    Case("InMemoryVectorStore", in_memory, cosine, by_function),
+    Case(
+        "InMemoryVectorStore",
+        in_memory,
+        cosine,
+        by_function,
+        looks_into=in_list_by_function,
+        relevant=False,
+    ),
     *(
-        Case(f"Chroma {where} {space}", chroma(where, space), score, by_dict)
+        Case(
+            f"Chroma {where} {space}",
+            chroma(where, space),
+            score,
+            by_dict,
+            looks_into=chroma_contains,
+        )
         for where in ("in process", "disk", "server")
         for space, score in _SPACES.items()
     ),
-    Case("FAISS l2", faiss("EUCLIDEAN_DISTANCE"), squared_distance, faiss_filter),
-    Case("FAISS ip", faiss("MAX_INNER_PRODUCT"), cosine, faiss_filter),
-    Case("Qdrant disk cosine", qdrant("disk", "COSINE"), cosine, qdrant_filter),
-    Case("Qdrant in process dot", qdrant("", "DOT"), cosine, qdrant_filter),
+    Case("FAISS l2", faiss("EUCLIDEAN_DISTANCE"), squared_distance, faiss_filter, **_FAISS),
+    Case("FAISS ip", faiss("MAX_INNER_PRODUCT"), cosine, faiss_filter, **_FAISS, **_INVERTED),
+    Case("Qdrant disk cosine", qdrant("disk", "COSINE"), cosine, qdrant_filter, **_QDRANT),
+    Case("Qdrant in process dot", qdrant("", "DOT"), cosine, qdrant_filter, **_QDRANT, **_INVERTED),
     Case(
-        "Qdrant in process l2", qdrant("process", "EUCLID"), distance, qdrant_filter, linear=False
+        "Qdrant in process l2",
+        qdrant("process", "EUCLID"),
+        distance,
+        qdrant_filter,
+        linear=False,
+        **_QDRANT,
     ),
     Case("LanceDB l2", lancedb(), squared_distance, lancedb_filter, typed=True, **_UNABLE),
-    Case("Milvus l2", milvus("L2"), squared_distance, milvus_filter, **_UNABLE),
-    Case("Milvus cosine", milvus("COSINE"), cosine, milvus_filter, **_UNABLE),
-    Case("PGVector cosine", pgvector("COSINE"), cosine_distance, by_dict),
-    Case("PGVector l2", pgvector("EUCLIDEAN"), distance, by_dict, linear=False),
-    Case("PGVector ip", pgvector("MAX_INNER_PRODUCT"), negative_cosine, by_dict),
+    Case("Milvus l2", milvus("L2"), squared_distance, milvus_filter, **_MILVUS),
+    Case("Milvus cosine", milvus("COSINE"), cosine, milvus_filter, **_MILVUS),
+    Case("PGVector cosine", pgvector("COSINE"), cosine_distance, by_dict, **_PGVECTOR),
+    Case("PGVector l2", pgvector("EUCLIDEAN"), distance, by_dict, linear=False, **_PGVECTOR),
+    Case("PGVector ip", pgvector("MAX_INNER_PRODUCT"), negative_cosine, by_dict, **_PGVECTOR),
     *(
         Case(
             f"PGVectorStore {name}",
@@ -325,6 +373,7 @@ CASES = [
             by_dict,
             linear=score is not distance,
             reuses=False,
+            relevant=score is not cosine,
         )
         for name, strategy, score in (
             ("cosine", "COSINE_DISTANCE", cosine_distance),

@@ -18,7 +18,7 @@ const marked = (parts) => parts.map((part, n) => (n % 2 ? element("mark", {}, pa
 const initial = data.settings;
 const state = { ...initial };
 // Candidates that count: to the solver, the others are chunks that were not found.
-const DROPPED = ["duplicate", "filtered", "older version"];
+const DROPPED = ["duplicate", "filtered", "older version", "stale"];
 const isFound = (chunk) => chunk.found && !DROPPED.includes(chunk.outcome);
 const chunks = []; // those that the solver sees: its columns
 const columns = { starts: [], relevance: [], lengths: [], documentLengths: [], documents: [] };

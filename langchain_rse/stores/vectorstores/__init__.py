@@ -33,6 +33,11 @@ _ADAPTERS: dict[str, type[VectorStoreAdapter]] = {
 LISTED = ", ".join(name for name, adapter in _ADAPTERS.items() if adapter.can_list)
 """The names of the stores whose chunks can be listed."""
 
+IN_ORDER = ", ".join(
+    name for name, adapter in _ADAPTERS.items() if adapter.lists_in_insertion_order
+)
+"""The names of the stores whose chunks are listed in the order in which they were added."""
+
 FILTERED = ", ".join(name for name, adapter in _ADAPTERS.items() if adapter.can_filter_namespaces)
 """The names of the stores that can be filtered by namespace."""
 

@@ -45,6 +45,8 @@ class VectorStoreAdapter:
         can_list: True if `list_chunks` works.
         lists_in_insertion_order: True if it lists chunks in the order in which they were added.
         can_filter_namespaces: True if `search_arguments` works.
+        applies_score_threshold: True if ``similarity_search`` leaves out chunks by
+            ``score_threshold``, which is one of the store's own scores there.
         id_field: The metadata in which searches return the id of a vector, for stores that do not
             return it as ``Document.id``.
     """
@@ -52,6 +54,7 @@ class VectorStoreAdapter:
     can_list: ClassVar[bool] = False
     lists_in_insertion_order: ClassVar[bool] = False
     can_filter_namespaces: ClassVar[bool] = False
+    applies_score_threshold: ClassVar[bool] = False
     id_field: ClassVar[str] = ""
 
     def __init__(self, store: Any) -> None:  # noqa: ANN401 - each subclass knows its own
@@ -78,6 +81,21 @@ class VectorStoreAdapter:
     def can_read_vectors(self) -> bool:
         """True if `read_vectors` and `write_chunks` work."""
         return False
+
+    @property
+    def takes_lists(self) -> bool:
+        """True if values of metadata may be lists, which its filters can look into."""
+        return False
+
+    def storable(self, chunk: Document) -> Document:
+        """A chunk with the metadata that the store takes: without lists if it takes none."""
+        if self.takes_lists:
+            return chunk
+        without_lists: dict[str, Any] = {}
+        for name, value in chunk.metadata.items():
+            if not isinstance(value, list):
+                without_lists[name] = value
+        return chunk.model_copy(update={"metadata": without_lists})
 
     def list_chunks(self) -> NextChunks:
         """List the chunks of the store, with ids and metadata."""

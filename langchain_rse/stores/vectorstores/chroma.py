@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from langchain_core.documents import Document
+from typing_extensions import override
 
+from langchain_rse._sync import Steps, compute
 from langchain_rse.stores.vectorstores.base import (
     PAGE_SIZE,
     ChunkRow,
@@ -24,6 +27,28 @@ class ChromaAdapter(VectorStoreAdapter):
     lists_in_insertion_order = True
     can_read_vectors = True
     can_filter_namespaces = True
+
+    @property
+    @override
+    def takes_lists(self) -> bool:
+        # From chromadb 1.5 on; a server may be older than the client, which cannot be seen here.
+        from chromadb.api.types import validate_metadata  # noqa: PLC0415 - need not be installed
+
+        try:
+            validate_metadata({"list": ["value"]})
+        except ValueError:
+            return False
+        return True
+
+    @override
+    def existing_texts(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
+        # Not get_by_ids, which fails for chunks without metadata.
+        get = partial(self.store.get, ids=list(ids), include=["documents"])
+        found = yield from compute(get)
+        texts: dict[str, str] = {}
+        for vector, text in zip(found["ids"], found["documents"], strict=True):
+            texts[vector] = text or ""
+        return {vector: texts[vector] for vector in ids if vector in texts}
 
     def _iterate_chunks(self) -> Iterator[Document]:
         for offset in itertools.count(step=PAGE_SIZE):

@@ -19,6 +19,7 @@ class InMemoryAdapter(VectorStoreAdapter):
     can_list = True
     lists_in_insertion_order = True
     can_read_vectors = True
+    takes_lists = True
     can_filter_namespaces = True
 
     def _iterate_chunks(self) -> Iterator[Document]:

@@ -18,6 +18,12 @@ class MilvusAdapter(VectorStoreAdapter):
     can_filter_namespaces = True
     id_field = "pk"
 
+    @property
+    @override
+    def takes_lists(self) -> bool:
+        # Without dynamic fields, each field has the type that the first chunk gives it.
+        return bool(self.store.enable_dynamic_field)
+
     @override
     def delete(self, ids: list[str]) -> Steps[None]:
         # The collection is created when something is added; until then, deleting fails.

@@ -26,6 +26,7 @@ class PGVectorAdapter(VectorStoreAdapter):
     kind = "PGVector"
     can_list = True
     can_read_vectors = True
+    takes_lists = True
     can_filter_namespaces = True
 
     @override
@@ -84,6 +85,9 @@ class PGVectorAdapter(VectorStoreAdapter):
 
 
 class PGVectorStoreAdapter(VectorStoreAdapter):
-    """PGVectorStore, which keeps each collection in a table of its own."""
+    """PGVectorStore, which keeps each collection in a table of its own.
+
+    Its filters have no operator that looks into lists.
+    """
 
     can_filter_namespaces = True

@@ -43,7 +43,7 @@ class Index:
     def indexer(self) -> RSEIndexer:
         return RSEIndexer(self.vectorstore, self.docstore)
 
-    def adopt(self, way: Way, index: ExistingIndex, **kwargs: Any) -> Adoption:
+    def adopt(self, way: Way, index: ExistingIndex | None = None, **kwargs: Any) -> Adoption:
         indexer = self.indexer
         return way.call(indexer.adopt, indexer.aadopt, index, **kwargs)
 
@@ -441,6 +441,18 @@ def test_whole_texts_of_another_version_are_refused(way: Way) -> None:
         index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a="one, too")))
 
 
+@fakes.both_ways
+def test_texts_may_be_a_dict(way: Way) -> None:
+    index = Index(numbered("one", "two"))
+    texts = {"a": Document("one - two", metadata={"title": "Book"})}
+    index.adopt(way, ExistingIndex(doc_id_key="source", texts=texts))
+    (segment,) = index.segments(way)
+    assert (segment.page_content, segment.metadata["title"]) == ("one - two", "Book")
+    index.add(numbered("other", source="b"))
+    with pytest.raises(AdoptionError, match="document 'b': texts has no text of it"):
+        index.adopt(way, ExistingIndex(doc_id_key="source", texts=texts))
+
+
 # Gaps
 
 
@@ -523,6 +535,224 @@ def test_from_existing_warns_of_gaps(way: Way) -> None:
             index.docstore,
             BY_START,
         )
+
+
+# Other code changes the index
+
+
+class Counting(InMemoryVectorStore):
+    """Counts the look-ups by ids."""
+
+    looked_up: list[list[str]]
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        self.looked_up.append(list(ids))
+        return super().get_by_ids(ids)
+
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        return self.get_by_ids(ids)
+
+
+class NoLookUp(Counting):
+    """Cannot get chunks by their ids."""
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        raise NotImplementedError
+
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        raise NotImplementedError
+
+
+PAGES = ["alpha one", "beta", "alpha two", "gamma", "alpha three"]
+STALE = r"adopted document\(s\) 'a' are not shown: .*Adopt the index again"
+
+
+def counting(way: Way, existing: ExistingIndex = BY_INDEX) -> tuple[Index, Counting]:
+    """An adopted index with the chunks of `PAGES`, of which `ALPHA` finds three."""
+    index = Index()
+    store = index.vectorstore = Counting(fakes.BagOfWords())
+    store.looked_up = []
+    store.add_documents(numbered(*PAGES), ids=[*"abcde"])
+    index.adopt(way, existing)
+    store.looked_up.clear()
+    return index, store
+
+
+def alpha(way: Way, index: Index, **fields: Any) -> list[str]:
+    """The segments around the three chunks that have the word."""
+    fields = {"fetch_k": 3, "max_context_length": None, **fields}
+    return [segment.page_content for segment in index.segments(way, "alpha", **fields)]
+
+
+@fakes.both_ways
+def test_text_that_was_deleted_from_the_index_does_not_come_back_between_candidates(
+    way: Way,
+) -> None:
+    index, store = counting(way)
+    assert alpha(way, index) == ["\n".join(PAGES)]
+    store.delete(["b"])
+    with pytest.warns(UserWarning, match=f"1 chunk of {STALE}") as warned:
+        segments = index.segments(way, "alpha", fetch_k=3)
+    assert len(warned) == 1
+    assert warned[0].filename == fakes.__file__  # the line that asked
+    assert [segment.page_content for segment in segments] == [
+        "alpha one\n",
+        "alpha two\ngamma\nalpha three",
+    ]
+    # What is left keeps its place in the text.
+    assert [segment.metadata["start_index"] for segment in segments] == [0, 15]
+    # Adopted again, the index is as it is, and nothing is to be warned of.
+    index.adopt(way, BY_INDEX)
+    assert alpha(way, index) == ["alpha one", "alpha two\ngamma\nalpha three"]
+
+
+@fakes.both_ways
+def test_text_that_was_changed_under_its_id_is_not_shown_as_it_was(way: Way) -> None:
+    index, store = counting(way)
+    store.add_documents([chunk("delta", number=1)], ids=["b"])
+    with pytest.warns(UserWarning, match=f"1 chunk of {STALE}"):
+        assert alpha(way, index) == ["alpha one\n", "alpha two\ngamma\nalpha three"]
+    index.adopt(way, BY_INDEX)
+    assert alpha(way, index) == ["alpha one\ndelta\nalpha two\ngamma\nalpha three"]
+
+
+@fakes.both_ways
+def test_a_candidate_whose_text_was_changed_is_left_out(way: Way) -> None:
+    index, store = counting(way)
+    store.add_documents([chunk("alpha other", number=2)], ids=["c"])
+    with pytest.warns(UserWarning, match=f"1 chunk of {STALE}"):
+        assert sorted(alpha(way, index)) == ["alpha one\nbeta\n", "gamma\nalpha three"]
+    with pytest.warns(UserWarning, match=STALE):
+        trace = way.call(index.retriever().explain, index.retriever().aexplain, "other", fetch_k=1)
+    assert trace.segments == []
+    assert [part.outcome for part in trace.documents[0].chunks] == ["stale"]
+    assert "adopted index, adopt it again" in str(trace.reason)
+
+
+@fakes.both_ways
+def test_chunks_between_candidates_are_looked_up_in_one_call(way: Way) -> None:
+    index, store = counting(way)
+    alpha(way, index)
+    assert [sorted(ids) for ids in store.looked_up] == [["b", "d"]]
+    store.looked_up.clear()
+    index.segments(way, "alpha", fetch_k=100)  # all chunks are candidates
+    assert store.looked_up == []
+
+
+def test_documents_that_were_added_are_not_looked_up(way: Way) -> None:
+    index, store = counting(way)
+    text = Document("\n".join(PAGES), metadata={"source": "a"})
+    retriever = index.retriever(text_splitter=fakes.Lines())
+    way.add(retriever, [text])
+    store.looked_up.clear()
+    assert alpha(way, index) == ["\n".join(PAGES)]
+    assert store.looked_up == []
+
+
+def test_other_segments_are_chosen_where_text_is_gone(way: Way) -> None:
+    index, store = counting(way)
+    # Both chunks between are gone: the second is noticed at once.
+    store.delete(["b", "d"])
+    with pytest.warns(UserWarning, match=f"2 chunks of {STALE}"):
+        assert sorted(alpha(way, index)) == ["alpha one\n", "alpha three", "alpha two\n"]
+    assert len(store.looked_up) == 1
+
+
+def test_an_index_that_changes_during_each_attempt_is_answered(way: Way) -> None:
+    index, store = counting(way)
+    lost = iter(["b", "d"])
+
+    class Losing(Counting):
+        def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+            self.delete([next(lost, "none")])
+            return super().get_by_ids(ids)
+
+    store.__class__ = Losing
+    with pytest.warns(UserWarning, match=f"2 chunks of {STALE}"):
+        assert sorted(alpha(way, index)) == ["alpha one\n", "alpha three", "alpha two\n"]
+
+
+@fakes.both_ways
+def test_whole_documents_are_not_read_with_text_that_is_gone(way: Way) -> None:
+    index, store = counting(way)
+    retriever = index.retriever(fetch_k=1, config="precision")
+    (segment,) = way.invoke(retriever, "gamma")
+    wider = way.call(retriever.around, retriever.aaround, segment, 12)
+    assert wider.page_content == "a\nalpha two\ngamma\nalpha three"
+    assert way.call(retriever.text, retriever.atext, "a") == "\n".join(PAGES)
+    store.delete(["b"])
+    assert way.call(retriever.around, retriever.aaround, segment, 9).page_content
+    with pytest.raises(LookupError, match="adopted index, adopt it again"):
+        way.call(retriever.around, retriever.aaround, segment, 12)
+    with pytest.raises(LookupError, match="adopted index, adopt it again"):
+        way.call(retriever.text, retriever.atext, "a")
+
+
+def test_words_find_no_text_that_was_deleted_from_the_index(way: Way) -> None:
+    index = Index()
+    index.docstore = SQLDocStore("sqlite:///:memory:", lexical=True)
+    index.vectorstore.add_documents(numbered("alpha", "unrelated words", "beta"), ids=[*"abc"])
+    index.adopt(way, BY_INDEX)
+    index.vectorstore.delete(["b"])
+    with pytest.warns(UserWarning, match=f"1 chunk of {STALE}"):
+        segments = index.segments(way, "unrelated", hybrid=0.5)
+    assert sorted(segment.page_content for segment in segments) == ["alpha\n", "beta"]
+
+
+@pytest.mark.parametrize("existing", [BY_START, BY_INDEX])
+def test_a_chunk_that_is_in_the_store_twice_may_lose_one_of_the_two(
+    way: Way, existing: ExistingIndex
+) -> None:
+    chunks = [at(0, "one ", number=0), at(4, "two ", number=1), at(8, "one", number=2)]
+    index = Index(chunks)
+    copies = index.add(document.model_copy(update={"id": None}) for document in chunks)
+    index.adopt(way, existing)
+    index.vectorstore.delete(copies)
+    assert index.texts(way, query="one", fetch_k=2) == ["one two one"]
+
+
+def test_text_of_no_vector_cannot_be_deleted_from_the_index(way: Way) -> None:
+    index = Index([chunk("One."), chunk("Two.")])
+    index.adopt(way, ExistingIndex(doc_id_key="source", texts=whole(a="One. Between. Two.")))
+    assert index.texts(way) == ["One. Between. Two."]
+
+
+@fakes.both_ways
+def test_a_wrapped_store_is_looked_up_and_an_unknown_retriever_cannot_be(way: Way) -> None:
+    index, store = counting(way)
+    store.delete(["b"])
+
+    def found_by(base_retriever: Any) -> list[str]:
+        retriever = RSERetriever(
+            base_retriever=base_retriever,
+            candidates_only=False,
+            docstore=index.docstore,
+            config=fakes.EVERYTHING,
+            fetch_k=3,
+        )
+        return [segment.page_content for segment in way.invoke(retriever, "alpha")]
+
+    with pytest.warns(UserWarning, match=STALE):
+        texts = found_by(store.as_retriever(search_kwargs={"k": 3}))
+    assert texts == ["alpha one\n", "alpha two\ngamma\nalpha three"]
+
+    class Unknown(BaseRetriever):
+        def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+            return store.similarity_search(query, k=3)
+
+    assert found_by(Unknown()) == ["\n".join(PAGES)]
+
+
+@fakes.both_ways
+def test_a_store_that_cannot_look_up_shows_what_was_adopted(way: Way) -> None:
+    index, store = counting(way)
+    store.__class__ = NoLookUp
+    store.delete(["b"])
+    assert alpha(way, index) == ["\n".join(PAGES)]
+    # A candidate comes with its text, so a change of it is seen.
+    store.add_documents([chunk("alpha other", number=2)], ids=["c"])
+    with pytest.warns(UserWarning, match=f"1 chunk of {STALE}"):
+        assert sorted(alpha(way, index)) == ["alpha one\nbeta\n", "gamma\nalpha three"]
 
 
 # Again, and after
@@ -645,6 +875,9 @@ def test_a_cut_off_replacement_of_an_adopted_document_is_completed(
     [
         ({}, "nothing gives the order"),
         ({"doc_id_key": ""}, "doc_id_key"),
+        ({"doc_id": "a", "in_store_order": True}, "exactly one of doc_id_key.*got .*'source'.*'a'"),
+        ({"doc_id_key": None, "in_store_order": True}, "exactly one of doc_id_key"),
+        ({"doc_id_key": None, "doc_id": "", "in_store_order": True}, "doc_id"),
         ({"in_store_order": True, "chunk_overlap": -1}, "chunk_overlap"),
         ({"texts": {"a": "one"}}, "texts"),
         ({"in_store_order": True, "on_error": "warn"}, "on_error"),
@@ -655,6 +888,7 @@ def test_arguments_are_checked(arguments: dict[str, Any], message: str) -> None:
         ExistingIndex(**{"doc_id_key": "source", **arguments})
 
 
+GOOD = [Document("good text", metadata={"source": "good", "number": 0, "start_index": 0})]
 BAD: list[tuple[Sequence[Document], ExistingIndex, str]] = [
     (
         [chunk("one", number=0), chunk("two", number=0)],
@@ -683,9 +917,35 @@ BAD: list[tuple[Sequence[Document], ExistingIndex, str]] = [
 def test_chunks_that_cannot_be_put_together_are_refused(
     way: Way, chunks: Sequence[Document], existing: ExistingIndex, message: str
 ) -> None:
-    index = Index(chunks)
-    with pytest.raises(AdoptionError, match=f"(?s){message}.*on_error='skip'"):
+    with pytest.raises(AdoptionError, match=f"(?s){message}") as caught:
+        Index(chunks).adopt(way, existing)
+    # Leaving out all there is would be no way on.
+    assert "on_error" not in str(caught.value)
+    for all_chunks in ([*chunks, *GOOD], [*GOOD, *chunks]):
+        with pytest.raises(AdoptionError, match=f"(?s){message}.*Or leave .*on_error='skip'"):
+            Index(all_chunks).adopt(way, existing)
+
+
+def test_leaving_out_is_a_way_on_if_any_of_many_documents_can_be_read(way: Way) -> None:
+    bad = [chunk("one", f"bad {number}", number="first") for number in range(250)]
+    with pytest.raises(AdoptionError, match="number='first'") as caught:
+        Index(bad).adopt(way, BY_INDEX)
+    assert "on_error" not in str(caught.value)
+    with pytest.raises(AdoptionError, match="on_error='skip'"):
+        Index([*bad, *GOOD]).adopt(way, BY_INDEX)
+
+
+@pytest.mark.parametrize("existing", [BY_START, BY_INDEX])
+def test_the_order_of_the_store_is_the_way_on_without_positions(
+    way: Way, existing: ExistingIndex
+) -> None:
+    index = Index([chunk("one"), chunk("two")])
+    key = "start_index_key" if existing.start_index_key else "chunk_index_key"
+    message = f"set in_store_order=True instead of {key}: .* Chroma, FAISS, InMemoryVectorStore"
+    with pytest.raises(AdoptionError, match=message):
         index.adopt(way, existing)
+    index.adopt(way, ExistingIndex(doc_id_key="source", in_store_order=True))
+    assert index.texts(way) == ["one\ntwo"]
 
 
 @pytest.mark.parametrize(("chunks", "existing", "message"), BAD)
@@ -693,8 +953,7 @@ def test_chunks_that_cannot_be_put_together_are_refused(
 def test_or_left_out_and_passed_over(
     way: Way, chunks: Sequence[Document], existing: ExistingIndex, message: str
 ) -> None:
-    good = [Document("good text", metadata={"source": "good", "number": 0, "start_index": 0})]
-    index = Index([*chunks, *good])
+    index = Index([*chunks, *GOOD])
     with pytest.warns(UserWarning, match=f"(?s)problem.*{message}"):
         way.call(
             RSERetriever.from_existing_index,
@@ -789,7 +1048,8 @@ def test_any_text_and_id_is_kept(way: Way) -> None:
 
 def test_an_empty_store_is_adopted(way: Way) -> None:
     index = Index()
-    assert index.adopt(way, BY_INDEX) == Adoption()
+    assert index.adopt(way, BY_INDEX) == Adoption(BY_INDEX)
+    assert index.adopt(way) == Adoption()
     assert index.texts(way) == []
 
 

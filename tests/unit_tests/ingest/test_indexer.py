@@ -357,7 +357,7 @@ def test_metadata_goes_where_it_can_be_kept(stores: Stores) -> None:
     for vector in vectors:
         metadata = vector["metadata"]
         assert set(metadata) == {
-            *("source", "year", "draft", "weight", "page"),
+            *("source", "year", "draft", "weight", "page", "authors"),
             *("doc_id", "chunk_id", "chunk_index", "start_index", "end_index", "rse_version"),
         }
         assert type(metadata["year"]) is int

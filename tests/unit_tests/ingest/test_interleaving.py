@@ -541,8 +541,8 @@ def test_writes_without_names_of_their_own_are_found(
     for stopped_after in range(1, bench.length("v2") + 1):
         try:
             _stop(bench, ["v2", "v1", "v1"], stopped_after, 6, clock)
-        except (AssertionError, MissingRecordError, pytest.fail.Exception):
-            lost += 1
+        except (AssertionError, MissingRecordError, UserWarning, pytest.fail.Exception):
+            lost += 1  # the warning says that records of the document are missing
     assert lost > 0
 
 

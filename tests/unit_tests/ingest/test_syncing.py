@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.errors import MetadataError
+from langchain_rse.errors import CandidateError, MetadataError
 from langchain_rse.ingest.syncing import SyncResult
 from tests.unit_tests import fakes
 
@@ -149,14 +150,78 @@ def test_an_unfinished_document_is_deleted() -> None:
     assert indexer.check().ok
 
 
-def test_index_of_langchain_takes_no_retriever_and_changes_nothing() -> None:
-    stores = Stores(Way(None))
+@fakes.both_ways
+@pytest.mark.parametrize("writer", ["indexer", "retriever"])
+def test_index_of_langchain_takes_no_retriever_and_changes_nothing(way: Way, writer: str) -> None:
+    """The error is LangChain's; docs/migrating.md and docs/troubleshooting.md have its words."""
+    stores = Stores(way)
+    stores.retriever.add_documents(animals("cat"))
+    target: Any = getattr(stores, writer)
+    said = (
+        "Vectorstore should be either a VectorStore or a DocumentIndex. "
+        f"Got <class 'langchain_rse.{writer}.{type(target).__name__}'>."
+    )
+    with pytest.raises(TypeError, match=re.escape(said)):
+        with_record_manager(way, animals("dog"), InMemoryRecordManager("animals"), target)
+    assert stores.stored() == ["cat"]
+
+
+def with_record_manager(
+    way: Way, documents: list[Document], records: InMemoryRecordManager, target: Any
+) -> None:
+    settings: Any = {"cleanup": "full", "source_id_key": "source", "key_encoder": "sha256"}
+    records.create_schema()
+    way.call(index, aindex, documents, records, target, **settings)
+
+
+ROUNDS = [
+    {"cat": "purrs\nsleeps\neats fish\n", "dog": "barks\nruns\n", "eel": "swims\nhides\n"},
+    {"cat": "purrs\nwakes\neats fish\n", "dog": "barks\nruns\n", "fox": "hunts\n"},
+    {"cat": "purrs\nsleeps\neats fish\n", "fox": "hunts\nsleeps\n"},
+]
+
+
+@fakes.both_ways
+def test_sync_does_what_a_full_cleanup_does(way: Way) -> None:
+    splitter = fakes.Lines()
+    stores = Stores(way)
+    stores.indexer = RSEIndexer(stores.vectorstore, stores.docstore, text_splitter=splitter)
+    others = InMemoryVectorStore(fakes.BagOfWords())
+    records = InMemoryRecordManager("animals")
+    for texts in ROUNDS:
+        documents = [Document(text, metadata={"source": name}) for name, text in texts.items()]
+        before = set(chunks_in(stores.vectorstore))
+        with_record_manager(way, splitter.split_documents(documents), records, others)
+        result = stores.sync(stores.indexer, documents)
+        assert chunks_in(stores.vectorstore) == chunks_in(others)
+        gone = {name for name, _ in before} - texts.keys()
+        assert (result.ids, set(result.deleted)) == (list(texts), gone)
+    assert stores.stored() == ["cat", "fox"]
+    assert stores.indexer.check().ok
+
+
+def chunks_in(store: InMemoryVectorStore) -> list[tuple[str, str]]:
+    rows = store.store.values()
+    return sorted((row["metadata"]["source"], row["text"].strip()) for row in rows)
+
+
+@fakes.both_ways
+def test_what_a_record_manager_writes_beside_a_docstore_is_named(way: Way) -> None:
+    stores = Stores(way)
     stores.retriever.add_documents(animals("cat"))
     records = InMemoryRecordManager("animals")
-    target: Any = stores.retriever
-    with pytest.raises(TypeError, match="should be either a VectorStore or a DocumentIndex"):
-        index(animals("dog"), records, target, cleanup="full", key_encoder="sha256")
+    with_record_manager(way, animals("dog", "eel"), records, stores.vectorstore)
+    with pytest.raises(CandidateError, match=r"check\(\) lists the vectors that other code wrote"):
+        way.invoke(stores.retriever, "what eats")
+    report = way.call(stores.indexer.check, stores.indexer.acheck)
+    assert not report.ok
+    assert report.problems == {"foreign_vectors": 2}
+    repaired = stores.indexer.check(repair=True)  # they are somebody's, and stay
+    assert not repaired.ok
+    assert len(stores.vectorstore.store) == 3
+    with_record_manager(way, [], records, stores.vectorstore)
     assert stores.stored() == ["cat"]
+    assert stores.indexer.check().ok
 
 
 def test_an_index_that_langchain_wrote_is_taken_over() -> None:

@@ -11,7 +11,7 @@ from langchain_core.stores import InMemoryStore
 
 from langchain_rse import RSERetriever
 from langchain_rse.errors import MissingRecordError
-from langchain_rse.query.access import passes
+from langchain_rse.query.comparing import passes
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
 
@@ -157,7 +157,36 @@ def test_a_namespace_sees_its_own_documents(way: Way) -> None:
         read(way, acme, "b")
 
 
-METADATA = {"year": 2024, "group": "all", "public": True, "price": 2.5}
+@fakes.both_ways
+def test_a_filter_on_lists_holds_for_whole_documents(way: Way) -> None:
+    retriever = make_retriever({})
+    retriever.add_documents(
+        [
+            Document(PUBLIC, id="both", metadata={"groups": ["staff", "board"]}),
+            Document(FINANCE, id="staff", metadata={"groups": ["staff"]}),
+            Document(lines(40, 50), id="none", metadata={"groups": []}),
+            Document(lines(60, 70), id="unknown"),
+            Document("page 0\n", metadata={"doc_id": "mixed", "groups": ["board"], "page": 0}),
+            Document("page 1\n", metadata={"doc_id": "mixed", "groups": ["staff"], "page": 1}),
+        ]
+    )
+    segment = retriever.invoke("finance 20", k=1)[0]
+    for_board = {"filter": {"groups": {"$contains": "board"}}}
+    board = retriever.model_copy(update={"search_kwargs": for_board})
+    assert listed(way, board) == ["both"]
+    assert read(way, board, "both") == PUBLIC
+    assert {chunk.metadata["doc_id"] for chunk in board.chunks()} == {"both"}
+    for hidden in ("staff", "none", "unknown", "mixed"):
+        with pytest.raises(MissingRecordError, match="or the filter excludes it"):
+            read(way, board, hidden)
+    with pytest.raises(MissingRecordError, match="or the filter excludes it"):
+        way.call(lambda: board.around(segment, 3), lambda: board.aaround(segment, 3))
+    not_board = {"filter": {"groups": {"$not_contains": "board"}}}
+    others = retriever.model_copy(update={"search_kwargs": not_board})
+    assert listed(way, others) == ["none", "staff"]  # of "unknown", nothing is known
+
+
+METADATA = {"year": 2024, "group": "all", "public": True, "price": 2.5, "tags": ["a", "b"]}
 
 
 @pytest.mark.parametrize(
@@ -180,6 +209,17 @@ METADATA = {"year": 2024, "group": "all", "public": True, "price": 2.5}
         # A store may let through what lacks a field; here, it is not known to be allowed.
         ({"owner": {"$ne": "ann"}}, False),
         ({"owner": {"$nin": ["ann"]}}, False),
+        ({"tags": {"$contains": "a"}}, True),
+        ({"tags": {"$contains": "c"}}, False),
+        ({"tags": {"$not_contains": "a"}}, False),
+        ({"tags": {"$not_contains": "c"}}, True),
+        ({"tags": "a"}, True),
+        ({"tags": {"$in": ["c", "b"]}}, True),
+        ({"tags": {"$ne": "b"}}, False),
+        ({"tags": {"$nin": ["b"]}}, False),
+        ({"tags": {"$gt": "a"}}, False),
+        ({"group": {"$contains": "all"}}, False),  # no list
+        ({"owner": {"$not_contains": "ann"}}, False),
         ({"$and": [{"year": 2024}, {"group": "few"}]}, False),
         ({"$or": [{"year": 2023}, {"price": {"$gt": 2}}]}, True),
     ],

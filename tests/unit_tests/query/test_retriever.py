@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -289,6 +290,75 @@ def test_a_score_threshold_goes_to_the_relevance_scores(way: Way) -> None:
     retriever = make({"a": lines(0, 90, 40)}, vectorstore=RelevanceOnly(Angles()))
     (segment,) = way.invoke(retriever, QUERY, search_kwargs={"score_threshold": 0.9})
     assert ranges([segment]) == [("a", 0, 1)]
+
+
+@fakes.both_ways
+def test_a_score_threshold_is_not_ignored_by_a_store_without_relevance_scores(way: Way) -> None:
+    retriever = make({"a": lines(0, 90, 40)})
+    said = (
+        "InMemoryVectorStore has no relevance scores, so score_threshold=0.9 would be ignored. "
+        "Use min_relevance=0.9, with calibration='identity' if scores are cosines"
+    )
+    with pytest.raises(ValueError, match=re.escape(said)):
+        way.invoke(retriever, QUERY, search_kwargs={"score_threshold": 0.9})
+    instead = {"min_relevance": 0.9, "calibration": "identity", "neighbor_credit": 0.0}
+    (segment,) = way.invoke(retriever, QUERY, **instead)
+    assert ranges([segment]) == [("a", 0, 1)]
+
+
+class Inverted(RelevanceOnly):
+    """Takes cosines for distances, as LangChain does for the inner product of some stores."""
+
+    def similarity_search_with_relevance_scores(
+        self, *args: Any, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        found = super().similarity_search_with_relevance_scores(*args, **kwargs)
+        return [(document, 1 - score) for document, score in found]
+
+
+@fakes.both_ways
+def test_a_score_threshold_that_would_keep_the_worst_is_an_error(way: Way) -> None:
+    retriever = make({"a": lines(0, 90, 40)}, vectorstore=Inverted(Angles()))
+    with pytest.raises(
+        ValueError, match=r"the relevance scores of Inverted rise.*min_relevance=0\.6"
+    ):
+        way.invoke(retriever, QUERY, search_kwargs={"score_threshold": 0.6})
+
+
+@pytest.mark.parametrize("threshold", [1.4, -0.1, "0.5", math.nan, True])
+def test_a_score_threshold_is_a_relevance_score(way: Way, threshold: Any) -> None:
+    retriever = make({"a": lines(0, 90, 40)}, vectorstore=RelevanceOnly(Angles()))
+    with pytest.raises(ValueError, match="a relevance score, from 0 to 1; got"):
+        way.invoke(retriever, QUERY, search_kwargs={"score_threshold": threshold})
+
+
+@fakes.both_ways
+def test_a_score_threshold_in_a_wrapped_retriever_holds_or_raises(way: Way) -> None:
+    stores = make({"a": lines(0, 90, 40)}, vectorstore=RelevanceOnly(Angles()))
+    above = {"k": 50, "score_threshold": 0.9}
+
+    def ask(inner: Any, **arguments: Any) -> list[Document]:
+        retriever = RSERetriever(base_retriever=inner, docstore=stores.docstore)
+        found: list[Document] = way.invoke(retriever, QUERY, **arguments)
+        return found
+
+    assert stores.vectorstore is not None
+    keeping = stores.vectorstore.as_retriever(
+        search_type="similarity_score_threshold", search_kwargs=above
+    )
+    assert ranges(ask(keeping, candidates_only=True)) == [("a", 0, 1)]
+    plain = stores.vectorstore.as_retriever(search_kwargs={"k": 50})
+    ignoring = stores.vectorstore.as_retriever(search_kwargs=above)
+    said = r"as_retriever\(search_type='similarity'\) does not keep to score_threshold=0.9"
+    for inner, arguments in (
+        (ignoring, {}),
+        (ignoring.with_retry(), {}),
+        (plain.bind(score_threshold=0.9), {}),
+        (plain, {"search_kwargs": {"score_threshold": 0.9}}),
+    ):
+        with pytest.raises(ValueError, match=said):
+            ask(inner, **arguments)
+    assert ask(plain)
 
 
 @fakes.both_ways

@@ -17,6 +17,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from langchain_rse import PRESETS, ExistingIndex, RSEConfig, RSERetriever
 from langchain_rse.evaluation import Evidence, Question, tune
 from langchain_rse.query.search_arguments import HARMLESS, PARTITIONS
+from langchain_rse.stores.vectorstores.in_memory import InMemoryAdapter
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 
@@ -134,7 +135,8 @@ ABOUT_DOCUMENTS: list[dict[str, Any]] = [
     {"filter": {"$not": {"source": {"$nin": ["b"]}}}},
     *({name: None} for name in ("filter", "where", "any_other_name")),
     *({name: {}} for name in ("filter", "where", "any_other_name")),
-    *({name: 3} for name in sorted(HARMLESS)),
+    *({name: 3} for name in sorted(HARMLESS - {"score_threshold"})),
+    {"score_threshold": 0},
     *({name: "a place"} for name in sorted(PARTITIONS)),
 ]
 ABOUT_CHUNKS: list[dict[str, Any]] = [
@@ -304,9 +306,10 @@ def test_where_a_chunk_is_stored_is_not_what_documents_say(
 )
 @pytest.mark.parametrize("inside", [False, True])
 def test_rights_that_no_vector_store_has_do_not_let_everything_through(
-    way: Way, filter_: dict[str, Any], *, inside: bool
+    way: Way, filter_: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, inside: bool
 ) -> None:
     """Of the whole document, or of a page: lists are in the docstore only."""
+    monkeypatch.setattr(InMemoryAdapter, "takes_lists", False)
     name = "reviewers" if "reviewers" in filter_ else "groups"
     said = rf"the filter names {name}, but .*\['.*it does not work.*one boolean for each value"
     with pytest.raises(ValueError, match=said):
@@ -316,6 +319,73 @@ def test_rights_that_no_vector_store_has_do_not_let_everything_through(
 @pytest.mark.parametrize(
     "filter_",
     [
+        {"groups": {"$contains": "board"}},
+        {"groups": {"$not_contains": "staff"}},
+        {"groups": {"$ne": "staff"}},
+        {"metadata.groups": {"$nin": ["staff"]}},
+        {"groups": {"$like": "st%"}},
+        {"$not": {"groups": "board"}},
+        {"$and": [{"year": 2024}, {"groups": {"$ne": "staff"}}]},
+        {"$or": [{"groups": {"$ne": "staff"}}, {"reviewers": {"$contains": "ann"}}]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_store_that_does_not_look_into_lists_lets_nothing_through(
+    way: Way, filter_: dict[str, Any], *, inside: bool
+) -> None:
+    """Each comparison is false for the lists that are stored, or not known for lists."""
+    with pytest.raises(ValueError, match=r"not all operators look into lists.*Chroma"):
+        ask_blind(way, make_blind(), filter_, inside=inside)
+
+
+@pytest.mark.parametrize("name", ["empty", "mixed"])
+def test_a_list_that_no_store_takes_cannot_be_filtered_by(way: Way, name: str) -> None:
+    retriever = make(vectorstore=Blind(fakes.BagOfWords()))
+    metadata = {"empty": [], "mixed": ["a", 1]}
+    retriever.add_documents([Document("text page number", id="c", metadata=metadata)])
+    with pytest.raises(ValueError, match="and lists of one type of these, not"):
+        ask_blind(way, retriever, {name: {"$not_contains": "x"}}, inside=False)
+
+
+def test_segments_are_filled_where_a_list_is_of_the_whole_document(way: Way) -> None:
+    pages = pages_of("a", 6)
+    for page in pages:
+        page.metadata |= {"groups": ["staff", "board"], "tags": [str(page.metadata["page"])]}
+
+    def looks_into(filter: Any) -> Any:  # noqa: A002 - the store's name for it
+        ((name, comparison),) = filter.items()
+        return lambda document: comparison["$contains"] in document.metadata.get(name, [])
+
+    class Lists(InMemoryVectorStore):
+        def similarity_search_with_score(
+            self, query: str, k: int = 4, **kwargs: Any
+        ) -> list[tuple[Document, float]]:
+            return super().similarity_search_with_score(query, k, filter=looks_into(**kwargs))
+
+        async def asimilarity_search_with_score(
+            self, query: str, k: int = 4, **kwargs: Any
+        ) -> list[tuple[Document, float]]:
+            return self.similarity_search_with_score(query, k, **kwargs)
+
+    def search(condition: dict[str, Any]) -> set[tuple[str, int]]:
+        return pages_in(everything_read(way, retriever, filter=condition, fetch_k=2))
+
+    retriever = make(vectorstore=Lists(fakes.BagOfWords()))
+    retriever.add_documents(pages)
+    # Two candidates, and all that is between and beside them.
+    assert search({"groups": {"$contains": "board"}}) == {("a", page) for page in range(6)}
+    assert search({"tags": {"$contains": "4"}}) == {("a", 4)}
+    assert search({"groups": {"$contains": "guests"}}) == set()
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        {"groups": {"$nin": ["board"]}},  # the list is stored, and this holds for it
+        {"groups": {"$contains": "staff"}},
+        {"groups": "staff"},
+        {"$or": [{"groups": {"$contains": "board"}}, {"year": 2024}]},
         {"owner": {"$ne": "ann"}},  # None in the document
         {"unknown": {"$ne": "x"}},
         {"source": {"$in": ["groups", "start_index", "a"]}},

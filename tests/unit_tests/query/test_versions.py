@@ -87,6 +87,38 @@ def test_a_document_deleted_between_search_and_reading_is_gone(way: Way, store: 
     assert store.searches == 2
 
 
+def test_a_document_whose_deletion_two_searches_meet_is_gone(way: Way, store: Scripted) -> None:
+    """Its vectors are found without a current version, then without a manifest, then no more."""
+    retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
+    key = manifest_key(document_key("a"))
+    (record,) = retriever.docstore.mget([key])
+    assert record is not None
+    fields = {**record.metadata, "current": None, "unfinished": [record.metadata["current"]]}
+    rows = dict(store.store)
+
+    def delete_in_steps(searches: int) -> None:
+        if searches == 1:
+            retriever.docstore.mset([(key, Document("", metadata=fields))])
+        elif searches == 2:
+            retriever.delete(["a"])
+
+    store.then = delete_in_steps
+    assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
+    assert store.searches == 3
+
+    # If they stay, they are left over.
+    store.store = rows
+    with pytest.warns(UserWarning, match="1 of 2 candidates are left out"):
+        assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
+
+
+def test_documents_that_are_added_after_the_search_found_nothing(way: Way, store: Scripted) -> None:
+    retriever = make_retriever({}, vectorstore=store)
+    store.then = lambda n: replace(retriever, "a", lines(0)) if n == 1 else None
+    assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1)]
+    assert store.searches == 2
+
+
 def test_a_document_replaced_again_and_again(way: Way, store: Scripted) -> None:
     retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
     store.then = lambda n: replace(retriever, "a", lines(0, name=f"v{n}-"))

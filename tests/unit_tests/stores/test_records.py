@@ -15,6 +15,8 @@ from langchain_core.stores import InMemoryStore
 
 from langchain_rse._sync import run
 from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.stores.adopted import AdoptedVector, adopted_vectors
+from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.stores.reading import Layout, read_chunks, read_layouts
 from langchain_rse.stores.records import (
     SPANS_PER_PAGE,
@@ -29,7 +31,6 @@ from langchain_rse.stores.records import (
     document_records,
     manifest_key,
     metadata_changes,
-    simple_metadata,
     vector_id,
     vector_store_document,
 )
@@ -86,6 +87,7 @@ def test_vectors_of_a_document() -> None:
     assert [first.id, second.id] == list(Version("v", 2).vector_ids(key))
     assert first.metadata == {
         "title": "T",
+        "authors": ["a"],
         "page": 1,
         "doc_id": "d",
         "chunk_id": first.id,
@@ -98,7 +100,11 @@ def test_vectors_of_a_document() -> None:
 
 
 def test_an_adopted_document_has_records_of_its_vectors_and_no_new_vectors() -> None:
-    adopted = [("empty", None), ("x", 1), ("y", 1)]
+    adopted = [
+        AdoptedVector("empty", "digest 0", None),
+        AdoptedVector("x", "digest 1", 1),
+        AdoptedVector("y", "digest 1", 1),
+    ]
     gap = document(version=Version("v", 2, adopted=3), gaps=frozenset({0}), adopted=adopted)
     key = document_key("d")
     assert list(chunk_vectors(gap)) == []
@@ -107,6 +113,7 @@ def test_an_adopted_document_has_records_of_its_vectors_and_no_new_vectors() -> 
     assert records[f"{key}/v/vectors/0"].metadata == {"ids": ["empty", "x", "y"]}
     assert records[f"{key}/v/spans/0"].metadata == {"cuts": [0, 4, 7], "gaps": [0]}
     assert f"{key}/v/0" not in records
+    assert adopted_vectors(records[f"{key}/v/1"], "key") == {"x": "digest 1", "y": "digest 1"}
     assert records[adopted_key("empty")].metadata == {"doc_id": None, "rse_version": "v"}
     chunk = {"doc_id": "d", "rse_version": "v", "chunk_index": 1}
     assert records[adopted_key("x")].metadata == records[adopted_key("y")].metadata == chunk
@@ -119,9 +126,23 @@ def test_vector_stores_get_simple_metadata_that_can_be_encoded() -> None:
         "number": np.float32(0.5),
         "yes": np.bool_(True),
         "none": None,
-        "list": [1],
+        "numbers": [1, np.int64(2)],
+        "texts": ("a\0", Path("b")),
+        "empty": [],
+        "mixed": [1, "a"],
+        "two kinds of numbers": [1, 2.5],
+        "nested": [["a"]],
+        "with None": ["a", None],
+        "endless": [float("inf")],
     }
-    expected = {"text": "a\ufffd\ufffdb", "path": str(Path("a/b")), "number": 0.5, "yes": True}
+    expected = {
+        "text": "a\ufffd\ufffdb",
+        "path": str(Path("a/b")),
+        "number": 0.5,
+        "yes": True,
+        "numbers": [1, 2],
+        "texts": ["a\ufffd", "b"],
+    }
     assert simple_metadata(metadata) == expected
     assert type(simple_metadata(metadata)["yes"]) is bool
     place = {"doc_id": "d", "chunk_index": 0}

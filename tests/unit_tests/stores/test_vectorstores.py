@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
+from langchain_rse import RSEIndexer
 from langchain_rse._sync import Steps, arun, run
 from langchain_rse.stores.vectorstores import adapter_for, vector_id_of
 from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
+from langchain_rse.stores.vectorstores.chroma import ChromaAdapter
+from langchain_rse.stores.vectorstores.milvus import MilvusAdapter
 from tests.unit_tests import fakes
 
 way = fakes.way
@@ -194,3 +199,39 @@ def test_ids_that_searches_return_in_metadata() -> None:
     assert vector_id_of(Document("", metadata={"_id": 3, "pk": "c"})) == "3"  # of Qdrant
     assert vector_id_of(Document("", metadata={"pk": "c"})) == "c"  # of Milvus
     assert vector_id_of(Document("", metadata={"id": "d"})) is None
+
+
+LISTED = Document("text", id="a", metadata={"tags": ["a", "b"], "page": 3})
+
+
+def test_lists_stay_in_metadata_where_filters_look_into_them() -> None:
+    for store in (InMemoryVectorStore(MODEL), faiss()):
+        assert adapter_for(store).storable(LISTED) == LISTED
+    unknown = adapter_for(Unknown())
+    assert unknown.storable(LISTED).metadata == {"page": 3}
+    assert LISTED.metadata["tags"] == ["a", "b"]
+
+
+def test_a_store_without_lists_never_gets_any() -> None:
+    store = Unknown()
+    RSEIndexer(store, InMemoryStore()).add_documents([LISTED])
+    (row,) = store.inner.store.values()
+    assert row["metadata"]["page"] == 3
+    assert "tags" not in row["metadata"]
+
+
+def test_chroma_gets_lists_if_its_version_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    import chromadb.api.types
+
+    assert ChromaAdapter(None).takes_lists
+
+    def validate_as_before_lists(metadata: dict[str, Any]) -> dict[str, Any]:
+        raise ValueError(f"Expected metadata value to be a str, int, float or bool, got {metadata}")
+
+    monkeypatch.setattr(chromadb.api.types, "validate_metadata", validate_as_before_lists)
+    assert not ChromaAdapter(None).takes_lists
+
+
+def test_milvus_gets_lists_in_dynamic_fields() -> None:
+    for dynamic in (False, True):
+        assert MilvusAdapter(SimpleNamespace(enable_dynamic_field=dynamic)).takes_lists == dynamic

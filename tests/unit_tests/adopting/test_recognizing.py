@@ -1,0 +1,213 @@
+"""Indexes that are adopted by the metadata that they have, without a description of it."""
+
+import logging
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever
+from langchain_rse.adopting import Adoption
+from langchain_rse.errors import AdoptionError
+from langchain_rse.stores.vectorstores.in_memory import InMemoryAdapter
+from langchain_rse.tools.passages import citation_of
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+
+def store_of(*metadata: dict[str, Any]) -> InMemoryVectorStore:
+    """A store with a chunk for each metadata."""
+    store = InMemoryVectorStore(fakes.BagOfWords())
+    store.add_documents(
+        [Document(f"text {number}", metadata=fields) for number, fields in enumerate(metadata)]
+    )
+    return store
+
+
+def adopt(way: Way, store: InMemoryVectorStore, **kwargs: Any) -> Adoption:
+    indexer = RSEIndexer(store, InMemoryStore())
+    report: Adoption = way.call(indexer.adopt, indexer.aadopt, **kwargs)
+    return report
+
+
+def recognized(way: Way, *metadata: dict[str, Any]) -> ExistingIndex:
+    index = adopt(way, store_of(*metadata)).index
+    assert index is not None
+    return index
+
+
+@pytest.fixture
+def no_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store lists its chunks in another order than they were added in."""
+    monkeypatch.setattr(InMemoryAdapter, "lists_in_insertion_order", False)
+
+
+@fakes.both_ways
+def test_an_index_is_adopted_without_a_description(
+    way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="langchain_rse")
+    pages = ["The first page.\n\nIts end.", "The second page."]
+    splitter = RecursiveCharacterTextSplitter(chunk_size=16, chunk_overlap=0, add_start_index=True)
+    documents = [
+        Document(page, metadata={"source": "a.pdf", "page": number, "producer": "x"})
+        for number, page in enumerate(pages)
+    ]
+    store = InMemoryVectorStore(fakes.BagOfWords())
+    store.add_documents(splitter.split_documents(documents))
+    retriever = way.call(
+        RSERetriever.from_existing_index,
+        RSERetriever.afrom_existing_index,
+        store,
+        InMemoryStore(),
+        config=fakes.EVERYTHING,
+    )
+    (segment,) = way.invoke(retriever, "page")
+    assert segment.page_content == "The first page.\n\nIts end.\n\nThe second page."
+    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 1)
+    # What was taken can be read in the log and in the report.
+    taken = "source, page, start_index: 3 chunks of 1 document"
+    assert caplog.messages == [f"adopted an index by the metadata of its chunks: {taken}"]
+    report = adopt(way, store)
+    assert str(report) == taken
+    assert report.index == ExistingIndex(
+        doc_id_key="source", page_key="page", start_index_key="start_index"
+    )
+
+
+def test_a_description_is_taken_as_it_is_and_not_logged(
+    way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="langchain_rse")
+    given = ExistingIndex(doc_id_key="source", in_store_order=True)
+    report = adopt(way, store_of({"source": "a", "start_index": 7}), index=given)
+    assert report.index == given
+    assert str(report) == "source, in the order of the store: 1 chunk of 1 document"
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "source",
+        "doc_id",
+        "document_id",
+        "ref_doc_id",
+        "parent_id",
+        "file_path",
+        "file_name",
+        "filename",
+        "url",
+        "title",
+    ],
+)
+def test_usual_names_of_documents_are_known(way: Way, name: str) -> None:
+    index = recognized(way, {name: "a", "other": "x"}, {name: "b", "other": "y"})
+    assert index == ExistingIndex(doc_id_key=name, in_store_order=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"start_index": 0, "chunk_index": 1}, {"start_index_key": "start_index"}),
+        ({"chunk_index": 1, "chunk": 2}, {"chunk_index_key": "chunk_index"}),
+        ({"chunk": "7"}, {"chunk_index_key": "chunk"}),
+        ({"seq": 7.0}, {"chunk_index_key": "seq"}),
+        ({"page_number": 3, "seq": 1}, {"page_key": "page_number", "chunk_index_key": "seq"}),
+        ({"page": 3}, {"page_key": "page", "in_store_order": True}),
+        # A value of another type is no position.
+        ({"start_index": -1}, {"in_store_order": True}),
+        ({"page": "iv", "page_number": 4}, {"page_key": "page_number", "in_store_order": True}),
+        ({"chunk": "first"}, {"in_store_order": True}),
+        ({"seq": True}, {"in_store_order": True}),
+    ],
+)
+def test_positions_are_known_by_name_and_type(
+    way: Way, fields: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    index = recognized(way, {"source": "a", **fields})
+    assert index == ExistingIndex(doc_id_key="source", **expected)
+
+
+def test_only_fields_that_all_chunks_have_are_taken(way: Way) -> None:
+    index = recognized(
+        way,
+        {"source": "a", "title": "x", "start_index": 0, "seq": 0},
+        {"source": "", "title": "x", "seq": 1},
+        {"title": "y", "start_index": 0, "seq": 0},
+    )
+    assert index == ExistingIndex(doc_id_key="title", chunk_index_key="seq")
+
+
+@fakes.both_ways
+def test_without_the_name_of_a_document_the_fields_that_there_are_are_listed(way: Way) -> None:
+    store = store_of({"author": "x", "source": "a"}, {"author": "y"})
+    with pytest.raises(
+        AdoptionError,
+        match=r"none of source, doc_id, .*: 'author', 'source' \(1 of 2 chunks\)\. Say where .*"
+        r"doc_id_key=.*doc_id='handbook', in_store_order=True",
+    ):
+        adopt(way, store)
+
+
+@fakes.both_ways
+def test_chunks_without_metadata_are_of_one_document_that_is_named(way: Way) -> None:
+    texts = ["The pump needs oil.", "Every week."]
+    store = InMemoryVectorStore.from_texts(texts, fakes.BagOfWords())
+    with pytest.raises(AdoptionError, match=r"The 2 chunks have no metadata.*doc_id='handbook'"):
+        adopt(way, store)
+    docstore = InMemoryStore()
+    retriever = way.call(
+        RSERetriever.from_existing_index,
+        RSERetriever.afrom_existing_index,
+        store,
+        docstore,
+        ExistingIndex(doc_id="handbook", in_store_order=True),
+        config=fakes.EVERYTHING,
+    )
+    (segment,) = way.invoke(retriever, "oil")
+    assert segment.page_content == "The pump needs oil.\nEvery week."
+    assert segment.metadata["doc_id"] == "handbook"
+    assert citation_of(segment.metadata) == "handbook, characters 0-31 of its stored text"
+    with pytest.raises(AdoptionError, match=r"source=None.*doc_id='handbook'"):
+        adopt(way, store, index=ExistingIndex(doc_id_key="source", in_store_order=True))
+
+
+@pytest.mark.usefixtures("no_order")
+@fakes.both_ways
+def test_without_an_order_the_fields_that_there_are_are_listed(way: Way) -> None:
+    store = store_of({"source": "a", "line": 3})
+    with pytest.raises(AdoptionError, match=r"none of start_index, .*'source', 'line'\. Say"):
+        adopt(way, store)
+    assert adopt(way, store_of({"source": "a", "seq": 3})).chunks == 1
+
+
+def test_given_chunks_are_in_no_known_order(way: Way) -> None:
+    store = store_of({"source": "a"})
+    chunks = store.similarity_search("text")
+    with pytest.raises(AdoptionError, match="nothing gives the order"):
+        adopt(way, store, documents=chunks)
+
+
+def test_an_error_says_what_was_taken(way: Way) -> None:
+    store = store_of({"source": "a", "seq": 0}, {"source": "a", "seq": 0})
+    with pytest.raises(
+        AdoptionError, match=r"at one place: .*taken to have source, seq; to name other fields"
+    ):
+        adopt(way, store)
+
+
+def test_what_this_package_wrote_beside_the_index_does_not_count(way: Way) -> None:
+    store = store_of({"file_name": "a"})
+    docstore = InMemoryStore()
+    retriever = RSERetriever(vectorstore=store, docstore=docstore)
+    way.add(retriever, [Document("added", metadata={"source": "b"})])
+    indexer = RSEIndexer(store, docstore)
+    report = way.call(indexer.adopt, indexer.aadopt)
+    assert report.index == ExistingIndex(doc_id_key="file_name", in_store_order=True)
+    assert report.documents == 1
