@@ -17,6 +17,7 @@ from langchain_rse.engine import (
     minmax,
 )
 from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey
+from langchain_rse.query.long_queries import beginning_of
 from langchain_rse.query.naming import named_documents
 
 # Which calibration a reranker's scores need, by the name of its class.
@@ -67,6 +68,7 @@ def rank_all(candidates: Candidates, settings: QuerySettings) -> list[Ranked]:
 def rank_candidates(query: str, candidates: Sequence[Candidate], settings: QuerySettings) -> Ranked:
     """Compute the relevance of a query's candidates; return them with it, best first."""
     config = settings.config
+    query = beginning_of(query)
     name_factors = np.ones(len(candidates))
     if config.name_weight:
         named = named_documents(query, candidates)

@@ -1,0 +1,30 @@
+"""How much of a query is read for its words.
+
+Counting words takes time in proportion to the query, during which an event loop does nothing else.
+"""
+
+from collections.abc import Sequence
+
+from langchain_rse._messages import warn
+from langchain_rse.config import QuerySettings
+
+MAX_QUERY_LENGTH = 10_000
+"""The characters of a query whose words count. Agents' tools and the command line refuse more."""
+
+
+def beginning_of(query: str) -> str:
+    """The part of a query whose words count."""
+    return query[:MAX_QUERY_LENGTH]
+
+
+def warn_of_long(queries: Sequence[str], settings: QuerySettings) -> None:
+    """Warn if words at the end of a query do not count, and they would in a shorter one."""
+    config = settings.config
+    reads_words = config.lexical_credit or config.name_weight or settings.hybrid
+    longest = max(map(len, queries), default=0)
+    if longest > MAX_QUERY_LENGTH and reads_words:
+        warn(
+            f"a query has {longest:,} characters: only words among its first {MAX_QUERY_LENGTH:,} "
+            "count (lexical_credit, name_weight, hybrid); the vector store and the reranker get "
+            "all of it. Ask a shorter question, or several with queries=[...]"
+        )

@@ -1,0 +1,350 @@
+"""Texts that a stranger may send to make a program slow: each repeats a short text.
+
+What reads them must take time in proportion to their length. A pattern that is tried at every
+character, and reads to the end of the text each time, would take hours for a megabyte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableLambda
+from pydantic import BaseModel
+
+from langchain_rse._asking import LanguageModelSettings, Prompt, ask, quote
+from langchain_rse._sync import run
+from langchain_rse.cli.webpages import read_html
+from langchain_rse.errors import SplittingError
+from langchain_rse.explaining.words import query_words
+from langchain_rse.headers.answers import read_line
+from langchain_rse.headers.sections import cut_windows, numbered_lines
+from langchain_rse.headers.titles import first_heading, title_of_source
+from langchain_rse.ingest.documents import SourceDocument
+from langchain_rse.ingest.rejoining import rejoin
+from langchain_rse.ingest.replacing import is_unrelated
+from langchain_rse.ingest.splitting import find_spans
+from langchain_rse.query.trimming import longest_part
+from langchain_rse.stores.records import Chunk, DocumentVersion, Version
+from langchain_rse.stores.whole_documents import StoredText
+from langchain_rse.tools import verify_quotes
+from langchain_rse.tools.quotations import find_quotations
+
+Call = Callable[[], object]
+
+MARKUP = {
+    "nested tags": "<div>",
+    "nested tags with text": "<div>a ",
+    "nested spans": "<b><i>x",
+    "tags without an end": "<div",
+    "tags without an end, with space": "<div ",
+    "closing tags": "</div>",
+    "tables in tables": "<table><tr><td>",
+    "paragraphs without an end": "<p>one two ",
+    "lists without an end": "<li>a",
+    "comments without an end": "<!--",
+    "comments": "<!---->x",
+    "ends of comments": "-->",
+    "bad comments": "<!-- --!x",
+    "scripts without an end": "<script>",
+    "scripts in scripts": "<script>a</script ",
+    "styles without an end": "<style>",
+    "styles without an end, as tags": "<style ",
+    "titles without an end": "<title>",
+    "heads without an end": "<head>a",
+    "templates without an end": "<template>",
+    "text areas without an end": "<textarea>",
+    "ampersands": "&",
+    "ampersands and words": "& a",
+    "entities without an end": "&amp",
+    "entities": "&amp;",
+    "entities of digits": "&#12",
+    "attributes without an end": '<a href="',
+    "attributes with one quote": "<a b='\">",
+    "many attributes": " a=b",
+    "opening brackets": "<",
+    "opening brackets and spaces": "< ",
+    "closing brackets": ">",
+    "CDATA": "<![CDATA[",
+    "declarations": "<!DOCTYPE ",
+    "processing instructions": "<?xml ",
+    "starts of closing tags": "</",
+    "starts of declarations": "<!",
+    "headings": "<h1>a</h1>",
+    "headings without an end": "<h1>a",
+    "tags and white space": "<p> \n ",
+}
+SPACES = {
+    "spaces": " ",
+    "line breaks": "\n",
+    "spaces and line breaks": " \n",
+    "carriage returns": "\r",
+    "tabs": "\t",
+    "form feeds": "\f",
+    "non-breaking spaces": "\xa0",
+    "zero width": "\u200b",
+}
+REPETITIONS = {
+    "one letter": "a",
+    "two letters": "ab",
+    "one word": "a ",
+    "two words": "ab cd ",
+    "lines of one letter": "a\n",
+    "paragraphs of one letter": "a\n\n",
+    "digits": "1",
+    "numbers": "1 ",
+    "points": ".",
+    "points and spaces": ". ",
+    "sentences": "Aa. ",
+    "hyphens": "-",
+    "accents": "a\u0301",
+    "accents alone": "\u0301",
+    "ligatures": "\ufdfa",
+    "replacement characters": "\ufffd",
+    "replacement characters and letters": "a\ufffd",
+    "unknown tokens": "[UNK] ",
+    "Chinese": "\u6f22",
+    "emoji": "\U0001f600",
+    "underscores": "_",
+    "headings of Markdown": "# a\n",
+    "deep headings": "###### ",
+    "headings of hashes": "# # ",
+    "lines of hashes": "#\n",
+    "rows": "|a|b|\n",
+    "cells": "|",
+    "fences": "```\n",
+    "backticks": "`",
+    "backticks and letters": "`a ",
+    "brackets": "[",
+    "brackets and digits": "[1",
+    "citations without an end": "[1, ",
+    "braces": "{",
+    "slashes": "/",
+    "backslashes": "\\",
+    "dots and slashes": "../",
+    "zeros": "\0",
+}
+QUOTATIONS = {
+    "quotation marks": '"',
+    "quotation marks and letters": '"a',
+    "quotation marks after spaces": ' "a',
+    "quotations of a word": '"a b c" ',
+    "apostrophes": "'",
+    "apostrophes and letters": "'a",
+    "apostrophes after points": ".'a",
+    "apostrophes after spaces": " 'a",
+    "apostrophes in words": "a'b ",
+    "opening quotation marks": "\u201c",
+    "opening quotation marks and words": "\u201ca b c ",
+    "closing quotation marks": "\u201d",
+    "mixed quotation marks": "\u201ca\u201eb\u00abc\u2039d\u300ce\u300ef\u300ag",
+    "single opening marks": " \u2018a",
+    "single closing marks": "a\u2019 ",
+    "low single marks": " \u201aa",
+    "angle marks": " \u203aa",
+    "guillemets": "\u00aba",
+    "q without an end": "<q>",
+    "q with words": "<q>a b c ",
+    "q ends with spaces": "<q>a</q ",
+    "blockquote without an end": "<blockquote>",
+    "q in blockquote": "<q><blockquote>",
+    "quot": "&quot;",
+    "quot and words": "&quot;a b c ",
+    "block quotes": "> a\n",
+    "block quotes in block quotes": ">",
+    "block quotes and spaces": "> ",
+    "block quotes in lists": "- > a\n",
+    "lists in lists": "- ",
+    "lists of spaces": "-  \t",
+    "numbered lists": "1. ",
+    "lines before block quotes": "\n  ",
+    "attributions": "> a\n> -- b\n",
+    "attributions only": "\n-- ",
+    "ellipses": "...",
+    "ellipses and letters": '"a b c ... d e f" ',
+    "spaced points": ". . . ",
+    "ellipses in brackets": "[...",
+    "brackets and spaces": "[ ",
+    "numbers and commas": "1,",
+    "numbers and points": "1.2 ",
+    "signs": "-1 ",
+    "superscripts": "\u00b9",
+}
+
+PATTERNS = {**MARKUP, **SPACES, **REPETITIONS, **QUOTATIONS}
+"""The text that each hostile text repeats, by what it is."""
+
+
+def repeated(pattern: str, length: int) -> str:
+    """Repeat a pattern up to a length."""
+    return (pattern * (length // len(pattern) + 1))[:length]
+
+
+def hostile_texts(length: int) -> Iterator[tuple[str, str]]:
+    """All hostile texts of a length, each after what it is; also those that end unexpectedly."""
+    for name, pattern in PATTERNS.items():
+        yield name, repeated(pattern, length - 1) + pattern[0]
+    yield "letters, then another", "a" * (length - 1) + "b"
+    yield "points, then a letter", "." * (length - 1) + "a"
+    yield "hashes, then a letter", "# " + "#" * (length - 3) + "a"
+    yield "entity of many digits", f"&#{'9' * (length - 3)};"
+    yield "tag of spaces", f"</script{' ' * (length - 9)}x"
+    yield "one bracket before it", "<" + "a" * (length - 1)
+    yield "different words", " ".join(f"w{number}" for number in range(length // 6))[:length]
+    yield "different tags", "".join(f"<t{number}>" for number in range(length // 8))[:length]
+
+
+class Given:
+    """Returns the chunks that it was made with, so that none of its own time is measured."""
+
+    def __init__(self, chunks: list[str]) -> None:
+        self.chunks = chunks
+
+    def split_text(self, _: str) -> list[str]:
+        return self.chunks
+
+
+def _find_spans(text: str, chunks: list[str]) -> Call:
+    splitter = Given(chunks)
+
+    def find() -> None:
+        with suppress(SplittingError):  # no splitter may return such chunks of such a text
+            find_spans(text, splitter)
+
+    return find
+
+
+def _cut(text: str) -> list[str]:
+    return [text[start : start + 500] for start in range(0, len(text), 400)]
+
+
+def _split_as_it_is(text: str) -> Call:
+    return _find_spans(text, _cut(text))
+
+
+def _split_by_words(text: str) -> Call:
+    return _find_spans(text, _cut(" ".join(text.lower().split())))
+
+
+def _split_without_tags(text: str) -> Call:
+    return _find_spans(text, _cut(read_html(text).text))
+
+
+def _split_and_miss(text: str) -> Call:
+    return _find_spans(text, [*_cut(text), "not in the text"])
+
+
+def _split_into_halves(text: str) -> Call:
+    middle = len(text) // 2
+    return _find_spans(text, [text[:middle], text[middle:]])
+
+
+def _read_file(text: str) -> Call:
+    return lambda: read_html(text)
+
+
+def _check_answer(text: str) -> Call:
+    return lambda: list(find_quotations(text))
+
+
+def _check_passage(text: str) -> Call:
+    answer = f"“the whale swam past” and “{text[:2_000]} x” and “{text[-300:]}”"
+    return lambda: verify_quotes(answer, [Document(text)])
+
+
+def _replace(text: str) -> Call:
+    old = StoredText(f"another {text}", [Document("")])
+    new = DocumentVersion(
+        doc_id="a",
+        version=Version("", 1),
+        length=len(text),
+        metadata={},
+        chunks=[Chunk(0, len(text), text, text)],
+    )
+    return lambda: is_unrelated(new, old)
+
+
+def _join_chunks(text: str) -> Call:
+    chunks = [Document(chunk, metadata={"source": "a"}) for chunk in _cut(text)]
+
+    def join() -> None:
+        with suppress(SplittingError):  # their text repeats itself
+            rejoin(SourceDocument("a", chunks, "source"), append=False)
+
+    return join
+
+
+def _join_long_chunks(text: str) -> Call:
+    starts = range(0, len(text), 12_000)
+    chunks = [Document(text[start : start + 20_000], metadata={"source": "a"}) for start in starts]
+
+    def join() -> None:
+        with suppress(SplittingError):
+            rejoin(SourceDocument("a", chunks, "source"), append=False)
+
+    return join
+
+
+def _make_headers(text: str) -> Call:
+    def make() -> None:
+        for start in range(0, len(text), 4_000):
+            first_heading(text[start : start + 4_000])
+        title_of_source(text)
+        title_of_source(f"https://{text}")
+        for window in cut_windows(text, 4_000):
+            numbered_lines(text, window)
+
+    return make
+
+
+def _read_answer(text: str) -> Call:
+    class Form(BaseModel):
+        value: int
+
+    settings = LanguageModelSettings(llm=RunnableLambda(lambda _: text), max_retries=0)
+
+    def read() -> None:
+        run(ask(settings, Prompt("a", "b", str, form=Form)))
+        run(ask(settings, Prompt("a", "b", read_line)))
+        quote("text", text)
+
+    return read
+
+
+def _highlight(text: str) -> Call:
+    def highlight() -> None:
+        for words in (query_words([text]), query_words(["The whale swam a1 ab"])):
+            if words is not None:
+                words.split("The whale swam past the old harbor. " * 500)
+                words.split(text)
+
+    return highlight
+
+
+def _trim(text: str) -> Call:
+    def trim() -> None:
+        for keep_end in (False, True):
+            longest_part(text, lambda part: len(part) < len(text) // 2, keep_end=keep_end)
+
+    return trim
+
+
+READERS: dict[str, Callable[[str], Call]] = {
+    "chunks as they are": _split_as_it_is,
+    "chunks with other white space": _split_by_words,
+    "chunks without tags": _split_without_tags,
+    "chunks, one of them missing": _split_and_miss,
+    "chunks as long as half the text": _split_into_halves,
+    "an HTML file": _read_file,
+    "an answer with quotations": _check_answer,
+    "a passage that is quoted": _check_passage,
+    "a document that is replaced": _replace,
+    "chunks that are joined": _join_chunks,
+    "long chunks that are joined": _join_long_chunks,
+    "titles and sections": _make_headers,
+    "a model's answer": _read_answer,
+    "words to highlight": _highlight,
+    "a text that is trimmed": _trim,
+}
+"""What reads text of strangers: each makes a call that reads a text."""

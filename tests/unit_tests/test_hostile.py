@@ -1,0 +1,265 @@
+"""What strangers send takes time in proportion to its size: such tests would not end otherwise.
+
+Each reader gets texts that made it, or something like it, read on from every character to the end.
+benchmarks/hostile.py measures the time. With SOAK=n, the texts are n times as long, up to 1 MB.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse.errors import SplittingError
+from langchain_rse.ingest.alignment import align
+from langchain_rse.ingest.markup import shown_text, start_of_tags, text_outside_tags
+from langchain_rse.ingest.splitting import find_spans
+from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
+from langchain_rse.tools import create_rse_tool, verify_quotes
+from tests.hostile import READERS, Given, hostile_texts, repeated
+from tests.soaking import SOAK
+from tests.unit_tests import fakes
+
+way = fakes.way
+Way = fakes.Way
+
+LENGTH = min(100_000 * SOAK, 1_000_000)
+SHORT = 20_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.filterwarnings("ignore:.*wholly inside another chunk")
+def test_a_hostile_text_is_read_to_its_end(reader: str) -> None:
+    for _, text in hostile_texts(LENGTH):
+        READERS[reader](text)()
+
+
+# A few of them, whenever tests run: a tenth of this length took longer than all tests.
+
+
+@pytest.mark.parametrize(
+    ("reader", "pattern"),
+    [
+        ("chunks without tags", "<script>"),
+        ("chunks without tags", "<style>"),
+        ("chunks as they are", "-"),
+        ("an HTML file", " \n"),
+        ("an HTML file", "<div>"),
+        ("an answer with quotations", ".'a"),
+        ("a document that is replaced", ".x"),
+        ("a text that is trimmed", "a. "),
+        ("a model's answer", "[1"),
+    ],
+)
+def test_half_a_megabyte_is_read_to_its_end(reader: str, pattern: str) -> None:
+    READERS[reader](repeated(pattern, 500_000))()
+
+
+# LangChain's splitters of HTML and Markdown: their own time is theirs, so the texts are short.
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "name",
+    ["HTMLHeaderTextSplitter", "HTMLSectionSplitter", "MarkdownHeaderTextSplitter"],
+)
+def test_chunks_of_langchains_splitters_are_found_or_refused(name: str) -> None:
+    import langchain_text_splitters
+
+    headings = [("h1", "One"), ("h2", "Two")] if "HTML" in name else [("#", "One"), ("##", "Two")]
+    splitter: Any = getattr(langchain_text_splitters, name)(headings)
+    for _, text in hostile_texts(SHORT):
+        try:
+            chunks = splitter.split_text(text)
+        except Exception:  # noqa: BLE001, S112 - its own limits
+            continue
+        given: Any = Given(chunks)
+        try:
+            spans, _ = find_spans(text, given)
+        except SplittingError:
+            continue
+        assert "".join(text[span.start : span.end] for span in spans) == text
+
+
+# HTML with positions
+
+
+@pytest.mark.parametrize(
+    ("source", "outside"),
+    [
+        ("<p>a &amp; b</p>", "a & b"),
+        ("a<script>if (x<y) z</script >b", "aif (x<y) zb"),
+        ("a<script>b<i>c", "abc"),
+        ("a<STYLE x=1>b<i></style\n>c", "ab<i>c"),
+        ("a<style>b</script>c</style>d", "ab</script>cd"),
+        ("<!-- a --> b <!-- c", " a  b  c"),
+        ("a < b <", "a < b <"),
+        ("&#65;&#x42;&nosuch;&amp", "AB&nosuch;&amp"),
+        (f"a&#{'9' * 10_000};b", "a\ufffdb"),
+    ],
+)
+def test_text_outside_tags_and_its_places(source: str, outside: str) -> None:
+    pieces = list(text_outside_tags(source))
+    assert "".join(piece for _, piece in pieces) == outside
+    starts = [start for start, _ in pieces]
+    assert starts == sorted(starts)
+    assert all(source[start] in (piece, "&") for start, piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("a<head>b<title>c</title></head>d", "a d"),
+        ("<title>a</title><h1>b</h1>", "b"),
+        ("<header>a</header>", "a"),
+        ("a<!-- b -->c<!-- d", "a c  d"),
+        ("a<script>b", "a b"),
+        ("<template><script></template>a</script>b", "a b"),
+        (f"&#{'9' * 10_000}", "\ufffd"),
+    ],
+)
+def test_shown_text(source: str, shown: str) -> None:
+    assert shown_text(source).split() == shown.split()
+
+
+@pytest.mark.parametrize(
+    ("before", "tags"),
+    [
+        ("a<p>", "<p>"),
+        ("a</p><div class='x'>\n <p>\n", "<div class='x'>\n <p>\n"),
+        ("a<p>b", ""),
+        ("a < b>", ""),
+        ("<p>", "<p>"),
+        ("", ""),
+        ("a>", ""),
+    ],
+)
+def test_the_opening_tags_before_a_chunk(before: str, tags: str) -> None:
+    start = start_of_tags(before + "text", 0, len(before))
+    assert before[start:] == tags
+
+
+def test_nothing_is_read_before_the_earliest_place() -> None:
+    assert start_of_tags("<p><i>text", 3, 6) == 3
+    assert start_of_tags("<p><i>text", 4, 6) == 6
+
+
+# Chunks
+
+
+def test_the_last_place_of_a_long_chunk_in_text_that_nearly_repeats_it() -> None:
+    # str.rfind takes the product of both lengths: hours.
+    chunk = "ab" + "a" * 300_000
+    text = chunk + "a" * 600_000
+    placement = align(text, [chunk, "a" * 600_000])
+    assert not isinstance(placement, int)
+    assert placement.spans[0] == (0, len(chunk))
+
+
+def test_unknown_text_that_fits_in_many_ways_but_not_to_the_end() -> None:
+    text = "a\u2603" * 20_000
+    unknown = " [UNK] ".join("a" * 100)
+    placement = align(text, [f"{unknown} z"])
+    assert placement == 0  # the chunk is nowhere
+
+
+def test_an_entity_of_many_digits_is_no_error() -> None:
+    text = f"<p>first</p><p>&#{'9' * 5_000}; second</p>"
+    spans, _ = find_spans(text, Given(["first", "second"]))
+    assert [span.embedded_text for span in spans] == ["first", "second"]
+
+    (quote,) = verify_quotes(f"<q>one two three &#{'9' * 5_000};</q>", [Document("one two three")])
+    assert quote.number == 1
+
+
+# Queries
+
+
+class AllAlike(fakes.BagOfWords):
+    """Finds the same chunks for each query, so that only words tell queries apart."""
+
+    def embed_query(self, text: str) -> list[float]:
+        del text
+        return super().embed_query("the 1")
+
+
+def make_retriever(**fields: Any) -> RSERetriever:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(AllAlike()),
+        docstore=SQLDocStore("sqlite://", lexical=True),
+        **fields,
+    )
+    texts = ["The whale swam past the harbor.", "Costs rose by 12% in 2018.", "Nothing else."]
+    documents = [
+        Document(f"{text} {number}", metadata={"title": f"report {number}"})
+        for number, text in enumerate(texts * 5)
+    ]
+    retriever.add_documents(documents, ids=[str(number) for number in range(len(documents))])
+    return retriever
+
+
+def long_query(length: int) -> str:
+    """Different words, since repeated ones cost less."""
+    return " ".join(f"w{number}" for number in range(length // 3))[:length]
+
+
+@pytest.mark.parametrize("hybrid", [0.0, 0.5])
+def test_only_words_at_the_beginning_of_a_long_query_count(way: Way, hybrid: float) -> None:
+    # With all of its words, such a query took gigabytes, and an event loop did nothing else.
+    retriever = make_retriever(hybrid=hybrid)
+    rest = long_query(1_000_000)
+    answers = []
+    for beginning in ("whale harbor ", "costs rose "):
+        expected = way.invoke(retriever, beginning + rest[: MAX_QUERY_LENGTH - len(beginning)])
+        query = (beginning + rest[: MAX_QUERY_LENGTH - len(beginning)] + " nothing else " + rest)[
+            :1_000_000
+        ]
+        with pytest.warns(UserWarning, match=r"1,000,000 characters: only words among its first"):
+            segments = way.invoke(retriever, query)
+        assert segments == expected
+        answers.append([segment.metadata["rse"] for segment in segments])
+    first, second = answers
+    assert first != second  # these words count
+
+
+def test_a_query_of_the_most_characters_gets_no_warning(way: Way) -> None:
+    assert way.invoke(make_retriever(hybrid=0.5), long_query(MAX_QUERY_LENGTH)) is not None
+
+
+def test_a_long_query_gets_no_warning_if_words_do_not_count(way: Way) -> None:
+    retriever = make_retriever(lexical_credit=0.0, name_weight=0.0)
+    assert way.invoke(retriever, long_query(MAX_QUERY_LENGTH + 1)) is not None
+
+
+def test_the_vector_store_and_the_wrapped_retriever_get_all_of_a_long_query() -> None:
+    asked: list[str] = []
+    retriever = make_retriever()
+
+    class Wrapped(fakes.FixedRetriever):
+        def _get_relevant_documents(
+            self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+        ) -> list[Document]:
+            asked.append(query)
+            return super()._get_relevant_documents(query, run_manager=run_manager)
+
+    wrapping = RSERetriever(base_retriever=Wrapped(documents=[]), docstore=retriever.docstore)
+    query = long_query(MAX_QUERY_LENGTH + 100)
+    with pytest.warns(UserWarning, match="the vector store and the reranker get all of it"):
+        wrapping.invoke(query)
+    assert asked == [query]
+
+
+def test_tools_refuse_a_long_query() -> None:
+    tool = create_rse_tool(make_retriever())
+    call = {"name": tool.name, "args": {"query": "a " * 5_001}, "id": "1", "type": "tool_call"}
+    message = tool.invoke(call)
+    assert message.status == "error"
+    assert re.search(r"query.*10000 characters", str(message.content), re.DOTALL)
+    assert len(str(message.content)) < 1_000
