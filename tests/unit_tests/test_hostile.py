@@ -10,7 +10,6 @@ import re
 from typing import Any
 
 import pytest
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
@@ -244,10 +243,10 @@ def test_the_vector_store_and_the_wrapped_retriever_get_all_of_a_long_query() ->
 
     class Wrapped(fakes.FixedRetriever):
         def _get_relevant_documents(
-            self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+            self, query: str, *, run_manager: Any, **kwargs: Any
         ) -> list[Document]:
             asked.append(query)
-            return super()._get_relevant_documents(query, run_manager=run_manager)
+            return super()._get_relevant_documents(query, run_manager=run_manager, **kwargs)
 
     wrapping = RSERetriever(base_retriever=Wrapped(documents=[]), docstore=retriever.docstore)
     query = long_query(MAX_QUERY_LENGTH + 100)
