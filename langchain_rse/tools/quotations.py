@@ -38,7 +38,7 @@ def _quotation_pattern() -> str:
             rf"(?<=\S){closing}(?!{_LETTER})"
         )
     opening = f'[{"".join(_CLOSING_MARKS)}]|(?<!{_LETTER})"(?=\\S)'
-    patterns.append(rf"(?P<open>{opening})(?:{_SAME_PARAGRAPH}(?!(?P=open))[\s\S])*")
+    patterns.append(rf"(?P<open>{opening})(?:{_SAME_PARAGRAPH}(?!(?P=open))[\s\S])+")
     return "|".join(patterns)
 
 
