@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterable
 
+from langchain_rse.engine.words import has_unspaced, split_words
+
 _SHORT = 3  # letters of words such as "the"
 # Each is tried at each character of the texts, so only the first words of a query are highlighted.
 _MOST_PATTERNS = 256
 _LONGEST_WORD = 100  # a longer one is compared by its beginning
-# Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
-_SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff]")
 
 
 def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
@@ -17,26 +17,26 @@ def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
     Short words match only if they are names or numbers, others in all forms that begin alike.
     """
     patterns: dict[str, None] = {}
-    for word in re.finditer(r"\w+", " ".join(queries)):
-        patterns.update(dict.fromkeys(_patterns_of(word[0])))
+    for word in split_words(" ".join(queries)):
+        pattern = _pattern_of(word)
+        if pattern is not None:
+            patterns[pattern] = None
         if len(patterns) >= _MOST_PATTERNS:
             break
     if not patterns:
         return None
-    first_patterns = list(patterns)[:_MOST_PATTERNS]
-    return re.compile(f"({'|'.join(first_patterns)})", re.IGNORECASE)
+    return re.compile(f"({'|'.join(patterns)})", re.IGNORECASE)
 
 
-def _patterns_of(word: str) -> list[str]:
-    if _SPACELESS.search(word):
-        # Any two neighboring characters.
-        last = max(len(word) - 1, 1)
-        return [word[start : start + 2] for start in range(last)]
+def _pattern_of(word: str) -> str | None:
+    """The pattern of a word, of letters, digits and marks; None if it is not highlighted."""
+    if has_unspaced(word):  # two neighboring characters
+        return word
     if len(word) > _LONGEST_WORD:
-        return [rf"\b{word[:_LONGEST_WORD]}\w*"]
+        return rf"\b{word[:_LONGEST_WORD]}\w*"
     if len(word) > _SHORT:
-        return [rf"\b{word.removesuffix('s')}\w*"]
+        return rf"\b{word.removesuffix('s')}\w*"
     is_name = len(word) > 1 and not word.islower()
     if is_name or word.isdigit():
-        return [rf"\b{word}\b"]
-    return []
+        return rf"\b{word}\b"
+    return None

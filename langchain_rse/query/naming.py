@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from langchain_rse.engine import Floats
-from langchain_rse.engine.relevance import lower_words
+from langchain_rse.engine.words import find_words, spaced_words
 from langchain_rse.headers.titles import title_of_source
 from langchain_rse.query.candidates import Candidate
 
-_WORD = re.compile(r"[^\W_]+")
 _LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]{2,}|\d{2,}")
 # The most words that a name may write as one, as in ACTIVISIONBLIZZARD.
 _MOST_JOINED = 3
@@ -57,7 +56,7 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
     for key, weights_of_words in weights.items():
         if shortfall[key] == 0:
             naming_words.update(weights_of_words)
-    other_words = [word for word in re.findall(r"\w+", query) if not _words(word) <= naming_words]
+    other_words = [word for word in find_words(query) if not _words(word) <= naming_words]
     return Named(
         shortfall=np.array([shortfall[candidate.key] for candidate in candidates]),
         query=" ".join(other_words) if other_words else query,
@@ -72,7 +71,7 @@ def _name_of(candidate: Candidate) -> str:
 def _words_of_query(query: str) -> set[str]:
     """The words of a query, and neighbors of them joined to one."""
     words = _words(query)
-    in_order = _WORD.findall(query.lower())
+    in_order = find_words(query)
     for count in range(2, _MOST_JOINED + 1):
         for start in range(len(in_order)):
             words.add("".join(in_order[start : start + count]))
@@ -100,7 +99,7 @@ def _weights(
 ) -> dict[str, dict[str, float]]:
     """Weigh each word of a document's name; none if they are numbers only."""
     keys = np.array([candidate.key for candidate in candidates])
-    texts = [b" " + lower_words(c.document.page_content) + b" " for c in candidates]
+    texts = [b" " + spaced_words(c.document.page_content) + b" " for c in candidates]
     weights: dict[str, dict[str, float]] = {key: {} for key in named_words}
     for word in set().union(*named_words.values()):
         has_word = np.array([f" {word} ".encode() in text for text in texts])
@@ -120,8 +119,8 @@ def _has_letters(words: Iterable[str]) -> bool:
 
 
 def _words(text: str) -> set[str]:
-    """Words in lower case, and the parts of those with letters and digits, as in FY2018."""
-    words = set(_WORD.findall(text.lower()))
+    """The words of a text, and the parts of those with letters and digits, as in FY2018."""
+    words = set(find_words(text))
     parts = set()
     for word in words:
         parts.update(_LETTERS_OR_DIGITS.findall(word))

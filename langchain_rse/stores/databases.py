@@ -17,6 +17,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
+from langchain_rse.engine.words import with_pairs
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import encode_document
 
@@ -33,6 +34,9 @@ _EXPLANATIONS = {
 }
 """What to say of a database, by words in SQLite's messages."""
 # Words of SQLite's messages on a damaged table or index.
+WORDS_FUNCTION = "langchain_rse_words"
+"""The SQL function, on SQLite, that makes the words of a text as a full-text index splits them."""
+
 _DAMAGE = ("malformed", "vtable constructor failed", "invalid fts5 file format")
 
 
@@ -123,12 +127,19 @@ def prepare_engine(engine: Engine) -> None:
 def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
     # Damaged text that is not UTF-8 is read anyway; its checksum then fails.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+    # The triggers of a full-text index call it, whoever writes.
+    connection.create_function(WORDS_FUNCTION, 1, _words_of_bytes, deterministic=True)
     cursor = connection.cursor()
     # Commits survive a power cut. This is SQLite's default, which a build may change.
     cursor.execute("PRAGMA synchronous=FULL")
     # 32 MB: lexical search reads pages all over the file again and again.
     cursor.execute("PRAGMA cache_size=-32000")
     cursor.close()
+
+
+def _words_of_bytes(text: bytes) -> str:
+    # As bytes, since SQLite hands on lone surrogates, which Python does not decode.
+    return with_pairs(text.decode(errors="replace"))
 
 
 # Async engines

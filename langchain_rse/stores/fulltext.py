@@ -1,17 +1,17 @@
 """Full-text search of the chunks in a SQL docstore.
 
 The database updates the index by triggers: a chunk and its words are written, replaced and
-deleted in one transaction, by any writer. Any word of a query may match; operators in it have no
-effect.
+deleted in one transaction. Any word of a query may match; operators in it have no effect. Words are
+those of `langchain_rse.engine.words`: scripts without spaces have pairs of neighboring characters.
 """
 
 # Only checked names are put into statements, all other values are parameters.
 # ruff: noqa: S608
 
 import json
+import logging
 import numbers
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -22,8 +22,9 @@ from sqlalchemy.exc import DBAPIError
 from typing_extensions import override
 
 from langchain_rse._messages import warn
+from langchain_rse.engine.words import UNSPACED, find_words, with_pairs
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.databases import is_damage
+from langchain_rse.stores.databases import WORDS_FUNCTION, is_damage
 from langchain_rse.stores.json import decode_document, is_readable
 from langchain_rse.stores.metadata import UNENCODABLE
 from langchain_rse.stores.records import (
@@ -34,16 +35,16 @@ from langchain_rse.stores.records import (
     manifest_key,
 )
 
+logger = logging.getLogger(__name__)
+
 # Chunks that are ranked for a query. If more have one of its words, the most common are left out.
 _MOST_RANKED = 2_000
 # The words used of a query; longer ones are passages, whose further words hardly matter.
 _MOST_WORDS = 256
 _LONGEST_QUERY = 20_000  # characters
-_WORD = re.compile(r"[^\W_]+")
-# For FTS5's tokenizer "trigram": Chinese characters and kana are written without spaces, so each
-# sequence of three is a term; any other word is a term as a whole.
-_UNSPACED = "\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_TRIGRAM_OR_WORD = re.compile(rf"(?=([{_UNSPACED}]{{3}}))|([^\W_{_UNSPACED}]+)")
+# For FTS5: letters, numbers, private characters and combining marks, such as vowel signs.
+_CATEGORIES = " categories 'L* N* Co M*'"
+_UNSPACED_FOR_POSTGRES = re.sub("[^-]", lambda match: f"\\U{ord(match[0]):08x}", UNSPACED)
 _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 
 
@@ -84,6 +85,8 @@ class LexicalIndex:
     _creation: ClassVar[tuple[str, ...]]
     _removal: ClassVar[tuple[str, ...]]
     _settings_query: ClassVar[str]
+    # A row if the index was built by this version of the package.
+    _form_query: ClassVar[str]
     _lock: ClassVar[str]  # begins a transaction that excludes other writers
     # Each word of :query, and the number of chunks that have it, counted up to :most.
     _count: ClassVar[str]
@@ -105,6 +108,13 @@ class LexicalIndex:
         self.lock(connection)
         if self._is_there(connection):  # another process made it meanwhile
             return
+        if self._settings_of(connection) is not None:
+            logger.info(
+                "the full-text index of table %r was built by an earlier version of this package, "
+                "without the words of all scripts: it is built again",
+                self._table,
+            )
+            self.remove(connection)
         self.build(connection)
 
     def build(self, connection: Connection) -> None:
@@ -165,14 +175,26 @@ class LexicalIndex:
             limit *= 16  # the other rows were old versions, or excluded by the filter
 
     def _is_there(self, connection: Connection) -> bool:
-        """True if the index exists; a ValueError if it was built with other settings."""
-        settings = connection.exec_driver_sql(self._sql(self._settings_query)).scalar()
-        if settings is not None and settings != self._settings:
+        """True if the index exists in its present form.
+
+        A ValueError if it was built with other settings.
+        """
+        settings = self._settings_of(connection)
+        if settings is None:
+            return False
+        if connection.exec_driver_sql(self._sql(self._form_query)).first() is None:
+            return False
+        if settings != self._settings:
             raise ValueError(
                 f"the full-text index of table {self._table!r} was built with {settings}; this "
                 f"store says {self._settings}. Use the same, or call drop_lexical_index() once"
             )
-        return settings is not None
+        return True
+
+    def _settings_of(self, connection: Connection) -> str | None:
+        """The settings of the index in the database; None if there is none."""
+        settings: str | None = connection.exec_driver_sql(self._sql(self._settings_query)).scalar()
+        return settings
 
     def _choose_words(
         self, connection: Connection, query: str, within: Mapping[str, str]
@@ -199,7 +221,7 @@ class LexicalIndex:
     def _sql(self, statement: str) -> str:
         within = self._within.format(table=self._table)
         names = {"table": self._table, "settings": self._settings, "within": within}
-        return statement.format(**names, words=_MOST_WORDS)
+        return statement.format(**names, words=_MOST_WORDS, unspaced=_UNSPACED_FOR_POSTGRES)
 
 
 class _MatchReader:
@@ -297,9 +319,10 @@ class SQLiteIndex(LexicalIndex):
         # that is not JSON has none, and can be deleted.
         f"""CREATE VIEW "{{table}}_lexical_texts" AS
             SELECT id, key, CASE WHEN typeof(value) = 'text' AND json_valid(value) THEN
+                {WORDS_FUNCTION}(CAST(
                 coalesce(json_extract({_json}, '$.metadata.doc_id'), '') || ' ' ||
                 coalesce(json_extract({_json}, '$.metadata.header'), '') || ' ' ||
-                coalesce(json_extract({_json}, '$.page_content'), '') END AS text
+                coalesce(json_extract({_json}, '$.page_content'), '') AS BLOB)) END AS text
             FROM "{{table}}_lexical_keys" JOIN "{{table}}" USING (key)""",
         f"""INSERT INTO "{{table}}_lexical_keys"(key)
             SELECT key FROM "{{table}}" WHERE {_is_chunk}""",
@@ -329,6 +352,10 @@ class SQLiteIndex(LexicalIndex):
         "SELECT rtrim(substr(sql, instr(sql, 'tokenize=')), ')') FROM sqlite_master "
         "WHERE type = 'table' AND name = '{table}_lexical'"
     )
+    _form_query = (
+        "SELECT 1 FROM sqlite_master WHERE type = 'view' AND name = '{table}_lexical_texts' "
+        f"AND instr(sql, '{WORDS_FUNCTION}')"
+    )
     _lock = "BEGIN IMMEDIATE"  # Python's driver begins none before CREATE
     _count = """SELECT value, (SELECT count(*) FROM (
             SELECT 1 FROM "{table}_lexical" WHERE "{table}_lexical" MATCH value AND {within}
@@ -357,9 +384,15 @@ class SQLiteIndex(LexicalIndex):
     )
 
     def __init__(self, table: str, tokenizer: str) -> None:
+        if tokenizer.strip().lower().startswith("trigram"):
+            raise ValueError(
+                "tokenizer='trigram' finds sequences of three characters, but words are split "
+                "before they come to it: use 'unicode61', which finds Chinese and Japanese as well"
+            )
+        if "unicode61" in tokenizer and "categories" not in tokenizer:
+            tokenizer += _CATEGORIES
         literal = tokenizer.replace("'", "''")
         super().__init__(table, f"tokenize='{literal}'")
-        self._trigrams = tokenizer.strip().lower().startswith("trigram")
 
     @override
     def fits(self, connection: Connection) -> bool:
@@ -383,13 +416,9 @@ class SQLiteIndex(LexicalIndex):
 
     @override
     def _terms(self, query: str) -> str:
-        text = unicodedata.normalize("NFC", query).lower()
-        if self._trigrams:
-            words = [trigram or word for trigram, word in _TRIGRAM_OR_WORD.findall(text)]
-        else:
-            words = _WORD.findall(text)
         # In quotes, a word is no operator.
-        return json.dumps([f'"{word}"' for word in dict.fromkeys(words)][:_MOST_WORDS])
+        words = [f'"{word}"' for word in dict.fromkeys(find_words(query))]
+        return json.dumps(words[:_MOST_WORDS])
 
 
 class PostgresIndex(LexicalIndex):
@@ -403,13 +432,26 @@ class PostgresIndex(LexicalIndex):
         # The words of a chunk are those of its document's id, its header and its text. PostgreSQL
         # takes neither NUL nor lone surrogates: they become spaces. "_", "-", ".", "/" and "\" in
         # an id separate words. A tsvector holds 1 MB. A record that is not JSON has no words.
+        # Of scripts without spaces, pairs of characters: those at even places of each run, and,
+        # without its first character, those at odd ones.
         r"""CREATE FUNCTION "{table}_lexical_words"(language regconfig, value text)
-            RETURNS tsvector LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+            RETURNS tsvector LANGUAGE plpgsql IMMUTABLE AS $$
+            DECLARE words text; runs text; BEGIN
             value := regexp_replace(value, '(\\\\)|\\u(0000|d[89a-f]..)', '\1 ', 'g');
-            RETURN to_tsvector(language,
+            words :=
                 coalesce(translate(value::json #>> '{{metadata,doc_id}}', '_-./\', '     '), '')
                 || ' ' || coalesce(value::json #>> '{{metadata,header}}', '')
-                || ' ' || coalesce(left(value::json ->> 'page_content', 200000), ''));
+                || ' ' || coalesce(left(value::json ->> 'page_content', 200000), '');
+            IF getdatabaseencoding() = 'UTF8' THEN
+                words := replace(lower(normalize(words, NFKC)), U&'\00DF', 'ss');
+                IF words ~ '[{unspaced}]' THEN
+                    runs := regexp_replace(words, '[^{unspaced}]+', ' ', 'g');
+                    runs := regexp_replace(runs, '(^| )[{unspaced}]', ' ', 'g');
+                    words := regexp_replace(
+                        words || ' ' || runs, '([{unspaced}])([{unspaced}])', ' \1\2 ', 'g');
+                END IF;
+            END IF;
+            RETURN to_tsvector(language, words);
             EXCEPTION WHEN data_exception THEN RETURN ''; END $$""",
         """CREATE FUNCTION "{table}_lexical_update"() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             INSERT INTO "{table}_lexical"
@@ -428,6 +470,8 @@ class PostgresIndex(LexicalIndex):
         'DROP FUNCTION IF EXISTS "{table}_lexical_update", "{table}_lexical_words"',
         'DROP TABLE IF EXISTS "{table}_lexical"',
     )
+    _form_query = """SELECT 1 FROM pg_proc WHERE oid = to_regproc('"{table}_lexical_words"')
+        AND strpos(prosrc, 'getdatabaseencoding') > 0"""
     _settings_query = """SELECT obj_description(to_regclass('"{table}_lexical"'), 'pg_class')"""
     _lock = 'LOCK TABLE "{table}" IN SHARE ROW EXCLUSIVE MODE'
     # In quotes, nothing in a word is an operator.
@@ -471,6 +515,10 @@ class PostgresIndex(LexicalIndex):
                 f"as 'simple' or 'english'; got {language!r}"
             )
         super().__init__(table, language)
+
+    @override
+    def _terms(self, query: str) -> str:
+        return with_pairs(query)
 
 
 def forget_damaged(connection: Connection, table: str, records: Mapping[str, Any]) -> None:

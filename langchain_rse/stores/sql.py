@@ -73,8 +73,7 @@ class SQLDocStore(ComparesAndSets):
         lexical: True to keep a full-text index of the chunks, for `lexical_search`, on SQLite and
             PostgreSQL. It is made when the store is first used, and then kept by the database.
         tokenizer: On SQLite: a tokenizer of FTS5, such as ``"porter unicode61"`` for English
-            without endings, or ``"trigram"`` for Chinese and Japanese, which finds any sequence
-            of three characters and nothing shorter.
+            without endings.
         language: On PostgreSQL: a text search configuration, such as ``"english"``.
         timeout: Seconds to wait for a lock of SQLite.
         engine_kwargs: More arguments for ``sqlalchemy.create_engine``, such as ``pool_size``.

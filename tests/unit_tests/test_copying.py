@@ -32,7 +32,7 @@ DOCSTORES: dict[str, Callable[[Path], BaseStore[str, Any]]] = {
     "InMemoryStore": lambda _: InMemoryStore(),
     "byte store": lambda _: JSONDocStore(InMemoryByteStore()),
     "SQLDocStore": lambda folder: SQLDocStore(
-        f"sqlite:///{folder}/chunks.db", table_name="t", lexical=True, tokenizer="trigram"
+        f"sqlite:///{folder}/chunks.db", table_name="t", lexical=True, tokenizer="porter"
     ),
 }
 TEXTS = {"a": lines(0, 30, 90, name="a"), "b": lines(60, 10, name="b")}

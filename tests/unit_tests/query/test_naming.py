@@ -52,7 +52,7 @@ def test_a_named_document_by_hand() -> None:
 
 
 def test_the_words_that_name_leave_the_query() -> None:
-    assert named_documents("Who owns Acme Holdings?", candidates(NAMES)).query == "Who owns"
+    assert named_documents("Who owns Acme Holdings?", candidates(NAMES)).query == "who owns"
     assert named_documents("Acme!", candidates(NAMES)).query == "Acme!"
     assert named_documents("Who owns it?", candidates(NAMES)).query == "Who owns it?"
 
@@ -166,3 +166,18 @@ def test_the_document_of_the_best_candidate_counts_in_full(way: Way) -> None:
     retriever = make_retriever(texts, config=PLAIN.replace(document_weight=1.0))
     found = relevances(retriever, way, fakes.QUERY)
     assert found == pytest.approx({"best": 1, "other": math.cos(math.radians(50))})
+
+
+def test_names_in_scripts_without_spaces() -> None:
+    names = {
+        "a": "\u5317\u4eac\u94f6\u884c.txt",
+        "b": "\u4e0a\u6d77\u94f6\u884c.txt",
+        "c": "other.txt",
+    }
+    some = candidates(names, ["\u5e74\u5ea6\u62a5\u544a"] * 5)
+    found = named_documents(
+        "\u5317\u4eac\u94f6\u884c\u7684\u5229\u6da6\u662f\u591a\u5c11\uff1f", some
+    )
+    shortfall = dict(zip([c.key for c in some], found.shortfall.tolist(), strict=True))
+    assert shortfall["a"] == 0 < shortfall["b"] < shortfall["c"]
+    assert "\u5317\u4eac" not in found.query

@@ -1,5 +1,7 @@
 """What lexical search of a docstore does, on any database: a suite to be subclassed."""
 
+# ruff: noqa: RUF001 - other scripts
+
 from __future__ import annotations
 
 import contextlib
@@ -15,6 +17,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.headers import DocumentHeaders
+from langchain_rse.stores.databases import prepare_engine
 from tests.unit_tests import fakes
 
 Way = fakes.Way
@@ -41,6 +44,7 @@ def search(
 def execute(url: str, statement: str, *parameters: Any) -> list[Any]:
     """What another program does with the database."""
     engine = sa.create_engine(url)
+    prepare_engine(engine)  # on SQLite, the triggers of the index need a function
     with engine.begin() as connection:
         result = connection.execute(sa.text(statement), *parameters)
         rows = list(result) if result.returns_rows else []
@@ -120,6 +124,24 @@ class LexicalSuite:
         assert search(1) == found[:1]
         assert search(10, filter={"page": 3}) == found
         assert search(10, filter={"page": 4}) == []
+
+    @pytest.mark.parametrize(
+        ("query", "text"),
+        [
+            ("首都在哪里？", "北京是中国的首都。"),
+            ("東京都の人口は？", "人口は東京都が最も多い"),
+            ("เมืองหลวง", "กรุงเทพเป็นเมืองหลวง"),
+            ("हिन्दी", "वह हिन्दी बोलता है"),
+            ("STRASSE", "eine lange Straße"),
+            ("ＡＢＣ", "abc"),
+            ("ПРИВЕТ", "привет, мир"),
+        ],
+    )
+    def test_words_of_any_script(self, store: SQLDocStore, query: str, text: str) -> None:
+        indexer(store).add_documents([document("other", "nothing"), document("a", text)])
+        assert places(search(store, query)) == [("a", 0)]
+        indexer(store).delete(["a"])
+        assert search(store, query) == []
 
     def test_chunks_come_as_from_the_vector_store(self, store: SQLDocStore) -> None:
         index = indexer(store)

@@ -1,0 +1,73 @@
+"""Words of texts in any script, in the form in which they are compared."""
+
+# ruff: noqa: RUF001 - other scripts
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_rse.engine import bm25_scores
+from langchain_rse.engine.words import find_words, spaced_words, split_words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("Red, red FOX!", ["red", "red", "fox"]),
+        ("foo_bar.baz-7A", ["foo", "bar", "baz", "7a"]),
+        ("Straße STRASSE", ["strasse", "strasse"]),
+        ("ΜΈΓΑΣ μέγας", ["μέγασ", "μέγασ"]),
+        ("ＡＢＣ１ ﬁne", ["abc1", "fine"]),
+        ("cafe\u0301 café", ["café", "café"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("北京是首都", ["北京", "京是", "是首", "首都"]),
+        ("人", ["人"]),
+        ("Paris2024年の夏", ["paris2024", "年の", "の夏"]),
+        ("カタカナ", ["カタ", "タカ", "カナ"]),
+        ("ไทย", ["ไท", "ทย"]),
+        ("ខ្មែរ", ["ខ្", "្ម", "មែ", "ែរ"]),
+        ("\u2764\ufe0f x", ["x"]),
+        ("a\ud800b", ["a", "b"]),
+    ],
+)
+def test_words_by_hand(text: str, expected: list[str]) -> None:
+    assert find_words(text) == expected
+    assert spaced_words(text).decode().split() == expected
+
+
+@given(st.text())
+def test_the_words_of_words_are_the_same(text: str) -> None:
+    words = find_words(text)
+    assert find_words(" ".join(words)) == words
+    assert spaced_words(text).decode().split() == words
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_goes_another_way_to_the_same_words(text: str) -> None:
+    assert find_words(f"{text} é")[:-1] == find_words(text) == spaced_words(text).decode().split()
+
+
+def test_words_are_split_as_they_are_written() -> None:
+    assert list(split_words("Die STRASSE in 北京市")) == ["Die", "STRASSE", "in", "北京", "京市"]
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("首都在哪里？", "北京是中国的首都。"),
+        ("STRASSE", "die Straße"),
+        ("เมืองหลวง", "กรุงเทพเป็นเมืองหลวง"),
+    ],
+)
+def test_they_count_in_bm25(query: str, text: str) -> None:
+    match, other = bm25_scores(query, [text, "something else"])
+    assert match > other == 0
+
+
+@pytest.mark.parametrize("pattern", ["a", "é", "é ", "北", "北 a", "\u0301", "ไ"])
+def test_a_long_text_is_read_to_its_end(pattern: str) -> None:
+    """In proportion to its length; in its square, this would not end."""
+    find_words(pattern * (1_000_000 // len(pattern)))
