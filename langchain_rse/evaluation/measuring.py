@@ -31,6 +31,7 @@ class Figures(NamedTuple):
     """The figures of one question within one budget; `Report` says what they mean."""
 
     recall: float
+    whole: float
     precision: float
     iou: float
     segments: float
@@ -68,6 +69,27 @@ class Locator:
                 "or give sources, texts by document id"
             )
         return position
+
+    def passages(self, slices: Iterable[Slice]) -> list[Slice]:
+        """Join slices that a reader sees as one text: they touch, or only white space is between.
+
+        White space between them is known of the ``sources`` only.
+        """
+        passages: list[Slice] = []
+        for position in sorted(slices):
+            last = passages[-1] if passages else None
+            if last is not None and self._continues(last, position):
+                passages[-1] = last._replace(end=max(last.end, position.end))
+            else:
+                passages.append(position)
+        return passages
+
+    def _continues(self, first: Slice, second: Slice) -> bool:
+        if first.doc_id != second.doc_id:
+            return False
+        source = self.sources.get(first.doc_id, "")
+        between = source[first.end : second.start]
+        return second.start <= first.end or between.isspace()
 
     def _locate_by_metadata(self, document: Document, length: int) -> Slice | None:
         text = document.page_content
@@ -142,7 +164,7 @@ class Meter:
         evidence = [
             self._by_digest(Slice(part.doc_id, part.start, part.end)) for part in question.evidence
         ]
-        returned = []
+        located: list[Slice] = []
         spent = 0
         for document in answer:
             if spent == budget:
@@ -151,13 +173,17 @@ class Meter:
                 raise TypeError(f"a retriever must return Documents; got {document!r:.80}")
             length = min(len(document.page_content), budget - spent)
             if length:
-                returned.append(self._by_digest(self.locator.locate(document, length)))
+                located.append(self.locator.locate(document, length))
                 spent += length
+        returned = [self._by_digest(position) for position in located]
+        passages = [self._by_digest(passage) for passage in self.locator.passages(located)]
+        whole = [part for part in evidence if _is_in_any(part, passages)]
         evidence_size = _count_characters(evidence)
         union_size = _count_characters([*evidence, *returned])
         common_size = evidence_size + _count_characters(returned) - union_size
         return Figures(
             recall=common_size / evidence_size,
+            whole=len(whole) / len(evidence),
             precision=common_size / spent if spent else 0.0,
             iou=common_size / union_size,
             segments=float(len(returned)),
@@ -167,6 +193,15 @@ class Meter:
     def _by_digest(self, position: Slice) -> Slice:
         """Replace the document's id by the digest of its text."""
         return position._replace(doc_id=self.digests.get(position.doc_id, position.doc_id))
+
+
+def _is_in_any(part: Slice, passages: Iterable[Slice]) -> bool:
+    """True if a part of a document stands whole in one of some passages."""
+    for passage in passages:
+        is_same_document = passage.doc_id == part.doc_id
+        if is_same_document and passage.start <= part.start and part.end <= passage.end:
+            return True
+    return False
 
 
 def _read_position(value: object) -> int | None:

@@ -16,7 +16,7 @@ from langchain_rse.evaluation.questions import Question
 from langchain_rse.explaining.trace import PLOTS
 
 _FORMATS = {"segments": ".1f", "characters": ",.0f"}  # by metric; of the others .3f
-_WITHOUT_INTERVAL = ("segments", "characters")
+_WITHOUT_INTERVAL = ("precision", "segments", "characters")
 _RESAMPLES = 2_000
 
 
@@ -64,6 +64,9 @@ class Report(Table):
     The metrics, all 0 if nothing was returned:
 
     - ``recall``: the share of the evidence's characters that were returned.
+    - ``whole``: the share of the parts of evidence that stand whole in one passage: a returned
+      text, or several that follow one another in a document. What a reader of the texts needs; a
+      better predictor of right answers than recall (arXiv 2607.00725).
     - ``precision``: the share of the returned characters that are evidence.
     - ``iou``: intersection over union of the evidence and the returned text, in characters.
     - ``segments``: the number of texts returned.

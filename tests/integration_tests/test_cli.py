@@ -260,7 +260,7 @@ def test_version(run: Run) -> None:
 
 CATS = "# Cafés for cats\n\nCats sleep most of the day.\n\nA cat purrs when it is content."
 DOGS = "Dogs bark at strangers.\r\nThey guard the house at night."
-METRICS = ("recall", "precision", "iou", "segments", "characters")
+METRICS = ("recall", "whole", "precision", "iou", "segments", "characters")
 
 
 def evidence_of(text: str, part: str, doc_id: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ def test_a_budget_cuts_the_last_text() -> None:
     # The evidence is 10 to 30. The first text has 10 to 20, and of the second 24 to 30 fit.
     assert figures([text_at(10, 20), text_at(24, 44)], ask_for((10, 30)), 16) == {
         "recall": 16 / 20,
+        "whole": 0.0,
         "precision": 1.0,
         "iou": 16 / 20,
         "segments": 2,
@@ -37,11 +38,40 @@ def test_a_budget_cuts_the_last_text() -> None:
 def test_text_that_is_returned_twice_is_paid_for_twice() -> None:
     assert figures([text_at(0, 10), text_at(0, 10)], ask_for((5, 15))) == {
         "recall": 5 / 10,
+        "whole": 0.0,
         "precision": 5 / 20,
         "iou": 5 / 15,
         "segments": 2,
         "characters": 20,
     }
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        ([(0, 12)], 0.5),
+        ([(0, 30)], 1.0),
+        ([(0, 15), (15, 30)], 1.0),
+        ([(15, 30), (0, 15)], 1.0),
+        ([(0, 15), (16, 30)], 0.5),
+        ([(0, 14), (18, 30)], 0.5),
+        ([(21, 29)], 0.0),
+    ],
+)
+def test_whole_evidence_is_in_one_passage(returned: list[tuple[int, int]], expected: float) -> None:
+    question = ask_for((2, 12), (10, 20))
+    assert figures([text_at(*ends) for ends in returned], question)["whole"] == expected
+
+
+def test_white_space_between_chunks_divides_no_passage() -> None:
+    source = "One two.   Three four."
+    question = ask_for((4, 16), doc_id="a")
+    chunks = [
+        Document(source[start:end], metadata={"doc_id": "a", "start_index": start})
+        for start, end in ((0, 8), (11, 22))
+    ]
+    assert figures(chunks, question, sources={"a": source})["whole"] == 1.0
+    assert figures(chunks, question)["whole"] == 0.0
 
 
 def test_nothing_returned_is_zero() -> None:
@@ -80,8 +110,11 @@ def test_the_figures_are_those_of_sets_of_characters(
         "Why?", [Evidence(doc, start, start + length) for doc, start, length in evidence]
     )
     documents = [text_at(start, start + length, doc) for doc, start, length in texts]
+    parts = [{(doc, start + i) for i in range(length)} for doc, start, length in evidence]
+    whole = [part for part in parts if part <= returned_once]
     assert figures(documents, question, budget) == {
         "recall": len(expected & returned_once) / len(expected),
+        "whole": len(whole) / len(parts),
         "precision": len(expected & returned_once) / len(returned) if returned else 0,
         "iou": len(expected & returned_once) / len(expected | returned_once),
         "segments": len({number for number, _ in returned}),

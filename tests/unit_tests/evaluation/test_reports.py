@@ -1,5 +1,7 @@
 """Figures, intervals, comparisons, and how they are printed."""
 
+# ruff: noqa: E501 - tables
+
 from __future__ import annotations
 
 import json
@@ -90,9 +92,9 @@ def sure(name: str) -> Report:
 def test_a_report_is_printed_as_a_table() -> None:
     expected = """
 plain: means of 1 questions [95% interval]
-budget                recall             precision                   iou  segments  characters
-   500  0.250 [0.250, 0.250]  1.000 [1.000, 1.000]  0.250 [0.250, 0.250]       1.0         500
- 4,000  0.500 [0.500, 0.500]  1.000 [1.000, 1.000]  0.500 [0.500, 0.500]       1.0       1,000
+budget                recall                 whole  precision                   iou  segments  characters
+   500  0.250 [0.250, 0.250]  0.000 [0.000, 0.000]      1.000  0.250 [0.250, 0.250]       1.0         500
+ 4,000  0.500 [0.500, 0.500]  0.000 [0.000, 0.000]      1.000  0.500 [0.500, 0.500]       1.0       1,000
 """
     assert str(sure("plain")) == expected.strip()
 
