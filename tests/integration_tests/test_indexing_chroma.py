@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import chromadb
 import pytest
 from chromadb.api.shared_system_client import SharedSystemClient
+from langchain_chroma import Chroma
 from langchain_core.documents import Document
+from langchain_core.stores import InMemoryStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
@@ -197,3 +201,28 @@ def test_pages(folder: Folder) -> None:
         (second,) = folder.way.invoke(index.retriever, "paragraph", filter={"page": 2})
         assert second.page_content.strip() == pages[1].page_content
         assert (second.metadata["page_start"], second.metadata["page_end"]) == (2, 2)
+
+
+@fakes.both_ways
+@pytest.mark.parametrize("ef_search", [100, 400])
+def test_an_index_that_misses_candidates_is_warned_of_once(way: fakes.Way, ef_search: int) -> None:
+    store = Chroma(
+        f"ef-{ef_search}-{way.is_async}",
+        fakes.BagOfWords(),
+        client=chromadb.EphemeralClient(),
+        collection_configuration={"hnsw": {"ef_search": ef_search}},
+    )
+    retriever = RSERetriever(
+        vectorstore=store, docstore=InMemoryStore(), text_splitter=fakes.Lines(), fetch_k=150
+    )
+    retriever.add_documents([Document("".join(f"word {n}\n" for n in range(1_600)), id="a")])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            way.invoke(retriever, "word 7")
+    said = [str(one.message) for one in caught if "ef_search" in str(one.message)]
+    assert len(said) == (1 if ef_search == 100 else 0)
+    if said:
+        assert "100 chunks for 150 candidates" in said[0]
+        assert "{'hnsw': {'ef_search': 300}}" in said[0]
+    store.delete_collection()

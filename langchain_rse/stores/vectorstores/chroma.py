@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from langchain_core.documents import Document
 from typing_extensions import override
 
+from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, compute
 from langchain_rse.stores.vectorstores.base import (
     PAGE_SIZE,
@@ -17,6 +20,12 @@ from langchain_rse.stores.vectorstores.base import (
     VectorStoreAdapter,
     columns,
 )
+
+# An index of fewer chunks for each that is wanted is searched nearly in full.
+_SMALL_INDEX = 10
+
+# Stores whose settings were looked at.
+_checked: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class ChromaAdapter(VectorStoreAdapter):
@@ -27,6 +36,33 @@ class ChromaAdapter(VectorStoreAdapter):
     lists_in_insertion_order = True
     can_read_vectors = True
     can_filter_namespaces = True
+
+    @override
+    def search(self, method: str, query: str, arguments: Mapping[str, Any]) -> Steps[Any]:
+        if self.store not in _checked:
+            _checked.add(self.store)
+            wanted = arguments.get("k", 0)
+            if (yield from compute(partial(self._misses_candidates, wanted))):
+                warn(
+                    f"Chroma's index looks at {self._ef_search()} chunks for {wanted} candidates "
+                    "(ef_search), so that it misses some of them. Let it look at twice as many: "
+                    f"vectorstore._collection.modify(configuration={{'hnsw': {{'ef_search': "
+                    f"{2 * wanted}}}}}), or see docs/vectorstores.md, Chroma's search"
+                )
+        return (yield from super().search(method, query, arguments))
+
+    def _misses_candidates(self, wanted: int) -> bool:
+        """True if the index is large, and looks at fewer chunks than are wanted."""
+        ef_search = self._ef_search()
+        if ef_search is None or ef_search >= wanted:
+            return False
+        return bool(self.store._collection.count() > _SMALL_INDEX * wanted)  # noqa: SLF001
+
+    def _ef_search(self) -> int | None:
+        """How many chunks a search looks at; None if the index does not tell."""
+        configuration = self.store._collection.configuration  # noqa: SLF001 - as in its docs
+        ef_search = (configuration.get("hnsw") or {}).get("ef_search")
+        return ef_search if isinstance(ef_search, int) else None
 
     @property
     @override
