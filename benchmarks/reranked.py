@@ -41,7 +41,6 @@ EVERYTHING = 1_000_000
 
 GREEDY = "dsrag-balanced"
 BEST = "the best 200 only"
-AS_SIMILARITIES = "with the values for similarities"
 
 Floats = NDArray[np.float64]
 
@@ -193,9 +192,6 @@ def ask_all(
     reports = {
         OURS: ask(folder, OURS, ours, **FILL),
         f"{OURS}, {BEST}": ask(folder, BEST, reranked(RSEConfig(), top_n=200), **FILL),
-        f"{OURS}, {AS_SIMILARITIES}": ask(
-            folder, AS_SIMILARITIES, reranked(RSEConfig().for_scores(reranked=False)), **FILL
-        ),
         TOP_K: ask(folder, TOP_K, OwnDocument(chunks=own, reranker=Simulated(drawn=drawn))),
         GREEDY: ask_each(
             folder,

@@ -125,22 +125,9 @@ def _solver_of(solver: Any) -> Any:  # noqa: ANN401 - anything may be given
 
 _Solver = Annotated[Literal["exact"] | Greedy | BestSegment, BeforeValidator(_solver_of)]
 
-# Defaults that depend on whether a reranker scored. It reads the texts, so more of its candidates
-# are worth considering. But it misjudges single chunks, and others than the search does, so the
-# search counts as well and segments should be longer.
-FOR_SIMILARITIES: Mapping[str, float] = MappingProxyType(
-    {"decay_rate": 15.0, "rerank_weight": 1.0, "segment_cost": 0.15}
-)
-_FOR_RERANKERS: Mapping[str, float] = MappingProxyType(
-    {"decay_rate": 30.0, "rerank_weight": 0.5, "segment_cost": 0.4}
-)
-
 
 class RSEConfig(BaseModel):
     """How candidates become segments. The defaults are those of the preset ``balanced``.
-
-    ``decay_rate``, ``rerank_weight`` and ``segment_cost`` are None by default: their value then
-    depends on whether a reranker scored.
 
     Raises:
         ValueError: If a field is out of its range. The message names the field, the value and
@@ -152,7 +139,7 @@ class RSEConfig(BaseModel):
     solver: _Solver = "exact"
     """``"exact"`` chooses the segments that have the highest total value within the budget. The
     published solvers are `Greedy` (dsRAG) and `BestSegment`, for comparison."""
-    irrelevant_chunk_penalty: _Share = 0.4
+    irrelevant_chunk_penalty: _Share = 0.35
     """The relevance, from 0 to 1, above which a chunk is worth its room. Smaller values return more
     text; 0 fills the budget as long as anything is relevant. If the best candidate that fits has at
     least this relevance, at least one segment is returned."""
@@ -162,9 +149,12 @@ class RSEConfig(BaseModel):
     rank_fusion: _RankFusion = "decay"
     """``"decay"``: relevance falls exponentially with the rank; ``"mean"``: relevance and relative
     rank are averaged."""
-    decay_rate: _Positive | None = None
-    """The rank at which 1/e of the relevance is left, with ``rank_fusion="decay"``. None: 15, or
-    30 with a reranker."""
+    decay_rate: _Positive = 15.0
+    """The rank at which 1/e of the relevance is left, with ``rank_fusion="decay"``."""
+    score_credit: _Share = 0.65
+    """The relevance, from 0 to 1, of the candidate that the search scores best, before the words of
+    the query count. If the query names documents (`name_weight`), the mean of this and 1, since
+    other documents then use the same words. The scores of a reranker are not changed by it."""
     lexical_credit: _Share = 0.7
     """The relevance, from 0 to 1, of the candidate that matches the words of the query best (BM25
     among the candidates). It is combined with the relevance r from scores as
@@ -178,10 +168,10 @@ class RSEConfig(BaseModel):
     ``(mean / highest) ** document_weight``, where ``mean`` is the mean relevance of the document's
     five best chunks, and ``highest`` the highest mean of any document. 0 rates each chunk by
     itself."""
-    rerank_weight: _Share | None = None
+    rerank_weight: _Share = 0.6
     """Share of a reranker's relevance, from 0 to 1. The rest is the candidate's relevance from the
-    search, times the reranker's relevance of its best candidate. With 1, only the reranker counts.
-    None: 0.5, or 1 with a reranker whose scores are similarities."""
+    search, times the reranker's relevance of its best candidate. With 1, only the reranker
+    counts."""
     min_relevance: _Share = 0.0
     """Candidates with a calibrated relevance below this count as not found. Useful with absolute
     scores; with ``"minmax"`` the best candidate's relevance is always 1."""
@@ -191,9 +181,9 @@ class RSEConfig(BaseModel):
     chunk is credited as if chunks like it stood beside it."""
     neighbor_radius: _CountOrZero = 2
     """The number of chunks on each side of a relevant one that get credit from it."""
-    segment_cost: _NotNegative | None = None
+    segment_cost: _NotNegative = 0.15
     """What a segment costs in addition to its text, in chunks of average length: larger makes fewer
-    and longer segments. Used by the exact solver only. None: 0.15, or 0.4 with a reranker."""
+    and longer segments. Used by the exact solver only."""
     minimum_value: _Number = 0.0
     """The least value a segment must have."""
     top_k_for_document_selection: _Count | None = 20
@@ -234,18 +224,12 @@ class RSEConfig(BaseModel):
         """Return a copy with some fields changed, checked like a new config."""
         return type(self)(**{**dict(self), **changes})
 
-    def for_scores(self, *, reranked: bool) -> Self:
-        """Return a copy that has values in the fields whose default depends on a reranker."""
-        defaults = _FOR_RERANKERS if reranked else FOR_SIMILARITIES
-        return self.model_copy(
-            update={name: value for name, value in defaults.items() if getattr(self, name) is None}
-        )
-
 
 _PUBLISHED = RSEConfig(
     solver=Greedy(overall_max_length_extension=5),
     irrelevant_chunk_penalty=0.18,
     decay_rate=30.0,
+    score_credit=1.0,
     lexical_credit=0.0,
     name_weight=0.0,
     document_weight=0.0,
@@ -260,9 +244,9 @@ _PUBLISHED = RSEConfig(
 PRESETS: Mapping[str, RSEConfig] = MappingProxyType(
     {
         "balanced": RSEConfig(),
-        "precision": RSEConfig(irrelevant_chunk_penalty=0.55),
+        "precision": RSEConfig(irrelevant_chunk_penalty=0.45),
         "find_all": RSEConfig(
-            irrelevant_chunk_penalty=0.2, decay_rate=40.0, top_k_for_document_selection=200
+            irrelevant_chunk_penalty=0.17, decay_rate=40.0, top_k_for_document_selection=200
         ),
         # dsrag.rse.RSE_PARAMS_PRESETS
         "dsrag-balanced": _PUBLISHED,
@@ -391,15 +375,16 @@ class QuerySettings(BaseModel):
     irrelevant_chunk_penalty: Annotated[_Share, _Inherited] = INHERIT
     calibration: Annotated[_Calibration, _Inherited] = INHERIT
     rank_fusion: Annotated[_RankFusion, _Inherited] = INHERIT
-    decay_rate: Annotated[_Positive | None, _Inherited] = INHERIT
+    decay_rate: Annotated[_Positive, _Inherited] = INHERIT
+    score_credit: Annotated[_Share, _Inherited] = INHERIT
     lexical_credit: Annotated[_Share, _Inherited] = INHERIT
     name_weight: Annotated[_NotNegative, _Inherited] = INHERIT
     document_weight: Annotated[_NotNegative, _Inherited] = INHERIT
-    rerank_weight: Annotated[_Share | None, _Inherited] = INHERIT
+    rerank_weight: Annotated[_Share, _Inherited] = INHERIT
     min_relevance: Annotated[_Share, _Inherited] = INHERIT
     neighbor_credit: Annotated[_Share, _Inherited] = INHERIT
     neighbor_radius: Annotated[_CountOrZero, _Inherited] = INHERIT
-    segment_cost: Annotated[_NotNegative | None, _Inherited] = INHERIT
+    segment_cost: Annotated[_NotNegative, _Inherited] = INHERIT
     minimum_value: Annotated[_Number, _Inherited] = INHERIT
     top_k_for_document_selection: Annotated[_Count | None, _Inherited] = INHERIT
 

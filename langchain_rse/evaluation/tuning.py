@@ -29,11 +29,12 @@ from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.changing import DocStore
 
 SPACE: Mapping[str, Sequence[Any]] = {
-    "irrelevant_chunk_penalty": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
+    "irrelevant_chunk_penalty": (0.0, 0.1, 0.2, 0.3, 0.35, 0.4, 0.5),
     "neighbor_credit": (0.0, 0.25, 0.4, 0.5, 0.65),
     "neighbor_radius": (1, 2, 3, 4),
     "segment_cost": (0.0, 0.05, 0.1, 0.25, 0.5, 0.7),
     "decay_rate": (10.0, 15.0, 20.0, 30.0, 60.0),
+    "score_credit": (0.5, 0.65, 0.8, 1.0),
     "lexical_credit": (0.0, 0.3, 0.5, 0.7, 0.9),
     "document_weight": (0.0, 0.5, 1.0),
     "name_weight": (0.0, 0.2, 0.5),

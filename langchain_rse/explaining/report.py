@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from langchain_rse.config import FOR_SIMILARITIES, QuerySettings, RSEConfig
+from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.explaining.trace import RSETrace, TracedChunk, TracedDocument
 from langchain_rse.explaining.words import query_words
 
@@ -76,7 +76,6 @@ def _other_settings(settings: dict[str, Any]) -> list[str]:
     defaults = {
         **_defaults_of(QuerySettings),
         **_defaults_of(RSEConfig),
-        **FOR_SIMILARITIES,
         "calibration": "minmax",
         "length_function": "len",
     }

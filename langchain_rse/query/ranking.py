@@ -6,7 +6,7 @@ import numpy as np
 from langchain_core.documents import BaseDocumentCompressor
 from numpy.typing import NDArray
 
-from langchain_rse.config import FOR_SIMILARITIES, QuerySettings, RSEConfig
+from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import (
     Calibration,
     Floats,
@@ -27,8 +27,6 @@ _CALIBRATIONS: Mapping[str, Calibration] = {
     "VoyageAIRerank": "voyage",
     "SimilarityBasedRelevanceFilter": "identity",
 }
-# Compressors whose scores are similarities, so that they do not count as rerankers.
-_SIMILARITIES = frozenset({"SimilarityBasedRelevanceFilter"})
 
 Ranked = Sequence[tuple[Candidate, float]]
 """Candidates with their relevance, best first."""
@@ -38,7 +36,7 @@ _Hit = tuple[int | None, float | None]
 
 
 def config_for_reranker(config: RSEConfig, reranker: BaseDocumentCompressor | None) -> RSEConfig:
-    """Replace ``"auto"`` and None in the config by values that depend on the reranker.
+    """Replace ``"auto"`` in the config by the calibration that the reranker's scores need.
 
     A reranker is known by the name of its class or of a base class.
     """
@@ -52,9 +50,7 @@ def config_for_reranker(config: RSEConfig, reranker: BaseDocumentCompressor | No
             if name in class_names:
                 calibration = calibration_of_reranker
                 break
-    is_reranked = reranker is not None and not class_names & _SIMILARITIES
-    config = config.model_copy(update={"calibration": calibration})
-    return config.for_scores(reranked=is_reranked)
+    return config.model_copy(update={"calibration": calibration})
 
 
 def rank_all(candidates: Candidates, settings: QuerySettings) -> list[Ranked]:
@@ -105,11 +101,10 @@ def _relevance_by_reranker(
     config = settings.config
     reranked_hits = [(candidate.rank, candidate.score) for candidate in candidates]
     relevance = _relevance_of(reranked_hits, name_factors, config)
-    search_share = 1.0 - (config.rerank_weight or 0.0)
+    search_share = 1.0 - config.rerank_weight
     if not search_share or not relevance.any():
         return relevance
-    for_search = {**FOR_SIMILARITIES, "calibration": "minmax", "min_relevance": 0.0}
-    search_config = config.model_copy(update=for_search)
+    search_config = config.model_copy(update={"calibration": "minmax", "min_relevance": 0.0})
     search_hits = [(candidate.search_rank, candidate.search_score) for candidate in candidates]
     by_search = _relevance_by_search(
         search_hits,
@@ -134,7 +129,8 @@ def _relevance_by_search(
 ) -> Floats:
     """The relevance by the vector store's scores, the words of the query, and `hybrid`."""
     texts = [candidate.document.page_content for candidate in candidates]
-    relevance = _relevance_of(hits, name_factors, config, query, texts)
+    credit = _score_credit(name_factors, config)
+    relevance = _relevance_of(hits, name_factors, config, query, texts, credit=credit)
     if not hybrid:
         return relevance
     lexical_hits = [(candidate.lexical_rank, candidate.lexical_score) for candidate in candidates]
@@ -143,15 +139,26 @@ def _relevance_by_search(
     return (1 - hybrid) * relevance + hybrid * lexical
 
 
+def _score_credit(name_factors: Floats, config: RSEConfig) -> float:
+    """How much scores count, see `RSEConfig.score_credit`."""
+    names_documents = bool((name_factors < 1).any())
+    if names_documents:
+        return (config.score_credit + 1.0) / 2.0
+    return config.score_credit
+
+
 def _relevance_of(
     hits: Sequence[_Hit],
     name_factors: Floats,
     config: RSEConfig,
     query: str = "",
     texts: Sequence[str] | None = None,
+    *,
+    credit: float = 1.0,
 ) -> Floats:
     """The relevance of candidates by their hits in one search, and by words if there are texts.
 
+    ``credit`` is the relevance of the best candidate by its score.
     It is multiplied by ``name_factors``, which are below 1 for candidates of documents that the
     query does not name, if it names others. Candidates without a rank have relevance 0.
     """
@@ -168,7 +175,7 @@ def _relevance_of(
     ranks = np.arange(len(numbers))
     if (factors < 1).any():
         ranks = _ranks(calibrated * factors)
-    fused = _fuse(calibrated * factors, ranks, config)
+    fused = credit * _fuse(calibrated * factors, ranks, config)
     if config.lexical_credit and texts:
         words = bm25_scores(query, [texts[number] for number in numbers]) * factors
         if words.any():  # none match a query in another language
@@ -180,10 +187,10 @@ def _relevance_of(
 
 
 def _fuse(relevance: Floats, ranks: NDArray[np.intp], config: RSEConfig) -> Floats:
-    """Fuse relevance with the rank. Fields of ``config`` must not be None."""
+    """Fuse relevance with the rank."""
     if config.rank_fusion == "mean":
         return fuse_mean(relevance, ranks, count=relevance.size)
-    return fuse_decay(relevance, ranks, decay_rate=config.decay_rate or 0.0)
+    return fuse_decay(relevance, ranks, decay_rate=config.decay_rate)
 
 
 def _best_first(relevance: Floats) -> NDArray[np.intp]:

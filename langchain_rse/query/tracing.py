@@ -358,7 +358,7 @@ def _outcomes(solved: Solved, settings: QuerySettings) -> list[str]:
     costs = np.zeros(values.size)
     if is_exact:
         document_weights = scored.document_lengths * selection.weights / scored.lengths
-        segment_cost = config.irrelevant_chunk_penalty * (config.segment_cost or 0.0)
+        segment_cost = config.irrelevant_chunk_penalty * config.segment_cost
         costs = segment_cost * np.minimum(document_weights, 1.0)
     step_of = np.full(values.size, -1)
     for number, step in enumerate(selection.steps):

@@ -46,6 +46,7 @@ PLAIN = RSEConfig(
     calibration="identity",
     decay_rate=1e9,
     irrelevant_chunk_penalty=0.5,
+    score_credit=1.0,
     lexical_credit=0.0,
     name_weight=0.0,
     document_weight=0.0,

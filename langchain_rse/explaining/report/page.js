@@ -71,9 +71,9 @@ const WHY = {
   missing: "the docstore lacks it",
 };
 
-function outcomeOf(chunk, answer, at, rank) {
+function outcomeOf(chunk, answer, at, rank, kept) {
   if (rank.has(at)) {
-    if (rank.get(at) >= (state.k ?? Infinity)) return "beyond k";
+    if (!kept.has(rank.get(at))) return "beyond k";
     return isFound(chunk) ? "returned" : "filled";
   }
   if (!chunk.found) return "no candidate";
@@ -96,11 +96,13 @@ function update() {
   answer.segments.forEach(({ start, end }, n) => {
     for (let at = start; at < end; at++) rank.set(at, n);
   });
+  const segments = [...bestSegments(answer.segments, columns.relevance, state.k)];
+  const kept = new Set(segments.map((segment) => answer.segments.indexOf(segment)));
   const shown = new Set();
   chunks.forEach((chunk, at) => {
     chunk.credited = answer.credited[at];
     chunk.value = answer.values[at];
-    chunk.now = isInitial ? chunk.outcome : outcomeOf(chunk, answer, at, rank);
+    chunk.now = isInitial ? chunk.outcome : outcomeOf(chunk, answer, at, rank, kept);
     if (chunk.now === "returned" || chunk.now === "filled") shown.add(at);
   });
   before ??= shown;
@@ -108,7 +110,6 @@ function update() {
     doc.strip.style.setProperty("--penalty", state.irrelevant_chunk_penalty);
     for (const chunk of doc.chunks) showBar(chunk, shown);
   }
-  const segments = answer.segments.slice(0, state.k ?? undefined);
   if (data.order === "document") {
     const first = new Map();
     segments.forEach(({ start }, n) => {
@@ -125,7 +126,7 @@ function update() {
 }
 
 // Segments in the form of the trace: document, first chunk, the one after the last.
-const placed = (segments) => segments.slice(0, state.k ?? undefined).map(({ start, end }) =>
+const placed = (segments) => bestSegments(segments, columns.relevance, state.k).map(({ start, end }) =>
   [chunks[start].document, chunks[start].index, chunks[end - 1].index + 1].join());
 
 function showBar(chunk, shown) {

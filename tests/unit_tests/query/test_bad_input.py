@@ -122,12 +122,11 @@ def test_scores_that_mean_nothing_are_not_used(way: Way, origin: str, scores: li
     else:
         retriever = source
     for preset in (fakes.PLAIN, PRESETS["balanced"], PRESETS["dsrag-balanced"]):
-        config = preset.replace(lexical_credit=0.0, rerank_weight=1.0)
+        config = preset.replace(score_credit=1.0, lexical_credit=0.0, rerank_weight=1.0)
         asked = retriever.model_copy(update={"config": config})
         (segment,) = way.invoke(asked, QUERY, minimum_value=0.0, irrelevant_chunk_penalty=0.1)
-        decay = preset.for_scores(reranked=origin == "reranker").decay_rate or 0
         assert [chunk["relevance"] for chunk in segment.metadata["rse"]["chunks"]] == pytest.approx(
-            [0.8 * math.exp(-rank / decay) for rank in range(3)]
+            [0.8 * math.exp(-rank / preset.decay_rate) for rank in range(3)]
         )
         assert math.isfinite(segment.metadata["relevance_score"])
 

@@ -93,9 +93,6 @@ def test_none_is_a_value() -> None:
     for config in (RSEConfig(), "find_all"):
         settings = make_settings(config=config, top_k_for_document_selection=None)
         assert settings.merged_config().top_k_for_document_selection is None
-    config = RSEConfig(segment_cost=3.0, decay_rate=7.0)
-    settings = make_settings(config=config, segment_cost=None)
-    assert settings.merged_config() == config.replace(segment_cost=None)
     with pytest.raises(ValueError, match=r"(?s)neighbor_credit\n.*valid number"):
         make_settings(neighbor_credit=None)
 
@@ -202,35 +199,27 @@ class SimilarityBasedRelevanceFilter(Reranker):
     """Its scores are similarities."""
 
 
-PLAIN = (15.0, 1.0, 0.15)
-RERANKED = (30.0, 0.5, 0.4)
-
-
 @pytest.mark.parametrize(
-    ("calibration", "reranker", "used", "expected"),
+    ("calibration", "reranker", "used"),
     [
-        ("auto", None, "minmax", PLAIN),
-        ("sigmoid", None, "sigmoid", PLAIN),
-        ("auto", Reranker(), "minmax", RERANKED),
-        ("sigmoid", Reranker(), "sigmoid", RERANKED),
-        (np.tanh, Reranker(), np.tanh, RERANKED),
-        ("rank", CohereRerank(), "rank", RERANKED),
-        ("auto", CohereRerank(), "cohere", RERANKED),
-        ("auto", MyCohere(), "cohere", RERANKED),
-        ("auto", CohereReranker(model="m", cohere_api_key=SecretStr("key")), "cohere", RERANKED),
-        ("auto", SimilarityBasedRelevanceFilter(), "identity", PLAIN),
+        ("auto", None, "minmax"),
+        ("sigmoid", None, "sigmoid"),
+        ("auto", Reranker(), "minmax"),
+        ("sigmoid", Reranker(), "sigmoid"),
+        (np.tanh, Reranker(), np.tanh),
+        ("rank", CohereRerank(), "rank"),
+        ("auto", CohereRerank(), "cohere"),
+        ("auto", MyCohere(), "cohere"),
+        ("auto", CohereReranker(model="m", cohere_api_key=SecretStr("key")), "cohere"),
+        ("auto", SimilarityBasedRelevanceFilter(), "identity"),
     ],
     ids=str,
 )
-def test_who_scores_decides_what_is_not_given(
-    calibration: Any, reranker: Any, used: Any, expected: tuple[float, ...]
+def test_who_scores_decides_the_calibration_and_nothing_else(
+    calibration: Any, reranker: Any, used: Any
 ) -> None:
-    config = config_for_reranker(RSEConfig(calibration=calibration), reranker)
-    assert config.calibration == used
-    assert (config.decay_rate, config.rerank_weight, config.segment_cost) == expected
-    own: dict[str, Any] = {"decay_rate": 5.0, "rerank_weight": 0.25, "segment_cost": 0.0}
-    given = config_for_reranker(RSEConfig(**own), reranker)
-    assert own.items() <= dict(given).items()
+    config = RSEConfig(calibration=calibration)
+    assert config_for_reranker(config, reranker) == config.replace(calibration=used)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

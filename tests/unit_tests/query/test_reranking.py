@@ -14,6 +14,7 @@ from langchain_classic.retrievers.document_compressors.cross_encoder import Base
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import Field
 
+from langchain_rse import RSEConfig
 from langchain_rse._sync import arun, run
 from langchain_rse.errors import CandidateError
 from langchain_rse.query.candidates import Candidate
@@ -260,8 +261,9 @@ class Likes(BaseDocumentCompressor):
 
 def relevances(way: Way, scores: Sequence[float], **changes: Any) -> dict[int, float]:
     """Relevance by chunk; the search gives the three chunks 1, 0.5 and 0 in their order."""
+    default = RSEConfig().rerank_weight
     config = fakes.PLAIN.replace(
-        **{"rerank_weight": None, "irrelevant_chunk_penalty": 0.0, **changes}
+        **{"rerank_weight": default, "irrelevant_chunk_penalty": 0.0, **changes}
     )
     retriever = make_retriever(
         {"a": lines(0, 60, 90)}, config=config, reranker=Likes(scores=scores)
@@ -271,20 +273,15 @@ def relevances(way: Way, scores: Sequence[float], **changes: Any) -> dict[int, f
     return {chunk["index"]: round(chunk["relevance"], 3) for chunk in chunks if "rank" in chunk}
 
 
-def by_search(rank: int) -> float:
-    """What a candidate has by the search: cosine and rank."""
-    return (1.0, 0.5, 0.0)[rank] * math.exp(-rank / 15)
-
-
-@pytest.mark.parametrize("weight", [None, 0.5, 0.25])
-def test_the_search_counts_beside_the_reranker(way: Way, weight: float | None) -> None:
-    share = weight or 0.5
-    found = relevances(way, (0.2, 0.6, 0.4), rerank_weight=weight)
+@pytest.mark.parametrize("weight", [{}, {"rerank_weight": 0.5}, {"rerank_weight": 0.25}])
+def test_the_search_counts_beside_the_reranker(way: Way, weight: dict[str, float]) -> None:
+    share = weight.get("rerank_weight", 0.6)
+    found = relevances(way, (0.2, 0.6, 0.4), **weight)
     # At most what the reranker says of its best candidate: 0.6.
     expected = {
-        0: share * 0.2 + (1 - share) * 0.6 * by_search(0),
-        1: share * 0.6 + (1 - share) * 0.6 * by_search(1),
-        2: share * 0.4 + (1 - share) * 0.6 * by_search(2),
+        0: share * 0.2 + (1 - share) * 0.6 * 1.0,
+        1: share * 0.6 + (1 - share) * 0.6 * 0.5,
+        2: share * 0.4 + (1 - share) * 0.6 * 0.0,
     }
     assert found == {number: round(value, 3) for number, value in expected.items()}
 

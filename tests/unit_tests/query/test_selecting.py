@@ -26,6 +26,7 @@ way = fakes.way
 
 # Relevance is the score, whatever the rank and the words.
 PLAIN: dict[str, Any] = {
+    "score_credit": 1.0,
     "calibration": "identity",
     "decay_rate": 1e300,
     "lexical_credit": 0.0,
@@ -200,7 +201,7 @@ EXACT = st.builds(
     EXACT,
 )
 def test_exact_equals_solving_whole_documents(documents: list[Dense], config: RSEConfig) -> None:
-    cost = config.segment_cost or 0.0
+    cost = config.segment_cost
     order = by_best_candidate(documents)
     credited = np.concatenate([credited_of(documents[number], config) for number in order])
     lengths = np.concatenate([documents[number].lengths for number in order])
@@ -368,6 +369,7 @@ def relevances(scores: list[float], texts: list[str], query: str, **config: Any)
         **{
             "calibration": "identity",
             "irrelevant_chunk_penalty": 0.0,
+            "score_credit": 1.0,
             "neighbor_credit": 0.0,
             **config,
         },
@@ -444,7 +446,7 @@ def test_what_joins_the_segment_of_a_document_is_not_left_out(way: fakes.Way) ->
     joined = [("a", 0, 3), ("b", 0, 1)]
     assert fakes.ranges(way.invoke(retriever, fakes.QUERY, **arguments)) == joined
     # With the gap between them, or not at all.
-    for room, expected in ((17, [("a", 2, 3)]), (18, [("a", 0, 3)])):
+    for room, expected in ((17, [("a", 0, 1)]), (18, [("a", 0, 3)])):
         found = way.invoke(retriever, fakes.QUERY, **arguments, max_context_length=room)
         assert fakes.ranges(found) == expected
 

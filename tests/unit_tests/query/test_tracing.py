@@ -99,10 +99,11 @@ def test_beyond_k_and_beyond_max_per_document(way: Way) -> None:
     assert sorted(outcomes(trace).values()) == ["below the penalty"] + ["beyond k"] * 2 + [
         "returned"
     ]
-    assert [(one.returned, one.number, one.reason) for one in trace.segments] == [
-        (True, 1, None),
-        (False, None, "beyond k"),
-        (False, None, "beyond k"),
+    # The one with the best candidate is returned, though another one, being longer, is worth more.
+    assert [(one.chunk_start, one.returned, one.number, one.reason) for one in trace.segments] == [
+        (2, False, None, "beyond k"),
+        (0, True, 1, None),
+        (0, False, None, "beyond k"),
     ]
     assert [c.outcome for _, c in trace.left_out][:2] == ["beyond k", "beyond k"]
     trace = explain(way, retriever, max_per_document=1)

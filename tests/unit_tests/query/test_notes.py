@@ -1,0 +1,75 @@
+"""Short notes that answer a question come back, among long texts that share their words."""
+
+from __future__ import annotations
+
+from pydoc_data.topics import topics
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import RSERetriever
+from langchain_rse.embeddings import WordLlamaEmbeddings
+from tests.unit_tests import fakes
+
+way = fakes.way
+
+# Each note uses words of the Python reference, and is the first hit of the search for its question.
+NOTES = {
+    "Which class of train tickets may employees book?": (
+        "Employees may book second class train tickets only."
+    ),
+    "Who imports the package for the front office?": (
+        "The front office imports its package by courier."
+    ),
+    "When does the function room open?": "The function room opens at nine.",
+    "What is the return policy for library books?": "Return library books within three weeks.",
+    "Who may call the exception committee?": "Only the chair may call the exception committee.",
+    "Where is the parking loop?": "The parking loop is behind the north gate.",
+    "Which lists must be signed by the manager?": "The manager signs the lists of visitors.",
+    "How long is the lunch break?": "The lunch break takes forty minutes.",
+    "Who passes the keys to the night guard?": "The porter passes the keys to the night guard.",
+    "What is the string quartet playing on Friday?": "The string quartet plays Haydn on Friday.",
+}
+
+
+@pytest.fixture(scope="module")
+def retriever() -> RSERetriever:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(WordLlamaEmbeddings()), docstore=InMemoryStore()
+    )
+    pages = [Document(text, id=name) for name, text in topics.items()]
+    notes = [Document(note, id=note) for note in NOTES.values()]
+    retriever.add_documents([*pages, *notes])
+    return retriever
+
+
+@pytest.mark.parametrize("question", NOTES)
+@pytest.mark.parametrize("settings", [{"k": 1}, {"k": 3}, {"max_context_length": "its length"}, {}])
+def test_the_best_hit_is_in_the_answer(
+    retriever: RSERetriever, way: fakes.Way, question: str, settings: dict[str, object]
+) -> None:
+    note = NOTES[question]
+    assert retriever.vectorstore is not None
+    (first_hit,) = retriever.vectorstore.similarity_search(question, 1)
+    assert first_hit.page_content == note
+    if "max_context_length" in settings:
+        settings = {"max_context_length": len(note)}
+    found = way.invoke(retriever, question, **settings)
+    assert note in [segment.page_content for segment in found]
+
+
+def test_a_line_of_an_answer_is_not_displaced_by_a_table(way: fakes.Way) -> None:
+    prices = "\n".join(
+        f"| Enterprise plan {number} | {number} users | {90 * number} $ a month | yearly |"
+        for number in range(60)
+    )
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(WordLlamaEmbeddings()), docstore=InMemoryStore()
+    )
+    answer = "To cancel the Enterprise plan, write to the account manager 30 days before."
+    retriever.add_documents([Document(prices, id="prices"), Document(answer, id="faq")])
+    question = "How can I cancel the Enterprise plan?"
+    found = way.invoke(retriever, question, max_context_length=800)
+    assert answer in [segment.page_content for segment in found]
