@@ -108,6 +108,33 @@ class ContinuityRetriever(BaseRetriever):
         return found
 
 
+class LayeredRetriever(BaseRetriever):
+    """The best documents, and of each its best chunks, after Vespa's layered ranking.
+
+    Documents come by their best hits, the chunks of each in their order; hits beyond that number
+    come at the end, by rank.
+    """
+
+    retriever: BaseRetriever
+    chunks: int = 4
+    """The most chunks of a document."""
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        by_document: dict[str, list[Document]] = {}
+        for hit in self.retriever.invoke(query):
+            by_document.setdefault(hit.metadata["doc_id"], []).append(hit)
+        first: list[Document] = []
+        others: list[Document] = []
+        for hits in by_document.values():
+            best = hits[: self.chunks]
+            first += sorted(best, key=lambda hit: hit.metadata["start_index"])
+            others += hits[self.chunks :]
+        return [*first, *others]
+
+
 class InOrderRetriever(BaseRetriever):
     """The best chunks that fill a budget, in the order of their documents (arXiv 2506.03989)."""
 

@@ -1,9 +1,9 @@
 """All sets of questions in one table: ours beside the best alternative of each.
 
 Run from anywhere: ``python benchmarks/summary.py --data PATH``; PATH as for quality.py. Each set is
-asked with the vectors of each model, *policies* and *mergers* both without and with the name of the
-document in front of the embedded text. Rows with the cross-encoder are of a seeded sample of 40
-questions and their best 100 candidates. Sets are measured side by side in processes.
+asked with the vectors of each model; sets in other languages with those of wordllama alone, as the
+others are models of English. Rows with the cross-encoder are of a seeded sample of 40 questions and
+their best 100 candidates. Sets are measured side by side in processes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from alternatives import (
     ContinuityRetriever,
     FilledRetriever,
     InOrderRetriever,
+    LayeredRetriever,
     NeighborRetriever,
 )
 from charts import draw_recall
 from cross_encoder import CANDIDATES as RERANKED_CANDIDATES
 from cross_encoder import SEED, Cached
 from folders import (
+    LANGUAGE,
     LAYOUTS,
     OTHER_LAYOUT,
     Folder,
@@ -49,7 +51,8 @@ from langchain_rse import PRESETS, RSERetriever
 from langchain_rse.evaluation import Report
 from langchain_rse.rerankers import CrossEncoderReranker
 
-BOTH_WAYS = ("mergers", "policies")
+MULTILINGUAL = "wordllama"
+METRICS = {"recall": "Evidence recall", "whole": "Whole evidence"}
 
 
 class Row(NamedTuple):
@@ -63,8 +66,8 @@ class Row(NamedTuple):
     @property
     def title(self) -> str:
         """The row's title."""
-        names = " with names" if self.names and self.folder in BOTH_WAYS else ""
-        return f"{self.folder}{names}, {self.model}{', cross-encoder' if self.reranked else ''}"
+        reranker = ", cross-encoder" if self.reranked else ""
+        return f"{self.folder}, {self.model}{reranker}"
 
 
 def main() -> None:
@@ -74,15 +77,12 @@ def main() -> None:
     parser.add_argument("--folders", nargs="+", metavar="NAME", help="default: all in PATH")
     parser.add_argument("--models", nargs="+", default=["minilm", "bge"], help="default minilm bge")
     parser.add_argument("--questions", type=int, default=40, help="reranked; default 40")
+    parser.add_argument(
+        "--reranked", nargs="*", metavar="NAME", help="sets to rerank; default: all in English"
+    )
     parser.add_argument("--workers", type=int, default=2, help="processes; default 2")
     arguments = parser.parse_args()
-    rows = [
-        Row(name, names, model, reranked)
-        for model in arguments.models
-        for name in folder_names(arguments)
-        for names in ((False, True) if name in BOTH_WAYS else (layout_of(name),))
-        for reranked in (False, True)
-    ]
+    rows = list(rows_of(arguments))
     with ProcessPoolExecutor(arguments.workers) as processes:
         reports = list(processes.map(measure, rows, [arguments] * len(rows)))
     models = " ".join(arguments.models)
@@ -96,16 +96,23 @@ def main() -> None:
         row.folder: found[row]
         for row in rows
         if row.model == arguments.models[0] and not row.reranked
-        if not (row.names and row.folder in BOTH_WAYS)
     }
     title = f"{arguments.models[0]} vectors"
     draw_recall(drawn, OURS, title, arguments.out / f"{stem}.png")
     write_page(arguments, stem, write_up(found, command))
 
 
-def layout_of(name: str) -> bool:
-    """Whether documents of a set are embedded with their names."""
-    return LAYOUTS.get(name, OTHER_LAYOUT).names
+def rows_of(arguments: argparse.Namespace) -> Iterator[Row]:
+    """The sets with the models that can embed them, without and with the cross-encoder."""
+    for name in folder_names(arguments):
+        names = LAYOUTS.get(name, OTHER_LAYOUT).names
+        if name.startswith(LANGUAGE):
+            yield Row(name, names, MULTILINGUAL, reranked=False)
+            continue
+        for model in arguments.models:
+            yield Row(name, names, model, reranked=False)
+            if arguments.reranked is None or name in arguments.reranked:
+                yield Row(name, names, model, reranked=True)
 
 
 def measure(row: Row, arguments: argparse.Namespace) -> dict[str, Report]:
@@ -135,6 +142,7 @@ def measure(row: Row, arguments: argparse.Namespace) -> dict[str, Report]:
     reports["in document order"] = ask_each(
         folder, "in order", lambda budget: InOrderRetriever(retriever=plain, budget=budget)
     )
+    reports["documents, then chunks"] = ask(folder, "layered", LayeredRetriever(retriever=plain))
     if not row.reranked:
         some: dict[str, Any] = {"store": store, "sources": folder.sources}
         for around in (1, 2):
@@ -164,47 +172,62 @@ def write_up(results: Mapping[Row, Mapping[str, Report]], command: str) -> Itera
     """The whole page, line by line."""
     yield from ("# All sets of questions", "", f"Made by `{command}`.", "")
     yield from (
-        "Evidence recall, the mean over each set's budgets; every method fills them. The best",
-        "alternative is the one with the highest mean in that row; *cells below* counts the",
-        "budgets at which any alternative is above ours. Intervals: 95 %, paired, by bootstrap.",
+        "Means over each set's budgets; every method fills them. The best alternative is the one",
+        "with the highest mean in that row; *cells below* counts the budgets at which any",
+        "alternative is above ours. Intervals: 95 %, paired, by bootstrap. Evidence is whole if it",
+        "stands whole in one passage.",
         "",
     )
+    for metric, title in METRICS.items():
+        yield from (f"## {title}", "")
+        yield from write_up_metric(results, metric)
+
+
+def write_up_metric(results: Mapping[Row, Mapping[str, Report]], metric: str) -> Iterator[str]:
+    """Ours beside the best alternative of each row, then all methods."""
     lines = []
     for row, reports in results.items():
         ours = reports[OURS]
         others = {label: report for label, report in reports.items() if label != OURS}
-        best = max(others, key=lambda label: others[label].mean("recall").mean())
-        highest = np.max([report.mean("recall") for report in others.values()], axis=0)
-        below = int((ours.mean("recall") < highest).sum())
+        best = max(others, key=lambda label: others[label].mean(metric).mean())
+        highest = np.max([report.mean(metric) for report in others.values()], axis=0)
+        below = int((ours.mean(metric) < highest).sum())
         lines.append(
             [
                 row.title,
+                f"{others[TOP_K].mean(metric).mean():.3f}",
                 best,
-                f"{others[best].mean('recall').mean():.3f}",
-                f"{ours.mean('recall').mean():.3f}",
-                difference([ours], [others[best]], "recall"),
+                f"{others[best].mean(metric).mean():.3f}",
+                f"{ours.mean(metric).mean():.3f}",
+                difference([ours], [others[best]], metric),
                 f"{below} of {highest.size}",
             ]
         )
-    header = ["set, model", "best alternative", "its recall", OURS, "difference", "cells below"]
-    yield from table(header, lines, left=2)
+    header = ["set, model", TOP_K, "best alternative", "its mean", OURS, "difference"]
+    yield from table([*header, "cells below"], lines, left=1)
     for reranked in (False, True):
         some = {row: reports for row, reports in results.items() if row.reranked == reranked}
+        if not some:
+            continue
         labels = list(next(iter(some.values())))
         yield from table(
             ["behind the cross-encoder" if reranked else "vectors alone", *labels],
-            [[row.title, *figures(reports, labels)] for row, reports in some.items()],
+            [[row.title, *figures(reports, labels, metric)] for row, reports in some.items()],
         )
-        means = [
-            np.mean([r[label].mean("recall").mean() for r in some.values()]) for label in labels
-        ]
-        yield from table(["mean of these rows", *labels], [["", *(f"{m:.3f}" for m in means)]])
+        for model in dict.fromkeys(row.model for row in some):
+            of_model = [reports for row, reports in some.items() if row.model == model]
+            means = [
+                np.mean([reports[label].mean(metric).mean() for reports in of_model])
+                for label in labels
+            ]
+            head = f"mean of {len(of_model)} sets, {model}"
+            yield from table([head, *labels], [["", *(f"{mean:.3f}" for mean in means)]])
 
 
-def figures(reports: Mapping[str, Report], labels: Sequence[str]) -> Iterator[str]:
-    """The recall of each method at each budget."""
+def figures(reports: Mapping[str, Report], labels: Sequence[str], metric: str) -> Iterator[str]:
+    """A metric of each method at each budget."""
     for label in labels:
-        yield " ".join(f"{value:.3f}" for value in reports[label].mean("recall"))
+        yield " ".join(f"{value:.3f}" for value in reports[label].mean(metric))
 
 
 if __name__ == "__main__":
