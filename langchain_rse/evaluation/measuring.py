@@ -70,6 +70,17 @@ class Locator:
             )
         return position
 
+    def visible(self, position: Slice) -> Slice:
+        """A slice without white space at its ends, which splitters strip from chunks.
+
+        White space is known of the ``sources`` only.
+        """
+        text = self.sources.get(position.doc_id, "")[position.start : position.end]
+        if not text.strip():
+            return position
+        start = position.start + len(text) - len(text.lstrip())
+        return position._replace(start=start, end=start + len(text.strip()))
+
     def passages(self, slices: Iterable[Slice]) -> list[Slice]:
         """Join slices that a reader sees as one text: they touch, or only white space is between.
 
@@ -177,7 +188,11 @@ class Meter:
                 spent += length
         returned = [self._by_digest(position) for position in located]
         passages = [self._by_digest(passage) for passage in self.locator.passages(located)]
-        whole = [part for part in evidence if _is_in_any(part, passages)]
+        whole = []
+        for part in question.evidence:
+            visible_part = self.locator.visible(Slice(part.doc_id, part.start, part.end))
+            if _is_in_any(self._by_digest(visible_part), passages):
+                whole.append(part)
         evidence_size = _count_characters(evidence)
         union_size = _count_characters([*evidence, *returned])
         common_size = evidence_size + _count_characters(returned) - union_size

@@ -72,6 +72,8 @@ def test_white_space_between_chunks_divides_no_passage() -> None:
     ]
     assert figures(chunks, question, sources={"a": source})["whole"] == 1.0
     assert figures(chunks, question)["whole"] == 0.0
+    with_space = ask_for((4, 11), doc_id="a")
+    assert figures(chunks[:1], with_space, sources={"a": source})["whole"] == 1.0
 
 
 def test_nothing_returned_is_zero() -> None:
