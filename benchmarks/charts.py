@@ -26,6 +26,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "dsrag-balanced, identity": {"color": "#6b7280", "marker": "D", "linestyle": "--"},
     "kadane": {"color": "#a3a3a3", "marker": "x", "linestyle": ":"},
 }
+_MOST_COLUMNS = 4
 STYLE: Any = {**plots.STYLE, "lines.linewidth": 1.4, "lines.markersize": 5}
 
 
@@ -41,8 +42,12 @@ def draw_recall(
         file: The PNG to write.
     """
     with mpl.rc_context(STYLE):
-        figure, (panels,) = new_figure(1, len(folders))
-        for panel, (name, reports) in zip(panels, folders.items(), strict=True):
+        columns = min(len(folders), _MOST_COLUMNS)
+        figure, rows = new_figure(-(-len(folders) // columns), columns)
+        panels = [panel for row in rows for panel in row]
+        for unused in panels[len(folders) :]:
+            unused.set_axis_off()
+        for panel, (name, reports) in zip(panels, folders.items(), strict=False):
             for label, style in OTHERS.items():
                 if label in reports:
                     report = reports[label]
@@ -60,8 +65,11 @@ def draw_recall(
             )
             budgets_axis(panel, report.budgets)
             panel.set_title(f"{name}, {len(report.questions)} questions", loc="left")
+            panel.set_ylim(bottom=0)
+        for row in rows:
+            row[0].set_ylabel("evidence recall")
+        for panel in rows[-1]:
             panel.set_xlabel("budget, characters (log)")
-        panels[0].set_ylabel("evidence recall, share of characters")
         finish(figure, panels, f"Evidence recall at equal budgets, {title}", file)
 
 
