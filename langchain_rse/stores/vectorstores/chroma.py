@@ -60,7 +60,8 @@ class ChromaAdapter(VectorStoreAdapter):
 
     def _ef_search(self) -> int | None:
         """How many chunks a search looks at; None if the index does not tell."""
-        configuration = self.store._collection.configuration  # noqa: SLF001 - as in its docs
+        # Not `configuration`, which warns of embedding functions; LangChain has no method for it.
+        configuration = self.store._collection.configuration_json or {}  # noqa: SLF001
         ef_search = (configuration.get("hnsw") or {}).get("ef_search")
         return ef_search if isinstance(ef_search, int) else None
 
