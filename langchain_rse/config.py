@@ -318,7 +318,8 @@ class QuerySettings(BaseModel):
     """Scores all candidates. `RSEConfig.rerank_weight` says how its scores and those of the search
     are weighed against each other. None: the search alone counts."""
     k: _Count | None = None
-    """Return at most this many segments, those of the highest value; None for no limit."""
+    """Return at most this many segments: the one with the best candidate, and those of the highest
+    value; None for no limit."""
     queries: Annotated[Sequence[str], Field(min_length=1)] | None = None
     """Queries to search for in place of the question. They share one answer under one budget. To
     search for the question too, include it. Blank and repeated queries are left out."""

@@ -97,11 +97,13 @@ def by_python(case: Case) -> list[tuple[int, int]]:
         SimpleNamespace(manifest=SimpleNamespace(key=str(number)))
         for number in range(max(columns["documents"]) + 1)
     ]
+    candidates = [column for column, found in enumerate(columns["found"]) if found]
+    best_first = sorted(candidates, key=lambda column: (-relevance[column], column))
     scored = ScoredChunks(
         chunks=cast(Any, [(documents[number], 0) for number in columns["documents"]]),
         window_starts=np.array(starts, np.intp),
-        candidates=cast(Any, {n: None for n, found in enumerate(columns["found"]) if found}),
-        by_query=[{}],
+        candidates=cast(Any, dict.fromkeys(candidates)),
+        by_query=[{column: float(relevance[column]) for column in best_first}],
         relevance=relevance,
         credited=credited_rows.max(axis=0),
         credited_rows=credited_rows,
