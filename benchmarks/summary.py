@@ -89,6 +89,8 @@ def main() -> None:
     options = f"--models {models} --questions {arguments.questions}"
     if arguments.folders:
         options += f" --folders {' '.join(arguments.folders)}"
+    if arguments.reranked is not None:
+        options += f" --reranked {' '.join(arguments.reranked)}"
     command = f"python benchmarks/summary.py --data PATH {options}"
     stem = f"summary-{models.replace(' ', '-')}"
     found = dict(zip(rows, reports, strict=True))
