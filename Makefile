@@ -64,7 +64,6 @@ SOAKED := tests/unit_tests/ingest/test_interleaving.py tests/unit_tests/ingest/t
 	tests/integration_tests/test_kills.py tests/integration_tests/test_namespaces.py \
 	tests/integration_tests/test_postgres.py tests/integration_tests/test_stops.py \
 	tests/integration_tests/test_stress.py tests/unit_tests/test_hostile_texts.py \
-	tests/unit_tests/test_hostile.py \
 	tests/integration_tests/test_vectorstores.py
 soak: export SOAK := $(SOAK)
 soak: $(VENV)/.test  ## Kill, interleave, stress and fuzz for hours; SOAK=10 for a tenth.
@@ -90,7 +89,6 @@ ifdef DATA
 	$(BIN)/python benchmarks/reranked.py --data '$(DATA)'
 else
 	$(BIN)/python benchmarks/importing.py
-	$(BIN)/python benchmarks/hostile.py
 	$(BIN)/python benchmarks/segmentation.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/load.py

@@ -17,6 +17,7 @@ from models import MODELS
 from vectors import CachedCrossEncoder, CachedEmbeddings
 
 from langchain_rse.evaluation import Question, load_questions
+from langchain_rse.indexer import default_text_splitter
 
 HERE = Path(__file__).resolve().parent
 
@@ -35,11 +36,17 @@ class Layout(NamedTuple):
     names: bool
 
 
+LANGUAGES = Layout(200, (400, 800, 1600), names=False)
 LAYOUTS = {
+    "chats": Layout(400, (800, 1600, 3200), names=False),
     "excerpts": Layout(400, (800, 1600, 3200, 6400), names=False),
     "filings": Layout(800, (4000, 8000, 16000), names=True),
     "mergers": Layout(800, (1600, 3200, 6400), names=True),
+    "meetings": Layout(800, (4000, 8000, 16000), names=False),
+    "papers": Layout(800, (1600, 3200, 6400), names=False),
     "policies": Layout(800, (1600, 3200, 6400), names=True),
+    "stories": Layout(400, (800, 1600, 3200), names=False),
+    **{f"languages-{code}": LANGUAGES for code in ("ar", "de", "hi", "ru", "th", "zh")},
 }
 OTHER_LAYOUT = Layout(800, (4000, 8000, 16000), names=False)
 
@@ -76,7 +83,7 @@ class Folder:
     @property
     def splitter(self) -> RecursiveCharacterTextSplitter:
         """The splitter that all methods use."""
-        return RecursiveCharacterTextSplitter(chunk_size=self.layout.chunk_size, chunk_overlap=0)
+        return default_text_splitter(self.layout.chunk_size)
 
 
 def _made_folder(path: str) -> Path:

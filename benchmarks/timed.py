@@ -57,27 +57,8 @@ class TimedEmbeddings(WordLlamaEmbeddings):
             return super().embed_query(text)
 
 
-class TimedCollection:
-    """Chroma's own collection, which gets chunks with their vectors."""
-
-    def __init__(self, collection: Any) -> None:  # noqa: ANN401 - of chromadb
-        self._collection = collection
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the collection
-        return getattr(self._collection, name)
-
-    def upsert(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - of chromadb
-        """Write chunks."""
-        with CLOCK.part("upsert"):
-            self._collection.upsert(*arguments, **named)
-
-
 class TimedChroma(Chroma):
-    """Chroma; the time of its search has the embedding's in it."""
-
-    @property
-    def _collection(self) -> Any:  # noqa: ANN401 - of chromadb
-        return TimedCollection(super()._collection)
+    """Chroma; its time has the embedding's in it."""
 
     def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:  # noqa: ANN401
         """Add documents."""

@@ -14,7 +14,6 @@ from dataclasses import replace
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
-from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse._sync import Steps, arun, arun_each, run, run_each
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
@@ -22,6 +21,7 @@ from langchain_rse.ingest.adding import Adding
 from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.records import Records
+from langchain_rse.ingest.sentences import default_text_splitter
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult, sync_documents
 from langchain_rse.ingest.vectors import Vectors, find_limit
@@ -33,11 +33,6 @@ from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Manifest, Rule
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
-
-
-def default_text_splitter() -> RecursiveCharacterTextSplitter:
-    """Return the splitter that is used when none is given: 800 characters, no overlap."""
-    return RecursiveCharacterTextSplitter(chunk_size=800, chunk_overlap=0)
 
 
 class RSEIndexer:

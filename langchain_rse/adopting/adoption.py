@@ -154,8 +154,7 @@ class _Adopter:
         all_made = yield from self._make(doc_ids)
         for made in all_made:
             if made.error is not None:
-                name = f"document {made.doc_id!r}: "
-                problem = name + str(made.error).removeprefix(name)  # some errors have it already
+                problem = f"document {made.doc_id!r}: {made.error}"
                 if self._index.on_error == "raise":
                     leaves_something = yield from self._can_make_any(all_made)
                     self._raise_unless_skipping(problem, leaves_something=leaves_something)

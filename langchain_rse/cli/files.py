@@ -1,13 +1,15 @@
 """Finds and reads files: text, source code and data, HTML, Word and PDF.
 
-Word is read with the package that Docx2txtLoader uses; langchain-community would add 50 MB and half
-a second of imports. HTML is read in `webpages.py`.
+Word and HTML are read with the packages that Docx2txtLoader and BSHTMLLoader use, 1 MB;
+langchain-community would add 50 MB and half a second of imports.
 """
 
 import contextlib
 import io
 import os
+import re
 import stat
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,7 +19,6 @@ from typing import TYPE_CHECKING
 from langchain_core.documents import Document
 
 from langchain_rse.cli.gitignore import GitIgnore
-from langchain_rse.cli.webpages import read_html
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
@@ -44,8 +45,8 @@ _ENCODINGS = [
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257"),
     *("koi8_r", "shift_jis", "euc_jp", "euc_kr", "gb18030", "big5"),
 ]
-# The bytes of HTML in which its encoding is looked for; browsers look at the first 1,024.
-_DECLARATION_WITHIN = 8_192
+# HTML tags that begin a line.
+_BLOCK = re.compile("^(blockquote|br|d[dt]|div|h[1-6]|li|p|pre|section|t[dhr]|title)$")
 
 # What PDFium has in place of the hyphen and line break that divide a word.
 _DIVISION = "\ufffe"
@@ -152,11 +153,20 @@ class Files:
         return [Document(text, metadata={"source": source})]
 
     def _load_html(self, content: bytes, path: Path) -> Document:
-        page = read_html(self._decode(content, path, is_html=True))
+        import bs4
+
+        text = self._decode(content, path, is_html=True)
+        with warnings.catch_warnings():  # XHTML is XML too; a text may look like a file name
+            warnings.simplefilter("ignore", UserWarning)
+            soup = bs4.BeautifulSoup(text, "html.parser")
+        for tag in soup.find_all(_BLOCK):
+            tag.insert_before("\n")
+            tag.append("\n")
         metadata = {"source": str(path)}
-        if page.title:
-            metadata["title"] = page.title
-        return Document(page.text, metadata=metadata)
+        if soup.title:
+            metadata["title"] = " ".join(soup.title.get_text().split())
+        lines = re.sub(r"\s*\n\s*\n", "\n\n", soup.get_text())
+        return Document(lines.strip(), metadata=metadata)
 
     def _decode(self, content: bytes, path: Path, *, is_html: bool = False) -> str:
         """Decode the content of a text file; note the encoding if it is guessed."""
@@ -171,9 +181,7 @@ class Files:
             raise ValueError("it is not a text file; if it is, give its --encoding")
         encodings = ["utf-8"]
         if is_html:
-            declared = EncodingDetector.find_declared_encoding(
-                content[:_DECLARATION_WITHIN], is_html=True, search_entire_document=True
-            )
+            declared = EncodingDetector.find_declared_encoding(content, is_html=True)
             if declared:
                 encodings.insert(0, declared)
         for encoding in encodings:

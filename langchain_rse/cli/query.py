@@ -46,7 +46,6 @@ def query(
     """Ask a knowledge base."""
     from langchain_rse import TraceCollector
 
-    _check_length(question)
     if report:
         _check_report(report)
     fields = settings(config, preset, penalty, hybrid)
@@ -71,18 +70,6 @@ def query(
         print_segment(segment, full=True, question=question)
     if not segments:
         print_text("Nothing relevant was found.")
-
-
-def _check_length(question: str) -> None:
-    """Refuse a question of which not all words would count."""
-    from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
-
-    if len(question) > MAX_QUERY_LENGTH:
-        raise typer.BadParameter(
-            f"it has {len(question):,} characters, and at most {MAX_QUERY_LENGTH:,} are allowed; "
-            "ask a shorter question",
-            param_hint="QUESTION",
-        )
 
 
 def _check_report(report: Path) -> None:

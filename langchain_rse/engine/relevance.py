@@ -3,20 +3,14 @@
 Arguments and results named relevance are arrays of numbers in [0, 1].
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from langchain_rse.engine.segments import Floats
-
-_WORD = re.compile(r"\w+")
-# Translates ASCII to words in lower case with spaces between, much faster than the expression.
-_ASCII = bytes(range(128))
-_SPACED = bytes.maketrans(_ASCII, re.sub(rb"\W", b" ", _ASCII.lower()))
+from langchain_rse.engine.words import spaced_words
 
 
 def fuse_decay(relevance: Floats, ranks: ArrayLike, *, decay_rate: float) -> Floats:
@@ -45,7 +39,7 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     Returns:
         Shape ``(texts,)``.
     """
-    terms = dict.fromkeys(lower_words(query).split())
+    terms = dict.fromkeys(spaced_words(query).split())
     words = _index_words(texts)
     counts = np.zeros((len(texts), len(terms)))
     for column, term in enumerate(terms):
@@ -101,7 +95,7 @@ class _WordIndex:
 
 
 def _index_words(texts: Sequence[str]) -> _WordIndex:
-    spaced = [lower_words(text) for text in texts]
+    spaced = [spaced_words(text) for text in texts]
     codes = np.frombuffer(b" ".join([b"", *spaced, b""]), np.uint8)
     # Words begin and end where spaces change to other bytes, and back.
     edges = np.flatnonzero(np.diff(codes == ord(" "))) + 1
@@ -113,14 +107,6 @@ def _index_words(texts: Sequence[str]) -> _WordIndex:
         first_bytes=codes[starts],
         text_ends=np.cumsum([len(text) + 1 for text in spaced]),
     )
-
-
-@lru_cache(maxsize=2_000)  # a query needs the words of its candidates twice
-def lower_words(text: str) -> bytes:
-    """The words of a text in lower case, as UTF-8, with spaces between."""
-    if text.isascii():
-        return text.encode().translate(_SPACED)
-    return " ".join(_WORD.findall(text.lower())).encode()
 
 
 def neighbor_credit(relevance: Floats, *, credit: float, radius: int) -> Floats:

@@ -4,9 +4,6 @@ import re
 from collections.abc import Iterable
 
 _SHORT = 3  # letters of words such as "the"
-# Each is tried at each character of the texts, so only the first words of a query are highlighted.
-_MOST_PATTERNS = 256
-_LONGEST_WORD = 100  # a longer one is compared by its beginning
 # Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
 _SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff]")
 
@@ -17,14 +14,11 @@ def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
     Short words match only if they are names or numbers, others in all forms that begin alike.
     """
     patterns: dict[str, None] = {}
-    for word in re.finditer(r"\w+", " ".join(queries)):
-        patterns.update(dict.fromkeys(_patterns_of(word[0])))
-        if len(patterns) >= _MOST_PATTERNS:
-            break
+    for word in re.findall(r"\w+", " ".join(queries)):
+        patterns.update(dict.fromkeys(_patterns_of(word)))
     if not patterns:
         return None
-    first_patterns = list(patterns)[:_MOST_PATTERNS]
-    return re.compile(f"({'|'.join(first_patterns)})", re.IGNORECASE)
+    return re.compile(f"({'|'.join(patterns)})", re.IGNORECASE)
 
 
 def _patterns_of(word: str) -> list[str]:
@@ -32,8 +26,6 @@ def _patterns_of(word: str) -> list[str]:
         # Any two neighboring characters.
         last = max(len(word) - 1, 1)
         return [word[start : start + 2] for start in range(last)]
-    if len(word) > _LONGEST_WORD:
-        return [rf"\b{word[:_LONGEST_WORD]}\w*"]
     if len(word) > _SHORT:
         return [rf"\b{word.removesuffix('s')}\w*"]
     is_name = len(word) > 1 and not word.islower()

@@ -15,8 +15,7 @@ _SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
 _AROUND_PATH = re.compile(r"(?s)^.*?://[^/?#]*|[?#].*")
 # Names that say nothing: digests, and pages such as index.html.
 _NAMELESS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{8,}|index|default|untitled|[\W_]*", re.IGNORECASE)
-_MARKDOWN_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*)$", re.MULTILINE)
-_AFTER_HEADING = " \t#"
+_MARKDOWN_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -49,7 +48,7 @@ def first_heading(text: str) -> str:
     beginning = text[:_HEADING_WITHIN]
     for heading in _MARKDOWN_HEADING.finditer(beginning):
         if _LETTER.search(heading[1]):
-            return one_line(heading[1].rstrip(_AFTER_HEADING))
+            return one_line(heading[1])
     for line in beginning.splitlines():
         if _LETTER.search(line):
             heading_line = line.strip()

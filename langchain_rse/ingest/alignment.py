@@ -4,16 +4,15 @@ Chunks are searched for in three forms of the text: the text itself; its letters
 without case, accents and ligatures; and, for HTML, the letters and digits outside of tags.
 """
 
+import bisect
 import functools
+import html
 import itertools
 import re
 import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
-
-from langchain_rse.ingest.finding import Finder
-from langchain_rse.ingest.markup import shown_text, start_of_tags, text_outside_tags
 
 UNKNOWN = "\ufffd"
 """In a chunk: anything, or nothing, may stand here in the text."""
@@ -23,9 +22,16 @@ _UNKNOWN = re.compile(r"\[UNK\]|<unk>|\ufffd|\u2047")
 # a long run such as encoded data.
 _REACHES = (40, 10_000)
 
-# The longest text without letters and digits after which a chunk is expected, before it is looked
-# for in the text before; and the longest tags that are part of the chunk after them.
-_LONGEST_SEPARATOR = 1000
+_HIDDEN = re.compile(
+    r"<!--.*?-->|<(script|style|head|title|template)\b.*?</\1\s*>", re.DOTALL | re.IGNORECASE
+)
+# Scripts and styles are not searched for tags; some splitters keep them.
+_MARKUP = re.compile(
+    r"<(?P<raw>script|style)\b[^<>]*>(?P<code>.*?)</(?P=raw)\s*>|<!--|-->|<[^<>]*>"
+    r"|(?P<entity>&(?:#\d+|#[xX][\da-fA-F]+|\w+);)",
+    re.DOTALL | re.IGNORECASE,
+)
+OPENING_TAGS = re.compile(r"(?:<[A-Za-z][^<>]*>\s*)+\Z")
 _LONGEST_TAGS = 1000
 
 
@@ -103,7 +109,7 @@ def _forms(text: str) -> Iterator[Form]:
     yield Form(text, text, range(len(text) + 1), is_exact=True)
     yield folded(text, enumerate(text))
     if "<" in text and ">" in text:
-        yield folded(text, text_outside_tags(text))._replace(is_html=True)
+        yield folded(text, _outside_tags(text))._replace(is_html=True)
 
 
 def folded(source: str, pieces: Iterable[tuple[int, str]]) -> Form:
@@ -118,6 +124,19 @@ def folded(source: str, pieces: Iterable[tuple[int, str]]) -> Form:
     return Form(source, "".join(contents), places)
 
 
+def _outside_tags(source: str) -> Iterator[tuple[int, str]]:
+    """The characters of HTML without tags, entities decoded, each with its start in the source."""
+    start = 0
+    for markup in _MARKUP.finditer(source):
+        yield from enumerate(source[start : markup.start()], start)
+        start = markup.end()
+        if markup["code"]:
+            yield from enumerate(markup["code"], markup.start("code"))
+        elif markup["entity"]:
+            yield markup.start(), html.unescape(markup["entity"])
+    yield from enumerate(source[start:], start)
+
+
 def _parts(form: Form, chunk: str) -> list[str]:
     """Convert a chunk to a form, split at unknown text."""
     if form.is_exact:
@@ -126,13 +145,22 @@ def _parts(form: Form, chunk: str) -> list[str]:
     return [fold(part) for part in _UNKNOWN.split(chunk)]
 
 
+def _next_content(form: Form, start: int) -> int:
+    """Find the first letter or digit at or after ``start``."""
+    while start < len(form.text) and not _fold_character(form.text[start]):
+        start += 1
+    return start
+
+
 def _source_span(form: Form, start: int, end: int, chunk: str) -> tuple[int, int]:
     """Convert a chunk's start and end in a form to those in the source."""
     if form.is_exact:
         return start, end
     first = _with_opening_punctuation(form.source, form.places[start], chunk)
     if form.is_html:
-        first = start_of_tags(form.source, max(0, first - _LONGEST_TAGS), first)
+        tags = OPENING_TAGS.search(form.source, max(0, first - _LONGEST_TAGS), first)
+        if tags is not None:
+            first = tags.start()
     return first, form.places[end - 1] + 1
 
 
@@ -149,9 +177,7 @@ def _with_opening_punctuation(source: str, first: int, chunk: str) -> int:
     return first
 
 
-def _add_gap(
-    placement: Placement, number: int, form: Form, finder: Finder, *, start: int, end: int
-) -> None:
+def _add_gap(placement: Placement, number: int, form: Form, start: int, end: int) -> None:
     """Note the text that no chunk covers before the chunk of this number, if there is any."""
     content = fold(form.text[start:end])
     if not content:
@@ -159,10 +185,12 @@ def _add_gap(
     if form.is_html:
         # Scripts, styles and comments are in some splitters' chunks, but are no text.
         source_start = form.places[start - 1] + 1 if start else 0
-        content = fold(shown_text(form.source[source_start : form.places[end]]))
+        shown = _HIDDEN.sub(" ", form.source[source_start : form.places[end]])
+        without_tags = _MARKUP.sub(lambda tag: tag["entity"] or " ", shown)
+        content = fold(html.unescape(without_tags))
         if not content:
             return
-    first = form.places[finder.next_content(start)]
+    first = form.places[_next_content(form, start)]
     placement.gaps[number] = Gap(first, form.places[end - 1] + 1, content)
 
 
@@ -178,8 +206,7 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
     """
     parts_of_chunks = [_parts(form, chunk) for chunk in chunks]
     known_parts = [_without_unknown_start(parts) for parts in parts_of_chunks]
-    finder = Finder(form.text, _fold_character)
-    latest = _latest(finder, known_parts)
+    latest = _latest(form.text, known_parts)
     if isinstance(latest, int):
         return latest
     placement = Placement([], {})
@@ -192,18 +219,18 @@ def _align(form: Form, chunks: Sequence[str]) -> Placement | int:
             if len(parts_of_chunks[number]) > 1:
                 after_unknown = True
             continue
-        span = _next(finder, parts, start, reached, last)
+        span = _next(form, parts, start, reached, last)
         if span is None:
             return number
         start, end = span
         begins_known = parts_of_chunks[number][0] != ""
         if begins_known and not after_unknown:
-            _add_gap(placement, number, form, finder, start=reached, end=start)
+            _add_gap(placement, number, form, reached, start)
         placement.spans.append(_source_span(form, start, end, chunks[number]))
         reached = max(reached, end)
         after_unknown = parts[-1] == ""
     if not after_unknown:
-        _add_gap(placement, len(chunks), form, finder, start=reached, end=len(form.text))
+        _add_gap(placement, len(chunks), form, reached, len(form.text))
     return placement
 
 
@@ -212,10 +239,10 @@ def _without_unknown_start(parts: Sequence[str]) -> list[str]:
     return list(itertools.dropwhile(lambda part: not part, parts))
 
 
-def _latest(finder: Finder, chunks: Sequence[Sequence[str]]) -> list[int] | int:
+def _latest(text: str, chunks: Sequence[Sequence[str]]) -> list[int] | int:
     """The last start of each chunk with room for those after it; or the number of one without."""
-    latest = [len(finder.text)] * len(chunks)
-    bound = len(finder.text)
+    latest = [len(text)] * len(chunks)
+    bound = len(text)
     for number in reversed(range(len(chunks))):
         parts = chunks[number]
         if not parts:
@@ -223,7 +250,7 @@ def _latest(finder: Finder, chunks: Sequence[Sequence[str]]) -> list[int] | int:
         span = None
         for reach in _REACHES:
             if span is None:
-                span = finder.find(parts, 0, bound, reach, last=True)
+                span = _find(text, parts, 0, bound, reach, last=True)
         if span is None:
             return number
         bound, _ = span
@@ -232,23 +259,67 @@ def _latest(finder: Finder, chunks: Sequence[Sequence[str]]) -> list[int] | int:
 
 
 def _next(
-    finder: Finder, parts: Sequence[str], before: int, reached: int, last: int
+    form: Form, parts: Sequence[str], before: int, reached: int, last: int
 ) -> tuple[int, int] | None:
     """Find the next span of a chunk that starts from ``before`` to ``last``.
 
     The first choice is the text after ``reached``, the second a span that overlaps it least.
     """
-    following = min(finder.next_content(reached), reached + _LONGEST_SEPARATOR, last)
+    following = min(_next_content(form, reached), last)
     for reach in _REACHES:
-        continuing = finder.find(parts, reached, following, reach)
+        continuing = _find(form.text, parts, reached, following, reach)
         if continuing is not None:
             return continuing
-        overlapping = finder.find(parts, before, min(reached - 1, last), reach, last=True)
+        overlapping = _find(form.text, parts, before, min(reached - 1, last), reach, last=True)
         if overlapping is not None and overlapping[1] > reached:
             return overlapping
-        later = finder.find(parts, reached, last, reach)
+        later = _find(form.text, parts, reached, last, reach)
         if later is not None:
             return later
         if overlapping is not None:  # it is contained in the chunks before it
             return overlapping
     return None
+
+
+def _find(
+    text: str, parts: Sequence[str], earliest: int, latest: int, reach: int, *, last: bool = False
+) -> tuple[int, int] | None:
+    """The first or the last span of a chunk that starts from ``earliest`` to ``latest``."""
+    first_part = parts[0]
+    bound = latest + len(first_part)
+    while True:
+        if last:
+            start = text.rfind(first_part, earliest, bound)
+        else:
+            start = text.find(first_part, earliest, bound)
+        if start < 0:
+            return None
+        end = _end(text, parts, start, reach)
+        if end is not None:
+            return start, end
+        if last:
+            bound = start + len(first_part) - 1
+        else:
+            earliest = start + 1
+
+
+def _end(text: str, parts: Sequence[str], start: int, reach: int) -> int | None:
+    """The first end of a chunk that starts here, if all of its parts follow within reach."""
+    ends = [start + len(parts[0])]  # all ends of the parts so far, ascending
+    room = 0  # for unknown text after these ends
+    for part in parts[1:]:
+        room += reach
+        if not part:
+            continue
+        bound = ends[-1] + room + len(part)
+        next_ends: list[int] = []
+        part_start = text.find(part, ends[0], bound)
+        while part_start >= 0:
+            end_before = ends[bisect.bisect_right(ends, part_start) - 1]
+            if part_start - end_before <= room:
+                next_ends.append(part_start + len(part))
+            part_start = text.find(part, part_start + 1, bound)
+        if not next_ends:
+            return None
+        ends, room = next_ends, 0
+    return ends[0]

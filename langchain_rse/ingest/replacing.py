@@ -19,9 +19,7 @@ _EXCERPT = 40
 
 # Ends of sentences in any script; of lines too, for lists and tables.
 _END_OF_LINE = re.compile(r"[\r\n]+")
-_END_OF_SENTENCE = re.compile(
-    r"(?<![.!?\u2026])[.!?\u2026]+(?=\s|\Z)|[\u3002\uff01\uff1f\u061f\u0964]"
-)
+_END_OF_SENTENCE = re.compile(r"[.!?\u2026]+(?=\s|\Z)|[\u3002\uff01\uff1f\u061f\u0964]")
 
 
 class UnexpectedVersionError(Exception):

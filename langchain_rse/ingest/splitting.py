@@ -15,8 +15,7 @@ from langchain_text_splitters import RecursiveJsonSplitter
 
 from langchain_rse._messages import first_few, warn
 from langchain_rse.errors import SplittingError
-from langchain_rse.ingest.alignment import UNKNOWN, Gap, Placement, align, fold
-from langchain_rse.ingest.markup import start_of_tags
+from langchain_rse.ingest.alignment import OPENING_TAGS, UNKNOWN, Gap, Placement, align, fold
 
 _EXCERPT = 60
 # The most letters and digits that may be in no chunk, such as separators: in one place or, if there
@@ -25,10 +24,6 @@ _MOST_DROPPED = 100
 _MOST_DROPPED_SHARE = 0.1
 # Splitters for Markdown put this between sections of the same heading, which is not in the chunk.
 _SEAM = "  \n"
-# The characters before the first letter of a heading: indentation, marks and symbols.
-_LONGEST_MARK = 1000
-# The most letters and digits before a heading in the text that is in no chunk, such as another one.
-_LONGEST_HEADING = 10_000
 _MARKDOWN_HEADING = re.compile(r"(?m)^[ \t]*#{1,6}[ \t].*$")
 
 
@@ -153,11 +148,14 @@ def _check_dropped(text: str, chunks: Sequence[Document], placement: Placement, 
     dropped: list[tuple[int, Gap]] = []  # each gap after its number of letters and digits
     moves_headings = _moves_headings(chunks)
     for number, gap in placement.gaps.items():
-        content = gap.content
+        headings = _headings(chunks[number]) if number < len(chunks) else []
         if moves_headings:
             # Headings without text below them are in no chunk's metadata.
-            content = _without_headings(content, _markdown_headings(text, gap))
-        for heading in _headings(chunks[number]) if number < len(chunks) else []:
+            line_start = text.rfind("\n", 0, gap.start) + 1
+            lines = _MARKDOWN_HEADING.findall(text, line_start, gap.end)
+            headings += [fold(line) for line in lines]
+        content = gap.content
+        for heading in headings:
             content = content.replace(heading, "", 1)
         dropped.append((len(content), gap))
     total = sum(length for length, _ in dropped)
@@ -171,28 +169,6 @@ def _check_dropped(text: str, chunks: Sequence[Document], placement: Placement, 
             "that keeps the text, such as RecursiveCharacterTextSplitter, or set "
             "keep_separator=True"
         )
-
-
-def _markdown_headings(text: str, gap: Gap) -> list[str]:
-    """The folded Markdown headings of a gap, in their order."""
-    first = max(gap.start - _LONGEST_MARK, 0)
-    line_break = text.rfind("\n", first, gap.start)
-    if line_break >= 0:
-        first = line_break + 1
-    return [fold(line) for line in _MARKDOWN_HEADING.findall(text, first, gap.end)]
-
-
-def _without_headings(content: str, headings: Sequence[str]) -> str:
-    """Remove headings, given in their order, from folded text."""
-    kept: list[str] = []
-    reached = 0
-    for heading in headings:
-        start = content.find(heading, reached, reached + _LONGEST_HEADING + len(heading))
-        if start >= 0:
-            kept.append(content[reached:start])
-            reached = start + len(heading)
-    kept.append(content[reached:])
-    return "".join(kept)
 
 
 def _headings(chunk: Document) -> list[str]:
@@ -245,8 +221,8 @@ def _start_with_heading(text: str, chunk: Document, gap: Gap, reached: int, star
     if not any(heading in gap.content for heading in _headings(chunk)):
         return start
     # The heading's line, or the tags before it, start before its first letter.
-    start_with_tags = start_of_tags(text, reached, gap.start)
-    if start_with_tags < gap.start:
-        return start_with_tags
-    line_break = text.rfind("\n", reached, gap.start)
-    return reached if line_break < 0 else line_break + 1
+    between = text[reached : gap.start]
+    tags = OPENING_TAGS.search(between)
+    if tags is not None:
+        return reached + tags.start()
+    return reached + between.rfind("\n") + 1

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
 from langchain_rse.config import QuerySettings
-from langchain_rse.engine.relevance import lower_words
+from langchain_rse.engine.words import spaced_words
 from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey
 from langchain_rse.query.ranking import Ranked, best_of_queries, rank_all
 from langchain_rse.stores.reading import Layout, Layouts, VersionKey
@@ -115,7 +115,7 @@ def _word_sequences(candidate: Candidate, layouts: Layouts) -> Sequence[_Words]:
     """The sequences of five words in a chunk, each once, without the document's header."""
     layout = layouts[candidate.key]
     header = layout.manifest.header if isinstance(layout, Layout) else ""
-    words = lower_words(candidate.document.page_content.removeprefix(header)).split()
+    words = spaced_words(candidate.document.page_content.removeprefix(header)).split()
     count = max(len(words) - _SEQUENCE_LENGTH + 1, 1)
     sequences = (tuple(words[start : start + _SEQUENCE_LENGTH]) for start in range(count))
     return list(dict.fromkeys(sequences))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from langchain_rse.engine import Floats
-from langchain_rse.engine.relevance import lower_words
+from langchain_rse.engine.words import spaced_words
 from langchain_rse.headers.titles import title_of_source
 from langchain_rse.query.candidates import Candidate
 
@@ -100,7 +100,7 @@ def _weights(
 ) -> dict[str, dict[str, float]]:
     """Weigh each word of a document's name; none if they are numbers only."""
     keys = np.array([candidate.key for candidate in candidates])
-    texts = [b" " + lower_words(c.document.page_content) + b" " for c in candidates]
+    texts = [b" " + spaced_words(c.document.page_content) + b" " for c in candidates]
     weights: dict[str, dict[str, float]] = {key: {} for key in named_words}
     for word in set().union(*named_words.values()):
         has_word = np.array([f" {word} ".encode() in text for text in texts])

@@ -17,7 +17,6 @@ from langchain_rse.engine import (
     minmax,
 )
 from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey
-from langchain_rse.query.long_queries import beginning_of
 from langchain_rse.query.naming import named_documents
 
 # Which calibration a reranker's scores need, by the name of its class.
@@ -33,6 +32,7 @@ _SIMILARITIES = frozenset({"SimilarityBasedRelevanceFilter"})
 Ranked = Sequence[tuple[Candidate, float]]
 """Candidates with their relevance, best first."""
 
+_CREDIT = [1.0, 1.0]
 _Hit = tuple[int | None, float | None]
 """The rank of a candidate in a search, None if that did not find it; and its score."""
 
@@ -68,7 +68,6 @@ def rank_all(candidates: Candidates, settings: QuerySettings) -> list[Ranked]:
 def rank_candidates(query: str, candidates: Sequence[Candidate], settings: QuerySettings) -> Ranked:
     """Compute the relevance of a query's candidates; return them with it, best first."""
     config = settings.config
-    query = beginning_of(query)
     name_factors = np.ones(len(candidates))
     if config.name_weight:
         named = named_documents(query, candidates)
@@ -134,7 +133,8 @@ def _relevance_by_search(
 ) -> Floats:
     """The relevance by the vector store's scores, the words of the query, and `hybrid`."""
     texts = [candidate.document.page_content for candidate in candidates]
-    relevance = _relevance_of(hits, name_factors, config, query, texts)
+    credit = _CREDIT[1] if (name_factors < 1).any() else _CREDIT[0]
+    relevance = _relevance_of(hits, name_factors, config, query, texts, credit=credit)
     if not hybrid:
         return relevance
     lexical_hits = [(candidate.lexical_rank, candidate.lexical_score) for candidate in candidates]
@@ -149,6 +149,8 @@ def _relevance_of(
     config: RSEConfig,
     query: str = "",
     texts: Sequence[str] | None = None,
+    *,
+    credit: float = 1.0,
 ) -> Floats:
     """The relevance of candidates by their hits in one search, and by words if there are texts.
 
@@ -168,7 +170,7 @@ def _relevance_of(
     ranks = np.arange(len(numbers))
     if (factors < 1).any():
         ranks = _ranks(calibrated * factors)
-    fused = _fuse(calibrated * factors, ranks, config)
+    fused = credit * _fuse(calibrated * factors, ranks, config)
     if config.lexical_credit and texts:
         words = bm25_scores(query, [texts[number] for number in numbers]) * factors
         if words.any():  # none match a query in another language

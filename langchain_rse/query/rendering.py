@@ -35,21 +35,15 @@ def render(
 ) -> list[Document]:
     """Make Documents of the best ``k`` segments, which are given best first, in their ``order``.
 
+    The segment with the best candidate is one of them.
+
     Args:
         segments: The segments, best first.
         settings: Those of the query.
         filters: Those of the query, which must not name metadata that the store lacks.
         stores_lists: True if the store may have lists in its metadata.
     """
-    best: list[DocumentSegment] = []
-    counts: Counter[str] = Counter()  # by document
-    for segment in segments:
-        key = segment.document.manifest.key
-        if settings.max_per_document is not None and counts[key] >= settings.max_per_document:
-            continue
-        counts[key] += 1
-        best.append(segment)
-    best = best[: settings.k]
+    best = _choose(segments, settings)
     if settings.order == "document":
         first_number: dict[str, int] = {}  # of each document's segments
         for number, segment in enumerate(best):
@@ -65,6 +59,28 @@ def render(
                 check_stored(filters, metadata, stores_lists=stores_lists)
         documents.append(_to_document(segment, settings, changing_metadata))
     return documents
+
+
+def _choose(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list[DocumentSegment]:
+    """The segments that ``k`` and ``max_per_document`` leave, best first."""
+    # The segment with the best candidate first: it answers the query even if others, being longer,
+    # are worth more.
+    preferred = sorted(segments, key=_highest_relevance, reverse=True)[:1]
+    preferred += [segment for segment in segments if segment is not preferred[0]]
+    chosen: set[int] = set()
+    counts: Counter[str] = Counter()  # by document
+    for segment in preferred:
+        key = segment.document.manifest.key
+        is_full = settings.k is not None and len(chosen) >= settings.k
+        most = settings.max_per_document
+        if not is_full and (most is None or counts[key] < most):
+            counts[key] += 1
+            chosen.add(id(segment))
+    return [segment for segment in segments if id(segment) in chosen]
+
+
+def _highest_relevance(segment: DocumentSegment) -> float:
+    return max(chunk.relevance for chunk in segment.chunks)
 
 
 def _to_document(

@@ -28,7 +28,7 @@ class ScoredChunks(NamedTuple):
     chunks: Sequence[tuple[Layout, int]]
     window_starts: NDArray[np.intp]  # the first column of each window
     candidates: Mapping[int, Candidate]  # by column, for the query that they fit best
-    # For each of several queries: the relevance of its candidates by column, best first.
+    # For each query: the relevance of its candidates by column, best first.
     by_query: Sequence[Mapping[int, float]]
     relevance: Floats  # of each chunk, 0 for chunks that are no candidates
     credited: Floats  # relevance with neighbor credit
@@ -152,9 +152,7 @@ def _place_candidates(
 def _place_queries(
     ranked: Sequence[Ranked], candidates: Mapping[int, Candidate]
 ) -> list[dict[int, float]]:
-    """Return the relevance of each query's candidates by column; nothing for a single query."""
-    if len(ranked) == 1:
-        return [{}]
+    """Return the relevance of each query's candidates by column, best first."""
     column_of: dict[ChunkKey, int] = {}
     for column, candidate in candidates.items():
         column_of[candidate.chunk_key] = column
@@ -164,7 +162,8 @@ def _place_queries(
         for candidate, relevance in ranked_of_query:
             if candidate.chunk_key in column_of:
                 by_column[column_of[candidate.chunk_key]] = relevance
-        by_query.append(dict(sorted(by_column.items(), key=lambda item: -item[1])))
+        best_first = sorted(by_column.items(), key=lambda item: (-item[1], item[0]))
+        by_query.append(dict(best_first))
     return by_query
 
 

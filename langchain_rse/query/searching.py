@@ -17,7 +17,6 @@ from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError
 from langchain_rse.query.candidates import Candidate, ChunkKey, Sources
-from langchain_rse.query.long_queries import beginning_of, warn_of_long
 from langchain_rse.query.search_arguments import SCORE_THRESHOLD, check_filtered, may_exclude
 from langchain_rse.query.wrapped import check_taken, warn_of_few
 from langchain_rse.stores.changing import read_records
@@ -87,7 +86,6 @@ def queries_of(question: str, settings: QuerySettings, callbacks: Callbacks) -> 
             )
             queries = None
     distinct = dict.fromkeys(queries or [question])
-    warn_of_long(list(distinct), settings)
     return [query for query in distinct if query.strip()]
 
 
@@ -284,7 +282,7 @@ def _search_words(
         found = yield from call(
             store.lexical_search,
             store.alexical_search,
-            beginning_of(query),
+            query,
             settings.fetch_k,
             filter=settings.search_kwargs.get("filter"),
         )

@@ -61,10 +61,8 @@ def _select_exactly(
         steps_of_rows = [rank(row).steps(config.minimum_value) for row in scored.credited_rows]
         steps = _without_repetitions(in_turns(steps_of_rows))
     else:
-        steps = ranking.steps(config.minimum_value)
-        if len(scored.by_query) > 1:
-            first_steps = _best_of_each_query(scored, values, config, budget)
-            steps = _without_repetitions([*first_steps, *steps])
+        first_steps = _best_of_each_query(scored, values, config, budget)
+        steps = _without_repetitions([*first_steps, *ranking.steps(config.minimum_value)])
     if settings.max_per_document:
         steps = _limit_segments(steps, scored, settings.max_per_document)
 

@@ -12,9 +12,7 @@ from langchain_rse.query.budget import Budget, Texts
 from langchain_rse.query.selection import Selection
 
 # Ends of sentences, in scripts with and without spaces, and of lines; else ends of words.
-_SENTENCE_ENDS = re.compile(
-    r"""(?<![.!?…])[.!?…]+[\"'”\u2019»)\]]*(?=\s)|[\u3002\uff01\uff1f]|\S(?=\s*\n)"""
-)
+_SENTENCE_ENDS = re.compile(r"""[.!?…]+[\"'”\u2019»)\]]*(?=\s)|[\u3002\uff01\uff1f]|\S(?=\s*\n)""")
 _WORD_ENDS = re.compile(r"\S(?=\s)")
 
 
@@ -55,7 +53,7 @@ def trim(
         return texts.length_of(joined, start) <= room
 
     text = texts.of(start, end)
-    part = longest_part(text, fits, keep_end=keep_end)
+    part = _longest_part(text, fits, keep_end=keep_end)
     if not part:
         return unchanged
     value = float(selection.values[start:end].sum()) * len(part) / len(text)
@@ -81,20 +79,16 @@ def _segment_with(step: Bounds, segments: list[Segment]) -> Segment | None:
     return None
 
 
-def longest_part(text: str, fits: Callable[[str], bool], *, keep_end: bool) -> str:
+def _longest_part(text: str, fits: Callable[[str], bool], *, keep_end: bool) -> str:
     """The longest end or beginning of a text that fits, cut after a sentence, line or word."""
     for pattern in (_SENTENCE_ENDS, _WORD_ENDS):
         ends = [match.end() for match in pattern.finditer(text)]
         if keep_end:
-            last_character = len(text.rstrip())
-            ends = [end for end in reversed(ends) if end < last_character]
-        count = bisect_right(
-            ends, False, key=lambda end: not fits(_part(text, end, keep_end=keep_end))
-        )
+            parts = [text[end:].lstrip() for end in reversed(ends)]
+        else:
+            parts = [text[:end] for end in ends]
+        parts = [part for part in parts if part.strip()]
+        count = bisect_right(parts, False, key=lambda part: not fits(part))
         if count:
-            return _part(text, ends[count - 1], keep_end=keep_end)
+            return parts[count - 1]
     return ""
-
-
-def _part(text: str, cut: int, *, keep_end: bool) -> str:
-    return text[cut:].lstrip() if keep_end else text[:cut]

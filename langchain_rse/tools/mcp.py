@@ -13,11 +13,10 @@ from pydantic import Field
 from langchain_rse._messages import visible
 from langchain_rse._sync import arun
 from langchain_rse.query.access import DocumentAccess
-from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.names import find_document, names_of
 from langchain_rse.tools.passages import citation_of, quote_lines
-from langchain_rse.tools.search import create_rse_tool
+from langchain_rse.tools.search import MAX_QUERY_LENGTH, create_rse_tool
 
 _MAX_CHARACTERS = 20_000  # of a document in one call of read_around
 _DEFAULT_K = 10

@@ -1,10 +1,9 @@
 """Finds quotations in text and Markdown, in quotation marks of any language."""
 
+import html
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
-
-from langchain_rse.ingest.markup import unescape
 
 # Opening marks, and the marks that close them.
 _MARKS = "“” ”” „“” «» »« \u2039\u203a 「」 『』 《》 \uff02\uff02 ❝❞ 〝〞〟"
@@ -38,22 +37,11 @@ def _quotation_pattern() -> str:
             rf"(?<=\S){closing}(?!{_LETTER})"
         )
     opening = f'[{"".join(_CLOSING_MARKS)}]|(?<!{_LETTER})"(?=\\S)'
-    patterns.append(rf"(?P<open>{opening})(?:{_SAME_PARAGRAPH}(?!(?P=open))[\s\S])+")
+    patterns.append(rf"(?P<open>{opening})(?:{_SAME_PARAGRAPH}(?!(?P=open))[\s\S])*")
     return "|".join(patterns)
 
 
-def _apostrophe_pattern() -> str:
-    """Make the pattern of what begins or ends a quotation in "'", or lets none reach further."""
-    return (
-        r"(?P<paragraph>\n\s*\n)"
-        rf"|(?P<closing>(?<=\S)'(?!{_LETTER}))"
-        r"|(?P<only_opening>(?<=[\s(\[])'(?=\S))"  # no quotation around it has it inside
-        rf"|(?P<opening>(?<!{_LETTER})'(?=\S))"
-    )
-
-
 _QUOTATION = re.compile(_quotation_pattern(), re.MULTILINE | re.IGNORECASE)
-_APOSTROPHE = re.compile(_apostrophe_pattern())
 _TAG = re.compile(r"<[^<>]*>")
 _CODE = re.compile(r"```(?s:.*?)(?:```|\Z)|`[^`\n]+`")
 _CITATION = re.compile(r"\[\d+(?:\s*,\s*\d+)*\]")
@@ -83,43 +71,20 @@ class Quotation(NamedTuple):
 def find_quotations(answer: str) -> Iterator[Quotation]:
     """Find the quotations in an answer that have words, in their order; none in code."""
     without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
-    for match in _QUOTATION.finditer(_without_unclosed_apostrophes(without_code)):
+    for match in _QUOTATION.finditer(without_code):
         start = match.start() + 1
         end = match.end() - 1
+        in_html = match["q"] or match["blockquote"] or match["entity"]
         if match["block"]:
             yield from _find_in_block(answer, *match.span("block"))
-        elif match["q"] or match["blockquote"] or match["entity"]:
-            inner_start, inner_end = match.span(match.lastgroup or 0)
-            in_html = without_code[inner_start:inner_end]
-            text = unescape(_TAG.sub(" ", in_html)).strip()
+        elif in_html:
+            text = html.unescape(_TAG.sub(" ", in_html)).strip()
             if _count_words(text):
                 yield Quotation(text, *match.span(match.lastgroup or 0))
         elif match["open"]:
             yield Quotation(answer[start : end + 1], start, end + 1, is_closed=False)
         elif _count_words(answer[start:end]):
             yield Quotation(answer[start:end], start, end)
-
-
-def _without_unclosed_apostrophes(text: str) -> str:
-    """Replace each "'" that nothing closes: the search would read on from each to the end."""
-    unclosed: list[int] = []
-    is_closed = False  # by one after it
-    for match in reversed(list(_APOSTROPHE.finditer(text))):
-        if match["paragraph"]:
-            is_closed = False
-        elif match["closing"]:
-            is_closed = True
-        else:
-            if not is_closed:
-                unclosed.append(match.start())
-            if match["only_opening"]:
-                is_closed = False
-    if not unclosed:
-        return text
-    characters = list(text)
-    for position in unclosed:
-        characters[position] = "."
-    return "".join(characters)
 
 
 def _find_in_block(answer: str, start: int, end: int) -> Iterator[Quotation]:

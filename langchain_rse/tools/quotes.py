@@ -363,13 +363,12 @@ def _likely_start(letters: str, source_letters: str, first: int) -> int | None:
     width = max(len(letters) // 8, 1)
     starts: dict[int, list[int]] = {}
     last = max(len(letters) - _SEQUENCE_LENGTH, 0)
-    # Short texts have fewer places than samples; a place counts as often as it is sampled.
-    sampled_places = Counter(last * number // (_SAMPLES - 1) for number in range(_SAMPLES))
-    for place, samples in sampled_places.items():
+    for number in range(_SAMPLES):
+        place = last * number // (_SAMPLES - 1)
         sample = letters[place : place + _SEQUENCE_LENGTH]
         for found in itertools.islice(_places_of(sample, source_letters, first), _SAMPLES):
             start = max(found - place, first)
-            starts.setdefault(start // width, []).extend([start] * samples)
+            starts.setdefault(start // width, []).append(start)
     if not starts:
         return None
     most = max(starts.values(), key=len)  # the first one, of several

@@ -309,6 +309,17 @@ class Problem {
   }
 }
 
+// The steps after one that is a single chunk, which no other step has then.
+function startingWith(chunk, steps) {
+  const others = steps.flatMap(([start, end]) => {
+    if (chunk < start || chunk >= end) return [[start, end]];
+    const rest = [];
+    for (let c = start; c < end; c++) if (c !== chunk) rest.push([c, c + 1]);
+    return rest;
+  });
+  return [[chunk, chunk + 1], ...others];
+}
+
 // The segments {start, end, value} of the columns, best first, as the query pipeline selects them.
 // `columns` has one number a chunk: relevance (before credit), lengths, documentLengths, documents,
 // found (1 for candidates), alone, copies; and `starts`, the first column of each window.
@@ -321,6 +332,15 @@ function chooseSegments(columns, settings) {
   const room = budget ?? Infinity;
   const considered = budget === null || minimum > 0 || perDocument ? all : budget;
   let steps = problem.steps(problem.order(considered, penalty), minimum, penalty);
+  const values = credited.map((c, n) => (columns.lengths[n] / problem.unit) * (c - penalty));
+  const worth = [...values.keys()].filter((n) => {
+    const r = columns.relevance[n];
+    return columns.found[n] && r > 0 && r >= penalty && values[n] >= minimum;
+  });
+  worth.sort((a, b) => columns.relevance[b] - columns.relevance[a]);
+  const candidates = [...values.keys()].filter((n) => columns.found[n]);
+  const best = candidates.reduce((a, b) => (columns.relevance[b] > columns.relevance[a] ? b : a), candidates[0]);
+  if (worth.includes(best) && columns.lengths[best] <= room) steps = startingWith(best, steps);
   if (perDocument) steps = problem.fewSegments(steps, columns.documents, perDocument);
   const chosen = [];
   let used = 0;
@@ -334,14 +354,8 @@ function chooseSegments(columns, settings) {
   const segments = bounds.map(([start, end]) => ({
     start, end, value: problem.valueOf(start, end, penalty),
   }));
-  const values = credited.map((c, n) => (columns.lengths[n] / problem.unit) * (c - penalty));
   if (!segments.length) { // the best candidate that fits and is worth the penalty
-    const alone = [...values.keys()].filter((n) => {
-      const r = columns.relevance[n];
-      return columns.found[n] && r > 0 && r >= penalty && values[n] >= minimum;
-    });
-    alone.sort((a, b) => columns.relevance[b] - columns.relevance[a]);
-    const start = alone.find((n) => columns.lengths[n] <= room);
+    const start = worth.find((n) => columns.lengths[n] <= room);
     if (start !== undefined) segments.push({ start, end: start + 1, value: values[start] });
   }
   segments.sort((a, b) => b.value - a.value || a.start - b.start);

@@ -1,0 +1,75 @@
+"""Finds the words of texts in any script; everything that compares words finds them here.
+
+Words are compared without regard to case. Scripts that put no spaces between words (Chinese,
+Japanese, Thai, Lao, Khmer, Burmese) have pairs of neighboring characters in place of words.
+"""
+
+import re
+import unicodedata
+from functools import cache, lru_cache
+
+# Thai, Lao, Burmese, Khmer, Chinese characters and kana.
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uaa60-\uaa7f\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
+# Translates ASCII to words in lower case with spaces between, much faster than the expression.
+_ASCII = bytes(range(128))
+_SPACED_ASCII = bytes.maketrans(_ASCII, re.sub(rb"[\W_]", b" ", _ASCII.lower()))
+_LAST_OF_MARKS = 0x10000  # those of later scripts are rare
+
+
+@lru_cache(maxsize=2_000)  # a query needs the words of its candidates twice
+def spaced_words(text: str) -> bytes:
+    """The words of a text as UTF-8, with spaces between."""
+    if text.isascii():
+        return text.encode().translate(_SPACED_ASCII)
+    return " ".join(find_words(text)).encode(errors="replace")
+
+
+def find_words(text: str) -> list[str]:
+    """Find the words of a text, in its order, in the form in which they are compared."""
+    words: list[str] = []
+    for word in _word_pattern().findall(fold_case(text)):
+        if _UNSPACED_CHARACTER.search(word):
+            for part in _unspaced_pattern().findall(word):
+                words += _pairs(part) if _UNSPACED_CHARACTER.match(part) else [part]
+        else:
+            words.append(word)
+    return words
+
+
+def fold_case(text: str) -> str:
+    """The text without differences of case and of compatible forms, such as wide letters."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFKC", text.casefold())
+
+
+def _pairs(run: str) -> list[str]:
+    """The pairs of neighboring characters of a run; the run itself if it is shorter."""
+    if len(run) == 1:
+        return [run]
+    return [run[start : start + 2] for start in range(len(run) - 1)]
+
+
+@cache
+def _marks() -> str:
+    """All combining marks, such as the vowel signs of Hindi, for a class of characters."""
+    characters = map(chr, range(_LAST_OF_MARKS))
+    return "".join(
+        character for character in characters if unicodedata.category(character)[0] == "M"
+    )
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    """Letters and digits, and the combining marks after them, which Python counts as neither."""
+    return re.compile(rf"[^\W_](?:[^\W_]|[{_marks()}])*")
+
+
+@cache
+def _unspaced_pattern() -> re.Pattern[str]:
+    """Runs of characters of scripts without spaces, and of others."""
+    return re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
