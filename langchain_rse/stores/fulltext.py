@@ -293,12 +293,13 @@ class SQLiteIndex(LexicalIndex):
         # number is used twice: that of a forgotten chunk keeps its words.
         """CREATE TABLE "{table}_lexical_keys" (id INTEGER PRIMARY KEY AUTOINCREMENT,
             key TEXT NOT NULL UNIQUE)""",
-        # The words of a chunk are those of its document's id, its header and its text. A record
+        # The words of a chunk are those of its document's id, its headers and its text. A record
         # that is not JSON has none, and can be deleted.
         f"""CREATE VIEW "{{table}}_lexical_texts" AS
             SELECT id, key, CASE WHEN typeof(value) = 'text' AND json_valid(value) THEN
                 coalesce(json_extract({_json}, '$.metadata.doc_id'), '') || ' ' ||
                 coalesce(json_extract({_json}, '$.metadata.header'), '') || ' ' ||
+                coalesce(json_extract({_json}, '$.metadata.table_header'), '') || ' ' ||
                 coalesce(json_extract({_json}, '$.page_content'), '') END AS text
             FROM "{{table}}_lexical_keys" JOIN "{{table}}" USING (key)""",
         f"""INSERT INTO "{{table}}_lexical_keys"(key)
@@ -400,7 +401,7 @@ class PostgresIndex(LexicalIndex):
         """CREATE TABLE "{table}_lexical" (key varchar(512) COLLATE "C" PRIMARY KEY
             REFERENCES "{table}" ON DELETE CASCADE, words tsvector NOT NULL)""",
         """COMMENT ON TABLE "{table}_lexical" IS $${settings}$$""",
-        # The words of a chunk are those of its document's id, its header and its text. PostgreSQL
+        # The words of a chunk are those of its document's id, its headers and its text. PostgreSQL
         # takes neither NUL nor lone surrogates: they become spaces. "_", "-", ".", "/" and "\" in
         # an id separate words. A tsvector holds 1 MB. A record that is not JSON has no words.
         r"""CREATE FUNCTION "{table}_lexical_words"(language regconfig, value text)
@@ -409,6 +410,7 @@ class PostgresIndex(LexicalIndex):
             RETURN to_tsvector(language,
                 coalesce(translate(value::json #>> '{{metadata,doc_id}}', '_-./\', '     '), '')
                 || ' ' || coalesce(value::json #>> '{{metadata,header}}', '')
+                || ' ' || coalesce(value::json #>> '{{metadata,table_header}}', '')
                 || ' ' || coalesce(left(value::json ->> 'page_content', 200000), ''));
             EXCEPTION WHEN data_exception THEN RETURN ''; END $$""",
         """CREATE FUNCTION "{table}_lexical_update"() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
