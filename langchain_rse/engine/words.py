@@ -64,7 +64,8 @@ def fold_case(text: str) -> str:
     """The text without differences of case and of compatible forms, such as wide letters."""
     if text.isascii():
         return text.lower()
-    return unicodedata.normalize("NFKC", text.casefold())
+    # Compatible forms may have capitals, and folding may leave forms that are not composed.
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 
 def _pairs(run: str) -> list[str]:

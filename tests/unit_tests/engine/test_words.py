@@ -21,6 +21,7 @@ from langchain_rse.engine.words import find_words, spaced_words, split_words
         ("Straße STRASSE", ["strasse", "strasse"]),
         ("ΜΈΓΑΣ μέγας", ["μέγασ", "μέγασ"]),
         ("ＡＢＣ１ ﬁne", ["abc1", "fine"]),
+        ("\u2121 \u2116 5", ["tel", "no", "5"]),
         ("cafe\u0301 café", ["café", "café"]),
         ("हिन्दी में", ["हिन्दी", "में"]),
         ("北京是首都", ["北京", "京是", "是首", "首都"]),
