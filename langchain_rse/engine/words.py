@@ -19,6 +19,9 @@ _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 _ASCII = bytes(range(128))
 _SPACED_ASCII = bytes.maketrans(_ASCII, re.sub(rb"[\W_]", b" ", _ASCII.lower()))
 _LAST_OF_MARKS = 0x10000  # those of later scripts are rare
+# Characters within words that are not seen: soft hyphens, joiners, selectors of a character's form.
+INVISIBLE = "\u00ad\u200c\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
+_INVISIBLE_CHARACTERS = re.compile(f"[{INVISIBLE}]+")
 
 
 @lru_cache(maxsize=2_000)  # a query needs the words of its candidates twice
@@ -61,11 +64,15 @@ def has_unspaced(word: str) -> bool:
 
 
 def fold_case(text: str) -> str:
-    """The text without differences of case and of compatible forms, such as wide letters."""
+    """The text without differences of case and of compatible forms, such as wide letters.
+
+    Without invisible characters, such as soft hyphens, too.
+    """
     if text.isascii():
         return text.lower()
+    visible_text = _INVISIBLE_CHARACTERS.sub("", text)
     # Compatible forms may have capitals, and folding may leave forms that are not composed.
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible_text).casefold())
 
 
 def _pairs(run: str) -> list[str]:
@@ -86,8 +93,9 @@ def _marks() -> str:
 
 @cache
 def _word_pattern() -> re.Pattern[str]:
-    """Letters and digits, and the combining marks after them, which Python counts as neither."""
-    return re.compile(rf"[^\W_](?:[^\W_]|[{_marks()}])*")
+    """Letters and digits, and marks and invisible characters after them."""
+    within_words = f"[{_marks()}{INVISIBLE}]"
+    return re.compile(rf"[^\W_]+(?:{within_words}+[^\W_]*)*")
 
 
 @cache

@@ -5,13 +5,9 @@ deleted in one transaction. Any word of a query may match; operators in it have 
 those of `langchain_rse.engine.words`: scripts without spaces have pairs of neighboring characters.
 """
 
-# Only checked names are put into statements, all other values are parameters.
-# ruff: noqa: S608
-
 import json
 import logging
 import numbers
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -19,13 +15,10 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
-from typing_extensions import override
 
 from langchain_rse._messages import warn
-from langchain_rse.engine.words import UNSPACED, find_words, with_pairs
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.databases import WORDS_FUNCTION, is_damage
-from langchain_rse.stores.json import decode_document, is_readable
+from langchain_rse.stores.json import decode_document
 from langchain_rse.stores.metadata import UNENCODABLE
 from langchain_rse.stores.records import (
     CHUNK_ID,
@@ -40,12 +33,8 @@ logger = logging.getLogger(__name__)
 # Chunks that are ranked for a query. If more have one of its words, the most common are left out.
 _MOST_RANKED = 2_000
 # The words used of a query; longer ones are passages, whose further words hardly matter.
-_MOST_WORDS = 256
+MOST_WORDS = 256
 _LONGEST_QUERY = 20_000  # characters
-# For FTS5: letters, numbers, private characters and combining marks, such as vowel signs.
-_CATEGORIES = " categories 'L* N* Co M*'"
-_UNSPACED_FOR_POSTGRES = re.sub("[^-]", lambda match: f"\\U{ord(match[0]):08x}", UNSPACED)
-_CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 
 
 def check_lexical(docstore: object) -> Any:  # noqa: ANN401 - a docstore with `lexical_search`
@@ -79,7 +68,10 @@ def _is_equality(item: tuple[object, object]) -> bool:
 
 
 class LexicalIndex:
-    """The full-text index of a table of chunks; the settings say how text is split into words."""
+    """The full-text index of a table of chunks; the settings say how text is split into words.
+
+    Only checked names are put into statements, all other values are parameters.
+    """
 
     # SQL, with the table's name and the settings in braces.
     _creation: ClassVar[tuple[str, ...]]
@@ -94,6 +86,8 @@ class LexicalIndex:
     _search: ClassVar[str]
     _within: ClassVar[str]  # true for chunks whose keys begin with :prefix, all before :end
     _or: ClassVar[str]  # the operator between the words of :query
+    # Classes of characters that stand in the SQL, by their names in braces.
+    _characters: ClassVar[Mapping[str, str]] = {}
     # Queries for a key of each problem: a row if there is one.
     _problems: ClassVar[tuple[str, ...]]
 
@@ -111,7 +105,7 @@ class LexicalIndex:
         if self._settings_of(connection) is not None:
             logger.info(
                 "the full-text index of table %r was built by an earlier version of this package, "
-                "without the words of all scripts: it is built again",
+                "which found other words: it is built again",
                 self._table,
             )
             self.remove(connection)
@@ -221,7 +215,7 @@ class LexicalIndex:
     def _sql(self, statement: str) -> str:
         within = self._within.format(table=self._table)
         names = {"table": self._table, "settings": self._settings, "within": within}
-        return statement.format(**names, words=_MOST_WORDS, unspaced=_UNSPACED_FOR_POSTGRES)
+        return statement.format(**names, words=MOST_WORDS, **self._characters)
 
 
 class _MatchReader:
@@ -281,268 +275,3 @@ def _passes(metadata: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
         if metadata[name] != value:
             return False
     return True
-
-
-class SQLiteIndex(LexicalIndex):
-    """An FTS5 table, ranked by BM25. Only the table of chunks has the texts.
-
-    FTS5 removes the words of a chunk by the text that it is given. If this is not the text that was
-    added, because the record is damaged, the whole index is broken. So
-    `forget_damaged` has to be called before records are replaced or removed.
-    """
-
-    _is_chunk = "key GLOB '?*/?*/[0-9]*' AND key NOT GLOB '*/*/*[^0-9]*'"
-    # SQLite's texts end at NUL, so NUL becomes a space; an escaped backslash and "u0000" is no NUL.
-    _json = r"replace(replace(value, '\\', '\\ '), '\u0000', ' ')"
-    _add_key = (
-        'INSERT INTO "{table}_lexical_keys"(key) '
-        f'SELECT key FROM "{{table}}" WHERE key = new.key AND {_is_chunk} '
-        'AND NOT EXISTS (SELECT 1 FROM "{table}_lexical_keys" WHERE key = new.key);'
-    )
-    _add = (
-        'INSERT INTO "{table}_lexical"(rowid, text) '
-        'SELECT id, text FROM "{table}_lexical_texts" WHERE key = new.key;'
-    )
-    # The index keeps no texts, so it must be given the words to remove.
-    _remove = (
-        'INSERT INTO "{table}_lexical"("{table}_lexical", rowid, text) '
-        """SELECT 'delete', id, text FROM "{table}_lexical_texts" WHERE key = old.key;"""
-    )
-    _creation = (
-        """CREATE VIRTUAL TABLE "{table}_lexical" USING fts5(text,
-            content='{table}_lexical_texts', content_rowid='id', {settings})""",
-        # Row numbers of the chunks' own table may change, so the index numbers the keys itself. No
-        # number is used twice: that of a forgotten chunk keeps its words.
-        """CREATE TABLE "{table}_lexical_keys" (id INTEGER PRIMARY KEY AUTOINCREMENT,
-            key TEXT NOT NULL UNIQUE)""",
-        # The words of a chunk are those of its document's id, its header and its text. A record
-        # that is not JSON has none, and can be deleted.
-        f"""CREATE VIEW "{{table}}_lexical_texts" AS
-            SELECT id, key, CASE WHEN typeof(value) = 'text' AND json_valid(value) THEN
-                {WORDS_FUNCTION}(CAST(
-                coalesce(json_extract({_json}, '$.metadata.doc_id'), '') || ' ' ||
-                coalesce(json_extract({_json}, '$.metadata.header'), '') || ' ' ||
-                coalesce(json_extract({_json}, '$.page_content'), '') AS BLOB)) END AS text
-            FROM "{{table}}_lexical_keys" JOIN "{{table}}" USING (key)""",
-        f"""INSERT INTO "{{table}}_lexical_keys"(key)
-            SELECT key FROM "{{table}}" WHERE {_is_chunk}""",
-        """INSERT INTO "{table}_lexical"(rowid, text)
-            SELECT id, text FROM "{table}_lexical_texts" ORDER BY id""",
-        """INSERT INTO "{table}_lexical"("{table}_lexical") VALUES ('optimize')""",
-        f"""CREATE TRIGGER "{{table}}_lexical_insert" AFTER INSERT ON "{{table}}" BEGIN
-            DELETE FROM "{{table}}_lexical_keys" WHERE key = new.key;
-            {_add_key} {_add} END""",
-        f"""CREATE TRIGGER "{{table}}_lexical_update" BEFORE UPDATE ON "{{table}}" BEGIN
-            {_remove} END""",
-        f"""CREATE TRIGGER "{{table}}_lexical_updated" AFTER UPDATE ON "{{table}}" BEGIN
-            {_add_key} {_add} END""",
-        f"""CREATE TRIGGER "{{table}}_lexical_delete" BEFORE DELETE ON "{{table}}" BEGIN
-            {_remove} DELETE FROM "{{table}}_lexical_keys" WHERE key = old.key; END""",
-    )
-    _removal = (
-        'DROP TRIGGER IF EXISTS "{table}_lexical_insert"',
-        'DROP TRIGGER IF EXISTS "{table}_lexical_update"',
-        'DROP TRIGGER IF EXISTS "{table}_lexical_updated"',
-        'DROP TRIGGER IF EXISTS "{table}_lexical_delete"',
-        'DROP VIEW IF EXISTS "{table}_lexical_texts"',
-        'DROP TABLE IF EXISTS "{table}_lexical"',
-        'DROP TABLE IF EXISTS "{table}_lexical_keys"',
-    )
-    _settings_query = (
-        "SELECT rtrim(substr(sql, instr(sql, 'tokenize=')), ')') FROM sqlite_master "
-        "WHERE type = 'table' AND name = '{table}_lexical'"
-    )
-    _form_query = (
-        "SELECT 1 FROM sqlite_master WHERE type = 'view' AND name = '{table}_lexical_texts' "
-        f"AND instr(sql, '{WORDS_FUNCTION}')"
-    )
-    _lock = "BEGIN IMMEDIATE"  # Python's driver begins none before CREATE
-    _count = """SELECT value, (SELECT count(*) FROM (
-            SELECT 1 FROM "{table}_lexical" WHERE "{table}_lexical" MATCH value AND {within}
-            LIMIT :most))
-        FROM json_each(:query)"""
-    _search = """SELECT chunk.key, chunk.value, score, manifest.value
-        FROM (SELECT rowid AS id, -rank AS score FROM "{table}_lexical"
-            WHERE "{table}_lexical" MATCH :query AND {within} ORDER BY +rank LIMIT :limit)
-        JOIN "{table}_lexical_keys" USING (id)
-        JOIN "{table}" AS chunk USING (key)
-        LEFT JOIN "{table}" AS manifest
-            ON manifest.key = 'manifest/' || substr(chunk.key, 1, instr(chunk.key, '/') - 1)
-        ORDER BY score DESC, id"""
-    _within = """(:prefix = '' OR EXISTS (SELECT 1 FROM "{table}_lexical_keys"
-        WHERE id = "{table}_lexical".rowid AND key >= :prefix AND key < :end))"""
-    _or = " OR "
-    _problems = (
-        f"""SELECT key FROM "{{table}}" WHERE {_is_chunk}
-            AND key NOT IN (SELECT key FROM "{{table}}_lexical_keys") LIMIT 1""",
-        """SELECT key FROM "{table}_lexical_keys"
-            WHERE key NOT IN (SELECT key FROM "{table}") LIMIT 1""",
-    )
-    # FTS5's own check, which compares the index with the texts of the chunks.
-    _integrity_check = (
-        """INSERT INTO "{table}_lexical"("{table}_lexical", rank) VALUES ('integrity-check', 1)"""
-    )
-
-    def __init__(self, table: str, tokenizer: str) -> None:
-        if tokenizer.strip().lower().startswith("trigram"):
-            raise ValueError(
-                "tokenizer='trigram' finds sequences of three characters, but words are split "
-                "before they come to it: use 'unicode61', which finds Chinese and Japanese as well"
-            )
-        if "unicode61" in tokenizer and "categories" not in tokenizer:
-            tokenizer += _CATEGORIES
-        literal = tokenizer.replace("'", "''")
-        super().__init__(table, f"tokenize='{literal}'")
-
-    @override
-    def fits(self, connection: Connection) -> bool:
-        try:
-            connection.exec_driver_sql(self._sql(self._integrity_check))
-        except DBAPIError as error:
-            if is_damage(error):
-                return False
-            if "readonly" not in str(error.orig):  # the check counts as writing
-                raise
-        return super().fits(connection)
-
-    @override
-    def remove(self, connection: Connection) -> None:
-        if is_indexed(connection, self._table):
-            # FTS5 does not open, and so does not remove, a table whose version is damaged.
-            connection.exec_driver_sql(
-                self._sql("""REPLACE INTO "{table}_lexical_config" VALUES ('version', 4)""")
-            )
-        super().remove(connection)
-
-    @override
-    def _terms(self, query: str) -> str:
-        # In quotes, a word is no operator.
-        words = [f'"{word}"' for word in dict.fromkeys(find_words(query))]
-        return json.dumps(words[:_MOST_WORDS])
-
-
-class PostgresIndex(LexicalIndex):
-    """A table of ``tsvector`` with a GIN index."""
-
-    _is_chunk = "~ '^[^/]+/[^/]+/[0-9]+$'"
-    _creation = (
-        """CREATE TABLE "{table}_lexical" (key varchar(512) COLLATE "C" PRIMARY KEY
-            REFERENCES "{table}" ON DELETE CASCADE, words tsvector NOT NULL)""",
-        """COMMENT ON TABLE "{table}_lexical" IS $${settings}$$""",
-        # The words of a chunk are those of its document's id, its header and its text. PostgreSQL
-        # takes neither NUL nor lone surrogates: they become spaces. "_", "-", ".", "/" and "\" in
-        # an id separate words. A tsvector holds 1 MB. A record that is not JSON has no words.
-        # Of scripts without spaces, pairs of characters: those at even places of each run, and,
-        # without its first character, those at odd ones.
-        r"""CREATE FUNCTION "{table}_lexical_words"(language regconfig, value text)
-            RETURNS tsvector LANGUAGE plpgsql IMMUTABLE AS $$
-            DECLARE words text; runs text; BEGIN
-            value := regexp_replace(value, '(\\\\)|\\u(0000|d[89a-f]..)', '\1 ', 'g');
-            words :=
-                coalesce(translate(value::json #>> '{{metadata,doc_id}}', '_-./\', '     '), '')
-                || ' ' || coalesce(value::json #>> '{{metadata,header}}', '')
-                || ' ' || coalesce(left(value::json ->> 'page_content', 200000), '');
-            IF getdatabaseencoding() = 'UTF8' THEN
-                words := replace(lower(normalize(words, NFKC)), U&'\00DF', 'ss');
-                IF words ~ '[{unspaced}]' THEN
-                    runs := regexp_replace(words, '[^{unspaced}]+', ' ', 'g');
-                    runs := regexp_replace(runs, '(^| )[{unspaced}]', ' ', 'g');
-                    words := regexp_replace(
-                        words || ' ' || runs, '([{unspaced}])([{unspaced}])', ' \1\2 ', 'g');
-                END IF;
-            END IF;
-            RETURN to_tsvector(language, words);
-            EXCEPTION WHEN data_exception THEN RETURN ''; END $$""",
-        """CREATE FUNCTION "{table}_lexical_update"() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            INSERT INTO "{table}_lexical"
-            VALUES (NEW.key, "{table}_lexical_words"('{settings}', NEW.value))
-            ON CONFLICT (key) DO UPDATE SET words = excluded.words; RETURN NULL; END $$""",
-        f"""INSERT INTO "{{table}}_lexical" SELECT key, "{{table}}_lexical_words"('{{settings}}',
-            value) FROM "{{table}}" WHERE key {_is_chunk}""",
-        'CREATE INDEX "{table}_lexical_gin" ON "{table}_lexical" USING gin (words)',
-        'ANALYZE "{table}_lexical"',
-        f"""CREATE TRIGGER "{{table}}_lexical_update" AFTER INSERT OR UPDATE ON "{{table}}"
-            FOR EACH ROW WHEN (NEW.key {_is_chunk})
-            EXECUTE FUNCTION "{{table}}_lexical_update"()""",
-    )
-    _removal = (
-        'DROP TRIGGER IF EXISTS "{table}_lexical_update" ON "{table}"',
-        'DROP FUNCTION IF EXISTS "{table}_lexical_update", "{table}_lexical_words"',
-        'DROP TABLE IF EXISTS "{table}_lexical"',
-    )
-    _form_query = """SELECT 1 FROM pg_proc WHERE oid = to_regproc('"{table}_lexical_words"')
-        AND strpos(prosrc, 'getdatabaseencoding') > 0"""
-    _settings_query = """SELECT obj_description(to_regclass('"{table}_lexical"'), 'pg_class')"""
-    _lock = 'LOCK TABLE "{table}" IN SHARE ROW EXCLUSIVE MODE'
-    # In quotes, nothing in a word is an operator.
-    _count = r"""SELECT CAST(term AS text), (SELECT count(*) FROM (
-            SELECT 1 FROM "{table}_lexical" WHERE words @@ term AND {within} LIMIT :most) AS chunks)
-        FROM (SELECT CAST('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || ''''
-                AS tsquery) AS term
-            FROM unnest(to_tsvector('{settings}', :query))
-            ORDER BY positions[1], lexeme LIMIT {words}) AS terms"""
-    # ts_rank ignores how rare a word is, so each word is ranked by itself and weighted by BM25's
-    # inverse document frequency. 1: divided by 1 + the logarithm of the text's length.
-    _search = """WITH weighted AS MATERIALIZED (
-            SELECT CAST(word.key AS tsquery) AS term, ln(1 + (greatest(
-                total - CAST(word.value AS float), 0) + 0.5) / (CAST(word.value AS float) + 0.5)
-            ) AS weight
-            FROM json_each_text(CAST(:words AS json)) AS word,
-                (SELECT count(*) AS total FROM "{table}_lexical" WHERE {within}) AS chunks)
-        SELECT chunk.key, chunk.value, score, manifest.value FROM (
-            SELECT key, (SELECT sum(weight * ts_rank(words, term, 1)) FROM weighted) AS score
-            FROM "{table}_lexical" WHERE words @@ CAST(:query AS tsquery) AND {within}
-            ORDER BY score DESC, key LIMIT :limit) AS best
-        JOIN "{table}" AS chunk USING (key)
-        LEFT JOIN "{table}" AS manifest
-            ON manifest.key = 'manifest/' || split_part(chunk.key, '/', 1)
-        ORDER BY score DESC, chunk.key"""
-    _within = "(CAST(:prefix AS text) = '' OR (key >= :prefix AND key < :end))"
-    _or = " | "
-    _problems = (
-        f"""SELECT key FROM "{{table}}" LEFT JOIN "{{table}}_lexical" USING (key)
-            WHERE key {_is_chunk} AND words IS NULL LIMIT 1""",
-        # A sample, as all words of a large table take minutes.
-        """SELECT key FROM (SELECT key, value, words FROM "{table}"
-                JOIN "{table}_lexical" USING (key) ORDER BY random() LIMIT 1000) AS sample
-            WHERE words <> "{table}_lexical_words"('{settings}', value) LIMIT 1""",
-    )
-
-    def __init__(self, table: str, language: str) -> None:
-        if not _CONFIGURATION.fullmatch(language):
-            raise ValueError(
-                "language must be the name of a text search configuration of PostgreSQL, such "
-                f"as 'simple' or 'english'; got {language!r}"
-            )
-        super().__init__(table, language)
-
-    @override
-    def _terms(self, query: str) -> str:
-        return with_pairs(query)
-
-
-def forget_damaged(connection: Connection, table: str, records: Mapping[str, Any]) -> None:
-    """On SQLite, before records are replaced or removed, forget the numbers of damaged ones.
-
-    So the triggers do not remove their words, which only the undamaged text can. These words find
-    nothing from then on, and `fits` is false until the index is built again.
-    """
-    damaged_keys = [key for key, record in records.items() if not is_readable(record, key)]
-    if damaged_keys:
-        statement = sa.text(f'DELETE FROM "{table}_lexical_keys" WHERE key = :key')
-        connection.execute(statement, [{"key": key} for key in damaged_keys])
-
-
-def is_indexed(connection: Connection, table: str) -> bool:
-    """True if a table of SQLite has a full-text index, made by any store."""
-    query = sa.text("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name")
-    return connection.execute(query, {"name": f"{table}_lexical_keys"}).first() is not None
-
-
-def lexical_index(backend: str, table: str, *, tokenizer: str, language: str) -> LexicalIndex:
-    """Make the full-text index of a table for a kind of database."""
-    if backend == "sqlite":
-        return SQLiteIndex(table, tokenizer)
-    if backend == "postgresql":
-        return PostgresIndex(table, language)
-    raise ValueError(f"lexical=True works on SQLite and PostgreSQL; url names {backend!r}")

@@ -1,4 +1,4 @@
-"""Checks the indexes of a docstore's table, and builds them again from its records."""
+"""Makes the full-text index of a docstore's table, and checks and rebuilds all its indexes."""
 
 # Only checked names are put into statements, all other values are parameters.
 # ruff: noqa: S608
@@ -9,7 +9,18 @@ from sqlalchemy.engine import Connection
 from langchain_rse._messages import first_few
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.fulltext import LexicalIndex
+from langchain_rse.stores.fulltext_postgres import PostgresIndex
+from langchain_rse.stores.fulltext_sqlite import SQLiteIndex
 from langchain_rse.stores.json import is_readable
+
+
+def lexical_index(backend: str, table: str, *, tokenizer: str, language: str) -> LexicalIndex:
+    """Make the full-text index of a table for a kind of database."""
+    if backend == "sqlite":
+        return SQLiteIndex(table, tokenizer)
+    if backend == "postgresql":
+        return PostgresIndex(table, language)
+    raise ValueError(f"lexical=True works on SQLite and PostgreSQL; url names {backend!r}")
 
 
 def find_index_problems(

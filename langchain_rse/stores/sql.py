@@ -32,14 +32,9 @@ from langchain_rse.stores.databases import (
     parse_url,
     prepare_engine,
 )
-from langchain_rse.stores.fulltext import (
-    LexicalIndex,
-    check_lexical,
-    forget_damaged,
-    is_indexed,
-    lexical_index,
-)
-from langchain_rse.stores.indexes import find_index_problems, rebuild_indexes
+from langchain_rse.stores.fulltext import LexicalIndex, check_lexical
+from langchain_rse.stores.fulltext_sqlite import forget_damaged, is_indexed
+from langchain_rse.stores.indexes import find_index_problems, lexical_index, rebuild_indexes
 from langchain_rse.stores.json import (
     decode_documents,
     is_record,

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +33,11 @@ from langchain_rse.engine.words import find_words, spaced_words, split_words
         ("ไทย", ["ไท", "ทย"]),
         ("ខ្មែរ", ["ខ្", "្ម", "មែ", "ែរ"]),
         ("\u2764\ufe0f x", ["x"]),
+        ("Donau\u00addampf\u00adschiff", ["donaudampfschiff"]),
+        ("می\u200cخواهم", ["میخواهم"]),  # with a joiner
+        ("葛\U000e0100城", ["葛城"]),  # with a selector of its form
+        ("한국어 문서", ["한국어", "문서"]),
+        ("𠮷野家", ["𠮷野", "野家"]),
         ("a\ud800b", ["a", "b"]),
     ],
 )
@@ -44,6 +51,12 @@ def test_the_words_of_words_are_the_same(text: str) -> None:
     words = find_words(text)
     assert find_words(" ".join(words)) == words
     assert spaced_words(text).decode().split() == words
+
+
+@given(st.text())
+def test_compatible_forms_have_the_same_words(text: str) -> None:
+    for form in ("NFC", "NFD", "NFKC"):
+        assert find_words(unicodedata.normalize(form, text)) == find_words(text)
 
 
 @given(st.text(st.characters(max_codepoint=127)))

@@ -1,0 +1,126 @@
+"""Full-text search on PostgreSQL."""
+
+# Only checked names are put into statements, all other values are parameters.
+# ruff: noqa: S608
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
+from typing_extensions import override
+
+from langchain_rse.engine.words import INVISIBLE, UNSPACED, with_pairs
+from langchain_rse.stores.fulltext import LexicalIndex
+
+_CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
+
+
+def _for_postgres(characters: str) -> str:
+    """Characters and ranges of them, as in a regular expression of Python, for PostgreSQL."""
+    return re.sub("[^-]", lambda match: f"\\U{ord(match[0]):08x}", characters)
+
+
+class PostgresIndex(LexicalIndex):
+    """A table of ``tsvector`` with a GIN index."""
+
+    _characters: ClassVar[Mapping[str, str]] = {
+        "unspaced": _for_postgres(UNSPACED),
+        "invisible": _for_postgres(INVISIBLE),
+    }
+    _is_chunk = "~ '^[^/]+/[^/]+/[0-9]+$'"
+    _creation = (
+        """CREATE TABLE "{table}_lexical" (key varchar(512) COLLATE "C" PRIMARY KEY
+            REFERENCES "{table}" ON DELETE CASCADE, words tsvector NOT NULL)""",
+        """COMMENT ON TABLE "{table}_lexical" IS $${settings}$$""",
+        # The words of a chunk are those of its document's id, its headers and its text. PostgreSQL
+        # takes neither NUL nor lone surrogates: they become spaces. "_", "-", ".", "/" and "\" in
+        # an id separate words. A tsvector holds 1 MB. A record that is not JSON has no words.
+        # Of scripts without spaces, pairs of characters: those at even places of each run, and,
+        # without its first character, those at odd ones.
+        r"""CREATE FUNCTION "{table}_lexical_words"(language regconfig, value text)
+            RETURNS tsvector LANGUAGE plpgsql IMMUTABLE AS $$
+            DECLARE words text; runs text; BEGIN
+            value := regexp_replace(value, '(\\\\)|\\u(0000|d[89a-f]..)', '\1 ', 'g');
+            words :=
+                coalesce(translate(value::json #>> '{{metadata,doc_id}}', '_-./\', '     '), '')
+                || ' ' || coalesce(value::json #>> '{{metadata,header}}', '')
+                || ' ' || coalesce(value::json #>> '{{metadata,table_header}}', '')
+                || ' ' || coalesce(left(value::json ->> 'page_content', 200000), '');
+            IF getdatabaseencoding() = 'UTF8' THEN
+                words := regexp_replace(words, '[{invisible}]+', '', 'g');
+                words := replace(lower(normalize(words, NFKC)), U&'\00DF', 'ss');
+                IF words ~ '[{unspaced}]' THEN
+                    runs := regexp_replace(words, '[^{unspaced}]+', ' ', 'g');
+                    runs := regexp_replace(runs, '(^| )[{unspaced}]', ' ', 'g');
+                    words := regexp_replace(
+                        words || ' ' || runs, '([{unspaced}])([{unspaced}])', ' \1\2 ', 'g');
+                END IF;
+            END IF;
+            RETURN to_tsvector(language, words);
+            EXCEPTION WHEN data_exception THEN RETURN ''; END $$""",
+        """CREATE FUNCTION "{table}_lexical_update"() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO "{table}_lexical"
+            VALUES (NEW.key, "{table}_lexical_words"('{settings}', NEW.value))
+            ON CONFLICT (key) DO UPDATE SET words = excluded.words; RETURN NULL; END $$""",
+        f"""INSERT INTO "{{table}}_lexical" SELECT key, "{{table}}_lexical_words"('{{settings}}',
+            value) FROM "{{table}}" WHERE key {_is_chunk}""",
+        'CREATE INDEX "{table}_lexical_gin" ON "{table}_lexical" USING gin (words)',
+        'ANALYZE "{table}_lexical"',
+        f"""CREATE TRIGGER "{{table}}_lexical_update" AFTER INSERT OR UPDATE ON "{{table}}"
+            FOR EACH ROW WHEN (NEW.key {_is_chunk})
+            EXECUTE FUNCTION "{{table}}_lexical_update"()""",
+    )
+    _removal = (
+        'DROP TRIGGER IF EXISTS "{table}_lexical_update" ON "{table}"',
+        'DROP FUNCTION IF EXISTS "{table}_lexical_update", "{table}_lexical_words"',
+        'DROP TABLE IF EXISTS "{table}_lexical"',
+    )
+    _form_query = """SELECT 1 FROM pg_proc WHERE oid = to_regproc('"{table}_lexical_words"')
+        AND strpos(prosrc, 'table_header') > 0"""
+    _settings_query = """SELECT obj_description(to_regclass('"{table}_lexical"'), 'pg_class')"""
+    _lock = 'LOCK TABLE "{table}" IN SHARE ROW EXCLUSIVE MODE'
+    # In quotes, nothing in a word is an operator.
+    _count = r"""SELECT CAST(term AS text), (SELECT count(*) FROM (
+            SELECT 1 FROM "{table}_lexical" WHERE words @@ term AND {within} LIMIT :most) AS chunks)
+        FROM (SELECT CAST('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || ''''
+                AS tsquery) AS term
+            FROM unnest(to_tsvector('{settings}', :query))
+            ORDER BY positions[1], lexeme LIMIT {words}) AS terms"""
+    # ts_rank ignores how rare a word is, so each word is ranked by itself and weighted by BM25's
+    # inverse document frequency. 1: divided by 1 + the logarithm of the text's length.
+    _search = """WITH weighted AS MATERIALIZED (
+            SELECT CAST(word.key AS tsquery) AS term, ln(1 + (greatest(
+                total - CAST(word.value AS float), 0) + 0.5) / (CAST(word.value AS float) + 0.5)
+            ) AS weight
+            FROM json_each_text(CAST(:words AS json)) AS word,
+                (SELECT count(*) AS total FROM "{table}_lexical" WHERE {within}) AS chunks)
+        SELECT chunk.key, chunk.value, score, manifest.value FROM (
+            SELECT key, (SELECT sum(weight * ts_rank(words, term, 1)) FROM weighted) AS score
+            FROM "{table}_lexical" WHERE words @@ CAST(:query AS tsquery) AND {within}
+            ORDER BY score DESC, key LIMIT :limit) AS best
+        JOIN "{table}" AS chunk USING (key)
+        LEFT JOIN "{table}" AS manifest
+            ON manifest.key = 'manifest/' || split_part(chunk.key, '/', 1)
+        ORDER BY score DESC, chunk.key"""
+    _within = "(CAST(:prefix AS text) = '' OR (key >= :prefix AND key < :end))"
+    _or = " | "
+    _problems = (
+        f"""SELECT key FROM "{{table}}" LEFT JOIN "{{table}}_lexical" USING (key)
+            WHERE key {_is_chunk} AND words IS NULL LIMIT 1""",
+        # A sample, as all words of a large table take minutes.
+        """SELECT key FROM (SELECT key, value, words FROM "{table}"
+                JOIN "{table}_lexical" USING (key) ORDER BY random() LIMIT 1000) AS sample
+            WHERE words <> "{table}_lexical_words"('{settings}', value) LIMIT 1""",
+    )
+
+    def __init__(self, table: str, language: str) -> None:
+        if not _CONFIGURATION.fullmatch(language):
+            raise ValueError(
+                "language must be the name of a text search configuration of PostgreSQL, such "
+                f"as 'simple' or 'english'; got {language!r}"
+            )
+        super().__init__(table, language)
+
+    @override
+    def _terms(self, query: str) -> str:
+        return with_pairs(query)

@@ -1,0 +1,178 @@
+"""Full-text search on SQLite."""
+
+# Only checked names are put into statements, all other values are parameters.
+# ruff: noqa: S608
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+from typing_extensions import override
+
+from langchain_rse.engine.words import find_words
+from langchain_rse.stores.databases import WORDS_FUNCTION, is_damage
+from langchain_rse.stores.fulltext import MOST_WORDS, LexicalIndex
+from langchain_rse.stores.json import is_readable
+
+# For FTS5: letters, numbers, private characters and combining marks, such as vowel signs.
+_CATEGORIES = " categories 'L* N* Co M*'"
+
+
+class SQLiteIndex(LexicalIndex):
+    """An FTS5 table, ranked by BM25. Only the table of chunks has the texts.
+
+    FTS5 removes the words of a chunk by the text that it is given. If this is not the text that was
+    added, because the record is damaged, the whole index is broken. So
+    `forget_damaged` has to be called before records are replaced or removed.
+    """
+
+    _is_chunk = "key GLOB '?*/?*/[0-9]*' AND key NOT GLOB '*/*/*[^0-9]*'"
+    # SQLite's texts end at NUL, so NUL becomes a space; an escaped backslash and "u0000" is no NUL.
+    _json = r"replace(replace(value, '\\', '\\ '), '\u0000', ' ')"
+    _add_key = (
+        'INSERT INTO "{table}_lexical_keys"(key) '
+        f'SELECT key FROM "{{table}}" WHERE key = new.key AND {_is_chunk} '
+        'AND NOT EXISTS (SELECT 1 FROM "{table}_lexical_keys" WHERE key = new.key);'
+    )
+    _add = (
+        'INSERT INTO "{table}_lexical"(rowid, text) '
+        'SELECT id, text FROM "{table}_lexical_texts" WHERE key = new.key;'
+    )
+    # The index keeps no texts, so it must be given the words to remove.
+    _remove = (
+        'INSERT INTO "{table}_lexical"("{table}_lexical", rowid, text) '
+        """SELECT 'delete', id, text FROM "{table}_lexical_texts" WHERE key = old.key;"""
+    )
+    _creation = (
+        """CREATE VIRTUAL TABLE "{table}_lexical" USING fts5(text,
+            content='{table}_lexical_texts', content_rowid='id', {settings})""",
+        # Row numbers of the chunks' own table may change, so the index numbers the keys itself. No
+        # number is used twice: that of a forgotten chunk keeps its words.
+        """CREATE TABLE "{table}_lexical_keys" (id INTEGER PRIMARY KEY AUTOINCREMENT,
+            key TEXT NOT NULL UNIQUE)""",
+        # The words of a chunk are those of its document's id, its headers and its text. A record
+        # that is not JSON has none, and can be deleted.
+        f"""CREATE VIEW "{{table}}_lexical_texts" AS
+            SELECT id, key, CASE WHEN typeof(value) = 'text' AND json_valid(value) THEN
+                {WORDS_FUNCTION}(CAST(
+                coalesce(json_extract({_json}, '$.metadata.doc_id'), '') || ' ' ||
+                coalesce(json_extract({_json}, '$.metadata.header'), '') || ' ' ||
+                coalesce(json_extract({_json}, '$.metadata.table_header'), '') || ' ' ||
+                coalesce(json_extract({_json}, '$.page_content'), '') AS BLOB)) END AS text
+            FROM "{{table}}_lexical_keys" JOIN "{{table}}" USING (key)""",
+        f"""INSERT INTO "{{table}}_lexical_keys"(key)
+            SELECT key FROM "{{table}}" WHERE {_is_chunk}""",
+        """INSERT INTO "{table}_lexical"(rowid, text)
+            SELECT id, text FROM "{table}_lexical_texts" ORDER BY id""",
+        """INSERT INTO "{table}_lexical"("{table}_lexical") VALUES ('optimize')""",
+        f"""CREATE TRIGGER "{{table}}_lexical_insert" AFTER INSERT ON "{{table}}" BEGIN
+            DELETE FROM "{{table}}_lexical_keys" WHERE key = new.key;
+            {_add_key} {_add} END""",
+        f"""CREATE TRIGGER "{{table}}_lexical_update" BEFORE UPDATE ON "{{table}}" BEGIN
+            {_remove} END""",
+        f"""CREATE TRIGGER "{{table}}_lexical_updated" AFTER UPDATE ON "{{table}}" BEGIN
+            {_add_key} {_add} END""",
+        f"""CREATE TRIGGER "{{table}}_lexical_delete" BEFORE DELETE ON "{{table}}" BEGIN
+            {_remove} DELETE FROM "{{table}}_lexical_keys" WHERE key = old.key; END""",
+    )
+    _removal = (
+        'DROP TRIGGER IF EXISTS "{table}_lexical_insert"',
+        'DROP TRIGGER IF EXISTS "{table}_lexical_update"',
+        'DROP TRIGGER IF EXISTS "{table}_lexical_updated"',
+        'DROP TRIGGER IF EXISTS "{table}_lexical_delete"',
+        'DROP VIEW IF EXISTS "{table}_lexical_texts"',
+        'DROP TABLE IF EXISTS "{table}_lexical"',
+        'DROP TABLE IF EXISTS "{table}_lexical_keys"',
+    )
+    _settings_query = (
+        "SELECT rtrim(substr(sql, instr(sql, 'tokenize=')), ')') FROM sqlite_master "
+        "WHERE type = 'table' AND name = '{table}_lexical'"
+    )
+    _form_query = (
+        "SELECT 1 FROM sqlite_master WHERE type = 'view' AND name = '{table}_lexical_texts' "
+        "AND instr(sql, 'table_header')"
+    )
+    _lock = "BEGIN IMMEDIATE"  # Python's driver begins none before CREATE
+    _count = """SELECT value, (SELECT count(*) FROM (
+            SELECT 1 FROM "{table}_lexical" WHERE "{table}_lexical" MATCH value AND {within}
+            LIMIT :most))
+        FROM json_each(:query)"""
+    _search = """SELECT chunk.key, chunk.value, score, manifest.value
+        FROM (SELECT rowid AS id, -rank AS score FROM "{table}_lexical"
+            WHERE "{table}_lexical" MATCH :query AND {within} ORDER BY +rank LIMIT :limit)
+        JOIN "{table}_lexical_keys" USING (id)
+        JOIN "{table}" AS chunk USING (key)
+        LEFT JOIN "{table}" AS manifest
+            ON manifest.key = 'manifest/' || substr(chunk.key, 1, instr(chunk.key, '/') - 1)
+        ORDER BY score DESC, id"""
+    _within = """(:prefix = '' OR EXISTS (SELECT 1 FROM "{table}_lexical_keys"
+        WHERE id = "{table}_lexical".rowid AND key >= :prefix AND key < :end))"""
+    _or = " OR "
+    _problems = (
+        f"""SELECT key FROM "{{table}}" WHERE {_is_chunk}
+            AND key NOT IN (SELECT key FROM "{{table}}_lexical_keys") LIMIT 1""",
+        """SELECT key FROM "{table}_lexical_keys"
+            WHERE key NOT IN (SELECT key FROM "{table}") LIMIT 1""",
+    )
+    # FTS5's own check, which compares the index with the texts of the chunks.
+    _integrity_check = (
+        """INSERT INTO "{table}_lexical"("{table}_lexical", rank) VALUES ('integrity-check', 1)"""
+    )
+
+    def __init__(self, table: str, tokenizer: str) -> None:
+        if tokenizer.strip().lower().startswith("trigram"):
+            raise ValueError(
+                "tokenizer='trigram' finds sequences of three characters, but words are split "
+                "before they come to it: use 'unicode61', which finds Chinese and Japanese as well"
+            )
+        if "unicode61" in tokenizer and "categories" not in tokenizer:
+            tokenizer += _CATEGORIES
+        literal = tokenizer.replace("'", "''")
+        super().__init__(table, f"tokenize='{literal}'")
+
+    @override
+    def fits(self, connection: Connection) -> bool:
+        try:
+            connection.exec_driver_sql(self._sql(self._integrity_check))
+        except DBAPIError as error:
+            if is_damage(error):
+                return False
+            if "readonly" not in str(error.orig):  # the check counts as writing
+                raise
+        return super().fits(connection)
+
+    @override
+    def remove(self, connection: Connection) -> None:
+        if is_indexed(connection, self._table):
+            # FTS5 does not open, and so does not remove, a table whose version is damaged.
+            connection.exec_driver_sql(
+                self._sql("""REPLACE INTO "{table}_lexical_config" VALUES ('version', 4)""")
+            )
+        super().remove(connection)
+
+    @override
+    def _terms(self, query: str) -> str:
+        # In quotes, a word is no operator.
+        words = [f'"{word}"' for word in dict.fromkeys(find_words(query))]
+        return json.dumps(words[:MOST_WORDS])
+
+
+def forget_damaged(connection: Connection, table: str, records: Mapping[str, Any]) -> None:
+    """On SQLite, before records are replaced or removed, forget the numbers of damaged ones.
+
+    So the triggers do not remove their words, which only the undamaged text can. These words find
+    nothing from then on, and `fits` is false until the index is built again.
+    """
+    damaged_keys = [key for key, record in records.items() if not is_readable(record, key)]
+    if damaged_keys:
+        statement = sa.text(f'DELETE FROM "{table}_lexical_keys" WHERE key = :key')
+        connection.execute(statement, [{"key": key} for key in damaged_keys])
+
+
+def is_indexed(connection: Connection, table: str) -> bool:
+    """True if a table of SQLite has a full-text index, made by any store."""
+    query = sa.text("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name")
+    return connection.execute(query, {"name": f"{table}_lexical_keys"}).first() is not None
