@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
-from langchain_text_splitters import RecursiveCharacterTextSplitter
+from langchain_text_splitters import TextSplitter
 from models import MODELS
 from vectors import CachedCrossEncoder, CachedEmbeddings
 
@@ -82,7 +82,7 @@ class Folder:
         ]
 
     @property
-    def splitter(self) -> RecursiveCharacterTextSplitter:
+    def splitter(self) -> TextSplitter:
         """The splitter that all methods use."""
         return default_text_splitter(self.layout.chunk_size)
 

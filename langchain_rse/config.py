@@ -342,8 +342,9 @@ class QuerySettings(BaseModel):
     """True to fill the room that is left with part of the next chunk, cut at the end of a sentence
     or line."""
     include_header: Annotated[bool, Field(strict=True)] = False
-    """True to put the document's header, if it has one, above each segment and an empty line.
-    ``max_context_length`` counts it; ``start_index`` and ``end_index`` do not."""
+    """True to put the document's header, if it has one, above each segment and an empty line; and
+    above a segment that begins inside a table, the header row that the default splitter found.
+    ``max_context_length`` counts both; ``start_index`` and ``end_index`` do not."""
     fetch_k: _Count = 200
     """The number of candidates, which are chunks, to fetch."""
     hybrid: _Share = 0.0

@@ -114,7 +114,8 @@ class RSERetriever(QuerySettings, BaseRetriever):
     text_splitter: Annotated[Splitter, BeforeValidator(as_value_error(check_splitter))] = Field(
         default_factory=default_text_splitter
     )
-    """Splits documents in `add_documents`; by default 800 characters without overlap."""
+    """Splits documents in `add_documents`. By default, chunks have at most 800 characters without
+    overlap and end with paragraphs, lines or sentences, see ``docs/splitters.md``."""
     metadata_rules: Annotated[Mapping[str, Rule], BeforeValidator(check_rules)] = Field(
         default_factory=dict
     )

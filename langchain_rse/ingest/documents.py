@@ -107,7 +107,15 @@ def split_document(
     for span, metadata_of_span in zip(spans, metadata_of_spans, strict=True):
         chunk_text = text[span.start : span.end]
         changes = _metadata_along(chunk_text, span.start, part_starts, changing, metadata_of_span)
-        chunks.append(Chunk(span.start, span.end, chunk_text, span.embedded_text, changes))
+        chunk = Chunk(
+            start=span.start,
+            end=span.end,
+            text=chunk_text,
+            embedded_text=span.embedded_text,
+            metadata=changes,
+            table_header=span.table_header,
+        )
+        chunks.append(chunk)
 
     document = DocumentVersion(
         doc_id=doc_id,
@@ -206,6 +214,7 @@ def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
         changes: list[Any] = []
         for offset, metadata in chunk.metadata:
             changes.append([offset, _in_order(metadata)])
+        # The embedded text has the header row of a table.
         content.append([chunk.start, chunk.embedded_text, chunk.header, changes])
     encoded = encode_json(content, f"document {document.doc_id!r}")
     name = version_name(namespace, _FORMAT, encoded)

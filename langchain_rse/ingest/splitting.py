@@ -49,8 +49,10 @@ class Span(NamedTuple):
 
     start: int  # first character of the chunk in the text
     end: int  # the character after the last, where the next span starts
-    embedded_text: str  # the chunk as the splitter gave it, overlap included
+    # The chunk as the splitter gave it, with overlap and `table_header`, if there are any.
+    embedded_text: str
     metadata: Mapping[str, Any] = MappingProxyType({})  # such as the headings above it
+    table_header: str = ""  # the header row of the table that it begins in, after that row
 
 
 def check_splitter(splitter: Any) -> Splitter:  # noqa: ANN401 - checked here

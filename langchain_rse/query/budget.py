@@ -15,7 +15,7 @@ from langchain_core.documents import Document
 from langchain_rse.config import QuerySettings
 from langchain_rse.query.scoring import ScoredChunks
 from langchain_rse.query.selection import Selection
-from langchain_rse.stores.records import with_header
+from langchain_rse.stores.records import with_headers
 
 # Typed as an object: to mypy, a Callable is never a builtin function.
 _CHARACTERS: object = len
@@ -49,10 +49,10 @@ class Texts:
         return self.length_of(self.of(start, end), start)
 
     def length_of(self, text: str, column: int) -> float:
-        """The length of a text that is returned as a segment of a column's document."""
+        """The length of a text that is returned as a segment whose first chunk is a column's."""
         if self._budget.include_header:
             layout, _ = self._scored.chunks[column]
-            text = with_header(layout.manifest.header, text)
+            text = with_headers(layout.manifest.header, self.records[column], text)
         return self._budget.measure(text)
 
 
@@ -63,7 +63,8 @@ class Budget:
         limit: The budget in its own units; infinite if there is none.
         characters: The budget in characters, with a margin if they are not its units; None if
             there is none.
-        include_header: True if segments are returned with their document's header.
+        include_header: True if segments are returned with the header of their document, and that of
+            the table in which they begin.
         is_exact: True if the lengths of chunks in characters decide what fits.
     """
 

@@ -22,7 +22,7 @@ from langchain_rse.stores.records import (
     chunk_key,
     content_name,
     metadata_changes,
-    with_header,
+    with_headers,
 )
 
 
@@ -94,7 +94,9 @@ def _to_document(
     if segment.skipped or segment.dropped:
         identity += f"/{segment.skipped}-{segment.dropped}"
     start_index, end_index = segment.span
-    header = manifest.header if settings.include_header else ""
+    text = segment.text
+    if settings.include_header:
+        text = with_headers(manifest.header, segment.chunks[0].record, text)
     described: dict[str, Any] = {
         "version": version,
         "chunk_start": segment.start,
@@ -105,7 +107,7 @@ def _to_document(
         described[COUNTS_IN_SOURCE] = False
     return Document(
         id=identity,
-        page_content=with_header(header, segment.text),
+        page_content=text,
         metadata={
             **segment_metadata(manifest.metadata, manifest.rules, changing_metadata),
             DOC_ID: manifest.doc_id,

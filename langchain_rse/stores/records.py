@@ -33,6 +33,7 @@ WRITTEN = frozenset({*LOCATION_FIELDS, CHUNK_ID, VERSION, NAMESPACE})
 # Metadata of chunks' records in the docstore.
 METADATA_CHANGES = "places"  # `Chunk.metadata`, if there is any
 HEADER = "header"  # the header that was embedded in front, if there is one
+TABLE_HEADER = "table_header"  # `Chunk.table_header`, if there is one
 # Metadata of segments: their value. Of reranked documents: the reranker's score.
 RELEVANCE_SCORE = "relevance_score"
 # Metadata of segments: a dict of their chunks and the scores of these.
@@ -151,6 +152,27 @@ def vector_id(key: str, version: str, index: int) -> str:
 def with_header(header: str, text: str) -> str:
     """Put a header in front of a text, with an empty line between; no line without a header."""
     return f"{header}\n\n{text}" if header else text
+
+
+def with_table_header(header: str, text: str) -> str:
+    """Put a table's header row above further rows; no line without a header row."""
+    return f"{header}\n{text}" if header else text
+
+
+def table_header_of(record: Document | None) -> str:
+    """The header row that belongs above a chunk, by its record; empty if none does."""
+    return "" if record is None else str(record.metadata.get(TABLE_HEADER, ""))
+
+
+def with_headers(header: str, record: Document | None, text: str) -> str:
+    """Put headers above the text of a segment: that of its document, and that of a table.
+
+    Args:
+        header: The header of the document.
+        record: The record of the segment's first chunk, which may begin in a table.
+        text: The segment's text.
+    """
+    return with_header(header, with_table_header(table_header_of(record), text))
 
 
 def vector_store_document(
@@ -350,12 +372,13 @@ class Chunk(NamedTuple):
     start: int  # its first character in the document's text
     end: int  # the character after its last one
     text: str  # empty for a gap
-    embedded_text: str  # without the header
+    embedded_text: str  # without `header`, but with `table_header`
     # Metadata that does not hold for the whole document: pairs of a character of the chunk and the
     # metadata from there on. The first pair is for character 0, with the metadata of the first
     # character that is not white space. Empty if there is no such metadata.
     metadata: Sequence[tuple[int, Mapping[str, Any]]] = ()
     header: str = ""  # the header embedded in front of it, with an empty line between
+    table_header: str = ""  # the header row of the table that it begins in, after that row
 
 
 Part = tuple[int, int, Mapping[str, Any]]
@@ -436,6 +459,8 @@ def _chunk_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
             ]
         if chunk.header:
             metadata[HEADER] = chunk.header
+        if chunk.table_header:
+            metadata[TABLE_HEADER] = chunk.table_header
         if index in vectors_of:
             metadata[ADOPTED] = vectors_of[index]
         key = chunk_key(document.key, document.version.name, index)
@@ -509,5 +534,5 @@ def chunk_document(record: Document, key: str, manifest: Manifest) -> Document:
         raise CorruptRecordError(f"the docstore's chunk {key!r} is not of {manifest.doc_id!r}")
     location = {name: fields[name] for name in LOCATION_FIELDS if name in fields}
     version = manifest.current.name if manifest.current else ""
-    text = with_header(fields.get(HEADER, ""), record.page_content.strip())
+    text = with_headers(fields.get(HEADER, ""), record, record.page_content.strip())
     return vector_store_document(text, {**manifest.metadata, **first_metadata}, location, version)

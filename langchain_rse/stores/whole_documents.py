@@ -30,6 +30,8 @@ from langchain_rse.stores.records import (
     chunk_key,
     parts_key,
     spans_key,
+    table_header_of,
+    with_table_header,
 )
 
 # Records to read in one call.
@@ -174,13 +176,15 @@ def _read_chunk(record: Document, key: str, manifest: Manifest, index: int) -> C
         start = 0
     end = start + len(text)
     changes = read_changes(record, key, (manifest.doc_id, index, start, end))
+    table_header = table_header_of(record)
     return Chunk(
         start=start,
         end=end,
         text=text,
-        embedded_text=text.strip(),
+        embedded_text=with_table_header(table_header, text.strip()),
         metadata=changes if METADATA_CHANGES in metadata else (),
         header=str(metadata.get(HEADER, "")),
+        table_header=table_header,
     )
 
 

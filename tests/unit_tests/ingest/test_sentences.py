@@ -1,71 +1,194 @@
-"""The default splitter: chunks end with sentences, in any script."""
-
-# ruff: noqa: RUF001 - other scripts
+# ruff: noqa: RUF001 - sentences in other scripts
+"""What a user of the default text splitter relies on; its tables are in test_tables.py."""
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse.indexer import RSEIndexer, default_text_splitter
+from langchain_rse import RSEIndexer, RSERetriever
+from langchain_rse.indexer import default_text_splitter
 from langchain_rse.ingest.splitting import find_spans
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way
+
+way = fakes.way
+
+PIECES = [
+    "Herons fish at dawn. ",
+    "J. Smith, e.g. this",
+    "“No.” ",
+    "3.5",
+    "他走了。",
+    "「好吗？」",
+    "यह है। ",
+    "هل؟ ",
+    "word",
+    "\n\n",
+    "\r\n",
+    "\n",
+    "  ",
+    "a,b,c\n",
+    "| a | b |\n|---|---|\n",
+    "a  b\n",
+    "c  4\n",
+    "<table><tr>\n",
+    "</table>",
+    "| 1 | 2 |\n",
+    '"x\ny",2,3\n',
+    "\x00",
+    "\ud800",
+    "." * 30,
+    "e\u0301",
+]
+TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=9), max_size=60).map("".join)
 
 
-def pieces(text: str, size: int) -> list[str]:
-    return default_text_splitter(size).split_text(text)
+def chunks_of(text: str, size: int) -> list[str]:
+    spans, _ = find_spans(text, default_text_splitter(size))
+    return [text[span.start : span.end].strip() for span in spans]
 
 
 @pytest.mark.parametrize(
-    ("text", "size", "expected"),
+    ("text", "size", "chunks"),
     [
-        ("One is here. Two is there! Three?", 20, ["One is here.", "Two is there! Three?"]),
-        ("He said “Stop.” Then he left.", 20, ["He said “Stop.”", "Then he left."]),
-        ("It was made by J. Smith. We saw it.", 26, ["It was made by J. Smith.", "We saw it."]),
-        ("Pears, e.g. green ones. And plums.", 26, ["Pears, e.g. green ones.", "And plums."]),
-        ("It costs 3.5 dollars. That is all.", 22, ["It costs 3.5 dollars.", "That is all."]),
-        ("首都是北京。人口很多！真的吗？", 8, ["首都是北京。", "人口很多！", "真的吗？"]),
-        ("他说：「走吧。」然后离开。", 9, ["他说：「走吧。」", "然后离开。"]),
-        ("यह पहला है। यह दूसरा है।", 14, ["यह पहला है।", "यह दूसरा है।"]),
-        ("هل هذا هو؟ نعم هو.", 12, ["هل هذا هو؟", "نعم هو."]),
-        ("ខ្ញុំទៅ។ គាត់មក។", 10, ["ខ្ញុំទៅ។", "គាត់មក។"]),
+        (
+            "It was J. Smith who wrote it. Nobody else did so.",
+            32,
+            ["It was J. Smith who wrote it.", "Nobody else did so."],
+        ),
+        ("J. Smith and U.S. law. No.", 24, ["J. Smith and U.S. law.", "No."]),
+        ("Э. Рязанов снял фильм. Да.", 24, ["Э. Рязанов снял фильм.", "Да."]),
+        (
+            "Birds, e.g. herons, or e.g.  owls. Fish.",
+            36,
+            [
+                "Birds, e.g. herons, or e.g.  owls.",
+                "Fish.",
+            ],
+        ),
+        (
+            "“Is it so?” “It is.” He left (at last). So did I.",
+            21,
+            [
+                "“Is it so?” “It is.”",
+                "He left (at last).",
+                "So did I.",
+            ],
+        ),
+        (
+            "It rose by 3.5 percent. It fell then.",
+            26,
+            [
+                "It rose by 3.5 percent.",
+                "It fell then.",
+            ],
+        ),
+        ("Up! Or down? Neither one… Then", 14, ["Up! Or down?", "Neither one…", "Then"]),
+        ("他来了。他走了！「好吗？」完了。", 9, ["他来了。他走了！", "「好吗？」完了。"]),
+        ("鳥が鳴いた。魚は泳ぐ。猫は寝る。", 12, ["鳥が鳴いた。魚は泳ぐ。", "猫は寝る。"]),
+        ("यह एक घर है। वह एक पेड़ है।", 16, ["यह एक घर है।", "वह एक पेड़ है।"]),
+        ("هل أنت هنا؟ نعم أنا هنا.", 15, ["هل أنت هنا؟", "نعم أنا هنا."]),
+        ("یہ گھر ہے۔ وہ درخت ہے۔", 13, ["یہ گھر ہے۔", "وہ درخت ہے۔"]),
+        ("မြန်မာစာ။ကျွန်တော်။", 11, ["မြန်မာစာ။", "ကျွန်တော်။"]),
+        ("ភាសាខ្មែរ។ខ្ញុំ។", 12, ["ភាសាខ្មែរ។", "ខ្ញុំ។"]),
         ("One.\n\nTwo.\nThree.", 12, ["One.", "Two.\nThree."]),
         ("word " * 5, 10, ["word word", "word word", "word"]),
         ("abcdefghij", 4, ["abcd", "efgh", "ij"]),
     ],
 )
-def test_where_chunks_end(text: str, size: int, expected: list[str]) -> None:
-    assert pieces(text, size) == expected
+def test_chunks_end_where_sentences_do(text: str, size: int, chunks: list[str]) -> None:
+    assert chunks_of(text, size) == chunks
 
 
-def test_it_is_the_default() -> None:
-    from langchain_core.stores import InMemoryStore
-    from langchain_core.vectorstores import InMemoryVectorStore
-
-    from tests.unit_tests.fakes import BagOfWords
-
-    indexer = RSEIndexer(InMemoryVectorStore(BagOfWords()), InMemoryStore())
-    sentence = "A sentence of some forty characters is here. "
-    chunks = indexer.text_splitter.split_text(sentence * 40)
-    assert {str(chunk)[-6:] for chunk in chunks} == {" here."}
-    assert max(len(str(chunk)) for chunk in chunks) <= 800
-
-
-@given(
-    st.text(st.sampled_from("ab .?!\n\"')。！？।؟ \u3000”"), max_size=300),
-    st.integers(1, 40),
-)
-def test_chunks_are_not_longer_than_allowed_and_their_spans_tile_the_text(
-    text: str, size: int
-) -> None:
+@given(TEXTS, st.integers(1, 60))
+@example("e.g.  \n  .  x", 3)
+@example("\n\n\n\na" * 5, 4)
+def test_spans_tile_any_text_and_chunks_have_at_most_the_size(text: str, size: int) -> None:
     splitter = default_text_splitter(size)
-    assert all(len(chunk) <= size for chunk in splitter.split_text(text))
-    spans, _ = find_spans(text, splitter)
+    spans, contained = find_spans(text, splitter)
     assert "".join(text[span.start : span.end] for span in spans) == text
+    assert contained == 0
+    for span, following in pairwise(spans):
+        assert span.end == following.start
+    for span in spans:
+        chunk = text[span.start : span.end].strip()
+        # Rows of tables may be chunks of up to twice the size.
+        is_row = any(mark in chunk for mark in (",", "|", "  ", "<tr>"))
+        assert len(chunk) <= (2 * size if is_row else size)
+        assert chunk or not text.strip()
+    assert splitter.split_text(text) == [chunk for chunk in chunks_of(text, size) if chunk]
 
 
-@pytest.mark.parametrize("pattern", ["a", "a ", ".", '."', "。", "A. ", "\n", " "])
-def test_a_long_text_is_split_to_its_end(pattern: str) -> None:
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_size_without_characters_is_refused(size: int) -> None:
+    with pytest.raises(ValueError, match=r"chunk_size must be > 0, got"):
+        default_text_splitter(size)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "漢", ".", '."', ",", '"a,', '",\n', "| \n", " ", ". a", "a  \n", "a  b\n", "<table>\n"],
+)
+def test_a_long_text_of_one_kind_is_split_to_its_end(piece: str) -> None:
     """In proportion to its length; in its square, this would not end."""
-    text = pattern * (1_000_000 // len(pattern))
-    assert all(len(chunk) <= 800 for chunk in pieces(text, 800))
+    length = 1_000_000
+    spans, _ = find_spans((piece * length)[:length], default_text_splitter())
+    assert spans[-1].end == length
+
+
+@fakes.both_ways
+def test_segments_begin_and_end_with_sentences(way: Way) -> None:
+    chance = random.Random(3)  # noqa: S311 - only has to be the same again
+    words = ["herons", "fish", "nest", "dawn", "lake", "reed", "wing", "pond", "song", "river"]
+    sentences = []
+    for number in range(80):
+        body = " ".join(chance.choices(words, k=12))
+        sentences.append(f"Sentence {number} by J. Doe says: {body}.")
+    text = " ".join(sentences)
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+        docstore=InMemoryStore(),
+        max_context_length=2_000,
+    )
+    way.add(retriever, [Document(text, metadata={"source": "herons.txt"})])
+    segments = way.invoke(retriever, sentences[37])
+    assert segments
+    for segment in segments:
+        assert segment.page_content in text
+        assert segment.page_content.startswith("Sentence ")
+        assert segment.page_content.rstrip().endswith(".")
+        assert not segment.page_content.rstrip().endswith("J.")
+
+
+def test_indexers_and_retrievers_split_with_the_same_default() -> None:
+    store = InMemoryVectorStore(fakes.BagOfWords())
+    indexer = RSEIndexer(store, InMemoryStore())
+    retriever = RSERetriever(vectorstore=store, docstore=InMemoryStore())
+    text = "Herons fish at dawn. They nest in trees. " * 60
+    expected = find_spans(text, default_text_splitter())
+    assert find_spans(text, indexer.text_splitter) == expected
+    assert find_spans(text, retriever.text_splitter) == expected
+
+
+def test_documents_with_the_chunks_of_another_splitter_are_split_again_when_added_again() -> None:
+    model = fakes.CountingModel()
+    store, docstore = InMemoryVectorStore(model), InMemoryStore()
+    text = "".join(f"Heron {number} fishes at the lake. " for number in range(60))
+    document = Document(text, metadata={"source": "herons.txt"})
+    RSEIndexer(store, docstore, text_splitter=default_text_splitter(300)).add_documents([document])
+    indexer = RSEIndexer(store, docstore)
+    model.taken()
+    indexer.add_documents([document])
+    new_chunks = {chunk.page_content for chunk in indexer.vectorstore.similarity_search("x", k=99)}
+    assert set(chunks_of(text, 800)) == new_chunks
+    assert set(chunks_of(text, 800)) <= set(model.taken())
+    indexer.add_documents([document])
+    assert not model.taken()

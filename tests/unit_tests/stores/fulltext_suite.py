@@ -160,6 +160,15 @@ class LexicalSuite:
         indexer(store).add_documents([document("other", "revenue"), document(doc_id, "revenue")])
         assert places(search(store, "revenue of Acme in 2023"))[0] == (doc_id, 0)
 
+    def test_words_of_a_tables_header_row_find_all_of_its_chunks(self, store: SQLDocStore) -> None:
+        rows = "".join(f"Delta-{number},{number}\n" for number in range(200))
+        splitting = RSEIndexer(InMemoryVectorStore(fakes.BagOfWords()), store)
+        splitting.add_documents([Document(f"plant,revenue\n{rows}", metadata={"doc_id": "d"})])
+        found = search(store, "revenue", k=99)
+        assert len(found) > 1
+        assert all(chunk.page_content.startswith("plant,revenue\nDelta-") for chunk, _ in found)
+        assert sum(chunk.page_content.count("Delta-") for chunk, _ in found) == 200
+
     def test_words_of_a_header_find_its_chunks(self, store: SQLDocStore) -> None:
         retriever = RSERetriever(
             vectorstore=InMemoryVectorStore(fakes.BagOfWords()),

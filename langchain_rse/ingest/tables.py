@@ -1,0 +1,204 @@
+"""Finds the tables in a text: where their rows lie, and which of these names the columns.
+
+Those of HTML are found by their tags, those of Markdown by the line under their header row. Others
+are rows with one number of cells: between tabs, pipes, semicolons or commas, as in CSV files; or
+between two or more spaces, as in text with fixed columns, if there are amounts among them.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# Fewer rows of one structure are no table.
+_FEWEST_ROWS = 3
+# The most characters of a cell in quotes, in which line ends and separators are text.
+_LONGEST_QUOTED = 10_000
+
+# The line under the header row of a Markdown table, such as |---|:--:|; databases print ---+---.
+_RULE = re.compile(r"(?=[^\n]*[|+])(?=[^\n]*-)[ \t|:+-]+\r?(?:\n|\Z)")
+_QUOTED = rf'"(?:[^"]|""){{0,{_LONGEST_QUOTED}}}"'
+# Years and dates, which may name columns although they have no letters.
+_SPACES = re.compile(r"[ ]{2,}")
+# The rows of a table in HTML, and its end.
+_HTML_ROW = re.compile(r"<(?:tr\b|/table\s*>)", re.IGNORECASE)
+_HTML_TABLE = re.compile(r"[ \t]*<table\b", re.IGNORECASE)
+_HTML_HEADER_CELL = re.compile(r"<th\b", re.IGNORECASE)
+_DATE = re.compile(
+    r"(?:19|20)\d\d(?:[-/\u2013](?:\d\d){1,2})?"
+    r"|\d{1,4}[-/]\d{1,2}(?:[-/]\d{1,4})?"
+    r"|\d{1,2}\.\d{1,2}\.\d{2,4}"
+)
+
+
+class Table(NamedTuple):
+    """A table in a text."""
+
+    header: str  # the row that names the columns, with the line under it; empty if there is none
+    rows: Sequence[int]  # where rows start, the header's first; then where the table ends
+
+
+class _Separator:
+    """A character between the cells of a row.
+
+    Args:
+        mark: The character.
+        may_precede_space: True if cells may begin with white space. In prose, that is what follows
+            a comma or semicolon.
+    """
+
+    needs_amounts = False
+
+    def __init__(self, mark: str, *, may_precede_space: bool) -> None:
+        self.mark = mark
+        mark = re.escape(mark)
+        no_space = "" if may_precede_space else r"\s"
+        plain = rf'[^"\n{mark}{no_space}][^\n{mark}]*'
+        cell = rf"(?:{_QUOTED}|{plain})?"
+        # Indented lines are no rows.
+        self._row = re.compile(rf"(?!\s){cell}(?:{mark}{cell})+\r?(?:\n|\Z)")
+        self._cell = re.compile(rf"(?:\A|{mark})({_QUOTED}|[^\n{mark}]*)")
+
+    def row_end(self, text: str, start: int) -> int | None:
+        """Where the row ends that starts here; None if there is none."""
+        match = self._row.match(text, start)
+        return None if match is None else match.end()
+
+    def cells(self, row: str) -> list[str]:
+        """The cells of a row, without quotes and outer white space."""
+        return [cell.strip('" \t\r\n') for cell in self._cell.findall(row)]
+
+
+class _Spaces:
+    """Two or more spaces between the cells of a row, of which the first may be empty."""
+
+    needs_amounts = True  # prose has such spaces between sentences
+    mark = "  "
+
+    def row_end(self, text: str, start: int) -> int | None:
+        """Where the row ends that starts here; None if there is none."""
+        line_end = _line_end(text, start)
+        return line_end if self.mark in text[start:line_end].rstrip() else None
+
+    def cells(self, row: str) -> list[str]:
+        """The cells of a row."""
+        return _SPACES.split(row.rstrip())
+
+
+_SEPARATORS: Sequence[_Separator | _Spaces] = (
+    _Separator("\t", may_precede_space=True),
+    _Separator("|", may_precede_space=True),
+    _Separator(";", may_precede_space=False),
+    _Separator(",", may_precede_space=False),
+    _Spaces(),
+)
+
+
+def find_tables(text: str) -> list[Table]:
+    """The tables in a text, in its order."""
+    tables: list[Table] = []
+    position = 0
+    while position < len(text):
+        line_end = _line_end(text, position)
+        table = _table_at(text, position, line_end)
+        if table is None:
+            position = line_end
+        else:
+            tables.append(table)
+            position = table.rows[-1]
+    return tables
+
+
+def _line_end(text: str, start: int) -> int:
+    """Where the next line starts, or the text ends."""
+    line_break = text.find("\n", start)
+    return len(text) if line_break < 0 else line_break + 1
+
+
+def _table_at(text: str, start: int, line_end: int) -> Table | None:
+    """The table whose first row is the line that starts here; None if there is none."""
+    line = text[start:line_end]
+    if "|" in line:
+        rule = _RULE.match(text, line_end)
+        if rule is not None:
+            return _ruled_table(text, start, rule.end())
+    html = _HTML_TABLE.match(line)
+    if html is not None:
+        return _html_table(text, start, start + html.end())
+    for separator in _SEPARATORS:
+        if separator.mark in line:
+            table = _separated_table(text, start, separator)
+            if table is not None:
+                return table
+    return None
+
+
+def _ruled_table(text: str, start: int, rule_end: int) -> Table:
+    """The table with a line under its header row, which ends where a line has no pipe."""
+    rows = [start, rule_end]
+    while True:
+        line_end = _line_end(text, rows[-1])
+        if "|" not in text[rows[-1] : line_end]:
+            return Table(text[start:rule_end].rstrip(), rows)
+        rows.append(line_end)
+
+
+def _html_table(text: str, start: int, tag_end: int) -> Table:
+    """The table in HTML, which ends where its end tag does."""
+    row_starts: list[int] = []
+    table_end = len(text)
+    for match in _HTML_ROW.finditer(text, tag_end):
+        if match[0][1] == "/":
+            table_end = match.end()
+            break
+        row_starts.append(match.start())
+    rows = [start, *row_starts[1:], table_end]  # the first row begins with the table's tag
+    has_names = _HTML_HEADER_CELL.search(text, start, rows[1]) is not None
+    return Table(text[start : rows[1]].strip() if has_names else "", rows)
+
+
+def _separated_table(text: str, start: int, separator: _Separator | _Spaces) -> Table | None:
+    """The table of rows with the same number of cells; None if there are too few of them."""
+    ends: list[int] = []  # of the rows
+    first_rows: list[list[str]] = []  # the cells of the first two
+    row_start = start
+    row_end = separator.row_end(text, row_start)
+    while row_end is not None:
+        cells = separator.cells(text[row_start:row_end])
+        if not ends and sum(map(bool, cells)) <= 1:
+            return None  # an item of a list that ends with a semicolon, for example
+        if first_rows and len(cells) != len(first_rows[0]):
+            break
+        if len(ends) == 1 and separator.needs_amounts and not any(map(_is_amount, cells)):
+            return None
+        if len(first_rows) <= 1:
+            first_rows.append(cells)
+        ends.append(row_end)
+        row_start = row_end
+        row_end = separator.row_end(text, row_start)
+    if len(ends) < _FEWEST_ROWS:
+        return None
+    header = text[start : ends[0]].rstrip() if _name_columns(*first_rows) else ""
+    return Table(header, [start, *ends])
+
+
+def _name_columns(first_row: Sequence[str], second_row: Sequence[str]) -> bool:
+    """True if the cells of a first row can be names of columns: different ones, and no amounts.
+
+    Years and dates name columns unless there are years and dates below them, too.
+    """
+    names = [cell for cell in first_row if cell]
+    if len(set(names)) < len(names) or any(_is_amount(name) for name in names):
+        return False
+    below_dates = []
+    for cell, below in zip(first_row, second_row, strict=True):
+        if _DATE.fullmatch(cell):
+            below_dates.append(below)
+    has_dates_below = all(_DATE.fullmatch(below) for below in below_dates)
+    return not below_dates or not has_dates_below
+
+
+def _is_amount(cell: str) -> bool:
+    """True for digits without a letter that are no year or date."""
+    has_digit = any(character.isdigit() for character in cell)
+    has_letter = any(character.isalpha() for character in cell)
+    return has_digit and not has_letter and _DATE.fullmatch(cell) is None

@@ -1,0 +1,310 @@
+"""What a user relies on if documents have tables, and the default text splitter splits them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import CharacterTextSplitter
+
+from langchain_rse import DocumentHeaders, RSEIndexer, RSERetriever, SQLDocStore
+from langchain_rse.indexer import default_text_splitter
+from langchain_rse.ingest.splitting import Span, find_spans
+from langchain_rse.ingest.tables import find_tables
+from langchain_rse.tools import verify_quotes
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way
+
+way = fakes.way
+
+NAMES = ["plant", "city", "revenue", "staff"]
+PROSE = "The plants of the company are described in this report. " * 12
+
+
+def row(number: int) -> list[str]:
+    return [f"Delta-{number}", f"Town{number}", str(1000 + 7 * number), str(20 + number)]
+
+
+def rows(count: int) -> list[list[str]]:
+    return [NAMES, *(row(number) for number in range(count))]
+
+
+def markdown(count: int) -> str:
+    lines = [f"| {' | '.join(cells)} |" for cells in rows(count)]
+    return "\n".join([lines[0], "| --- | :-- | --: | --- |", *lines[1:]]) + "\n"
+
+
+def separated(separator: str, count: int, line_end: str = "\n") -> str:
+    return "".join(f"{separator.join(cells)}{line_end}" for cells in rows(count))
+
+
+FORMS = {
+    "Markdown": markdown(60),
+    "Markdown without outer pipes": "\n".join(
+        ["plant | city", "--- | ---", *(f"Delta-{number} | Town" for number in range(99)), ""]
+    ),
+    "a database's": "\n".join(
+        [
+            " plant | city",
+            "-------+------",
+            *(f" Delta-{number} | Town" for number in range(99)),
+            "",
+        ]
+    ),
+    "tabs": separated("\t", 60),
+    "pipes": separated(" | ", 60),
+    "semicolons": separated(";", 60),
+    "commas": separated(",", 60),
+    "commas and carriage returns": separated(",", 60, "\r\n"),
+    "years": ",2021,2022\n" + "".join(f"Delta-{number},{number},7\n" for number in range(99)),
+    "fixed columns": "".join(
+        f"{''.join(cell.ljust(14) for cell in cells).rstrip()}\n" for cells in rows(60)
+    ),
+    "fixed columns without a first name": f"{'':14}2021    2022\n"
+    + "".join(f"{f'Delta-{number}':14}{number:<8,}{number + 7:,}\n" for number in range(99)),
+    "HTML": "<table><tr><th>plant</th><th>city</th></tr>\n"
+    + "".join(f"<tr><td>Delta-{number}</td><td>Town</td></tr>\n" for number in range(60))
+    + "</table>\n",
+    "dates": "name,31.12.2021\n" + "".join(f"Delta-{number},{number}\n" for number in range(99)),
+}
+
+
+def header_of(text: str) -> str:
+    """The first line of a table, and with it the line under it."""
+    first, second, *_ = text.splitlines()
+    return f"{first}\n{second}" if set(second) <= set("|-:+ ") else first
+
+
+def rows_of(text: str) -> list[str]:
+    """The rows below the header, with their line ends."""
+    return text[len(header_of(text)) :].lstrip("\r\n").splitlines(keepends=True)
+
+
+def spans_of(text: str, size: int = 800) -> list[Span]:
+    spans, _ = find_spans(text, default_text_splitter(size))
+    return spans
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("before", ["", PROSE, f"{PROSE}\n\n", "\n\n"], ids=str)
+def test_rows_are_not_cut_and_further_chunks_have_the_header_row(form: str, before: str) -> None:
+    table = FORMS[form]
+    text = f"{before}\n{table}\n{PROSE}" if before.strip() else f"{before}{table}\n{PROSE}"
+    header = header_of(table)
+    spans = spans_of(text)
+    assert "".join(text[span.start : span.end] for span in spans) == text
+    headed = [span for span in spans if span.table_header]
+    assert headed
+    whole_rows = {line.strip() for line in rows_of(table)}
+    for span in headed:
+        chunk = text[span.start : span.end].strip()
+        assert span.table_header == header
+        assert span.embedded_text == f"{header}\n{chunk}"
+        assert len(span.embedded_text) <= 800
+        assert {line.strip() for line in chunk.splitlines()} <= whole_rows
+    for span in spans:
+        if span not in headed:
+            assert span.embedded_text == text[span.start : span.end].strip()
+            assert len(span.embedded_text) <= 800
+    seen = [line.strip() for span in spans for line in text[span.start : span.end].splitlines()]
+    for line in whole_rows:
+        assert line in seen
+
+
+TABLES_OF_PROSE = {
+    "prose with a comma in each line": "The heron, a bird\nThe carp, a fish\nThe oak, a tree\n"
+    * 30,
+    "a list": "to operate and improve the site;\nto share data with others;\n" * 30,
+    "indented code": "    name: str | None = None,\n    size: int | None = None,\n" * 30,
+    "columns of spaces": "Net sales      100    200\nCost of sales   50     60\n" * 30,
+    "amounts": "Net sales 1,000\nCost of sales 2,000\nTax 3,000\n" * 30,
+    "numbers without names": "1,2,3\n4,5,6\n" * 99,
+    "dates and texts without names": "2021-03-04,Delta,Boston\n2021-03-05,Epsilon,Rome\n" * 30,
+    "two spaces after each sentence": "The heron is a bird.  It lives at the lake\n" * 60,
+    "HTML without names": f"<table>\n{'<tr><td>a</td><td>b</td></tr>' * 99}</table>\n",
+    "a log": "2021-03-04 12:00:01,123 INFO started\n2021-03-04 12:00:02,5 INFO ended\n" * 30,
+    "two rows": "name,city\nDelta,Boston\n\n" * 60,
+}
+
+
+@pytest.mark.parametrize("kind", TABLES_OF_PROSE)
+def test_what_has_no_row_of_names_gets_none(kind: str) -> None:
+    spans = spans_of(TABLES_OF_PROSE[kind])
+    assert len(spans) > 1
+    assert not any(span.table_header for span in spans)
+
+
+def test_a_table_that_fits_a_chunk_stays_with_the_prose_around_it() -> None:
+    text = f"Plants in 2021:\n\n{markdown(4)}\nThere are no others."
+    assert spans_of(text) == [Span(0, len(text), text)]
+
+
+def test_a_long_row_is_a_chunk_and_a_very_long_one_is_cut_as_text() -> None:
+    word = "fjord "
+    long_row = f"Delta-1,{word * 200}\n"
+    very_long_row = f"Delta-2,{word * 400}\n"
+    text = f"plant,remarks\nDelta-0,none\n{long_row}{very_long_row}Delta-3,none\n"
+    chunks = [text[span.start : span.end] for span in spans_of(text)]
+    assert chunks[:2] == ["plant,remarks\nDelta-0,none\n", long_row]
+    assert "".join(chunks[2:]) == f"{very_long_row}Delta-3,none\n"
+    assert len(chunks) > 3
+    assert all(len(chunk.strip()) <= 800 for chunk in chunks[2:])
+    assert {span.table_header for span in spans_of(text)[1:]} == {"plant,remarks"}
+
+
+def test_a_long_header_row_is_not_repeated() -> None:
+    names = ",".join(f"a long name of the column {number}" for number in range(20))
+    cells = ",".join(["x"] * 20)
+    spans = spans_of(f"{names}\n" + f"{cells}\n" * 40)
+    assert len(spans) > 1
+    assert not any(span.table_header for span in spans)
+
+
+@given(
+    st.lists(
+        st.lists(st.text("ab,;\n\"' |", max_size=12), min_size=3, max_size=3),
+        min_size=3,
+        max_size=40,
+    ),
+)
+def test_rows_that_pythons_csv_writes_are_not_cut(cells: list[list[str]]) -> None:
+    written = io.StringIO()
+    writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    starts = [0]
+    for number, each in enumerate(cells):
+        writer.writerow([f"row {number}", "cell", *each])
+        starts.append(written.tell())
+    (table,) = find_tables(written.getvalue())
+    assert table.rows == starts
+
+
+class Index:
+    """A table in both stores."""
+
+    def __init__(self, text: str, *, way: Way | None = None, **settings: Any) -> None:
+        self.text = text
+        self.docstore: Any = settings.pop("docstore", None) or InMemoryStore()
+        self.vectorstore = InMemoryVectorStore(fakes.CountingModel())
+        self.indexer = RSEIndexer(self.vectorstore, self.docstore, **settings)
+        document = Document(text, metadata={"source": "plants.md"})
+        if way is None:
+            self.indexer.add_documents([document])
+        else:
+            way.add(self.indexer, [document])
+
+    def retriever(self, **settings: Any) -> RSERetriever:
+        return RSERetriever(vectorstore=self.vectorstore, docstore=self.docstore, **settings)
+
+    def embedded(self) -> set[str]:
+        return {found.page_content for found in self.vectorstore.similarity_search("x", k=999)}
+
+
+@fakes.both_ways
+@pytest.mark.parametrize("form", ["Markdown", "commas"])
+def test_a_segment_that_begins_inside_a_table_is_shown_with_the_header_row(
+    way: Way, form: str
+) -> None:
+    table = FORMS[form]
+    index = Index(f"{PROSE}\n\n{table}\n{PROSE}", way=way)
+    query = "Delta-47 Town47"
+    settings = {"k": 1, "max_context_length": 1_000}
+    (plain,) = way.invoke(index.retriever(), query, **settings)
+    (shown,) = way.invoke(index.retriever(), query, **settings, include_header=True)
+    assert "Delta-47" in plain.page_content
+    start, end = plain.metadata["start_index"], plain.metadata["end_index"]
+    assert plain.page_content == index.text[start:end]
+    assert shown.page_content == f"{header_of(table)}\n{plain.page_content}"
+    assert shown.metadata == plain.metadata
+    assert "table_header" not in str(plain.metadata)
+
+
+def test_a_segment_that_has_the_header_row_is_shown_without_another() -> None:
+    index = Index(FORMS["Markdown"])
+    (segment,) = index.retriever(max_context_length=None, irrelevant_chunk_penalty=0.0).invoke(
+        "revenue staff Delta", include_header=True
+    )
+    assert segment.page_content == index.text
+
+
+def test_the_documents_header_stands_above_that_of_the_table() -> None:
+    index = Index(FORMS["commas"], headers=DocumentHeaders(template="{title}"))
+    (segment,) = index.retriever(include_header=True, max_context_length=900, k=1).invoke(
+        "Delta-58 Town58"
+    )
+    assert segment.page_content.startswith("plants\n\nplant,city,revenue,staff\nDelta-")
+    assert any(text.startswith("plants\n\nplant,city,revenue,staff\n") for text in index.embedded())
+
+
+@fakes.both_ways
+@pytest.mark.parametrize("allow_trim", [False, True])
+@pytest.mark.parametrize("measure", fakes.LENGTHS)
+def test_the_budget_counts_the_header_row(way: Way, measure: str, *, allow_trim: bool) -> None:
+    length = fakes.LENGTHS[measure]
+    index = Index(f"{PROSE}\n\n{FORMS['Markdown']}\n{PROSE}\n\n{FORMS['commas']}")
+    retriever = index.retriever(include_header=True, allow_trim=allow_trim, length_function=length)
+    for share in (0.2, 0.3, 0.5, 0.8):
+        limit = share * length(index.text)
+        segments = way.invoke(retriever, "Delta-47 Town47", max_context_length=limit)
+        assert sum(length(segment.page_content) for segment in segments) <= limit
+        for segment in segments:
+            start, end = segment.metadata["start_index"], segment.metadata["end_index"]
+            assert segment.page_content.endswith(index.text[start:end])
+
+
+def test_trimmed_segments_in_tables_have_the_header_row() -> None:
+    index = Index(FORMS["commas"])
+    retriever = index.retriever(include_header=True, allow_trim=True, max_context_length=300, k=1)
+    (segment,) = retriever.invoke("Delta-57 Town57")
+    assert segment.page_content.startswith("plant,city,revenue,staff\nDelta-")
+    assert len(segment.page_content) <= 300
+
+
+def test_quotations_are_found_below_a_header_row() -> None:
+    index = Index(FORMS["commas"])
+    segments = index.retriever(include_header=True, max_context_length=900).invoke("Delta-57")
+    quoted = f'"{FORMS["commas"].splitlines()[58]}"'
+    (quote,) = verify_quotes(f"It says {quoted}.", segments)
+    assert quote.verdict == "exact"
+
+
+def test_words_of_the_header_row_are_found_by_lexical_search() -> None:
+    index = Index(FORMS["Markdown"], docstore=SQLDocStore("sqlite://", lexical=True))
+    retriever = index.retriever(hybrid=0.5, max_context_length=1_000, k=1)
+    (segment,) = retriever.invoke("revenue Delta-47", include_header=True)
+    assert "Delta-47" in segment.page_content
+    candidates = index.docstore.lexical_search("revenue", k=99)
+    assert len(candidates) == sum("| revenue |" in text for text in index.embedded())
+
+
+def test_chunks_that_are_embedded_again_from_the_docstore_have_the_header_row() -> None:
+    index = Index(FORMS["commas"])
+    before = index.embedded()
+    found = index.vectorstore.similarity_search("x", k=999)
+    index.vectorstore.delete([str(document.id) for document in found])
+    index.indexer.check(repair=True)
+    assert index.embedded() == before
+
+
+def test_other_splitters_cut_tables_as_they_did() -> None:
+    splitter = CharacterTextSplitter("\n", chunk_size=300, chunk_overlap=0)
+    index = Index(FORMS["commas"], text_splitter=splitter)
+    assert index.embedded() == set(splitter.split_text(FORMS["commas"]))
+
+
+def test_the_header_row_makes_another_version_of_the_document() -> None:
+    class WithoutHeaders:
+        def split_text(self, text: str) -> list[str]:
+            return default_text_splitter().split_text(text)
+
+    index = Index(FORMS["commas"], text_splitter=WithoutHeaders())
+    assert not any("plant,city" in text for text in index.embedded() if "Delta-0," not in text)
+    document = Document(FORMS["commas"], metadata={"source": "plants.md"})
+    RSEIndexer(index.vectorstore, index.docstore).add_documents([document])
+    assert all(text.startswith("plant,city,revenue,staff\n") for text in index.embedded())
