@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,9 @@ PARENT_ID = "parent_id"
 # At no penalty at all every chunk of a document is as good as any other.
 HALVINGS = 5
 WITHOUT_LIMIT = 10_000
+
+Search = Callable[[str], list[tuple[Document, float]]]
+"""Finds the candidates of a query, best first, with their scores."""
 
 
 class NeighborRetriever(BaseRetriever):
@@ -149,6 +152,44 @@ class InOrderRetriever(BaseRetriever):
         sizes = itertools.accumulate(len(hit.page_content) for hit in hits)
         taken = hits[: bisect.bisect_left(list(sizes), self.budget) + 1]
         return sorted(taken, key=lambda hit: (hit.metadata["doc_id"], hit.metadata["start_index"]))
+
+
+class LargestGapRetriever(BaseRetriever):
+    """The best chunks up to the largest drop of their scores: Adaptive-k (arXiv 2506.08479).
+
+    As in the published experiments, a drop in the last tenth of the candidates does not count, and
+    five more chunks follow the last one before the drop. How much comes back is up to the scores.
+    """
+
+    search: Search
+    ignored_tail: float = 0.1
+    more: int = 5
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        hits = self.search(query)
+        drops = -np.diff([score for _, score in hits])
+        counted = drops[: len(drops) - int(len(drops) * self.ignored_tail)]
+        best = int(counted.argmax()) + 1 if counted.size else len(hits)
+        return [hit for hit, _ in hits[: best + self.more]]
+
+
+class SameLengthRetriever(BaseRetriever):
+    """Ours with as many characters for each question as another retriever returned."""
+
+    retriever: RSERetriever
+    lengths: Mapping[str, int]
+    """By question."""
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        return self.retriever.invoke(
+            query, max_context_length=self.lengths[query], irrelevant_chunk_penalty=0.0
+        )
 
 
 def ranges(numbers: Sequence[int]) -> Iterator[range]:

@@ -40,7 +40,7 @@ from folders import (
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import BaseStore, InMemoryStore
-from mixed import cut_out_notes, write_up_mixed
+from mixed import HAS_ROWS, Mixed, cut_into_rows, cut_out_notes, write_up_mixed
 from pages import (
     CEILING,
     OURS,
@@ -100,7 +100,9 @@ def main() -> None:
         write_page(arguments, f"hybrid-{model}", write_up_hybrid(hybrids, model, command))
         return
     if arguments.mixed:
-        pages = [measure_mixed(folder, arguments, command) for folder in folders]
+        corpora = [cut_out_notes(folder) for folder in folders]
+        corpora += [cut_into_rows(folder) for folder in folders if folder.name in HAS_ROWS]
+        pages = [measure_mixed(mixed, arguments, command) for mixed in corpora]
         write_page(arguments, f"mixed-{model}", itertools.chain.from_iterable(pages))
         return
     results = [measure(folder, arguments) for folder in folders]
@@ -153,7 +155,9 @@ def parse_arguments() -> argparse.Namespace:
         "--hybrid", action="store_true", help="only vectors and words, each alone and together"
     )
     parser.add_argument(
-        "--mixed", action="store_true", help="only short notes among long reports, cut out of them"
+        "--mixed",
+        action="store_true",
+        help="only notes and rows of tables among long reports, cut out of them",
     )
     return parser.parse_args()
 
@@ -251,18 +255,18 @@ def measure_hybrid(folder: Folder, arguments: argparse.Namespace) -> Results:
     return results
 
 
-def measure_mixed(folder: Folder, arguments: argparse.Namespace, command: str) -> Iterator[str]:
-    """Ask about notes and reports: the best chunks, and ours with and without a penalty."""
-    mixed, is_note = cut_out_notes(folder)
-    ours, store = index(mixed, arguments, InMemoryStore())
+def measure_mixed(mixed: Mixed, arguments: argparse.Namespace, command: str) -> Iterator[str]:
+    """Ask about short documents and reports: the best chunks, and ours, with a penalty or none."""
+    folder = mixed.folder
+    ours, store = index(folder, arguments, InMemoryStore())
     plain = store.as_retriever(search_kwargs={"k": CANDIDATES})
     reports = {
-        TOP_K: ask(mixed, TOP_K, plain),
-        OURS: ask(mixed, OURS, ours, **FILL),
-        f"{OURS}, at its default penalty": ask(mixed, "default penalty", ours),
+        TOP_K: ask(folder, TOP_K, plain),
+        OURS: ask(folder, OURS, ours, **FILL),
+        f"{OURS}, at its default penalty": ask(folder, "default penalty", ours),
     }
     progress("")
-    return write_up_mixed(mixed, is_note, reports, command)
+    return write_up_mixed(mixed, reports, command)
 
 
 def published_forms(folder: Folder, ours: RSERetriever, store: MatrixStore) -> dict[str, At]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import logging
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -22,8 +23,11 @@ from alternatives import (
     ContinuityRetriever,
     FilledRetriever,
     InOrderRetriever,
+    LargestGapRetriever,
     LayeredRetriever,
     NeighborRetriever,
+    SameLengthRetriever,
+    Search,
 )
 from charts import draw_recall
 from cross_encoder import CANDIDATES as RERANKED_CANDIDATES
@@ -42,16 +46,20 @@ from folders import (
 )
 from langchain_classic.retrievers import ContextualCompressionRetriever
 from langchain_classic.retrievers.document_compressors import CrossEncoderReranker as Classic
+from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import InMemoryStore
-from pages import OURS, TOP_K, difference, table
+from pages import CEILING, OURS, TOP_K, difference, table
 from quality import FILL, ask, ask_each, index
+from vectors import MatrixStore
 
 from langchain_rse import PRESETS, RSERetriever
 from langchain_rse.evaluation import Report
 from langchain_rse.rerankers import CrossEncoderReranker
 
 MULTILINGUAL = "wordllama"
+# For retrievers that decide themselves how much comes back.
+NO_BUDGET = 10_000_000
 METRICS = {"recall": "Evidence recall", "whole": "Whole evidence"}
 
 
@@ -70,6 +78,27 @@ class Row(NamedTuple):
         return f"{self.folder}, {self.model}{reranker}"
 
 
+class Pair(NamedTuple):
+    """Two reports of the same length."""
+
+    ours: Report
+    other: Report
+
+
+class Measured(NamedTuple):
+    """What was measured of a row.
+
+    Attributes:
+        filled: By method: the budgets filled.
+        gap: Ours, and the chunks up to the largest gap of the scores.
+        stopped: Ours at the default penalty, and with a budget of that mean length, filled.
+    """
+
+    filled: dict[str, Report]
+    gap: Pair
+    stopped: Pair
+
+
 def main() -> None:
     """Measure, print, and write what was printed."""
     parser = make_parser(__doc__)
@@ -84,7 +113,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = list(rows_of(arguments))
     with ProcessPoolExecutor(arguments.workers) as processes:
-        reports = list(processes.map(measure, rows, [arguments] * len(rows)))
+        measured = list(processes.map(measure, rows, [arguments] * len(rows)))
     models = " ".join(arguments.models)
     options = f"--models {models} --questions {arguments.questions}"
     if arguments.folders:
@@ -93,9 +122,9 @@ def main() -> None:
         options += f" --reranked {' '.join(arguments.reranked)}"
     command = f"python benchmarks/summary.py --data PATH {options}"
     stem = f"summary-{models.replace(' ', '-')}"
-    found = dict(zip(rows, reports, strict=True))
+    found = dict(zip(rows, measured, strict=True))
     drawn = {
-        row.folder: found[row]
+        row.folder: found[row].filled
         for row in rows
         if row.model == arguments.models[0] and not row.reranked
     }
@@ -117,7 +146,7 @@ def rows_of(arguments: argparse.Namespace) -> Iterator[Row]:
                 yield Row(name, names, model, reranked=True)
 
 
-def measure(row: Row, arguments: argparse.Namespace) -> dict[str, Report]:
+def measure(row: Row, arguments: argparse.Namespace) -> Measured:
     """Ask all methods about a set."""
     logging.disable(logging.WARNING)
     arguments.embeddings, arguments.names = row.model, row.names
@@ -126,37 +155,87 @@ def measure(row: Row, arguments: argparse.Namespace) -> dict[str, Report]:
         count = min(arguments.questions, len(folder.questions))
         chosen = random.Random(SEED).sample(folder.questions, count)
         folder = dataclasses.replace(folder, questions=chosen)
-    ours, store = index(folder, arguments, InMemoryStore())
-    settings: dict[str, Any] = {"vectorstore": store, "docstore": ours.docstore}
+    indexed, store = index(folder, arguments, InMemoryStore())
+    settings: dict[str, Any] = {"vectorstore": store, "docstore": indexed.docstore}
     if row.reranked:
         model = Cached(cached_cross_encoder(folder, arguments))
         plain: BaseRetriever = ContextualCompressionRetriever(
             base_compressor=Classic(model=model, top_n=RERANKED_CANDIDATES),
             base_retriever=store.as_retriever(search_kwargs={"k": RERANKED_CANDIDATES}),
         )
-        settings |= {
-            "reranker": CrossEncoderReranker(model=model),
-            "fetch_k": RERANKED_CANDIDATES,
-        }
+        reranker = CrossEncoderReranker(model=model)
+        settings |= {"reranker": reranker, "fetch_k": RERANKED_CANDIDATES}
+        search = by_cross_encoder(store, reranker)
     else:
         plain = store.as_retriever(search_kwargs={"k": CANDIDATES})
+        search = by_vectors(store)
+    ours = RSERetriever(**settings)
+    filled = ask_filled(folder, plain, settings, reranked=row.reranked)
+    filled[OURS] = ask(folder, OURS, ours, **FILL)
+    return Measured(filled, ask_up_to_gap(folder, search, ours), ask_stopped(folder, ours))
+
+
+def ask_filled(
+    folder: Folder, plain: BaseRetriever, settings: dict[str, Any], *, reranked: bool
+) -> dict[str, Report]:
+    """Ask the alternatives, each made to fill the budgets."""
     reports = {TOP_K: ask(folder, TOP_K, plain)}
     reports["in document order"] = ask_each(
         folder, "in order", lambda budget: InOrderRetriever(retriever=plain, budget=budget)
     )
     reports["documents, then chunks"] = ask(folder, "layered", LayeredRetriever(retriever=plain))
-    if not row.reranked:
-        some: dict[str, Any] = {"store": store, "sources": folder.sources}
+    if not reranked:
+        some: dict[str, Any] = {"store": settings["vectorstore"], "sources": folder.sources}
         for around in (1, 2):
             label = f"each hit ±{around}"
             reports[label] = ask(folder, label, NeighborRetriever(**some, around=around))
         reports["SCAR"] = ask(folder, "SCAR", ContinuityRetriever(**some))
-    for calibration in ("minmax",) if row.reranked else ("identity", "minmax"):
+    for calibration in ("minmax",) if reranked else ("identity", "minmax"):
         config = PRESETS["dsrag-balanced"].replace(calibration=calibration)
         label = f"dsrag-balanced, {calibration}"
         reports[label] = greedy(folder, label, RSERetriever(**settings, config=config))
-    reports[OURS] = ask(folder, OURS, RSERetriever(**settings), **FILL)
     return reports
+
+
+def by_vectors(store: MatrixStore) -> Search:
+    """The candidates of a query with their cosine similarities."""
+
+    def search(query: str) -> list[tuple[Document, float]]:
+        return store.similarity_search_with_score(query, k=CANDIDATES)
+
+    return search
+
+
+def by_cross_encoder(store: MatrixStore, reranker: CrossEncoderReranker) -> Search:
+    """The candidates of a query with the sigmoid of the cross-encoder's logits."""
+
+    def search(query: str) -> list[tuple[Document, float]]:
+        hits = store.similarity_search(query, k=RERANKED_CANDIDATES)
+        ranked = reranker.compress_documents(hits, query)
+        return [(hit, 1 / (1 + math.exp(-hit.metadata["relevance_score"]))) for hit in ranked]
+
+    return search
+
+
+def ask_up_to_gap(folder: Folder, search: Search, ours: RSERetriever) -> Pair:
+    """Ask for the chunks up to the largest gap, and ours with as many characters a question."""
+    gap = LargestGapRetriever(search=search)
+    lengths = {}
+    for question in folder.questions:
+        texts = [hit.page_content for hit in gap.invoke(question.question)]
+        lengths[question.question] = sum(map(len, texts))
+    same_length = SameLengthRetriever(retriever=ours, lengths=lengths)
+    return Pair(
+        ours=ask(folder, OURS, same_length, [NO_BUDGET]),
+        other=ask(folder, "largest gap", gap, [NO_BUDGET]),
+    )
+
+
+def ask_stopped(folder: Folder, ours: RSERetriever) -> Pair:
+    """Ask ours at its default penalty, and for a filled budget of the length that it returns."""
+    stopped = ask(folder, "default penalty", ours, [CEILING])
+    length = max(round(float(stopped.mean("characters")[0])), 1)
+    return Pair(ours=stopped, other=ask(folder, "as long", ours, [length], **FILL))
 
 
 def greedy(folder: Folder, label: str, retriever: RSERetriever) -> Report:
@@ -170,7 +249,7 @@ def greedy(folder: Folder, label: str, retriever: RSERetriever) -> Report:
     return ask_each(folder, label, at)
 
 
-def write_up(results: Mapping[Row, Mapping[str, Report]], command: str) -> Iterator[str]:
+def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
     """The whole page, line by line."""
     yield from ("# All sets of questions", "", f"Made by `{command}`.", "")
     yield from (
@@ -182,7 +261,26 @@ def write_up(results: Mapping[Row, Mapping[str, Report]], command: str) -> Itera
     )
     for metric, title in METRICS.items():
         yield from (f"## {title}", "")
-        yield from write_up_metric(results, metric)
+        yield from write_up_metric({row: each.filled for row, each in results.items()}, metric)
+    yield from (
+        "## Up to the largest gap of the scores",
+        "",
+        "Adaptive-k (arXiv 2506.08479) decides itself how much comes back: the candidates up to",
+        "the largest drop of their scores, and five more. Within a budget to fill it would be",
+        "top-k, so ours is given as many characters as it returned, question by question.",
+        "",
+    )
+    yield from write_up_pairs({row: each.gap for row, each in results.items()}, "largest gap", OURS)
+    yield from (
+        "## At the default penalty",
+        "",
+        f"Ours as it comes, up to {CEILING:,} characters a question: how much it returns on",
+        "average, and what that brings; then the same retriever with a penalty of 0 and that",
+        "average as the budget of every question.",
+        "",
+    )
+    stopped = {row: each.stopped for row, each in results.items()}
+    yield from write_up_pairs(stopped, "filled", "default penalty")
 
 
 def write_up_metric(results: Mapping[Row, Mapping[str, Report]], metric: str) -> Iterator[str]:
@@ -224,6 +322,23 @@ def write_up_metric(results: Mapping[Row, Mapping[str, Report]], metric: str) ->
             ]
             head = f"mean of {len(of_model)} sets, {model}"
             yield from table([head, *labels], [["", *(f"{mean:.3f}" for mean in means)]])
+
+
+def write_up_pairs(pairs: Mapping[Row, Pair], other: str, ours: str) -> Iterator[str]:
+    """Two reports of each row beside each other, with the mean length."""
+    header = ["set, model", "characters"]
+    for metric in METRICS:
+        header += [f"{metric}: {other}", ours, "difference"]
+    lines = []
+    for row, pair in pairs.items():
+        chosen = pair.other if ours == OURS else pair.ours  # the report that chose the length
+        line = [row.title, f"{chosen.mean('characters')[0]:,.0f}"]
+        for metric in METRICS:
+            line += [f"{report.mean(metric)[0]:.3f}" for report in (pair.other, pair.ours)]
+            # Their budgets differ; each has one.
+            line.append(difference([pair.ours], [pair.other], metric))
+        lines.append(line)
+    yield from table(header, lines)
 
 
 def figures(reports: Mapping[str, Report], labels: Sequence[str], metric: str) -> Iterator[str]:
