@@ -27,6 +27,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "kadane": {"color": "#a3a3a3", "marker": "x", "linestyle": ":"},
 }
 _MOST_COLUMNS = 4
+SMALL: Any = {"font.size": 9, "lines.linewidth": 1.2, "lines.markersize": 3.5}
 STYLE: Any = {**plots.STYLE, "lines.linewidth": 1.4, "lines.markersize": 5}
 
 
@@ -71,6 +72,72 @@ def draw_recall(
         for panel in rows[-1]:
             panel.set_xlabel("budget, characters (log)")
         finish(figure, panels, f"Evidence recall at equal budgets, {title}", file)
+
+
+# Of draw_sets: the methods that the picture has room for, their names in it, and their colors on
+# light and on dark ground.
+SETS_OTHERS: dict[str, tuple[str, dict[str, Any], tuple[str, str]]] = {
+    "top-k chunks": ("top-k chunks", {"marker": "s"}, ("#1f2937", "#e5e7eb")),
+    "each hit ±1": ("each hit ±1 chunk", {"marker": "^"}, ("#2563eb", "#60a5fa")),
+    "dsrag-balanced, minmax": (
+        "dsRAG's greedy search",
+        {"marker": "D", "linestyle": "--"},
+        ("#6b7280", "#9ca3af"),
+    ),
+}
+OUR_COLORS = (OUR_COLOR, "#fb923c")
+
+
+def draw_sets(
+    sets: Mapping[str, Mapping[str, Report]], ours: str, title: str, file: Path, *, dark: bool
+) -> None:
+    """Evidence recall against the budget, a small panel for each set, two beside each other.
+
+    Two panels of this size are as wide as a phone's screen, and their text can be read there.
+
+    Args:
+        sets: By set, the reports by method.
+        ours: The method that stands out.
+        title: What the figure is of.
+        file: The PNG to write.
+        dark: True for a dark background.
+    """
+    rows = -(-len(sets) // 2)
+    with plots.style(dark=dark), mpl.rc_context({**SMALL, "axes.titlelocation": "left"}):
+        figure = Figure(figsize=(4.6, 1.55 * rows + 1.0), dpi=200, layout="constrained")
+        panels = figure.subplots(rows, 2, squeeze=False).ravel()
+        for panel, (name, reports) in zip(panels, sets.items(), strict=False):
+            draw_set(panel, reports, ours, dark=dark)
+            panel.set_title(name)
+        for panel in panels[len(sets) :]:
+            panel.set_axis_off()
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=9.5)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+        figure.savefig(file, metadata={"Software": None})
+
+
+def draw_set(panel: Axes, reports: Mapping[str, Report], ours: str, *, dark: bool) -> None:
+    """The recall of a few methods on one set."""
+    for method, (label, style, colors) in SETS_OTHERS.items():
+        if method in reports:
+            report = reports[method]
+            means = report.mean("recall")
+            panel.plot(report.budgets, means, label=label, color=colors[dark], **style)
+    report = reports[ours]
+    panel.plot(
+        report.budgets,
+        report.mean("recall"),
+        label=ours,
+        color=OUR_COLORS[dark],
+        marker="o",
+        linewidth=2.2,
+        markersize=5,
+        zorder=5,
+    )
+    budgets_axis(panel, report.budgets)
+    panel.set_ylim(0, 1.08 * panel.dataLim.y1)
+    panel.margins(x=0.12)
 
 
 def draw_penalties(

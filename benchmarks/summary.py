@@ -29,7 +29,7 @@ from alternatives import (
     SameLengthRetriever,
     Search,
 )
-from charts import draw_recall
+from charts import draw_sets
 from cross_encoder import CANDIDATES as RERANKED_CANDIDATES
 from cross_encoder import SEED, Cached
 from folders import (
@@ -114,23 +114,27 @@ def main() -> None:
     rows = list(rows_of(arguments))
     with ProcessPoolExecutor(arguments.workers) as processes:
         measured = list(processes.map(measure, rows, [arguments] * len(rows)))
-    models = " ".join(arguments.models)
-    options = f"--models {models} --questions {arguments.questions}"
+    options = f"--models {' '.join(arguments.models)} --questions {arguments.questions}"
     if arguments.folders:
         options += f" --folders {' '.join(arguments.folders)}"
     if arguments.reranked is not None:
         options += f" --reranked {' '.join(arguments.reranked)}"
     command = f"python benchmarks/summary.py --data PATH {options}"
-    stem = f"summary-{models.replace(' ', '-')}"
     found = dict(zip(rows, measured, strict=True))
-    drawn = {
-        row.folder: found[row].filled
-        for row in rows
-        if row.model == arguments.models[0] and not row.reranked
-    }
-    title = f"{arguments.models[0]} vectors"
-    draw_recall(drawn, OURS, title, arguments.out / f"{stem}.png")
-    write_page(arguments, stem, write_up(found, command))
+    draw(found, arguments)
+    write_page(arguments, "summary", write_up(found, command))
+
+
+def draw(found: Mapping[Row, Measured], arguments: argparse.Namespace) -> None:
+    """Draw the recall of the sets in English, with the vectors of the first model."""
+    model = arguments.models[0]
+    sets = {}
+    for row, measured in found.items():
+        if row.model == model and not row.reranked and not row.folder.startswith(LANGUAGE):
+            sets[row.folder] = measured.filled
+    title = f"Evidence recall by characters, {model} vectors"
+    for name, dark in (("summary.png", False), ("summary-dark.png", True)):
+        draw_sets(sets, OURS, title, arguments.out / name, dark=dark)
 
 
 def rows_of(arguments: argparse.Namespace) -> Iterator[Row]:
