@@ -111,13 +111,26 @@ class Locator:
             return None
         header_length = 0
         if end:
-            header_length = max(len(text) - (end - start), 0)
+            start, header_length = self._below_header(text, Slice(doc_id, start, end))
         # Positions may count from the start of a page: then the text decides.
         if doc_id in self.sources:
             source = self.sources[doc_id]
             if not source.startswith(text[header_length:], start):
                 return None
         return Slice(doc_id, start, start + max(length - header_length, 0))
+
+    def _below_header(self, text: str, position: Slice) -> tuple[int, int]:
+        """Where a text begins in its slice, and how many characters of headers stand above it.
+
+        Vector stores have chunks without white space at their ends, which is known of the
+        ``sources`` only.
+        """
+        source = self.sources.get(position.doc_id, "")
+        for part in (position, self.visible(position)):
+            part_text = source[part.start : part.end]
+            if part_text and text.endswith(part_text):
+                return part.start, len(text) - len(part_text)
+        return position.start, max(len(text) - (position.end - position.start), 0)
 
     def _locate_by_text(self, document: Document, length: int) -> Slice | None:
         """Search the text in its source, or in all sources; first unchanged, then by its words."""

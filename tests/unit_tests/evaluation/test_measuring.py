@@ -149,6 +149,14 @@ def test_a_header_is_paid_for_but_not_part_of_the_source() -> None:
         assert figures([document], question, 12, sources=sources)["recall"] == 3 / 9
 
 
+def test_a_header_above_a_chunk_without_the_white_space_at_its_ends() -> None:
+    sources = {"a": "\n one two \n\nthree"}
+    metadata = {"doc_id": "a", "start_index": 0, "end_index": 12}
+    document = Document("Numbers\none two", metadata=metadata)
+    result = figures([document], ask_for((2, 9)), sources=sources)
+    assert (result["recall"], result["precision"]) == (1, 7 / 15)
+
+
 @pytest.mark.parametrize("start", [None, -1, "unknown", 7])
 def test_without_a_position_the_text_is_searched(start: Any) -> None:
     # Loaders of pages count from the start of each page: then the position is another one.
