@@ -46,13 +46,10 @@ BORDERS = (-8.0, -4.0, 0.0, 4.0)
 
 WAYS: Mapping[str, RSEConfig] = {
     OURS_RERANKED: RSEConfig(),
+    "the same, half and half": RSEConfig(rerank_weight=0.5),
+    "the same, the cross-encoder alone": RSEConfig(rerank_weight=1.0),
     "the same, calibration sigmoid": RSEConfig(calibration="sigmoid"),
     "the same, calibration rank": RSEConfig(calibration="rank"),
-    "the same, decay 15 and segment cost 0.15": RSEConfig(decay_rate=15.0, segment_cost=0.15),
-    "the same, the cross-encoder alone": RSEConfig(rerank_weight=1.0),
-    "alone, decay 40 and segment cost 0.7": RSEConfig(
-        rerank_weight=1.0, decay_rate=40.0, segment_cost=0.7
-    ),
 }
 
 Reliability = list[tuple[float, bool]]

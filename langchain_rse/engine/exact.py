@@ -194,23 +194,30 @@ class Ranking:
             fitting.append(chunk)
         return fitting
 
-    def steps(self, minimum_value: float) -> list[Bounds]:
+    def steps(self, minimum_value: float, first: Sequence[int] = ()) -> list[Bounds]:
         """Divide the order into steps that make no segment worth less than a minimum.
 
         A chunk is delayed until later chunks next to it make its segment worth enough; all of them
         are then one step, ``(start, end)``. Chunks whose segment never is worth it are left out.
+
+        Args:
+            minimum_value: The minimum.
+            first: Chunks that are taken before all others, whatever their segments are worth.
         """
         problem = self.problem
 
         def is_worth_enough(step: Bounds, taken: set[int]) -> bool:
             start, end = step
+            if start in first:
+                return True
             is_one_chunk = end - start == 1
             joins_segment = is_one_chunk and count_neighbors(step, taken, problem.borders) > 0
             if joins_segment and problem.relevance.item(start) >= problem.penalty:
                 return True  # such a chunk never lowers the value of a segment
             return problem.value(extend(step, taken, problem.borders)) >= minimum_value
 
-        single_chunks = ((chunk, chunk + 1) for chunk in self.thresholds)
+        chunks = dict.fromkeys([*first, *self.thresholds])
+        single_chunks = ((chunk, chunk + 1) for chunk in chunks)
         return delay_steps(single_chunks, problem.borders, is_worth_enough)
 
     def segments(self, chunks: Iterable[int]) -> list[Segment]:

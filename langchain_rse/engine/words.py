@@ -6,7 +6,7 @@ Japanese, Thai, Lao, Khmer, Burmese) have pairs of neighboring characters in pla
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 
 # Thai, Lao, Burmese, Khmer, Chinese characters and kana.
@@ -51,6 +51,26 @@ def split_words(text: str) -> Iterator[str]:
                 yield part
 
 
+def without_words(text: str, is_left_out: Callable[[str], bool]) -> str:
+    """The text as it is written, without some words, in single spaces.
+
+    Args:
+        text: The text.
+        is_left_out: True for words to leave out, as `find_words` finds them.
+    """
+
+    def remaining(match: re.Match[str]) -> str:
+        kept = []
+        for part in _unspaced_pattern().findall(match[0]):
+            if has_unspaced(part):
+                kept.append(_without_pairs(part, is_left_out))
+            elif not is_left_out(fold_case(part)):
+                kept.append(part)
+        return "".join(kept)
+
+    return " ".join(_word_pattern().sub(remaining, text).split())
+
+
 def with_pairs(text: str) -> str:
     """A text for an index that splits it at spaces: folded, its unspaced scripts in pairs."""
     if text.isascii():
@@ -80,6 +100,15 @@ def _pairs(run: str) -> list[str]:
     if len(run) == 1:
         return [run]
     return [run[start : start + 2] for start in range(len(run) - 1)]
+
+
+def _without_pairs(run: str, is_left_out: Callable[[str], bool]) -> str:
+    """A run without the characters of some pairs."""
+    left_out: set[int] = set()
+    for start, pair in enumerate(_pairs(run)):
+        if is_left_out(fold_case(pair)):
+            left_out.update(range(start, start + len(pair)))
+    return "".join(character for number, character in enumerate(run) if number not in left_out)
 
 
 @cache

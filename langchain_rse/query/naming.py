@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from langchain_rse.engine import Floats
-from langchain_rse.engine.words import find_words, spaced_words
+from langchain_rse.engine.words import find_words, spaced_words, without_words
 from langchain_rse.headers.titles import title_of_source
 from langchain_rse.query.candidates import Candidate
 
@@ -25,7 +25,8 @@ class Named(NamedTuple):
     """What the names of documents say about the candidates of a query."""
 
     shortfall: Floats  # per candidate: how much less its document is named than another one
-    query: str  # the query without the words that name documents
+    # The query without the words that name documents, if other words are left.
+    query: str
 
 
 def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
@@ -56,10 +57,10 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
     for key, weights_of_words in weights.items():
         if shortfall[key] == 0:
             naming_words.update(weights_of_words)
-    other_words = [word for word in find_words(query) if not _words(word) <= naming_words]
+    rest_of_query = without_words(query, lambda word: _words(word) <= naming_words)
     return Named(
         shortfall=np.array([shortfall[candidate.key] for candidate in candidates]),
-        query=" ".join(other_words) if other_words else query,
+        query=rest_of_query if find_words(rest_of_query) else query,
     )
 
 

@@ -231,7 +231,7 @@ def find_candidates(
     log.solved = None
     log.reason = None
     log.ended("search")
-    candidates = yield from rerank(settings.reranker, searched.candidates, callbacks)
+    candidates = yield from rerank(searched.candidates, settings, callbacks)
     if not any(candidates.values()):
         count = sum(len(candidates_of_query) for candidates_of_query in log.searched.values())
         log.reason = yield from explain_no_candidates(sources, settings, searched.documents, count)

@@ -8,15 +8,18 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, call, concurrently, during
+from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError
 from langchain_rse.query.candidates import Candidate, Candidates
+from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
+from langchain_rse.query.naming import named_documents
 from langchain_rse.query.searching import (
     AT_ONCE,
     check_documents,
     finite_score,
     without_rising_scores,
 )
-from langchain_rse.query.wrapped import LIMITS, drops_by_relevance
+from langchain_rse.query.wrapped import LIMITS, drops_by_relevance, is_reranker
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,
@@ -37,17 +40,31 @@ _Identity = tuple[object, ...]
 
 
 def rerank(
-    reranker: BaseDocumentCompressor | None, candidates: Candidates, callbacks: Callbacks
+    candidates: Candidates, settings: QuerySettings, callbacks: Callbacks
 ) -> Steps[Candidates]:
     """Return the candidates that the reranker keeps for each query, in its order, with scores."""
+    reranker = settings.reranker
     if reranker is None:
         return candidates
-    tasks = [
-        _rerank_query(reranker, candidates_of_query, query, callbacks)
-        for query, candidates_of_query in candidates.items()
-    ]
+    tasks = []
+    for query, candidates_of_query in candidates.items():
+        query_to_rerank = query
+        if settings.config.name_weight and is_reranker(reranker):
+            query_to_rerank = _without_names(query, candidates_of_query)
+        tasks.append(_rerank_query(reranker, candidates_of_query, query_to_rerank, callbacks))
     reranked = yield from concurrently(tasks, AT_ONCE)
     return dict(zip(candidates, reranked, strict=True))
+
+
+def _without_names(query: str, candidates: Sequence[Candidate]) -> str:
+    """The query without the words that name documents: these are told apart by `name_weight`.
+
+    Rerankers prefer chunks that repeat the names to those that answer.
+    """
+    if len(query) > MAX_QUERY_LENGTH:
+        return query
+    named = named_documents(query, candidates)
+    return named.query if named.shortfall.any() else query
 
 
 def _rerank_query(

@@ -61,8 +61,8 @@ def _select_exactly(
         steps_of_rows = [rank(row).steps(config.minimum_value) for row in scored.credited_rows]
         steps = _without_repetitions(in_turns(steps_of_rows))
     else:
-        first_steps = _best_of_each_query(scored, values, config, budget)
-        steps = _without_repetitions([*first_steps, *ranking.steps(config.minimum_value)])
+        first = _best_of_each_query(scored, values, config, budget)
+        steps = ranking.steps(config.minimum_value, first)
     if settings.max_per_document:
         steps = _limit_segments(steps, scored, settings.max_per_document)
 
@@ -70,7 +70,8 @@ def _select_exactly(
         columns: list[int] = []
         for step in steps[:count]:
             columns.extend(range(*step))
-        return ranking.segments(columns)
+        rated = [_rated(segment, values, config) for segment in ranking.segments(columns)]
+        return sorted(rated, key=lambda segment: (-segment.value, segment.start))
 
     return Selection(
         values, steps, segments, weights=ranking.weights, thresholds=ranking.thresholds
@@ -79,21 +80,30 @@ def _select_exactly(
 
 def _best_of_each_query(
     scored: ScoredChunks, values: Floats, config: RSEConfig, budget: float | None
-) -> list[Bounds]:
-    """The best candidate of each query as a step, if it is worth the penalty and fits."""
+) -> list[int]:
+    """The columns of the best candidates of queries that are worth the penalty and fit."""
     room = math.inf if budget is None else budget
-    steps: list[Bounds] = []
+    columns: list[int] = []
     for relevance_by_column in scored.by_query:
         if not relevance_by_column:
             continue
         column, relevance = next(iter(relevance_by_column.items()))  # the best comes first
         is_worth = relevance > 0 and relevance >= config.irrelevant_chunk_penalty
         is_worth = is_worth and values[column] >= config.minimum_value
-        step = (column, column + 1)
-        if is_worth and scored.lengths[column] <= room and step not in steps:
-            steps.append(step)
+        if is_worth and scored.lengths[column] <= room and column not in columns:
+            columns.append(column)
             room -= scored.lengths[column]
-    return steps
+    return columns
+
+
+def _rated(segment: Segment, values: Floats, config: RSEConfig) -> Segment:
+    """A segment with its value; without a segment cost, if only that makes it too little.
+
+    Such a segment is there for the best candidate of a query.
+    """
+    if segment.value >= config.minimum_value:
+        return segment
+    return segment._replace(value=float(values[segment.start : segment.end].sum()))
 
 
 def _limit_segments(steps: Sequence[Bounds], scored: ScoredChunks, limit: int) -> list[Bounds]:

@@ -32,7 +32,7 @@ _NOT_FILTERING = frozenset(
 _RANKING = frozenset(
     {
         *("EmbeddingsFilter", "EmbeddingsRedundantFilter", "LLMChainExtractor", "LLMChainFilter"),
-        *("LMBasedRelevanceFilter", "SimilarityBasedRelevanceFilter", "VertexAIRank"),
+        *("LMBasedRelevanceFilter", "SimilarityBasedRelevanceFilter"),
     }
 )
 # Fields that limit what a retriever or compressor returns.
@@ -187,7 +187,16 @@ def drops_by_relevance(compressor: object) -> bool:
     name = type(compressor).__name__
     if name == "DocumentCompressorPipeline":
         return all(map(drops_by_relevance, getattr(compressor, "transformers", ())))
-    return name in _RANKING or "Rerank" in name
+    return name in _RANKING or is_reranker(compressor)
+
+
+def is_reranker(compressor: object) -> bool:
+    """True if a document compressor is known, by its name, to sort documents by relevance.
+
+    False for those that judge each document by the question, and for unknown ones.
+    """
+    name = type(compressor).__name__
+    return name == "VertexAIRank" or "Rerank" in name
 
 
 def _inner_retrievers(retriever: object) -> list[object]:

@@ -276,10 +276,13 @@ class Problem {
     return (value - penalty * this.costs[start]) / this.unit;
   }
 
-  // The order in steps that make no segment worth less than a minimum.
-  steps(order, minimum, penalty) {
-    const [steps, taken, heldBack] = [[], new Set(), new Set()];
+  // The order in steps that make no segment worth less than a minimum, after some chunks that are
+  // taken first, whatever they are worth.
+  steps(order, minimum, penalty, first) {
+    const steps = first.map((chunk) => [chunk, chunk + 1]);
+    const [taken, heldBack] = [new Set(first), new Set()];
     for (const chunk of order) {
+      if (taken.has(chunk)) continue;
       const [start, end] = this.extended(chunk, chunk + 1, heldBack);
       const isGain =
         this.relevance[chunk] >= penalty && end - start === 1 && this.neighbors(chunk, taken) > 0;
@@ -309,17 +312,6 @@ class Problem {
   }
 }
 
-// The steps after one that is a single chunk, which no other step has then.
-function startingWith(chunk, steps) {
-  const others = steps.flatMap(([start, end]) => {
-    if (chunk < start || chunk >= end) return [[start, end]];
-    const rest = [];
-    for (let c = start; c < end; c++) if (c !== chunk) rest.push([c, c + 1]);
-    return rest;
-  });
-  return [[chunk, chunk + 1], ...others];
-}
-
 // The k most valuable segments, of which one has the best candidate; all without a k.
 function bestSegments(segments, relevance, k) {
   if (k === null || k === undefined || segments.length <= k) return segments;
@@ -340,7 +332,6 @@ function chooseSegments(columns, settings) {
   const all = columns.lengths.reduce((a, b) => a + b, 0);
   const room = budget ?? Infinity;
   const considered = budget === null || minimum > 0 || perDocument ? all : budget;
-  let steps = problem.steps(problem.order(considered, penalty), minimum, penalty);
   const values = credited.map((c, n) => (columns.lengths[n] / problem.unit) * (c - penalty));
   const worth = [...values.keys()].filter((n) => {
     const r = columns.relevance[n];
@@ -350,7 +341,8 @@ function chooseSegments(columns, settings) {
   const candidates = [...values.keys()].filter((n) => columns.found[n]);
   const better = (a, b) => (columns.relevance[b] > columns.relevance[a] ? b : a);
   const best = candidates.reduce(better, candidates[0]);
-  if (worth.includes(best) && columns.lengths[best] <= room) steps = startingWith(best, steps);
+  const first = worth.includes(best) && columns.lengths[best] <= room ? [best] : [];
+  let steps = problem.steps(problem.order(considered, penalty), minimum, penalty, first);
   if (perDocument) steps = problem.fewSegments(steps, columns.documents, perDocument);
   const chosen = [];
   let used = 0;
@@ -361,9 +353,12 @@ function chooseSegments(columns, settings) {
     chosen.push([start, end]);
   }
   const bounds = problem.joined(chosen.sort((a, b) => a[0] - b[0]));
-  const segments = bounds.map(([start, end]) => ({
-    start, end, value: problem.valueOf(start, end, penalty),
-  }));
+  const segments = bounds.map(([start, end]) => {
+    const value = problem.valueOf(start, end, penalty);
+    if (value >= minimum) return { start, end, value };
+    // It is there for the best candidate, which is rated without a segment cost.
+    return { start, end, value: values.slice(start, end).reduce((a, b) => a + b, 0) };
+  });
   if (!segments.length) { // the best candidate that fits and is worth the penalty
     const start = worth.find((n) => columns.lengths[n] <= room);
     if (start !== undefined) segments.push({ start, end: start + 1, value: values[start] });

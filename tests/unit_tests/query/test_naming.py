@@ -52,8 +52,11 @@ def test_a_named_document_by_hand() -> None:
 
 
 def test_the_words_that_name_leave_the_query() -> None:
-    assert named_documents("Who owns Acme Holdings?", candidates(NAMES)).query == "who owns"
+    assert named_documents("Who owns Acme Holdings?", candidates(NAMES)).query == "Who owns ?"
     assert named_documents("Acme!", candidates(NAMES)).query == "Acme!"
+    names = {"a": "\u5317\u4eac\u5927\u5b66", "b": "Borealis"}  # Peking University
+    query = "\u5317\u4eac\u5927\u5b66\u7684\u5b66\u8d39"  # its fees
+    assert named_documents(query, candidates(names)).query == "\u7684\u5b66\u8d39"
     assert named_documents("Who owns it?", candidates(NAMES)).query == "Who owns it?"
 
 

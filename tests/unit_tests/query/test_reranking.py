@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
-from langchain_rse import RSEConfig
+from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse._sync import arun, run
+from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError
 from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.reranking import rerank
@@ -71,11 +74,13 @@ def candidates(count: int = 4) -> list[Candidate]:
 
 
 def reranked(way: Way, compressor: Compressor, given: Sequence[Candidate]) -> list[Candidate]:
+    settings = QuerySettings(config=RSEConfig(), reranker=compressor)
+
     def sync() -> list[Candidate]:
-        return [*run(rerank(compressor, {"query": given}, None))["query"]]
+        return [*run(rerank({"query": given}, settings, None))["query"]]
 
     async def asynchronous() -> list[Candidate]:
-        return [*(await arun(rerank(compressor, {"query": given}, None)))["query"]]
+        return [*(await arun(rerank({"query": given}, settings, None)))["query"]]
 
     return way.call(sync, asynchronous)
 
@@ -307,3 +312,49 @@ def test_questions_of_any_length_and_language(way: Way, question: str) -> None:
     retriever = make_retriever({"a": lines(0, 10, 90), "b": lines(90, 80)}, config="balanced")
     found = way.invoke(retriever, question, order="relevance")
     assert found[0].page_content.startswith("c0 0")
+
+
+class Noting(BaseDocumentCompressor):
+    """Keeps all documents, and the queries that it was given."""
+
+    queries: list[str] = Field(default_factory=list)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> Sequence[Document]:
+        del callbacks
+        self.queries.append(query)
+        return documents
+
+
+class NotingReranker(Noting):
+    """Known by its name to be a reranker."""
+
+
+@fakes.both_ways
+@pytest.mark.parametrize(
+    ("compressor", "settings", "question", "expected"),
+    [
+        (NotingReranker, {}, "What does \u201cAcme\u201d pay?", "What does \u201c\u201d pay?"),
+        (NotingReranker, {}, "What is paid?", "What is paid?"),
+        (NotingReranker, {}, "Acme?", "Acme?"),
+        (NotingReranker, {"name_weight": 0.0}, "What does Acme pay?", "What does Acme pay?"),
+        (Noting, {}, "What does Acme pay?", "What does Acme pay?"),
+    ],
+)
+def test_a_reranker_gets_the_query_without_names_of_documents(
+    way: Way, compressor: type[Noting], settings: Any, question: str, expected: str
+) -> None:
+    """Rerankers prefer chunks that repeat names; `name_weight` tells the documents apart."""
+    noting = compressor()
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+        docstore=InMemoryStore(),
+        reranker=noting,
+        **settings,
+    )
+    for name in ("Acme", "Borealis", "Cygnus"):
+        document = Document("The parties pay.", metadata={"source": f"deals/{name}.txt"})
+        way.add(retriever, [document])
+    way.invoke(retriever, question)
+    assert noting.queries == [expected]
