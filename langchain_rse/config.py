@@ -162,7 +162,8 @@ class RSEConfig(BaseModel):
     name_weight: _NotNegative = 0.2
     """How much a query that names documents, by their ``title`` or the file name in ``source``,
     prefers them: the relevance of other documents is multiplied by ``exp(-name_weight * s)``, where
-    s is how much less they are named; see `langchain_rse.query.naming`. 0 ignores names."""
+    s is how much less they are named; see `langchain_rse.query.naming`. A reranker gets the query
+    without the words that name them. 0 ignores names."""
     document_weight: _NotNegative = 0.5
     """How much the rest of its document counts for a chunk: relevance is multiplied by
     ``(mean / highest) ** document_weight``, where ``mean`` is the mean relevance of the document's
