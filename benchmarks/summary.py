@@ -121,11 +121,12 @@ def main() -> None:
         options += f" --reranked {' '.join(arguments.reranked)}"
     command = f"python benchmarks/summary.py --data PATH {options}"
     found = dict(zip(rows, measured, strict=True))
-    draw(found, arguments)
-    write_page(arguments, "summary", write_up(found, command))
+    stem = f"summary-{'-'.join(arguments.models)}"
+    draw(found, arguments, stem)
+    write_page(arguments, stem, write_up(found, command))
 
 
-def draw(found: Mapping[Row, Measured], arguments: argparse.Namespace) -> None:
+def draw(found: Mapping[Row, Measured], arguments: argparse.Namespace, stem: str) -> None:
     """Draw the recall of the sets in English, with the vectors of the first model."""
     model = arguments.models[0]
     sets = {}
@@ -133,8 +134,8 @@ def draw(found: Mapping[Row, Measured], arguments: argparse.Namespace) -> None:
         if row.model == model and not row.reranked and not row.folder.startswith(LANGUAGE):
             sets[row.folder] = measured.filled
     title = f"Evidence recall by characters, {model} vectors"
-    for name, dark in (("summary.png", False), ("summary-dark.png", True)):
-        draw_sets(sets, OURS, title, arguments.out / name, dark=dark)
+    for suffix, dark in (("", False), ("-dark", True)):
+        draw_sets(sets, OURS, title, arguments.out / f"{stem}{suffix}.png", dark=dark)
 
 
 def rows_of(arguments: argparse.Namespace) -> Iterator[Row]:
