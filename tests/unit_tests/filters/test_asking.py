@@ -56,7 +56,9 @@ class ToolModel(FakeMessagesListChatModel):
 
 def tool_answer(*judgments: dict[str, Any]) -> AIMessage:
     arguments = {"judgments": list(judgments)}
-    return AIMessage("", tool_calls=[ToolCall(name="Judgments", args=arguments, id="1")])
+    return AIMessage(
+        "", tool_calls=[ToolCall(name="Judgments", args=arguments, id="1", type="tool_call")]
+    )
 
 
 # Answers
