@@ -17,12 +17,13 @@ _LONGEST_QUOTED = 10_000
 # The line under the header row of a Markdown table, such as |---|:--:|; databases print ---+---.
 _RULE = re.compile(r"(?=[^\n]*[|+])(?=[^\n]*-)[ \t|:+-]+\r?(?:\n|\Z)")
 _QUOTED = rf'"(?:[^"]|""){{0,{_LONGEST_QUOTED}}}"'
-# Years and dates, which may name columns although they have no letters.
+# What is between the cells of text with fixed columns.
 _SPACES = re.compile(r"[ ]{2,}")
 # The rows of a table in HTML, and its end.
 _HTML_ROW = re.compile(r"<(?:tr\b|/table\s*>)", re.IGNORECASE)
 _HTML_TABLE = re.compile(r"[ \t]*<table\b", re.IGNORECASE)
 _HTML_HEADER_CELL = re.compile(r"<th\b", re.IGNORECASE)
+# Years and dates, which may name columns although they have no letters.
 _DATE = re.compile(
     r"(?:19|20)\d\d(?:[-/\u2013](?:\d\d){1,2})?"
     r"|\d{1,4}[-/]\d{1,2}(?:[-/]\d{1,4})?"
@@ -50,13 +51,13 @@ class _Separator:
 
     def __init__(self, mark: str, *, may_precede_space: bool) -> None:
         self.mark = mark
-        mark = re.escape(mark)
+        escaped = re.escape(mark)
         no_space = "" if may_precede_space else r"\s"
-        plain = rf'[^"\n{mark}{no_space}][^\n{mark}]*'
+        plain = rf'[^"\n{escaped}{no_space}][^\n{escaped}]*'
         cell = rf"(?:{_QUOTED}|{plain})?"
         # Indented lines are no rows.
-        self._row = re.compile(rf"(?!\s){cell}(?:{mark}{cell})+\r?(?:\n|\Z)")
-        self._cell = re.compile(rf"(?:\A|{mark})({_QUOTED}|[^\n{mark}]*)")
+        self._row = re.compile(rf"(?!\s){cell}(?:{escaped}{cell})+\r?(?:\n|\Z)")
+        self._cell = re.compile(rf"(?:\A|{escaped})({_QUOTED}|[^\n{escaped}]*)")
 
     def row_end(self, text: str, start: int) -> int | None:
         """Where the row ends that starts here; None if there is none."""

@@ -46,10 +46,11 @@ def rerank(
     reranker = settings.reranker
     if reranker is None:
         return candidates
+    leaves_out_names = settings.config.name_weight > 0 and is_reranker(reranker)
     tasks = []
     for query, candidates_of_query in candidates.items():
         query_to_rerank = query
-        if settings.config.name_weight and is_reranker(reranker):
+        if leaves_out_names:
             query_to_rerank = _without_names(query, candidates_of_query)
         tasks.append(_rerank_query(reranker, candidates_of_query, query_to_rerank, callbacks))
     reranked = yield from concurrently(tasks, AT_ONCE)

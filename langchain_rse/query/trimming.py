@@ -50,11 +50,11 @@ def trim(
     if extended is not None:
         room += texts.length(*neighbor)
 
-    first = start if keep_end else neighbor[0]
+    first_column = start if keep_end else neighbor[0]  # its header row stands above the joined text
 
     def fits(part: str) -> bool:
         joined = part + text_of_neighbor if keep_end else text_of_neighbor + part
-        return texts.length_of(joined, first) <= room
+        return texts.length_of(joined, first_column) <= room
 
     text = texts.of(start, end)
     part = longest_part(text, fits, keep_end=keep_end)
