@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -31,6 +32,7 @@ class Cache:
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self._lock = threading.Lock()  # several searches may run at once
         self._known: dict[str, Floats32] = {}
         if file.exists():
             with np.load(file) as stored:
@@ -49,6 +51,16 @@ class Cache:
             compute: Makes arrays of the texts.
             title: What is computed, to show meanwhile.
         """
+        with self._lock:
+            self._compute(wanted, compute, title)
+        return [self._known[key] for key in wanted]
+
+    def _compute(
+        self,
+        wanted: Mapping[str, tuple[str, ...]],
+        compute: Callable[[Sequence[tuple[str, ...]]], object],
+        title: str,
+    ) -> None:
         # Texts of one length waste no padding.
         missing = sorted(
             wanted.keys() - self._known.keys(), key=lambda key: (sum(map(len, wanted[key])), key)
@@ -66,7 +78,6 @@ class Cache:
         if missing:
             progress("", end="")
             self._write()
-        return [self._known[key] for key in wanted]
 
     def _write(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)

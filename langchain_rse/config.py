@@ -352,6 +352,13 @@ class QuerySettings(BaseModel):
     """Share of lexical relevance, from 0 to 1: ``(1 - hybrid) * r + hybrid * lexical``. Above 0,
     ``fetch_k`` more candidates come from the docstore's full-text index, ``SQLDocStore(...,
     lexical=True)``, with the same ``filter``, which must be a dict of fields and their values."""
+    score_floor: Literal["calibrated"] | _Number | None = "calibrated"
+    """The score that the best candidate of a query must reach; if it does not, nothing is returned
+    for the query, with a log line that has both numbers. ``"calibrated"``: what
+    `RSERetriever.calibrate` found for this vector store, model and reranker; no floor before. A
+    number: in the units of the scores, the reranker's if there is one; if these are distances, the
+    greatest that is close enough. None: no floor. With ``hybrid``, a query of which at least half
+    of the words stand in one candidate passes any floor; rare words count most."""
     search_kwargs: Annotated[dict[str, Any], AfterValidator(_check_search_kwargs)] = Field(
         default_factory=dict
     )

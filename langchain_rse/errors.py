@@ -9,7 +9,8 @@ RSEError
 ├── StoreMismatchError (ValueError)
 ├── SplittingError (ValueError)
 ├── AdoptionError (ValueError)
-└── EmbeddingError (ValueError)
+├── EmbeddingError (ValueError)
+└── CalibrationError (ValueError)
 
 Each is also the built-in kind in parentheses. Wrong arguments raise a plain `ValueError` or
 `TypeError`.
@@ -54,3 +55,7 @@ class AdoptionError(RSEError, ValueError):
 
 class EmbeddingError(RSEError, ValueError):
     """The embedding model returned vectors that cannot be searched."""
+
+
+class CalibrationError(RSEError, ValueError):
+    """The scores of a search do not tell whether the documents have an answer."""

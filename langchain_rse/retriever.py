@@ -1,5 +1,6 @@
 """RSERetriever: a LangChain retriever that returns segments instead of chunks."""
 
+import importlib
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -9,7 +10,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -30,6 +31,7 @@ from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, arun, arun_each, run, run_each
 from langchain_rse.adopting import Adoption, ExistingIndex
 from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
+from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.explaining.trace import RSETrace
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.checking import CheckReport
@@ -37,6 +39,7 @@ from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult
 from langchain_rse.query.access import DocumentAccess, StoredDocument, document_access
+from langchain_rse.query.floors import Refusals
 from langchain_rse.query.pipeline import Sources, retrieve
 from langchain_rse.query.searching import check_search
 from langchain_rse.query.tracing import QueryLog, TraceCollector, collect_trace
@@ -129,6 +132,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
     empty for none."""
 
     _indexer: tuple[dict[str, Any], RSEIndexer] | None = PrivateAttr(default=None)
+    _refusals: Refusals = PrivateAttr(default_factory=Refusals)
 
     @model_validator(mode="after")
     def _check_sources(self) -> Self:
@@ -216,6 +220,17 @@ class RSERetriever(QuerySettings, BaseRetriever):
         await self.ainvoke(query, _collecting(collector, config), **kwargs)
         return collector.traces[-1]
 
+    def calibrate(self, questions: Iterable[Any] | None = None, **options: Any) -> ScoreFloor:  # noqa: ANN401
+        """Find the score below which no candidate is an answer, for ``score_floor``, and keep it.
+
+        The arguments are those of `langchain_rse.evaluation.calibrate`.
+        """
+        return cast("ScoreFloor", _calibrating().calibrate(self, questions, **options))
+
+    async def acalibrate(self, questions: Any = None, **options: Any) -> ScoreFloor:  # noqa: ANN401
+        """Like `calibrate`, async."""
+        return cast("ScoreFloor", await _calibrating().acalibrate(self, questions, **options))
+
     def _retrieve(
         self,
         query: object,
@@ -234,6 +249,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             self._sources(), query, settings, callbacks=callbacks, log=log
         )
         collect_trace(query, log, segments, handlers)
+        self._refusals.count(log.reached)
         return segments
 
     def _sources(self) -> Sources:
@@ -251,7 +267,10 @@ class RSERetriever(QuerySettings, BaseRetriever):
 
     @override
     def __getstate__(self) -> dict[Any, Any]:
-        return {**super().__getstate__(), "__pydantic_private__": {"_indexer": None}}
+        return {
+            **super().__getstate__(),
+            "__pydantic_private__": {"_indexer": None, "_refusals": Refusals()},
+        }
 
     def documents(self) -> list[StoredDocument]:
         """List the stored documents that pass the filters of ``search_kwargs``, by their ids.
@@ -505,6 +524,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
         if warning := adoption.warning():
             warn(warning)
         return self
+
+
+def _calibrating() -> Any:  # noqa: ANN401 - a module
+    # It needs this module itself.
+    return importlib.import_module("langchain_rse.evaluation.calibrating")
 
 
 def _collecting(collector: TraceCollector, config: RunnableConfig | None) -> RunnableConfig:

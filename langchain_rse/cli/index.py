@@ -2,6 +2,7 @@
 
 import codecs
 import os
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -57,6 +58,13 @@ def index(
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove documents whose files are no longer there.")
     ] = False,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            help="Find out at the end, once and when the documents have doubled, from which score "
+            "on a question has no answer here."
+        ),
+    ] = True,
 ) -> None:
     """Add files to a knowledge base; files that have changed are replaced."""
     codecs.lookup(encoding or "utf-8")  # an error names an unknown encoding
@@ -75,6 +83,8 @@ def index(
             elif gone:
                 documents = counted(len(gone), "document")
                 print_text(f"{documents} no longer there, which --prune removes: {first_few(gone)}")
+            if calibrate:
+                _calibrate(opened)
     _report_on(files)
 
 
@@ -89,6 +99,23 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
     chunks = counted(opened.embeddings.texts_embedded, "new chunk")
     print_text(f"Read {documents}, embedded {chunks} into {opened.folder}")
     return ids
+
+
+def _calibrate(opened: KnowledgeBase) -> None:
+    """Find the score floor if there is none, or the documents have doubled since; print it."""
+    from langchain_rse.errors import CalibrationError
+
+    if opened.has_floor():
+        return
+    try:
+        floor = opened.retriever.calibrate(show_progress=sys.stderr.isatty())
+    except CalibrationError as error:
+        print_text(f"Every question gets an answer, related or not: {error}")
+    else:
+        print_text(
+            f"Questions about something else get no answer: {floor.refused(floor.unrelated):.0%} "
+            f"of {floor.unrelated_count} about anything"
+        )
 
 
 def _find_gone(

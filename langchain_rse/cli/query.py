@@ -1,7 +1,7 @@
 """``langchain-rse query``: asks a knowledge base."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from langchain_core.documents import Document
@@ -9,7 +9,18 @@ from langchain_core.documents import Document
 from langchain_rse._messages import load
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.output import AsJson, print_json, print_segment, print_text
-from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, filter_of, settings
+from langchain_rse.cli.selection import (
+    Config,
+    Hybrid,
+    Penalty,
+    Preset,
+    ScoreFloor,
+    filter_of,
+    settings,
+)
+
+if TYPE_CHECKING:
+    from langchain_rse import RSETrace
 
 
 def query(
@@ -37,19 +48,21 @@ def query(
         str, typer.Option(help="document: as segments stand there, or relevance: the best first.")
     ] = "document",
     config: Config = None,
+    score_floor: ScoreFloor = None,
     report: Annotated[
         Path | None,
         typer.Option(dir_okay=False, help="Write an HTML page with the chunks and why, to try."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a knowledge base."""
+    """Ask a knowledge base; the exit status is 1 if nothing in it is about the question."""
     from langchain_rse import TraceCollector
+    from langchain_rse.explaining.text import closeness_of
 
     _check_length(question)
     if report:
         _check_report(report)
-    fields = settings(config, preset, penalty, hybrid)
+    fields = settings(config, preset, penalty, hybrid, score_floor)
     arguments: dict[str, Any] = {
         "k": k,
         "max_context_length": max_context_length,
@@ -61,16 +74,30 @@ def query(
         arguments["filter"] = condition
     collector = TraceCollector()
     retriever = opened.retriever
-    segments = retriever.invoke(question, {"callbacks": [collector] if report else []}, **arguments)
+    segments = retriever.invoke(question, {"callbacks": [collector]}, **arguments)
+    trace = collector.traces[-1]
     if report:
-        collector.traces[-1].to_html(report)
+        trace.to_html(report)
     if as_json:
         print_json([_fields_of(segment) for segment in segments])
-        return
-    for segment in segments:
-        print_segment(segment, full=True, question=question)
+    else:
+        for segment in segments:
+            print_segment(segment, full=True, question=question)
+        print_text(closeness_of(trace) or "" if segments else _why_nothing(trace))
     if not segments:
-        print_text("Nothing relevant was found.")
+        raise typer.Exit(1)
+
+
+def _why_nothing(trace: "RSETrace") -> str:
+    """Say in one sentence that nothing was found, and what comes nearest."""
+    refused = [reached for reached in trace.reached if reached.refused]
+    if not refused:
+        return f"Nothing was found: {trace.reason}."
+    nearest = refused[0]
+    return (
+        f"Nothing in the documents is about this: the nearest passage, in {nearest.name}, is too "
+        f"far ({trace.reason}). --score-floor none returns it."
+    )
 
 
 def _check_length(question: str) -> None:

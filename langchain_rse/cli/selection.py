@@ -18,10 +18,19 @@ _WORDS = "Share of the search by words. Their index is made when this is first u
 Hybrid = Annotated[float | None, typer.Option(min=0, max=1, help=_WORDS)]
 _SAVED = "Settings that `evaluate --save-config` wrote; options beside it count more."
 Config = Annotated[Path | None, typer.Option(help=_SAVED, exists=True, dir_okay=False)]
+_FLOOR = (
+    "The score that the best chunk must reach: a distance here, so at most this one; or none. "
+    "Default: what `index` found."
+)
+ScoreFloor = Annotated[str | None, typer.Option(metavar="NUMBER", help=_FLOOR)]
 
 
 def settings(
-    config: Path | None, preset: str | None, penalty: float | None, hybrid: float | None
+    config: Path | None,
+    preset: str | None,
+    penalty: float | None,
+    hybrid: float | None,
+    score_floor: str | None = None,
 ) -> dict[str, Any]:
     """Make the fields of a retriever: those of a file, replaced by options that are given."""
     from langchain_rse.config import RSEConfig, read_settings
@@ -35,7 +44,21 @@ def settings(
         fields["irrelevant_chunk_penalty"] = penalty
     if hybrid is not None:
         fields["hybrid"] = hybrid
+    if score_floor is not None:
+        fields["score_floor"] = _floor_of(score_floor)
     return fields
+
+
+def _floor_of(text: str) -> float | None:
+    """Read a floor: a number, or none."""
+    if text.lower() == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither a number nor none", param_hint="--score-floor"
+        ) from None
 
 
 def filter_of(

@@ -12,7 +12,7 @@ import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.output import print_error
-from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, settings
+from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, ScoreFloor, settings
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -63,6 +63,7 @@ def serve_mcp(
     penalty: Penalty = None,
     hybrid: Hybrid = None,
     config: Config = None,
+    score_floor: ScoreFloor = None,
 ) -> None:
     """Serve a knowledge base to MCP clients: tools search, read_around and list_documents."""
     token = _read_token(token_file)
@@ -73,7 +74,7 @@ def serve_mcp(
     with contextlib.redirect_stdout(sys.stderr):
         from langchain_rse.tools.mcp import create_mcp_server
 
-        fields = settings(config, preset, penalty, hybrid)
+        fields = settings(config, preset, penalty, hybrid, score_floor)
         retriever = KnowledgeBase.existing(kb, **fields).retriever
     server = create_mcp_server(
         retriever,

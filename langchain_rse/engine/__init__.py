@@ -20,6 +20,7 @@ from langchain_rse.engine.relevance import (
     fuse_decay,
     fuse_mean,
     neighbor_credit,
+    word_shares,
 )
 from langchain_rse.engine.segments import Floats, Segment
 
@@ -43,4 +44,5 @@ __all__ = [
     "solve_budget",
     "solve_exact",
     "solve_greedy",
+    "word_shares",
 ]

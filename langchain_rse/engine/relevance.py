@@ -5,6 +5,7 @@ Arguments and results named relevance are arrays of numbers in [0, 1].
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,6 +56,30 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     return np.asarray((saturated * _term_weights(is_in)).sum(axis=1))
 
 
+def word_shares(query: str, texts: Sequence[str]) -> Floats:
+    """The share of a query's words that each text has, from 0 to 1; rare words weigh more.
+
+    The weight of a word is its inverse document frequency among the texts, as in `bm25_scores`; a
+    word that no text has weighs most.
+
+    Returns:
+        Shape ``(texts,)``; 0 for a query without words.
+    """
+    terms = dict.fromkeys(spaced_words(query).split())
+    if not terms or not texts:
+        return np.zeros(len(texts))
+    words = _index_words(texts)
+    is_in = np.stack([words.count(term) > 0 for term in terms], axis=1)
+    weights = _rarity(is_in.sum(axis=0), len(texts))
+    return np.asarray((is_in * weights).sum(axis=1) / weights.sum())
+
+
+def _rarity(with_term: NDArray[Any], count: int) -> Floats:
+    """The inverse document frequency of terms that are in ``with_term`` of ``count`` texts."""
+    odds = (count - with_term + 0.5) / (with_term + 0.5)
+    return np.asarray(np.log1p(odds))
+
+
 def _term_weights(is_in: NDArray[np.bool_]) -> Floats:
     """The inverse document frequency of each term, less for terms that are in the same texts.
 
@@ -65,8 +90,7 @@ def _term_weights(is_in: NDArray[np.bool_]) -> Floats:
     with_both = has_term.T @ has_term  # whole numbers: exact in any order
     with_either = with_term[:, None] + with_term - with_both
     overlaps = with_both / np.maximum(with_either, 1.0)
-    odds = (len(is_in) - with_term + 0.5) / (with_term + 0.5)
-    return np.asarray(np.log1p(odds) / np.maximum(overlaps.sum(axis=1), 1.0))
+    return np.asarray(_rarity(with_term, len(is_in)) / np.maximum(overlaps.sum(axis=1), 1.0))
 
 
 @dataclass(frozen=True, eq=False)

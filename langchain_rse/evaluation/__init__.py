@@ -1,9 +1,11 @@
 """Measures and tunes retrieval on questions whose evidence is known.
 
-`evaluate` measures how much of the evidence a retriever returns within budgets of characters, and
-`tune` searches for parameters that return more of it.
+`evaluate` measures how much of the evidence a retriever returns within budgets of characters,
+`tune` searches for parameters that return more of it, and `calibrate` finds the score below which
+nothing is an answer.
 """
 
+from langchain_rse.evaluation.calibrating import acalibrate, calibrate
 from langchain_rse.evaluation.evaluating import aevaluate, evaluate
 from langchain_rse.evaluation.questions import Evidence, Question, load_questions
 from langchain_rse.evaluation.reports import Comparison, Report
@@ -16,8 +18,10 @@ __all__ = [
     "Report",
     "Trial",
     "Tuning",
+    "acalibrate",
     "aevaluate",
     "atune",
+    "calibrate",
     "evaluate",
     "load_questions",
     "tune",

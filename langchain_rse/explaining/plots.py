@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from langchain_rse._messages import counted, first_few, visible
+from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.explaining.trace import RSETrace, TracedDocument
 
 # Okabe and Ito's colors, which color-blind people can tell apart.
@@ -37,6 +38,7 @@ STYLE: Any = {
 }
 THOUSANDS = "{x:,.0f}"
 _TITLE = 60  # characters
+_BINS = 30
 
 Limits = tuple[int | None, int | None]
 """The first chunk number to show, and the one after the last; None for that of the document."""
@@ -212,3 +214,23 @@ def budgets_axis(panel: Axes, budgets: Sequence[float]) -> None:
     panel.set(xscale="log", xticks=budgets)
     panel.xaxis.set_major_formatter(THOUSANDS)
     panel.minorticks_off()
+
+
+def plot_floor(floor: ScoreFloor, *, dark: bool) -> Figure:
+    """See `ScoreFloor.plot`."""
+    with style(dark=dark):
+        figure = Picture(7.5, 3.6)
+        axes = figure.subplots()
+        distributions = floor.distributions()
+        values = [value for percentiles in distributions.values() for value in percentiles]
+        bins = np.linspace(min(values), max(values), _BINS).tolist()
+        colors = (COLORS[6], COLORS[0])
+        for (name, percentiles), color in zip(distributions.items(), colors, strict=True):
+            weights = np.full(len(percentiles), 100 / len(percentiles))
+            axes.hist(list(percentiles), bins, weights=weights, alpha=0.65, label=name, color=color)
+        axes.axvline(floor.floor, color=_PENALTY, label=f"floor {floor.floor:.3g}")
+        axes.set_xlabel("score of the best candidate, with the bonus for words")
+        axes.set_ylabel("share of questions, %")
+        axes.set_title(_in_one_line(f"{floor.reranker or floor.searcher}: the floor of scores"))
+        figure.legend(loc="outside upper left", ncols=3)
+    return figure

@@ -1,7 +1,7 @@
 """What the steps of a query saw, as records."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_rse.stores.names import shown_name
@@ -22,6 +22,7 @@ OUTCOMES = {
     "missing": "the docstore lacks it, or a chunk beside it",
     "not considered": "it is not part of the text",  # unless its document has a reason
     "below min_relevance": "the relevance of its score is below min_relevance={min_relevance}",
+    "below the floor": "the best candidate of its query does not reach the score floor",
     "filtered": "the reranker or filter dropped it",
     "duplicate": "{chunk.duplicate_of!r} has the same text",
     "older version": "it is of an older version of the document",
@@ -93,6 +94,28 @@ class TracedDocument:
         return shown_name(self.doc_id, self.source or self.title or None)
 
 
+@dataclass
+class TracedReach:
+    """How near the documents come to a query, by its best candidate; see `ScoreFloor`."""
+
+    query: str
+    doc_id: str | None  # of the best candidate, and its source or title, text and score
+    source: str | None
+    text: str | None
+    score: float | None
+    word_share: float  # of the query's words in one candidate, from 0 to 1
+    reach: float | None  # the score with the bonus for words; None if there is nothing to compare
+    floor: float | None
+    closer_than: float | None  # a share of questions; None if not calibrated
+    compared_with: str  # those questions: answered ones, or sentences of the documents
+    refused: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the best candidate's document to show to people."""
+        return shown_name(self.doc_id or "", self.source)
+
+
 @dataclass(frozen=True)
 class TracedQuery:
     """A query and what its steps saw; `RSETrace` adds the ways to show and to keep it."""
@@ -108,6 +131,7 @@ class TracedQuery:
     documents: list[TracedDocument]  # the best first
     segments: list[TracedSegment]  # the best first
     reason: str | None = None  # why nothing was chosen
+    reached: list[TracedReach] = field(default_factory=list)  # of each query, if there is a floor
 
     @property
     def answer(self) -> list[tuple[TracedDocument, TracedSegment]]:

@@ -66,6 +66,7 @@ def _lines(trace: TracedQuery, *, full: bool) -> Iterator[str]:
     yield summarize(trace)
     if trace.reason:
         yield f"Nothing was returned: {trace.reason}"
+    yield from _reach_lines(trace)
     yield from _answer_lines(trace, full=full)
     yield from _left_out_lines(trace)
     if trace.penalty is not None and trace.penalty > trace.settings["irrelevant_chunk_penalty"]:
@@ -74,6 +75,32 @@ def _lines(trace: TracedQuery, *, full: bool) -> Iterator[str]:
         )
     times = [f"{name} {1e3 * seconds:.1f}" for name, seconds in trace.steps.items()]
     yield f"Time: {1e3 * sum(trace.steps.values()):.1f} ms ({', '.join(times)})"
+
+
+def _reach_lines(trace: TracedQuery) -> Iterator[str]:
+    """How near the documents come to the queries, if that is known."""
+    closeness = closeness_of(trace)
+    if closeness:
+        yield closeness
+    if not trace.segments:
+        return  # the reason has said it
+    refused = [reached for reached in trace.reached if reached.refused]
+    for reached in refused[:_MOST_SHOWN]:
+        numbers = f"{reached.reach:.3g} does not reach the floor {reached.floor:.3g}"
+        yield f"Refused, {_shorten(reached.query)!r}: {numbers}"
+
+
+def closeness_of(trace: TracedQuery) -> str:
+    """Say how near the best candidate is, by the answered questions; empty if that is not known."""
+    known = [
+        reached
+        for reached in trace.reached
+        if reached.closer_than is not None and not reached.refused
+    ]
+    if not known:
+        return ""
+    nearest = max(known, key=lambda reached: reached.closer_than or 0.0)
+    return f"The best passage is closer than {nearest.closer_than:.0%} of {nearest.compared_with}"
 
 
 def _answer_lines(trace: TracedQuery, *, full: bool) -> Iterator[str]:

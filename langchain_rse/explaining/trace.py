@@ -20,11 +20,20 @@ from langchain_rse.explaining.records import (
     TracedChunk,
     TracedDocument,
     TracedQuery,
+    TracedReach,
     TracedSegment,
 )
 from langchain_rse.explaining.text import as_html, as_text, explain_outcome, summarize
 
-__all__ = ["OUTCOMES", "RSETrace", "TracedChunk", "TracedDocument", "TracedQuery", "TracedSegment"]
+__all__ = [
+    "OUTCOMES",
+    "RSETrace",
+    "TracedChunk",
+    "TracedDocument",
+    "TracedQuery",
+    "TracedReach",
+    "TracedSegment",
+]
 
 # Modules with their extras, and what needs them.
 PLOTS = ("langchain_rse.explaining.plots", "plot", "plot")

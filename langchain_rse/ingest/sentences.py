@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -31,6 +32,7 @@ _SEPARATORS = (
     " ",
     "",
 )
+_SENTENCE_OR_LINE_END = re.compile(rf"\n|{_SENTENCE_END}|{_SENTENCE_END_WITHOUT_SPACE}")
 # A row that is longer than this many chunks is cut as text.
 _LONGEST_ROW = 2
 # A header row that is longer than this share of a chunk is not put in front of other rows.
@@ -49,6 +51,12 @@ def default_text_splitter(chunk_size: int = _CHUNK_SIZE) -> DefaultTextSplitter:
             chunk of its own, up to twice as many.
     """
     return DefaultTextSplitter(chunk_size)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Split a text at ends of lines and of sentences, without outer white space."""
+    sentences = (sentence.strip() for sentence in _SENTENCE_OR_LINE_END.split(text))
+    return [sentence for sentence in sentences if sentence]
 
 
 class DefaultTextSplitter(TextSplitter):

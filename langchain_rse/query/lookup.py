@@ -15,7 +15,8 @@ from langchain_rse.query.copies import LeftOut, StaleChunks, is_current, leave_o
 from langchain_rse.query.ranking import Ranked, best_of_queries, rank_all
 from langchain_rse.query.search_arguments import may_split
 from langchain_rse.query.wrapped import Conditions
-from langchain_rse.stores.reading import Layout, Layouts, VersionKey, read_layouts
+from langchain_rse.stores.changing import Record
+from langchain_rse.stores.reading import Layout, Layouts, VersionKey, read_layouts_and_floors
 from langchain_rse.stores.records import DOC_ID
 
 # The longest gap, in chunks, between relevant chunks that the exact solver closes.
@@ -62,6 +63,7 @@ class LookedUp(NamedTuple):
     ranked: Sequence[Ranked]  # for each query, all candidates that count
     considered: Collection[str]  # keys of the documents whose chunks are considered
     left_out: Mapping[ChunkKey, LeftOut]  # candidates that do not count
+    floors: Record = None  # the docstore's record of score floors
 
 
 def look_up(
@@ -81,7 +83,7 @@ def look_up(
     """
     config = settings.config
 
-    def read_unread(document_keys: Collection[str]) -> Steps[Layouts]:
+    def read_unread(document_keys: Collection[str]) -> Steps[tuple[Layouts, Record]]:
         unread = set(document_keys) - layouts.keys()
         counting = best_of_queries(ranked, list(candidates))
         wanted = [candidate for candidate, _ in counting if candidate.key in unread]
@@ -89,11 +91,13 @@ def look_up(
 
     ranked = rank_all(candidates, settings)
     layouts: Layouts = dict(excluded)
-    layouts |= yield from read_unread(_considered(ranked, config))
+    read, floors = yield from read_unread(_considered(ranked, config))
+    layouts |= read
     candidates, ranked, left_out = leave_out(candidates, ranked, layouts, settings, stale)
     if not _considered(ranked, config) <= layouts.keys():
         # All others at once: of these, too, candidates may have to be left out.
-        layouts |= yield from read_unread(_documents_of(ranked))
+        read, _ = yield from read_unread(_documents_of(ranked))
+        layouts |= read
         candidates, ranked, more_left_out = leave_out(candidates, ranked, layouts, settings, stale)
         left_out |= more_left_out
     return LookedUp(
@@ -102,6 +106,7 @@ def look_up(
         ranked=ranked,
         considered=_considered(ranked, config),
         left_out=left_out,
+        floors=floors,
     )
 
 
@@ -140,10 +145,13 @@ def _read_layouts(
     config: RSEConfig,
     conditions: Conditions,
     stale: StaleChunks,
-) -> Steps[Layouts]:
-    """Read the layouts of the candidates' documents, with the windows around them."""
+) -> Steps[tuple[Layouts, Record]]:
+    """Read the layouts of the candidates' documents, with the windows around them.
+
+    Also returns the docstore's record of score floors; None if there are no candidates.
+    """
     if not candidates:
-        return {}
+        return {}, None
     chunks: dict[VersionKey, list[int]] = {}
     for candidate in candidates:
         version_key = (candidate.key, candidate.version)
@@ -152,7 +160,7 @@ def _read_layouts(
     for version_key, indexes in chunks.items():
         indexes.sort()
         windows[version_key] = _find_windows(indexes, config)
-    layouts = yield from read_layouts(docstore, windows)
+    layouts, floors = yield from read_layouts_and_floors(docstore, windows)
     for key, layout in layouts.items():
         if isinstance(layout, Layout):
             indexes = chunks.get((key, layout.version), [])
@@ -160,7 +168,7 @@ def _read_layouts(
             if isinstance(checked, Layout):
                 checked = checked.without(stale.get((key, layout.version), ()))
             layouts[key] = checked
-    return layouts
+    return layouts, floors
 
 
 def _find_windows(chunks: Sequence[int], config: RSEConfig) -> list[range]:

@@ -12,6 +12,12 @@ from langchain_rse.errors import CorruptRecordError, MissingRecordError
 from langchain_rse.query.budget import Budget
 from langchain_rse.query.candidates import Candidate, Candidates, Sources, all_candidates
 from langchain_rse.query.copies import StaleChunks
+from langchain_rse.query.floors import (
+    calibrated_floor,
+    highest_closeness,
+    measure_reach,
+    without_refused,
+)
 from langchain_rse.query.lookup import (
     DocumentsChangedError,
     Outdated,
@@ -25,6 +31,7 @@ from langchain_rse.query.reasons import (
     explain_left_out,
     explain_no_candidates,
     explain_nothing_chosen,
+    explain_refused,
     warn_of_other_models,
 )
 from langchain_rse.query.rendering import render
@@ -35,8 +42,9 @@ from langchain_rse.query.selecting import select
 from langchain_rse.query.staleness import find_stale, warn_of_stale, without_stale
 from langchain_rse.query.tracing import QueryLog, Solved
 from langchain_rse.query.wrapped import Conditions, conditions_of
-from langchain_rse.stores.pairing import check_pair
+from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.stores.reading import VersionKey
+from langchain_rse.stores.records import CLOSER_THAN, SEGMENT
 
 __all__ = ["Candidates", "Sources", "find_candidates", "queries_of", "retrieve"]
 
@@ -167,6 +175,16 @@ def _answer(query: _Query) -> Steps[list[Document]]:
         if outdated and not query.leaves_out_replaced:
             raise DocumentsChangedError(outdated=outdated)
 
+    pair = yield from _check_pair(sources)
+    calibrated = None
+    if settings.score_floor == "calibrated":
+        calibrated = calibrated_floor(looked_up.floors, sources, settings, pair)
+    log.reached = measure_reach(looked_up, settings, calibrated)
+    looked_up = without_refused(looked_up, log.reached)
+    if not looked_up.queries:
+        log.reason = explain_refused(log.reached, settings)
+        return []
+
     scored = score(looked_up, settings)
     log.ended("score")
     budget = Budget(settings, (candidate.document.page_content for candidate in candidates))
@@ -182,10 +200,12 @@ def _answer(query: _Query) -> Steps[list[Document]]:
         log.reason = explain_nothing_chosen(candidates, scored, selection, budget, settings)
     replaced = query.replaced | {version.key for version in outdated}
     yield from explain_left_out(sources.docstore, candidates, looked_up.layouts, replaced, settings)
-    model = yield from _check_pair(sources)
-    warn_of_other_models(model, [segment.document.manifest for segment in segments])
+    warn_of_other_models(pair.id, [segment.document.manifest for segment in segments])
     warn_of_stale(query.stale, {candidate.key: candidate.doc_id for candidate in candidates})
     documents = render(segments, settings, conditions.filters, stores_lists=sources.stores_lists)
+    closeness = highest_closeness(log.reached)
+    if documents and closeness is not None:
+        documents[0].metadata[SEGMENT][CLOSER_THAN] = closeness
     log.ended("render")
     return documents
 
@@ -229,6 +249,7 @@ def find_candidates(
     searched = yield from search(sources, queries, settings, callbacks)
     log.searched = searched.candidates
     log.solved = None
+    log.reached = []
     log.reason = None
     log.ended("search")
     candidates = yield from rerank(searched.candidates, settings, callbacks)
@@ -239,10 +260,9 @@ def find_candidates(
     return candidates
 
 
-def _check_pair(sources: Sources) -> Steps[str]:
+def _check_pair(sources: Sources) -> Steps[Model]:
     """Check that the docstore belongs to the vector store, if that is known; return the model."""
     store = sources.searched_store
     if store is None:
-        return ""
-    model = yield from check_pair(sources.docstore, store, record=False)
-    return model.id
+        return Model()
+    return (yield from check_pair(sources.docstore, store, record=False))

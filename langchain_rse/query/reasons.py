@@ -13,6 +13,7 @@ from langchain_rse.engine import calibrate
 from langchain_rse.errors import CorruptRecordError, MissingRecordError, StoreMismatchError
 from langchain_rse.query.budget import Budget
 from langchain_rse.query.candidates import Candidate, Sources
+from langchain_rse.query.floors import Reached
 from langchain_rse.query.scoring import ScoredChunks
 from langchain_rse.query.search_arguments import may_exclude
 from langchain_rse.query.selection import Selection
@@ -60,6 +61,25 @@ def explain_no_candidates(
         )
     under_limits = "".join(f" with {name}={value!r:.200}" for name, value in limits.items())
     return _log(logging.INFO, f"{sources.name} found nothing{under_limits}")
+
+
+def explain_refused(reached: Sequence[Reached], settings: QuerySettings) -> str:
+    """Say why no candidate comes near enough to any query."""
+    best = next(each for each in reached if each.is_refused)
+    score = None if best.best is None else best.best.score
+    shown_score = f"the best candidate's score is {score:.3g}"
+    if best.reach != score:
+        shown_score += f", {best.reach:.3g} with the words of the question in it"
+    floor = f"score_floor={best.floor:.3g}"
+    if settings.score_floor == "calibrated":
+        floor = f"the calibrated score_floor is {best.floor:.3g}"
+    several = ""
+    if len(reached) > 1:
+        several = f" of {len(reached)} queries, none reaches it; for the first"
+    is_distance = best.reach is not None and best.floor is not None and best.reach > best.floor
+    note = " (a distance: lower is better)" if is_distance else ""
+    reason = f"nothing in the documents is near enough:{several} {shown_score}, {floor}{note}"
+    return _log(logging.INFO, reason)
 
 
 def explain_nothing_chosen(

@@ -20,11 +20,13 @@ from langchain_rse.explaining.trace import (
     RSETrace,
     TracedChunk,
     TracedDocument,
+    TracedReach,
     TracedSegment,
 )
 from langchain_rse.query.budget import Budget
 from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey, all_candidates
 from langchain_rse.query.copies import LeftOut
+from langchain_rse.query.floors import Reached
 from langchain_rse.query.lookup import LookedUp
 from langchain_rse.query.ranking import best_of_queries
 from langchain_rse.query.reading import DocumentSegment, ReadSegments
@@ -75,6 +77,7 @@ class QueryLog:
     settings: QuerySettings  # as they were used
     searched: Candidates = field(default_factory=dict)  # before a reranker
     solved: Solved | None = None  # None if there were no candidates
+    reached: Sequence[Reached] = ()  # of each query, if there is a score floor
     reason: str | None = None  # why nothing was returned
     seconds: dict[str, float] = field(default_factory=dict)  # of each step, in all attempts
     _last: float = field(default_factory=time.perf_counter)
@@ -120,6 +123,28 @@ def _make_trace(query: str, log: QueryLog, documents: Sequence[Document]) -> RSE
         documents=_trace_documents(log, traced_segments),
         segments=traced_segments,
         reason=log.reason,
+        reached=[_trace_reached(reached) for reached in log.reached],
+    )
+
+
+def _trace_reached(reached: Reached) -> TracedReach:
+    best = reached.best
+    source = None
+    if best is not None:
+        metadata = best.document.metadata
+        source = _as_text(metadata.get("source") or metadata.get("title"))
+    return TracedReach(
+        query=reached.query,
+        doc_id=best.doc_id if best is not None else None,
+        source=source,
+        text=best.document.page_content if best is not None else None,
+        score=best.score if best is not None else None,
+        word_share=reached.word_share,
+        reach=reached.reach,
+        floor=reached.floor,
+        closer_than=reached.closer_than,
+        compared_with=reached.compared_with,
+        refused=reached.is_refused,
     )
 
 
@@ -231,8 +256,11 @@ def _candidates_with_outcomes(log: QueryLog) -> dict[ChunkKey, LeftOut]:
         known_left_out = looked_up.left_out
         for candidate, relevance in best_of_queries(looked_up.ranked, looked_up.queries):
             candidates[candidate.chunk_key] = LeftOut(candidate, relevance, "not considered")
+    outcome = "filtered"
+    if any(reached.is_refused for reached in log.reached):
+        outcome = "below the floor"
     for candidate in all_candidates(log.searched):
-        left_out = known_left_out.get(candidate.chunk_key, LeftOut(candidate, 0.0, "filtered"))
+        left_out = known_left_out.get(candidate.chunk_key, LeftOut(candidate, 0.0, outcome))
         candidates.setdefault(candidate.chunk_key, left_out._replace(candidate=candidate))
     return candidates
 

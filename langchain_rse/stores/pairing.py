@@ -60,10 +60,11 @@ _UNRECORDED = _Pair(kind="", name="")
 
 
 class Model(NamedTuple):
-    """The embedding model of a pair."""
+    """The embedding model of a pair, and the name of its vector store."""
 
     id: str = ""  # empty if it is unknown
     dimensions: int = 0  # of its vectors; 0 if they are unknown
+    store: str = ""  # class and collection; empty if they are not recorded
 
 
 class _CheckedPair(NamedTuple):
@@ -101,7 +102,7 @@ def check_pair(
         return Model()
     if force:
         _forget(docstore)
-    model = Model(pair.model, len(pair.probe))
+    model = Model(pair.model, len(pair.probe), pair.store_name)
     _remember(object_ids, objects, model)
     return model
 

@@ -18,6 +18,7 @@ from langchain_rse.stores.adopted import adopted_vectors
 from langchain_rse.stores.changing import DocStore, Record, list_keys, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
+    FLOORS,
     LOCATION_FIELDS,
     NAMESPACES,
     SPANS_PER_PAGE,
@@ -89,12 +90,20 @@ def read_layouts(
     docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]
 ) -> Steps[Layouts]:
     """Read the manifests of documents and the spans of ascending ranges of chunks, in one batch."""
+    layouts, _ = yield from read_layouts_and_floors(docstore, windows)
+    return layouts
+
+
+def read_layouts_and_floors(
+    docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]
+) -> Steps[tuple[Layouts, Record]]:
+    """Like `read_layouts`; in the same batch, read the record of score floors as well."""
     document_keys = dict.fromkeys(key for key, _ in windows)
     keys = dict.fromkeys(manifest_key(key) for key in document_keys)
     for (key, version), version_windows in windows.items():
         for page in _pages_of(version_windows):
             keys[spans_key(key, version, page)] = None
-    records = yield from read_records(docstore, [*keys, NAMESPACES])
+    records = yield from read_records(docstore, [*keys, NAMESPACES, FLOORS])
     refuse_namespaces(records[NAMESPACES])
 
     layouts: Layouts = {}
@@ -103,7 +112,7 @@ def read_layouts(
             layouts[key] = _read_layout(key, windows, records)
         except CorruptRecordError as error:
             layouts[key] = error
-    return layouts
+    return layouts, records[FLOORS]
 
 
 def readable(record: Record) -> Document | None:

@@ -38,6 +38,7 @@ TABLE_HEADER = "table_header"  # `Chunk.table_header`, if there is one
 RELEVANCE_SCORE = "relevance_score"
 # Metadata of segments: a dict of their chunks and the scores of these.
 SEGMENT = "rse"
+CLOSER_THAN = "closer_than"  # in that dict of the first segment: see `ScoreFloor.closer_than`
 COUNTS_IN_SOURCE = "counts_in_source"  # in that dict, False if `Manifest.counts_in_source` is
 # Metadata of filtered documents.
 IS_RELEVANT = "is_relevant"  # True if the model judged so, None if it is not judged
@@ -74,6 +75,9 @@ _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
 
 NAMESPACES = "namespaces"
 """The key of a record that exists if the documents are in namespaces."""
+
+FLOORS = "floors"
+"""The key of the record of the score floors that `calibrate` found."""
 
 
 def manifest_key(key: str) -> str:

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationEr
 
 from langchain_rse._messages import problems_of
 from langchain_rse._sync import Steps, arun, call, run
+from langchain_rse.explaining.text import closeness_of
+from langchain_rse.explaining.trace import TracedReach
 from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
 from langchain_rse.query.tracing import TraceCollector
 from langchain_rse.query.wrapped import check_taken
@@ -36,6 +38,7 @@ _DESCRIPTION = (
 _DEFAULT_K = 10
 # About the heading of a passage, for which the retriever leaves room.
 _HEADING = "[10] a/file/of/some/folder.pdf, pages 10-11, characters 100000-110000\n\n\n"
+_EXCERPT = 120  # characters of the nearest passage, if it is too far
 # The least distance between the passage numbers of parallel calls, which do not see each other.
 _MIN_DISTANCE = 20
 
@@ -248,9 +251,14 @@ class _Search:
         if found_again:
             numbers = ", ".join(f"[{number}]" for number in sorted(found_again))
             note = f"Found again, and shown above: {numbers}."
+        trace = collector.traces[-1]
         if not passages:
-            reason = collector.traces[-1].reason
-            return _explain_nothing_found(query, conditions, note, reason), []
+            if not note and not trace.segments and any(each.refused for each in trace.reached):
+                return _explain_refused(trace.reached[0]), []
+            return _explain_nothing_found(query, conditions, note, trace.reason), []
+        closeness = closeness_of(trace)
+        if closeness:
+            note = f"{note} {closeness}.".strip()
         first_number = 1 + max(shown.values(), default=0)
         first_number += _calls_before(runtime, messages) * max(k, _MIN_DISTANCE)
         return self._show(passages, k, first_number, note)
@@ -311,6 +319,16 @@ class _Search:
 
 def _value_of(segment: Document) -> float:
     return float(segment.metadata[RELEVANCE_SCORE])
+
+
+def _explain_refused(reached: TracedReach) -> str:
+    """Say that the documents are not about the query, and what comes nearest."""
+    text = " ".join((reached.text or "")[:_EXCERPT].split())
+    return (
+        f"Nothing in these documents is about this: the nearest passage is in {reached.name}, and "
+        f"begins with:\n{quote_lines(text)}\nSay that the documents have no answer, or search in "
+        "other words."
+    )
 
 
 def _explain_nothing_found(
