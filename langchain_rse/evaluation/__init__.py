@@ -1,10 +1,11 @@
 """Measures and tunes retrieval on questions whose evidence is known.
 
 `evaluate` measures how much of the evidence a retriever returns within budgets of characters, and
-`tune` searches for parameters that return more of it.
+`tune` searches for parameters that return more of it, or promises a recall with little text.
 """
 
 from langchain_rse.evaluation.evaluating import aevaluate, evaluate
+from langchain_rse.evaluation.guaranteeing import RecallGuarantee, Rung
 from langchain_rse.evaluation.questions import Evidence, Question, load_questions
 from langchain_rse.evaluation.reports import Comparison, Report
 from langchain_rse.evaluation.tuning import Trial, Tuning, atune, tune
@@ -13,7 +14,9 @@ __all__ = [
     "Comparison",
     "Evidence",
     "Question",
+    "RecallGuarantee",
     "Report",
+    "Rung",
     "Trial",
     "Tuning",
     "aevaluate",
