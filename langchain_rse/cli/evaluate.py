@@ -15,7 +15,15 @@ from langchain_rse.cli.output import AsJson, print_json, print_text
 from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, settings
 
 if TYPE_CHECKING:
-    from langchain_rse.evaluation import Question, Report
+    from langchain_rse.evaluation import Question, RecallGuarantee, Report, Tuning
+
+
+TargetRecall = Annotated[
+    float | None,
+    typer.Option(help="Instead of --tune: promise this recall, such as 0.9, with little text."),
+]
+_SAVED = "Write what --tune or --target-recall finds, for --config."
+SaveConfig = Annotated[Path | None, typer.Option(dir_okay=False, writable=True, help=_SAVED)]
 
 
 def evaluate(
@@ -24,7 +32,8 @@ def evaluate(
         Path,
         typer.Option(
             help='JSON Lines, {"question": ..., "evidence": [{"doc_id": ..., "text": ...}]}, or '
-            "CSV with these columns. A document may be given by the name of its file.",
+            "CSV with these columns. A document may be given by the name of its file. In JSON, "
+            '"evidence": [] says that no document answers the question.',
             exists=True,
             dir_okay=False,
         ),
@@ -36,10 +45,8 @@ def evaluate(
     trials: Annotated[
         int, typer.Option("--tune", min=0, help="Also search this many sets of parameters.")
     ] = 0,
-    save_config: Annotated[
-        Path | None,
-        typer.Option(dir_okay=False, writable=True, help="Write what --tune finds, for --config."),
-    ] = None,
+    target_recall: TargetRecall = None,
+    save_config: SaveConfig = None,
     preset: Preset = None,
     penalty: Penalty = None,
     hybrid: Hybrid = None,
@@ -47,20 +54,15 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure how much of the evidence for questions is returned: segments beside chunks."""
-    from langchain_rse.evaluation import tune
-
-    if save_config and not trials:
-        raise ValueError("--save-config writes what --tune finds: give --tune N as well")
+    _check_options(trials, target_recall, save_config)
     opened = KnowledgeBase.existing(kb, **settings(config, preset, penalty, hybrid))
     loaded = _load_questions(questions, opened)
     options: dict[str, Any] = {"show_progress": sys.stderr.isatty()}
     if budget:
         options["budgets"] = budget
-    tuning = None
-    if trials:
-        tuning = tune(opened.retriever, loaded, trials=trials, **options)
-        if save_config:
-            tuning.to_file(save_config)
+    tuning = _tune(opened, loaded, trials, target_recall, options)
+    if tuning is not None and save_config:
+        tuning.to_file(save_config)
     segments, filled, chunks = _measure(opened, loaded, options)
     comparison = filled.compare(chunks)
     if as_json:
@@ -75,6 +77,38 @@ def evaluate(
     for table in (segments, filled, chunks, comparison, tuning):
         if table is not None:
             print_text(f"\n{table}", lines=True)
+
+
+def _check_options(trials: int, target_recall: float | None, save_config: Path | None) -> None:
+    """Raise a ValueError for options that exclude or need each other."""
+    if trials and target_recall is not None:
+        raise ValueError("--tune and --target-recall both choose settings: give one of them")
+    if save_config and not trials and target_recall is None:
+        raise ValueError(
+            "--save-config writes what --tune or --target-recall finds: give --tune N or "
+            "--target-recall as well"
+        )
+
+
+def _tune(
+    opened: KnowledgeBase,
+    questions: Sequence[Question],
+    trials: int,
+    target_recall: float | None,
+    options: Mapping[str, Any],
+) -> Tuning | RecallGuarantee | None:
+    """Search for settings, or promise a recall; None if neither is asked for."""
+    from langchain_rse.evaluation import tune
+
+    if target_recall is not None:
+        show_progress = options["show_progress"]
+        return tune(
+            opened.retriever, questions, target_recall=target_recall, show_progress=show_progress
+        )
+    if trials:
+        tuning: Tuning = tune(opened.retriever, questions, trials=trials, **options)
+        return tuning
+    return None
 
 
 def _load_questions(path: Path, opened: KnowledgeBase) -> list[Question]:

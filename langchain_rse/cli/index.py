@@ -18,6 +18,14 @@ from langchain_rse.stores.names import source_of
 
 _READ_AHEAD = 100_000_000  # bytes of all files together
 
+Calibrate = Annotated[
+    bool,
+    typer.Option(
+        help="Find out at the end, once and when the documents have doubled, from which score on a "
+        "question has no answer here."
+    ),
+]
+
 
 def index(
     paths: Annotated[
@@ -58,13 +66,7 @@ def index(
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove documents whose files are no longer there.")
     ] = False,
-    calibrate: Annotated[
-        bool,
-        typer.Option(
-            help="Find out at the end, once and when the documents have doubled, from which score "
-            "on a question has no answer here."
-        ),
-    ] = True,
+    calibrate: Calibrate = True,
 ) -> None:
     """Add files to a knowledge base; files that have changed are replaced."""
     codecs.lookup(encoding or "utf-8")  # an error names an unknown encoding
@@ -76,13 +78,7 @@ def index(
         with only_writer(kb):
             opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
             ids = _add(paths_to_add, files, opened)
-            gone = _find_gone(opened, paths, files, set(ids))
-            if prune:
-                for doc_id in opened.retriever.delete(gone):
-                    print_text(f"removed {doc_id}")
-            elif gone:
-                documents = counted(len(gone), "document")
-                print_text(f"{documents} no longer there, which --prune removes: {first_few(gone)}")
+            _report_gone(opened, _find_gone(opened, paths, files, set(ids)), prune=prune)
             if calibrate:
                 _calibrate(opened)
     _report_on(files)
@@ -134,6 +130,16 @@ def _find_gone(
             continue
         gone.append(manifest.doc_id)
     return gone
+
+
+def _report_gone(opened: KnowledgeBase, gone: Sequence[str], *, prune: bool) -> None:
+    """Remove documents whose files are no longer there, or say how they are removed."""
+    if prune:
+        for doc_id in opened.retriever.delete(gone):
+            print_text(f"removed {doc_id}")
+    elif gone:
+        documents = counted(len(gone), "document")
+        print_text(f"{documents} no longer there, which --prune removes: {first_few(gone)}")
 
 
 def _is_in(path: str, folders: Iterable[Path]) -> bool:

@@ -22,6 +22,17 @@ from langchain_rse.cli.selection import (
 if TYPE_CHECKING:
     from langchain_rse import RSETrace
 
+Conditions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="NAME=VALUE",
+        help="Search only chunks with this value in their metadata (`inspect` shows it; page "
+        'counts from 0); repeatable. Numbers, true and false are taken as such, "7" as text. A '
+        "source may be given by the name of its file.",
+    ),
+]
+
 
 def query(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")],
@@ -34,16 +45,7 @@ def query(
     preset: Preset = None,
     penalty: Penalty = None,
     hybrid: Hybrid = None,
-    conditions: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filter",
-            metavar="NAME=VALUE",
-            help="Search only chunks with this value in their metadata (`inspect` shows it; page "
-            'counts from 0); repeatable. Numbers, true and false are taken as such, "7" as text. A '
-            "source may be given by the name of its file.",
-        ),
-    ] = None,
+    conditions: Conditions = None,
     order: Annotated[
         str, typer.Option(help="document: as segments stand there, or relevance: the best first.")
     ] = "document",

@@ -1,12 +1,13 @@
 """Measures and tunes retrieval on questions whose evidence is known.
 
-`evaluate` measures how much of the evidence a retriever returns within budgets of characters,
-`tune` searches for parameters that return more of it, and `calibrate` finds the score below which
-nothing is an answer.
+`evaluate` measures how much of the evidence a retriever returns within budgets of characters.
+`tune` searches for parameters that return more of it, or promises a recall with little text.
+`calibrate` finds the score below which the best candidate is no answer.
 """
 
 from langchain_rse.evaluation.calibrating import acalibrate, calibrate
 from langchain_rse.evaluation.evaluating import aevaluate, evaluate
+from langchain_rse.evaluation.guaranteeing import RecallGuarantee, Rung
 from langchain_rse.evaluation.questions import Evidence, Question, load_questions
 from langchain_rse.evaluation.reports import Comparison, Report
 from langchain_rse.evaluation.tuning import Trial, Tuning, atune, tune
@@ -15,7 +16,9 @@ __all__ = [
     "Comparison",
     "Evidence",
     "Question",
+    "RecallGuarantee",
     "Report",
+    "Rung",
     "Trial",
     "Tuning",
     "acalibrate",

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PositiveInt
 from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Steps, arun, call, compute, concurrently, during, run
 from langchain_rse.evaluation.evidence import find_evidence
-from langchain_rse.evaluation.measuring import Budgets, Figures, Locator, Meter
+from langchain_rse.evaluation.measuring import Budgets, Figures, Locator, Meter, is_empty
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import Report
 from langchain_rse.retriever import RSERetriever
@@ -56,9 +56,12 @@ def evaluate(
     A Document is located in its source by its metadata, else by its text in ``sources``: first
     unchanged, then with any white space between its words.
 
+    Questions without an answer in the documents, ``Question("Why?", evidence=[])``, are counted
+    apart: for how many of them nothing was returned, see `Report`.
+
     Args:
         retriever: Any retriever that returns Documents, best first.
-        questions: The questions with their evidence, at least one.
+        questions: The questions with their evidence, at least one that has some.
         budgets: The numbers of characters that may be returned, each at least 1.
         sources: Texts of documents by id, which must contain all evidence; quotations are found
             there. By default, for an RSERetriever, its index.
@@ -69,8 +72,9 @@ def evaluate(
         **arguments: Passed to each call, as in ``retriever.invoke(query, **arguments)``.
 
     Raises:
-        ValueError: If an argument is out of its range, a question has no evidence, evidence is
-            not in its document, a quotation occurs twice, or a Document cannot be located.
+        ValueError: If an argument is out of its range, a question has an answer but no evidence,
+            none has evidence, evidence is not in its document, a quotation occurs twice, or a
+            Document cannot be located.
         TypeError: If the retriever returns anything but Documents.
         Exception: Any error of the retriever, with the question's number as a note.
     """
@@ -130,20 +134,31 @@ def _evaluate(arguments: _Arguments) -> Steps[Report]:
     if isinstance(retriever, RSERetriever):  # its Documents have fixed keys
         locator = Locator(arguments.sources or {})
     meter = Meter(arguments.budgets, locator)
+    numbered = list(enumerate(questions, 1))
+    answerable = [each for each in numbered if not each[1].is_unanswerable]
+    unanswerable = [each for each in numbered if each[1].is_unanswerable]
+    if not answerable:
+        raise ValueError("at least one question must have evidence to measure by")
     with progress_bar(
         len(questions), unit="questions", title="Evaluating", show=arguments.show_progress
     ) as advance:
-        tasks = [
+        measuring = [
             _evaluate_question(number, question, arguments, meter, advance)
-            for number, question in enumerate(questions, 1)
+            for number, question in answerable
         ]
-        figures = yield from concurrently(tasks, arguments.max_concurrency)
+        figures = yield from concurrently(measuring, arguments.max_concurrency)
+        asking = [
+            _ask_unanswerable(number, question, arguments, advance)
+            for number, question in unanswerable
+        ]
+        refusals = yield from concurrently(asking, arguments.max_concurrency)
     by_metric = np.moveaxis(np.array(figures), -1, 0)  # from (questions, budgets, metrics)
     return Report(
         name=arguments.name or getattr(retriever, "name", None) or type(retriever).__name__,
         budgets=arguments.budgets,
         questions=questions,
         figures=dict(zip(Figures._fields, by_metric, strict=True)),
+        refusals=np.array(refusals, dtype=bool).reshape(len(refusals), len(arguments.budgets)),
     )
 
 
@@ -159,6 +174,17 @@ def _evaluate_question(
         figures = yield from compute(meter.measure, question, answers)
     advance(1)
     return figures
+
+
+def _ask_unanswerable(
+    number: int, question: Question, arguments: _Arguments, advance: Advance
+) -> Steps[list[bool]]:
+    """Ask a question without an answer; True for each budget within which nothing was returned."""
+    with during(f"evaluating question {number}"):
+        answers = yield from _ask(question.question, arguments)
+        refusals = [is_empty(answer) for answer in answers]
+    advance(1)
+    return refusals
 
 
 def _ask(query: str, arguments: _Arguments) -> Steps[Sequence[list[Document]]]:

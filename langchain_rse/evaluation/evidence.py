@@ -32,12 +32,15 @@ def find_evidence(
     documents of other retrievers are unknown: evidence is not checked, and cannot be quoted.
 
     Raises:
-        ValueError: If a question has no evidence, evidence is not in its document, or a quotation
-            is not there exactly once.
+        ValueError: If a question has an answer but no evidence, evidence is not in its document, or
+            a quotation is not there exactly once.
     """
     for number, question in enumerate(questions, 1):
-        if not question.evidence:
-            raise ValueError(f"question {number} has no evidence to measure by")
+        if not question.evidence and not question.is_unanswerable:
+            raise ValueError(
+                f"question {number} has no evidence to measure by, only an answer. If the "
+                "documents do not answer it, give evidence=[] and no answer"
+            )
     if sources is not None:
         lengths = {doc_id: len(text) for doc_id, text in sources.items()}
         documents = _Documents("sources", lengths, sources)

@@ -38,6 +38,17 @@ class Figures(NamedTuple):
     characters: float
 
 
+def is_empty(answer: Answer) -> bool:
+    """True if an answer has no text; a TypeError if it has anything but Documents."""
+    return not any(_checked(document).page_content for document in answer)
+
+
+def _checked(document: object) -> Document:
+    if not isinstance(document, Document):
+        raise TypeError(f"a retriever must return Documents; got {document!r:.80}")
+    return document
+
+
 class Slice(NamedTuple):
     """A range of characters of a document's text."""
 
@@ -193,9 +204,7 @@ class Meter:
         for document in answer:
             if spent == budget:
                 break
-            if not isinstance(document, Document):
-                raise TypeError(f"a retriever must return Documents; got {document!r:.80}")
-            length = min(len(document.page_content), budget - spent)
+            length = min(len(_checked(document).page_content), budget - spent)
             if length:
                 located.append(self.locator.locate(document, length))
                 spent += length

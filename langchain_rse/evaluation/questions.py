@@ -10,9 +10,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, NonNegativeInt, StringConstraints, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
+from pydantic_core import ArgsKwargs
 from typing_extensions import Self
 
 NotBlank = Annotated[str, StringConstraints(pattern=r"\S")]
+
+_FIELDS = ("question", "evidence", "answer")  # of `Question`, in the order of its arguments
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,16 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Question:
-    """A question with evidence, a reference answer, or both; neither is a ValueError.
+    """A question with evidence, a reference answer, or both; or one that has no answer.
+
+    A question without evidence and reference answer is a ValueError, unless ``evidence=[]`` is
+    given, which means: the documents do not answer it.
 
     Attributes:
         question: The question, not blank.
         evidence: The parts of documents that answer it, which `evaluate` and `tune` need; kept as
-            a tuple. Parts may overlap: each character counts once.
+            a tuple. Parts may overlap: each character counts once. Empty if it is unknown, beside
+            a reference answer, or if there is none.
         answer: The reference answer, for evaluators that grade answers. Not read by `evaluate`.
     """
 
@@ -62,11 +69,29 @@ class Question:
     evidence: Annotated[Sequence[Evidence], AfterValidator(tuple)] = ()
     answer: str = ""
 
-    @model_validator(mode="after")
-    def _check_use(self) -> Self:
-        if not (self.evidence or self.answer.strip()):
-            raise ValueError("give evidence, a reference answer, or both")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _check_use(cls, given: Any) -> Any:  # noqa: ANN401 - anything may be given
+        """Tell evidence that is not given from evidence that is empty."""
+        fields = given
+        if isinstance(given, ArgsKwargs):  # the arguments of a call
+            fields = {**dict(zip(_FIELDS, given.args, strict=False)), **(given.kwargs or {})}
+        if not isinstance(fields, Mapping) or fields.get("evidence") is not None:
+            return given
+        answer = fields.get("answer")
+        if answer is None or not str(answer).strip():
+            raise ValueError(
+                "give evidence, a reference answer, or both; or evidence=[] if the documents do "
+                "not answer the question"
+            )
+        if "evidence" in fields:  # it is None
+            return {name: value for name, value in fields.items() if name != "evidence"}
+        return given
+
+    @property
+    def is_unanswerable(self) -> bool:
+        """True if the documents do not answer it: ``evidence=[]`` is given, and no answer."""
+        return not self.evidence and not self.answer.strip()
 
 
 _QUESTION = TypeAdapter(Question)
@@ -77,10 +102,12 @@ def load_questions(source: str | os.PathLike[str] | Iterable[Any]) -> list[Quest
     """Read questions from a file in UTF-8, or from the examples of a LangSmith dataset.
 
     A file is CSV if its name ends in ``.csv``, else JSON Lines, such as ``{"question": "Why?",
-    "answer": "It rained.", "evidence": [{"doc_id": "a.txt", "text": "Rain fell"}]}``. CSV has a
-    column ``question`` and any of ``answer``, ``doc_id``, ``text``, ``start`` and ``end``; rows
-    with the same question are parts of its evidence. Examples, as from ``Client.list_examples``,
-    have these fields in ``inputs`` and ``outputs``. Other fields and blank lines are ignored.
+    "answer": "It rained.", "evidence": [{"doc_id": "a.txt", "text": "Rain fell"}]}``, with
+    ``"evidence": []`` if the documents do not answer the question. CSV has a column ``question``
+    and any of ``answer``, ``doc_id``, ``text``, ``start`` and ``end``; rows with the same question
+    are parts of its evidence, and each question needs evidence or an answer. Examples, as from
+    ``Client.list_examples``, have these fields in ``inputs`` and ``outputs``. Other fields and
+    blank lines are ignored.
 
     Raises:
         ValueError: If a question is not as described; the message names its line or example.
@@ -130,7 +157,7 @@ def _read_csv(name: str, content: bytes) -> list[Question]:
         question = cells.get("question", "")
         answer = cells.get("answer", "")
         if question not in fields_of:
-            fields_of[question] = {"question": question, "answer": answer, "evidence": []}
+            fields_of[question] = {"question": question, "answer": answer}
             position_of[question] = position
         fields = fields_of[question]
         if answer and answer != fields["answer"]:
@@ -139,7 +166,7 @@ def _read_csv(name: str, content: bytes) -> list[Question]:
             )
         evidence = {column: cells[column] for column in _EVIDENCE_COLUMNS if column in cells}
         if evidence:
-            fields["evidence"].append(evidence)
+            fields.setdefault("evidence", []).append(evidence)
     return [_parse(fields, position_of[question]) for question, fields in fields_of.items()]
 
 

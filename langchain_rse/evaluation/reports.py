@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class Table:
 class Report(Table):
     """Figures of a retriever for each question and budget; printed, a table of means.
 
-    The metrics, all 0 if nothing was returned:
+    The metrics of questions with evidence, all 0 if nothing was returned:
 
     - ``recall``: the share of the evidence's characters that were returned.
     - ``whole``: the share of the parts of evidence that stand whole in one passage: a returned
@@ -76,14 +76,38 @@ class Report(Table):
     Attributes:
         name: The retriever's name.
         budgets: The budgets in characters, ascending.
-        questions: The questions, with the places of quotations.
-        figures: For each metric an array of shape ``(questions, budgets)``.
+        questions: All questions, with the places of quotations.
+        figures: For each metric an array of shape ``(questions, budgets)``, of the questions that
+            are `answerable`.
+        refusals: True where nothing was returned for a question without an answer; shape
+            ``(questions, budgets)``, of the questions that are `unanswerable`.
     """
 
     name: str
     budgets: tuple[int, ...]
     questions: tuple[Question, ...]
     figures: Mapping[str, Floats]
+    refusals: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
+
+    @property
+    def answerable(self) -> tuple[Question, ...]:
+        """The questions with evidence."""
+        return tuple(question for question in self.questions if not question.is_unanswerable)
+
+    @property
+    def unanswerable(self) -> tuple[Question, ...]:
+        """The questions that the documents do not answer; they are in no metric."""
+        return tuple(question for question in self.questions if question.is_unanswerable)
+
+    @property
+    def refused(self) -> Floats:
+        """The share of the `unanswerable` for which nothing was returned; shape ``(budgets,)``.
+
+        NaN if there are no such questions.
+        """
+        if not len(self.refusals):
+            return np.full(len(self.budgets), np.nan)
+        return np.asarray(self.refusals.mean(axis=0))
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -127,33 +151,49 @@ class Report(Table):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return means and intervals as values that JSON has."""
+        """Return means and intervals as values that JSON has.
+
+        With questions without an answer, also their number and the share that was refused.
+        """
         metrics = {}
         for metric in self.metrics:
             metrics[metric] = {
                 "mean": self.mean(metric).tolist(),
                 "interval": self.interval(metric).tolist(),
             }
-        return {
+        values = {
             "name": self.name,
-            "questions": len(self.questions),
+            "questions": len(self.answerable),
             "budgets": list(self.budgets),
             "metrics": metrics,
         }
+        if self.unanswerable:
+            values["unanswerable"] = len(self.unanswerable)
+            values["refused"] = self.refused.tolist()
+        return values
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas need not be there
-        """Return a DataFrame with a row for each question and budget; needs pandas."""
+        """Return a DataFrame with a row for each question and budget; needs pandas.
+
+        Rows of questions without an answer have a value in the column ``refused`` and no metrics.
+        """
+        measured = iter(
+            {metric: figures[index] for metric, figures in self.figures.items()}
+            for index in range(len(self.answerable))
+        )
+        refused = iter({"refused": refusals} for refusals in self.refusals)
         rows = []
-        for question_index, question in enumerate(self.questions):
+        for number, question in enumerate(self.questions, 1):
+            columns: Mapping[str, Any] = next(refused if question.is_unanswerable else measured)
             for budget_index, budget in enumerate(self.budgets):
                 row: dict[str, Any] = {
                     "name": self.name,
-                    "number": question_index + 1,
+                    "number": number,
                     "question": question.question,
                     "budget": budget,
                 }
-                for metric, figures in self.figures.items():
-                    row[metric] = figures[question_index, budget_index]
+                for column, values in columns.items():
+                    row[column] = values[budget_index]
                 rows.append(row)
         return importlib.import_module("pandas").DataFrame(rows)
 
@@ -182,7 +222,10 @@ class Report(Table):
         return load(*PLOTS).plot_curves(curves, metric, dark=dark)
 
     def _title(self) -> str:
-        return f"{self.name}: means of {len(self.questions)} questions [95% interval]"
+        title = f"{self.name}: means of {len(self.answerable)} questions [95% interval]"
+        if self.unanswerable:
+            title += "; refused: questions without an answer for which nothing was returned"
+        return title
 
     def _columns(self) -> dict[str, list[str]]:
         columns = {"budget": _format(",", self.budgets)}
@@ -193,6 +236,9 @@ class Report(Table):
                 columns[metric] = _format(form, means)
             else:
                 columns[metric] = _format_with_intervals(form, means, self.interval(metric))
+        if self.unanswerable:
+            counts = self.refusals.sum(axis=0)
+            columns["refused"] = [f"{count} of {len(self.refusals)}" for count in counts]
         return columns
 
 

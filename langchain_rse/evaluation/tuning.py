@@ -1,32 +1,25 @@
-"""`tune`: searches for better parameters of an RSERetriever, and measures what they gain."""
+"""`tune`: searches for better parameters of an RSERetriever, and measures what they gain.
 
-import os
+With a target of recall, `guaranteeing` chooses the parameters.
+"""
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, overload
 
 import numpy as np
-from langchain_core.documents import Document
-from langchain_core.stores import InMemoryBaseStore
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, NonNegativeInt
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, NonNegativeInt, model_validator
+from typing_extensions import Self
 
-from langchain_rse._progress import progress_bar
-from langchain_rse._sync import Steps, arun, call, compute, during, run
+from langchain_rse._sync import Steps, arun, run
 from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
 from langchain_rse.engine import Floats
-from langchain_rse.evaluation.evidence import find_evidence
-from langchain_rse.evaluation.measuring import Budgets, Figures, Locator, Meter
+from langchain_rse.evaluation.guaranteeing import CONFIDENCE, RecallGuarantee, guarantee_recall
+from langchain_rse.evaluation.measuring import Budgets, Figures
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.evaluation.reports import Table, bootstrap
-from langchain_rse.query.pipeline import (
-    Candidates,
-    Sources,
-    find_candidates,
-    queries_of,
-    retrieve,
-)
+from langchain_rse.evaluation.reports import bootstrap
+from langchain_rse.evaluation.trying import Changes, SettingsTable, draw_folds, try_settings
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.changing import DocStore
 
 SPACE: Mapping[str, Sequence[Any]] = {
     "irrelevant_chunk_penalty": (0.0, 0.1, 0.2, 0.3, 0.35, 0.4, 0.5),
@@ -42,13 +35,13 @@ SPACE: Mapping[str, Sequence[Any]] = {
 }
 """The values of fields of `RSEConfig` that `tune` tries by default."""
 
+BUDGETS = (4_000, 8_000, 16_000)
+"""The numbers of characters within which `tune` measures by default."""
+
+_TRIALS = 100
 _MAX_CHANGES = 4  # in a trial, so that the effect of each stays visible
 _DRAWS_PER_TRIAL = 20  # at the most: a small space has fewer trials than are asked for
 _MAX_PRINTED_TRIALS = 10
-_FOLDS = 5
-
-Changes = Mapping[str, Any]
-"""Parameters that differ from the retriever's own, by the name of the field."""
 
 
 class Trial(NamedTuple):
@@ -59,7 +52,7 @@ class Trial(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Tuning(Table):
+class Tuning(SettingsTable):
     """Result of `tune`; printed, a table of the best trials.
 
     Attributes:
@@ -87,14 +80,6 @@ class Tuning(Table):
     questions: int
     config: RSEConfig
     hybrid: float
-
-    def to_file(self, path: str | os.PathLike[str]) -> None:
-        """Write ``config`` and ``hybrid`` to a file, see `RSEConfig.to_file`."""
-        self.config.to_file(path, hybrid=self.hybrid)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as values that JSON has."""
-        return {**super().to_dict(), "config": self.config.model_dump()}
 
     def _title(self) -> str:
         low, high = self.interval
@@ -124,6 +109,9 @@ def _format_changes(changes: Changes) -> str:
     return ", ".join(f"{name}={value}" for name, value in changes.items())
 
 
+_Probability = Annotated[float, Field(gt=0, lt=1)]
+
+
 class _Arguments(BaseModel):
     """The arguments of `tune`, checked."""
 
@@ -135,9 +123,29 @@ class _Arguments(BaseModel):
     metric: Literal["recall", "precision", "iou"]
     space: Mapping[str, Sequence[Any]]
     trials: Annotated[int, Field(ge=2)]
+    target_recall: _Probability | None
+    confidence: _Probability | None
     seed: NonNegativeInt
     show_progress: bool
     query_arguments: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _check_target(self) -> Self:
+        if self.target_recall is None:
+            if self.confidence != CONFIDENCE:
+                raise ValueError("confidence is that of target_recall: give both")
+            return self
+        if self.budgets != BUDGETS:
+            raise ValueError(
+                "budgets cannot be given with target_recall, which measures within the retriever's "
+                "max_context_length: give that instead"
+            )
+        if (self.metric, self.space, self.trials) != ("recall", SPACE, _TRIALS):
+            raise ValueError(
+                "metric, space and trials cannot be given with target_recall, which changes "
+                "irrelevant_chunk_penalty only"
+            )
+        return self
 
     def settings_of(self, changes: Changes) -> list[QuerySettings]:
         """Return the settings of a query for each budget, with the changes of a trial."""
@@ -150,18 +158,49 @@ class _Arguments(BaseModel):
         return settings
 
 
+@overload
 def tune(
     retriever: RSERetriever,
     questions: Iterable[Question],
-    budgets: Iterable[int] = (4_000, 8_000, 16_000),
+    budgets: Iterable[int] = BUDGETS,
     *,
     metric: str = "recall",
     space: Mapping[str, Sequence[Any]] = SPACE,
-    trials: int = 100,
+    trials: int = _TRIALS,
+    target_recall: None = None,
     seed: int = 0,
     show_progress: bool = False,
     **arguments: Any,  # noqa: ANN401 - the retriever's own
-) -> Tuning:
+) -> Tuning: ...
+
+
+@overload
+def tune(
+    retriever: RSERetriever,
+    questions: Iterable[Question],
+    *,
+    target_recall: float,
+    confidence: float | None = CONFIDENCE,
+    seed: int = 0,
+    show_progress: bool = False,
+    **arguments: Any,  # noqa: ANN401 - the retriever's own
+) -> RecallGuarantee: ...
+
+
+def tune(
+    retriever: RSERetriever,
+    questions: Iterable[Question],
+    budgets: Iterable[int] = BUDGETS,
+    *,
+    metric: str = "recall",
+    space: Mapping[str, Sequence[Any]] = SPACE,
+    trials: int = _TRIALS,
+    target_recall: float | None = None,
+    confidence: float | None = CONFIDENCE,
+    seed: int = 0,
+    show_progress: bool = False,
+    **arguments: Any,
+) -> Tuning | RecallGuarantee:
     """Search for parameters that return more of the evidence within budgets of text.
 
     The search is random: each trial changes one to four of the retriever's own parameters. The
@@ -170,19 +209,26 @@ def tune(
     others. With ``metric="recall"`` a smaller penalty never hurts, because text that is not
     evidence costs nothing; ``"iou"`` and ``"precision"`` reward segments that fit the evidence.
 
+    With ``target_recall``, only ``irrelevant_chunk_penalty`` is changed, to the greatest with which
+    this recall can be promised within ``max_context_length``, see `RecallGuarantee`.
+
     Args:
         retriever: The retriever to tune. It is not changed.
-        questions: The questions with their evidence, at least two.
+        questions: The questions, at least two with evidence; those without an answer do not count.
         budgets: The numbers of characters that may be returned, each at least 1.
         metric: The metric to maximize: ``"recall"``, ``"precision"`` or ``"iou"``; see `Report`.
         space: Values to try, by the name of a field of `RSEConfig`.
         trials: How many sets of parameters to try, at least 2.
+        target_recall: A recall to promise, between 0 and 1, instead of a search.
+        confidence: The probability of the promise; None for one that holds on average, for which
+            less text and fewer questions are enough.
         seed: Seed of trials and folds: the same seed gives the same result.
         show_progress: Show a progress bar; needs tqdm.
         **arguments: Passed to each query, such as ``filter`` or ``k``.
 
     Raises:
-        ValueError: If an argument is out of its range or evidence is not in its document.
+        ValueError: If an argument is out of its range, evidence is not in its document, or the
+            recall cannot be promised.
         MissingRecordError: If the docstore lacks a document, unless ``on_missing="split"``.
     """
     checked = _Arguments.model_validate(
@@ -193,26 +239,59 @@ def tune(
             "metric": metric,
             "space": space,
             "trials": trials,
+            "target_recall": target_recall,
+            "confidence": confidence,
             "seed": seed,
             "show_progress": show_progress,
             "query_arguments": arguments,
         }
     )
-    return run(_tune(checked))
+    return run(_choose_settings(checked))
+
+
+@overload
+async def atune(
+    retriever: RSERetriever,
+    questions: Iterable[Question],
+    budgets: Iterable[int] = BUDGETS,
+    *,
+    metric: str = "recall",
+    space: Mapping[str, Sequence[Any]] = SPACE,
+    trials: int = _TRIALS,
+    target_recall: None = None,
+    seed: int = 0,
+    show_progress: bool = False,
+    **arguments: Any,  # noqa: ANN401 - the retriever's own
+) -> Tuning: ...
+
+
+@overload
+async def atune(
+    retriever: RSERetriever,
+    questions: Iterable[Question],
+    *,
+    target_recall: float,
+    confidence: float | None = CONFIDENCE,
+    seed: int = 0,
+    show_progress: bool = False,
+    **arguments: Any,  # noqa: ANN401 - the retriever's own
+) -> RecallGuarantee: ...
 
 
 async def atune(
     retriever: RSERetriever,
     questions: Iterable[Question],
-    budgets: Iterable[int] = (4_000, 8_000, 16_000),
+    budgets: Iterable[int] = BUDGETS,
     *,
     metric: str = "recall",
     space: Mapping[str, Sequence[Any]] = SPACE,
-    trials: int = 100,
+    trials: int = _TRIALS,
+    target_recall: float | None = None,
+    confidence: float | None = CONFIDENCE,
     seed: int = 0,
     show_progress: bool = False,
-    **arguments: Any,  # noqa: ANN401 - the retriever's own
-) -> Tuning:
+    **arguments: Any,
+) -> Tuning | RecallGuarantee:
     """Like `tune`, async."""
     checked = _Arguments.model_validate(
         {
@@ -222,12 +301,31 @@ async def atune(
             "metric": metric,
             "space": space,
             "trials": trials,
+            "target_recall": target_recall,
+            "confidence": confidence,
             "seed": seed,
             "show_progress": show_progress,
             "query_arguments": arguments,
         }
     )
-    return await arun(_tune(checked))
+    return await arun(_choose_settings(checked))
+
+
+def _choose_settings(arguments: _Arguments) -> Steps[Tuning | RecallGuarantee]:
+    """Search, or promise a recall."""
+    if arguments.target_recall is None:
+        return (yield from _tune(arguments))
+    return (
+        yield from guarantee_recall(
+            arguments.retriever,
+            arguments.questions,
+            target_recall=arguments.target_recall,
+            confidence=arguments.confidence,
+            seed=arguments.seed,
+            show_progress=arguments.show_progress,
+            query_arguments=arguments.query_arguments,
+        )
+    )
 
 
 def _tune(arguments: _Arguments) -> Steps[Tuning]:
@@ -279,85 +377,15 @@ def _score_trials(trials: Sequence[Changes], arguments: _Arguments) -> Steps[Flo
     """Compute the mean of the metric over the budgets; shape ``(trials, questions)``."""
     # An invalid value raises its error here, before any search.
     settings_of_trials = [arguments.settings_of(changes) for changes in trials]
-    questions = yield from find_evidence(arguments.questions, arguments.retriever, sources=None)
-    search = _Search(arguments.retriever)
-    meter = Meter(arguments.budgets, Locator(sources={}))
-    metric = Figures._fields.index(arguments.metric)
-    scores = np.empty((len(trials), len(questions)))
-    with progress_bar(
-        len(trials), unit="trials", title="Tuning", show=arguments.show_progress
-    ) as advance:
-        candidates = yield from _find_candidates(search, questions, settings_of_trials[0][0])
-        for row, settings in enumerate(settings_of_trials):
-            for column, question in enumerate(questions):
-                query = question.question
-                answers = yield from search.select(query, candidates[column], settings)
-                yield from meter.read_digests(search.docstore, question, answers)
-                # In a thread, so that async code yields to the event loop here.
-                figures = yield from compute(meter.measure, question, answers)
-                scores[row, column] = np.mean(figures, axis=0)[metric]
-            advance(1)
-    return scores
-
-
-def _find_candidates(
-    search: "_Search", questions: Sequence[Question], settings: QuerySettings
-) -> Steps[list[Candidates]]:
-    """Find the candidates of each question."""
-    candidates = []
-    for number, question in enumerate(questions, 1):
-        with during(f"asking question {number}"):
-            candidates_of_question = yield from search.find(question.question, settings)
-        candidates.append(candidates_of_question)
-    return candidates
-
-
-class _Search:
-    """Finds the candidates of a query once, and selects segments from them for each trial.
-
-    `tune` calls the query pipeline here only.
-    """
-
-    def __init__(self, retriever: RSERetriever) -> None:
-        self.docstore = _CachedDocStore(retriever.docstore)
-        self._sources = Sources(retriever.vectorstore, retriever.base_retriever, retriever.docstore)
-
-    def find(self, question: str, settings: QuerySettings) -> Steps[Candidates]:
-        """Search and rerank."""
-        queries = yield from queries_of(question, settings, None)
-        return (yield from find_candidates(self._sources, queries, settings))
-
-    def select(
-        self, query: str, candidates: Candidates, settings: Sequence[QuerySettings]
-    ) -> Steps[list[list[Document]]]:
-        """Make an answer of the candidates for each of the settings."""
-        sources = self._sources._replace(docstore=self.docstore)
-        answers = []
-        for each in settings:
-            answer = yield from retrieve(sources, query, each, candidates=candidates)
-            answers.append(answer)
-        return answers
-
-
-class _CachedDocStore(InMemoryBaseStore[Any]):
-    """Keeps the records of a docstore, since all trials read the same few documents."""
-
-    def __init__(self, docstore: DocStore) -> None:
-        super().__init__()
-        self._docstore = docstore
-
-    def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        return run(self._read(keys))
-
-    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
-        return await arun(self._read(keys))
-
-    def _read(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
-        missing_keys = [key for key in dict.fromkeys(keys) if key not in self.store]
-        if missing_keys:
-            records = yield from call(self._docstore.mget, self._docstore.amget, missing_keys)
-            self.store.update(zip(missing_keys, records, strict=True))
-        return [self.store[key] for key in keys]
+    figures = yield from try_settings(
+        arguments.retriever,
+        arguments.questions,
+        settings_of_trials,
+        arguments.budgets,
+        show_progress=arguments.show_progress,
+    )
+    by_budget = figures[..., Figures._fields.index(arguments.metric)]
+    return np.asarray(by_budget.mean(axis=2))
 
 
 def _choose(trials: Sequence[Changes], scores: Floats, arguments: _Arguments) -> Tuning:
@@ -388,10 +416,8 @@ def _choose(trials: Sequence[Changes], scores: Floats, arguments: _Arguments) ->
 def _cross_validate(scores: Floats, seed: int) -> Floats:
     """Score each question by the trial that is best on the other folds; shape ``(questions,)``."""
     count = scores.shape[1]
-    folds = np.random.default_rng(seed).permutation(count) % min(_FOLDS, count)
     held_out = np.empty(count)
-    for fold in range(folds.max() + 1):
-        is_held_out = folds == fold
+    for is_held_out in draw_folds(count, seed):
         best = int(scores[:, ~is_held_out].mean(axis=1).argmax())  # the first of equals
         held_out[is_held_out] = scores[best, is_held_out]
     return held_out

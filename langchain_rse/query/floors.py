@@ -64,7 +64,22 @@ def reranker_name(reranker: BaseDocumentCompressor | None) -> str:
     return " ".join(names)
 
 
-def calibrated_floor(
+def refuse(
+    looked_up: LookedUp, sources: Sources, settings: QuerySettings, pair: Model
+) -> tuple[LookedUp, list[Reached]]:
+    """Leave out the queries whose best candidate does not reach the score floor.
+
+    Returns what was looked up without them, and how near the documents come to each query; nothing
+    about that if there is no floor.
+    """
+    calibrated = None
+    if settings.score_floor == "calibrated":
+        calibrated = _calibrated_floor(looked_up.floors, sources, settings, pair)
+    reached = _measure_reach(looked_up, settings, calibrated)
+    return _without_refused(looked_up, reached), reached
+
+
+def _calibrated_floor(
     record: Any,  # noqa: ANN401 - of the docstore
     sources: Sources,
     settings: QuerySettings,
@@ -94,7 +109,7 @@ def calibrated_floor(
     return floor
 
 
-def measure_reach(
+def _measure_reach(
     looked_up: LookedUp, settings: QuerySettings, calibrated: ScoreFloor | None
 ) -> list[Reached]:
     """Measure how near the documents come to each query; empty if there is no floor."""
@@ -201,7 +216,7 @@ def direction_of(by_rank: Sequence[Candidate]) -> bool | None:
     return scores[0] > scores[-1]
 
 
-def without_refused(looked_up: LookedUp, reached: Sequence[Reached]) -> LookedUp:
+def _without_refused(looked_up: LookedUp, reached: Sequence[Reached]) -> LookedUp:
     """What was looked up, without the queries that are refused."""
     refused = {each.query for each in reached if each.is_refused}
     if not refused:

@@ -12,12 +12,7 @@ from langchain_rse.errors import CorruptRecordError, MissingRecordError
 from langchain_rse.query.budget import Budget
 from langchain_rse.query.candidates import Candidate, Candidates, Sources, all_candidates
 from langchain_rse.query.copies import StaleChunks
-from langchain_rse.query.floors import (
-    calibrated_floor,
-    highest_closeness,
-    measure_reach,
-    without_refused,
-)
+from langchain_rse.query.floors import highest_closeness, refuse
 from langchain_rse.query.lookup import (
     DocumentsChangedError,
     Outdated,
@@ -176,11 +171,7 @@ def _answer(query: _Query) -> Steps[list[Document]]:
             raise DocumentsChangedError(outdated=outdated)
 
     pair = yield from _check_pair(sources)
-    calibrated = None
-    if settings.score_floor == "calibrated":
-        calibrated = calibrated_floor(looked_up.floors, sources, settings, pair)
-    log.reached = measure_reach(looked_up, settings, calibrated)
-    looked_up = without_refused(looked_up, log.reached)
+    looked_up, log.reached = refuse(looked_up, sources, settings, pair)
     if not looked_up.queries:
         log.reason = explain_refused(log.reached, settings)
         return []

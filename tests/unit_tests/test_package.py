@@ -152,6 +152,7 @@ def test_exports_are_there() -> None:
 
 ERRORS: dict[str, Any] = {
     "AdoptionError": ValueError,
+    "CalibrationError": ValueError,
     "CandidateError": ValueError,
     "CorruptRecordError": ValueError,
     "EmbeddingError": ValueError,

@@ -149,6 +149,64 @@ def test_progress_without_tqdm_says_what_to_install(monkeypatch: pytest.MonkeyPa
     assert retriever.asked == []
 
 
+# Questions without an answer
+
+NO_ANSWER = Question("Who?", [])
+
+
+@fakes.both_ways
+def test_questions_without_an_answer_are_counted_apart(way: Way) -> None:
+    documents = {"Why?": [text_at(0, 5)], "Who?": [], "When?": [text_at(0, 5)], "Where?": [EMPTY]}
+    others = [Question("When?", []), Question("Where?", [])]
+    retriever = Canned(documents=documents)
+    report = ask(way, retriever, [NO_ANSWER, ask_for((0, 10)), *others], [5, 10])
+    assert report.questions == (NO_ANSWER, ask_for((0, 10)), *others)
+    assert report.answerable == (ask_for((0, 10)),)
+    assert report.unanswerable == (NO_ANSWER, *others)
+    assert report.refusals.tolist() == [[True, True], [False, False], [True, True]]
+    assert report.refused.tolist() == [2 / 3, 2 / 3]
+    expected = evaluate(retriever, [ask_for((0, 10))], [5, 10])
+    for metric, figures in expected.figures.items():
+        assert report.figures[metric].tolist() == figures.tolist()
+    assert str(expected.refused) == "[nan nan]"
+
+
+EMPTY = Document("")
+
+
+@fakes.both_ways
+def test_an_rse_retriever_may_refuse_within_some_budgets_only(way: Way) -> None:
+    retriever = indexed()
+    questions = [ask_for((0, 20), question="first paragraph"), Question("second paragraph", [])]
+    report = ask(way, retriever, questions, [1, 400])
+    assert report.refusals.tolist() == [[True, False]]
+    # With a relevance that nothing has.
+    report = ask(way, retriever, questions, [1, 400], minimum_value=100)
+    assert report.refused.tolist() == [1, 1]
+    assert report.mean("recall").tolist() == [0, 0]
+
+
+def test_what_is_returned_without_an_answer_need_not_be_located() -> None:
+    retriever = Canned(documents={"Why?": [], "Who?": [Document("from somewhere")]})
+    report = evaluate(retriever, [ask_for((0, 1)), NO_ANSWER], sources=SOURCES)
+    assert report.refused.tolist() == [0, 0, 0]
+
+
+def test_an_error_names_the_question_as_it_was_given(caplog: pytest.LogCaptureFixture) -> None:
+    runnable: Any = RunnableLambda(lambda query: ["an answer"] if query == "Who?" else [])
+    with pytest.raises(TypeError, match="must return Documents; got 'an answer'") as caught:
+        evaluate(runnable, [ask_for((0, 1)), NO_ANSWER])
+    notes = "".join([*getattr(caught.value, "__notes__", []), caplog.text])
+    assert "evaluating question 2" in notes
+
+
+def test_a_question_must_have_evidence() -> None:
+    retriever = canned()
+    with pytest.raises(ValueError, match="at least one question must have evidence"):
+        evaluate(retriever, [NO_ANSWER, NO_ANSWER])
+    assert retriever.asked == []
+
+
 # Quotations
 
 

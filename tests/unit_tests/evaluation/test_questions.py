@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import re
 import uuid
 from pathlib import Path
@@ -41,15 +42,40 @@ def test_evidence_must_be_characters_of_a_document(fields: Any, message: str) ->
     "fields",
     [
         {"question": "  "},
-        {"evidence": []},
-        {"evidence": (), "answer": " "},
+        {"evidence": None},
+        {"evidence": None, "answer": " "},
         {"evidence": Evidence("a", 0, 1)},
         {"answer": 3},
+        {"evidence": None, "answer": 3},
     ],
 )
 def test_a_question_needs_words_and_evidence_or_an_answer(fields: Any) -> None:
     with pytest.raises(ValueError, match=[*fields][-1]):
         Question(**{"question": "Why?", "evidence": [Evidence("a", 0, 1)], **fields})
+
+
+def test_evidence_that_is_given_empty_says_there_is_no_answer() -> None:
+    for question in (Question("Why?", []), Question(question="Why?", evidence=(), answer=" ")):
+        assert question.is_unanswerable
+        assert question.evidence == ()
+        assert dataclasses.replace(question).is_unanswerable
+    others = [
+        Question("Why?", [Evidence("a", 0, 1)]),
+        Question("Why?", answer="So."),
+        Question("Why?", [], "So."),
+    ]
+    for question in others:
+        assert not question.is_unanswerable
+        assert not dataclasses.replace(question).is_unanswerable
+    with pytest.raises(ValueError, match="give evidence, a reference answer, or both"):
+        Question("Why?")
+
+
+def test_evidence_of_none_is_not_given() -> None:
+    unknown: Any = None
+    assert Question("Why?", unknown, "So.") == Question("Why?", answer="So.")
+    with pytest.raises(ValueError, match="nexpected positional argument"):
+        Question("Why?", [], "So.", "too many")  # type: ignore[call-arg]
 
 
 def test_questions_can_be_compared_and_are_dictionary_keys() -> None:
@@ -66,11 +92,15 @@ def test_questions_are_read_from_json_lines(tmp_path: Path) -> None:
         '\ufeff{"question": "Où?", "evidence": [{"doc_id": "a", "start": 0, "end": 9}], "x": 1}',
         "",
         f'{{"question": "A\u2028B", "evidence": [{parts}]}}\r',
+        '{"question": "Who?", "evidence": []}',
+        '{"question": "When?", "evidence": null, "answer": "Now."}',
     ]
     path.write_bytes("\n".join(lines).encode())
     expected = [
         Question("Où?", [Evidence("a", 0, 9)]),
         Question("A\u2028B", [Evidence("b", 1, 2), Evidence("c", 3, 4)]),
+        Question("Who?", []),
+        Question("When?", answer="Now."),
     ]
     assert load_questions(path) == load_questions(str(path)) == expected
 
@@ -81,6 +111,7 @@ def test_questions_are_read_from_json_lines(tmp_path: Path) -> None:
         (b"{", "Invalid JSON"),
         (b"\xff", "Invalid JSON"),
         (b'{"question": "Why?"}', "give evidence, a reference answer, or both"),
+        (b'{"question": "Why?", "evidence": null}', "give evidence, a reference answer, or both"),
         (
             b'{"question": "Why?", "evidence": [{"doc_id": "a"}]}',
             r"evidence\.0\s.* quotation in text",
@@ -182,10 +213,12 @@ def test_questions_are_examples_of_a_dataset() -> None:
     examples = [
         example({"question": "Why?", "user": "Ann"}, {"answer": "It rained.", "source": "b"}),
         example({"question": "How?"}, {"evidence": [{"doc_id": "a", "text": "So."}]}),
+        example({"question": "Who?"}, {"evidence": []}),
     ]
     assert load_questions(iter(examples)) == [
         Question("Why?", answer="It rained."),
         Question("How?", [Evidence("a", text="So.")]),
+        Question("Who?", []),
     ]
 
 
@@ -194,6 +227,7 @@ def test_questions_are_examples_of_a_dataset() -> None:
     [
         ({"query": "Why?"}, {"answer": "So."}, r"question\s+Field required.*'query': 'Why\?'"),
         ({"question": "Why?"}, None, "give evidence, a reference answer, or both"),
+        ({"question": "Why?"}, {"evidence": None}, "give evidence, a reference answer, or both"),
         ({"question": "Why?"}, {"answer": 3}, "answer.*valid string"),
         ({"question": "Why?"}, {"evidence": ["So."]}, r"evidence\.0"),
     ],

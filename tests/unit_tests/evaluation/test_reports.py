@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from langchain_rse.evaluation import Comparison, Report, evaluate
+from langchain_rse.evaluation import Comparison, Question, Report, evaluate
 from tests.unit_tests.evaluation.helpers import Canned, ask_for, canned, text_at
 
 
@@ -99,6 +99,39 @@ budget                recall                 whole  precision                   
     assert str(sure("plain")) == expected.strip()
 
 
+def partly_refused(name: str) -> Report:
+    """A report with three questions without an answer, of which two were refused."""
+    unanswerable = [Question(f"{number}?", []) for number in range(3)]
+    documents = {"Why?": [text_at(0, 10)], "0?": [], "1?": [text_at(0, 10)], "2?": []}
+    questions = [unanswerable[0], ask_for((0, 10)), *unanswerable[1:]]
+    return evaluate(Canned(documents=documents), questions, [10], name=name)
+
+
+def test_a_report_says_how_many_questions_without_an_answer_were_refused() -> None:
+    expected = """
+plain: means of 1 questions [95% interval]; refused: questions without an answer for which nothing was returned
+budget                recall                 whole  precision                   iou  segments  characters  refused
+    10  1.000 [1.000, 1.000]  1.000 [1.000, 1.000]      1.000  1.000 [1.000, 1.000]       1.0          10   2 of 3
+"""
+    report = partly_refused("plain")
+    assert str(report) == expected.strip()
+    assert " 2 of 3 |" in report.to_markdown()
+    summary = json.loads(json.dumps(report.to_dict()))
+    assert (summary["questions"], summary["unanswerable"]) == (1, 3)
+    assert summary["refused"] == pytest.approx([2 / 3])
+    assert not {"unanswerable", "refused"} & sure("plain").to_dict().keys()
+
+
+def test_reports_with_the_same_questions_without_an_answer_are_compared() -> None:
+    report = partly_refused("one")
+    comparison = report.compare(partly_refused("two"))
+    assert comparison.questions == 1
+    assert comparison.same.tolist() == [1]
+    others = evaluate(canned(text_at(0, 10)), report.answerable, [10])
+    with pytest.raises(ValueError, match="have different questions"):
+        report.compare(others)
+
+
 def test_a_comparison_is_printed_as_a_table() -> None:
     expected = """
 recall: one minus two, 1 questions [95% interval]
@@ -159,3 +192,14 @@ def test_pandas_gets_a_row_for_each_question_and_budget(monkeypatch: pytest.Monk
     assert (first["name"], first["number"], first["question"], first["budget"]) == ("r", 1, "0?", 5)
     assert (first["recall"], first["characters"]) == (0.2, 2)
     assert (last["number"], last["recall"], last["characters"]) == (2, 1, 10)
+    assert "refused" not in first
+
+    rows = partly_refused("r").to_pandas()
+    assert [(row["number"], row["question"]) for row in rows] == [
+        (1, "0?"),
+        (2, "Why?"),
+        (3, "1?"),
+        (4, "2?"),
+    ]
+    assert [row.get("refused") for row in rows] == [True, None, False, True]
+    assert [row.get("recall") for row in rows] == [None, 1, None, None]

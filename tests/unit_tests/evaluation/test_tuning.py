@@ -14,9 +14,6 @@ import numpy as np
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.runnables import RunnableLambda
-from langchain_core.stores import InMemoryStore
-from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_text_splitters import CharacterTextSplitter
 from pydantic import Field
 
 from langchain_rse import RSEConfig, RSERetriever
@@ -24,7 +21,8 @@ from langchain_rse.config import read_settings
 from langchain_rse.evaluation import Evidence, Question, Trial, Tuning, atune, evaluate, tune
 from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import BagOfWords, Way, words
+from tests.unit_tests.evaluation.corpus import SyntheticCorpus
+from tests.unit_tests.fakes import Way, words
 
 way = fakes.way
 
@@ -43,26 +41,6 @@ SPACE: Mapping[str, Sequence[Any]] = {
 SYNC = Way(None)
 
 
-class Searched(InMemoryVectorStore):
-    """``searches`` has the query of each search."""
-
-    def __init__(self) -> None:
-        super().__init__(BagOfWords())
-        self.searches: list[str] = []
-
-    def similarity_search_with_score(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        self.searches.append(query)
-        return super().similarity_search_with_score(query, k, **kwargs)
-
-    async def asimilarity_search_with_score(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        self.searches.append(query)
-        return await super().asimilarity_search_with_score(query, k, **kwargs)
-
-
 class Backwards(BaseDocumentCompressor):
     """Reverses the order; ``queries`` has the query of each call."""
 
@@ -76,58 +54,8 @@ class Backwards(BaseDocumentCompressor):
         return list(documents)[::-1]
 
 
-def some_words(rng: np.random.Generator) -> str:
-    return " ".join(f"word{number:03}" for number in rng.integers(0, 60, 4))
-
-
-class Corpus:
-    """Documents "d0", "d1" ... of one paragraph a chunk, and questions on runs of them.
-
-    Every second paragraph of a question's evidence has the question's words. In a corpus of
-    noise the evidence is anywhere, and no paragraph has them.
-    """
-
-    def __init__(
-        self,
-        *,
-        questions: int = 5,
-        documents: int = 2,
-        paragraphs: int = 20,
-        seed: int = 0,
-        noise: bool = False,
-        **settings: Any,
-    ) -> None:
-        rng = np.random.default_rng(seed)
-        texts = [[some_words(rng) for _ in range(paragraphs)] for _ in range(documents)]
-        positions = []
-        for number in range(questions):
-            document = int(rng.integers(documents))
-            start = int(rng.integers(paragraphs - 5))
-            end = start + int(rng.integers(1, 6))
-            positions.append((document, start, end))
-            if not noise:
-                for paragraph in range(start, end, 2):
-                    texts[document][paragraph] += f" topic{number} asked{number}"
-        self.questions = []
-        for number, (document, start, end) in enumerate(positions):
-            characters_before = len("".join(f"{text}\n\n" for text in texts[document][:start]))
-            length = len("\n\n".join(texts[document][start:end]))
-            question = some_words(rng)
-            if not noise:
-                question = f"topic{number} asked{number} {question.split()[0]}?"
-            evidence = Evidence(f"d{document}", characters_before, characters_before + length)
-            self.questions.append(Question(question, [evidence]))
-        self.store = Searched()
-        self.retriever = RSERetriever(
-            vectorstore=self.store,
-            docstore=InMemoryStore(),
-            text_splitter=CharacterTextSplitter(chunk_size=50, chunk_overlap=0),
-            **{"fetch_k": 20, **settings},
-        )
-        self.retriever.add_documents(
-            [Document("\n\n".join(text)) for text in texts],
-            ids=[f"d{number}" for number in range(documents)],
-        )
+class Corpus(SyntheticCorpus):
+    """A corpus whose retriever is tuned."""
 
     def tune(self, way: Way = SYNC, **kwargs: Any) -> Tuning:
         arguments = {"budgets": BUDGETS, "space": SPACE, "trials": 6, **kwargs}
@@ -140,7 +68,10 @@ class Corpus:
 
 
 def ask(way: Way, retriever: Any, questions: Any, **kwargs: Any) -> Tuning:
-    return way.call(tune, atune, retriever, questions, **kwargs)
+    search: Any = tune  # mypy does not match overloads with one type
+    asearch: Any = atune
+    tuning: Tuning = way.call(search, asearch, retriever, questions, **kwargs)
+    return tuning
 
 
 def everything(tuning: Tuning) -> tuple[dict[str, Any], tuple[Trial, ...]]:
@@ -252,6 +183,16 @@ def test_arguments_of_queries_hold_for_all_trials() -> None:
     for trial in tuning.trials:
         together = {**settings, **trial.changes}
         assert trial.score == pytest.approx(corpus.score("iou", **together))
+
+
+def test_questions_without_an_answer_are_left_out(way: Way) -> None:
+    corpus = Corpus()
+    expected = everything(corpus.tune())
+    corpus.store.searches.clear()
+    asked = [question.question for question in corpus.questions]
+    corpus.questions.insert(1, Question("Who?", []))
+    assert everything(corpus.tune(way)) == expected
+    assert corpus.store.searches == asked
 
 
 def test_trials_are_different_sets_of_a_few_changes() -> None:
@@ -425,6 +366,14 @@ def test_progress_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ({"questions": []}, "questions"),
         ({"questions": [Question("Why?", [Evidence("d0", 0, 1)])]}, "at least 2 items"),
+        (
+            {"questions": [Question("Why?", [Evidence("d0", 0, 1)]), Question("Who?", [])]},
+            "at least two questions must have evidence, not 1",
+        ),
+        (
+            {"questions": [Question("Who?", []), Question("Why?", answer="So.")]},
+            "question 2 has no evidence to measure by",
+        ),
         ({"trials": 1}, "trials"),
         ({"seed": -1}, "seed"),
         ({"metric": "characters"}, "'recall', 'precision' or 'iou'"),

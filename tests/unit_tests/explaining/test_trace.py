@@ -58,7 +58,7 @@ def test_the_agreed_shape(trace: RSETrace) -> None:
     values = trace.to_dict()
     assert list(values) == [
         *("query", "queries", "settings", "spent", "penalty", "steps", "documents", "segments"),
-        "reason",
+        *("reason", "reached"),
     ]
     assert list(values["documents"][0]) == [
         *("doc_id", "source", "title", "length", "chunk_count", "reason", "chunks"),

@@ -1,0 +1,163 @@
+"""Tries settings on questions, searching once per question; what tunes a retriever uses it."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryBaseStore
+from numpy.typing import NDArray
+
+from langchain_rse._progress import progress_bar
+from langchain_rse._sync import Steps, arun, call, compute, during, run
+from langchain_rse.config import QuerySettings, RSEConfig
+from langchain_rse.engine import Floats
+from langchain_rse.evaluation.evidence import find_evidence
+from langchain_rse.evaluation.measuring import Locator, Meter
+from langchain_rse.evaluation.questions import Question
+from langchain_rse.evaluation.reports import Table
+from langchain_rse.query.pipeline import (
+    Candidates,
+    Sources,
+    find_candidates,
+    queries_of,
+    retrieve,
+)
+from langchain_rse.retriever import RSERetriever
+from langchain_rse.stores.changing import DocStore
+
+_FOLDS = 5
+
+Changes = Mapping[str, Any]
+"""Parameters that differ from the retriever's own, by the name of the field."""
+
+
+class SettingsTable(Table):
+    """A printed result with the settings that were chosen, which can be written to a file."""
+
+    config: RSEConfig
+    hybrid: float
+
+    def to_file(self, path: str | os.PathLike[str]) -> None:
+        """Write ``config`` and ``hybrid`` to a file, see `RSEConfig.to_file`."""
+        self.config.to_file(path, hybrid=self.hybrid)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as values that JSON has."""
+        return {**super().to_dict(), "config": self.config.model_dump()}
+
+
+def try_settings(
+    retriever: RSERetriever,
+    questions: tuple[Question, ...],
+    settings_of_trials: Sequence[Sequence[QuerySettings]],
+    budgets: tuple[int, ...],
+    *,
+    show_progress: bool,
+) -> Steps[Floats]:
+    """Measure the answers to all questions with evidence for each trial.
+
+    Args:
+        retriever: The retriever, whose search and reranker are called once per question.
+        questions: The questions; those without an answer are left out.
+        settings_of_trials: For each trial, the settings for each budget.
+        budgets: The budgets in characters.
+        show_progress: Show a progress bar.
+
+    Returns:
+        The `Figures`; shape ``(trials, questions, budgets, metrics)``.
+
+    Raises:
+        ValueError: If fewer than two questions have evidence, or evidence is not in its document.
+    """
+    located = yield from find_evidence(questions, retriever, sources=None)
+    numbered = [each for each in enumerate(located, 1) if not each[1].is_unanswerable]
+    if len(numbered) <= 1:
+        raise ValueError(f"at least two questions must have evidence, not {len(numbered)}")
+    search = _Search(retriever)
+    meter = Meter(budgets, Locator(sources={}))
+    figures_of_trials = []
+    with progress_bar(
+        len(settings_of_trials), unit="trials", title="Tuning", show=show_progress
+    ) as advance:
+        candidates = yield from _find_candidates(search, numbered, settings_of_trials[0][0])
+        for settings in settings_of_trials:
+            figures_of_questions = []
+            for (_, question), candidates_of_question in zip(numbered, candidates, strict=True):
+                answers = yield from search.select(
+                    question.question, candidates_of_question, settings
+                )
+                yield from meter.read_digests(search.docstore, question, answers)
+                # In a thread, so that async code yields to the event loop here.
+                figures = yield from compute(meter.measure, question, answers)
+                figures_of_questions.append(figures)
+            figures_of_trials.append(figures_of_questions)
+            advance(1)
+    return np.array(figures_of_trials)
+
+
+def draw_folds(count: int, seed: int) -> list[NDArray[np.bool_]]:
+    """Divide questions at random into five folds, or fewer; masks of shape ``(questions,)``."""
+    numbers = np.random.default_rng(seed).permutation(count) % min(_FOLDS, count)
+    return [numbers == fold for fold in range(numbers.max() + 1)]
+
+
+def _find_candidates(
+    search: "_Search", questions: Sequence[tuple[int, Question]], settings: QuerySettings
+) -> Steps[list[Candidates]]:
+    """Find the candidates of each question, which is given with its number."""
+    candidates = []
+    for number, question in questions:
+        with during(f"asking question {number}"):
+            candidates_of_question = yield from search.find(question.question, settings)
+        candidates.append(candidates_of_question)
+    return candidates
+
+
+class _Search:
+    """Finds the candidates of a query once, and selects segments from them for each trial.
+
+    Settings are tried by calling the query pipeline here only.
+    """
+
+    def __init__(self, retriever: RSERetriever) -> None:
+        self.docstore = _CachedDocStore(retriever.docstore)
+        self._sources = Sources(retriever.vectorstore, retriever.base_retriever, retriever.docstore)
+
+    def find(self, question: str, settings: QuerySettings) -> Steps[Candidates]:
+        """Search and rerank."""
+        queries = yield from queries_of(question, settings, None)
+        return (yield from find_candidates(self._sources, queries, settings))
+
+    def select(
+        self, query: str, candidates: Candidates, settings: Sequence[QuerySettings]
+    ) -> Steps[list[list[Document]]]:
+        """Make an answer of the candidates for each of the settings."""
+        sources = self._sources._replace(docstore=self.docstore)
+        answers = []
+        for each in settings:
+            answer = yield from retrieve(sources, query, each, candidates=candidates)
+            answers.append(answer)
+        return answers
+
+
+class _CachedDocStore(InMemoryBaseStore[Any]):
+    """Keeps the records of a docstore, since all trials read the same few documents."""
+
+    def __init__(self, docstore: DocStore) -> None:
+        super().__init__()
+        self._docstore = docstore
+
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        return run(self._read(keys))
+
+    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
+        return await arun(self._read(keys))
+
+    def _read(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
+        missing_keys = [key for key in dict.fromkeys(keys) if key not in self.store]
+        if missing_keys:
+            records = yield from call(self._docstore.mget, self._docstore.amget, missing_keys)
+            self.store.update(zip(missing_keys, records, strict=True))
+        return [self.store[key] for key in keys]
