@@ -164,7 +164,7 @@ def measure(folder: Folder, others: dict[str, Folder], arguments: argparse.Names
 def make_reranker(folder: Folder, arguments: argparse.Namespace) -> Any:  # noqa: ANN401
     """The reranker that the arguments name."""
     if arguments.reranker == "similarities":
-        return SimilarityBasedRelevanceFilter(embeddings=WordLlamaEmbeddings(), threshold=-1.0)
+        return SimilarityBasedRelevanceFilter(embeddings=WordLlamaEmbeddings(), threshold=0.0)
     return CrossEncoderReranker(model=Cached(cached_cross_encoder(folder, arguments)))
 
 

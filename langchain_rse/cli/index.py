@@ -106,7 +106,7 @@ def _calibrate(opened: KnowledgeBase) -> None:
     try:
         floor = opened.retriever.calibrate(show_progress=sys.stderr.isatty())
     except CalibrationError as error:
-        print_text(f"Every question gets an answer, related or not: {error}")
+        print_text(f"Not calibrated, so that every question gets an answer: {error}")
     else:
         print_text(
             f"Questions about something else get no answer: {floor.refused(floor.unrelated):.0%} "

@@ -85,20 +85,19 @@ def query(
     else:
         for segment in segments:
             print_segment(segment, full=True, question=question)
-        print_text(closeness_of(trace) or "" if segments else _why_nothing(trace))
+        print_text(closeness_of(trace) if segments else _say_nothing(trace))
     if not segments:
         raise typer.Exit(1)
 
 
-def _why_nothing(trace: "RSETrace") -> str:
-    """Say in one sentence that nothing was found, and what comes nearest."""
+def _say_nothing(trace: "RSETrace") -> str:
+    """Say in one sentence that nothing was found; the reason is logged."""
     refused = [reached for reached in trace.reached if reached.refused]
     if not refused:
-        return f"Nothing was found: {trace.reason}."
-    nearest = refused[0]
+        return "Nothing was found."
     return (
-        f"Nothing in the documents is about this: the nearest passage, in {nearest.name}, is too "
-        f"far ({trace.reason}). --score-floor none returns it."
+        f"Nothing in the documents is about this: the nearest passage, in {refused[0].name}, is "
+        "too far. --score-floor none returns it."
     )
 
 

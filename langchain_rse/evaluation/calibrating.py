@@ -22,6 +22,7 @@ from langchain_rse.query.floors import (
     reranker_name,
 )
 from langchain_rse.query.searching import AT_ONCE
+from langchain_rse.query.wrapped import is_reranker
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.floors import added_chunks, read_floors, write_floor
 from langchain_rse.stores.pairing import Model, check_pair
@@ -37,7 +38,7 @@ logger = logging.getLogger(__name__)
 _WAY_TO_OWN = 0.5
 _WORD_BONUS = 6.0  # in standard deviations of what general questions reach
 _RERANKED_WAY_TO_OWN = 0.3
-_RERANKED_QUANTILE = 12.5  # times ``lost``: the lower quartile by default
+_RERANKED_QUANTILE = 15.0  # times ``lost``: 0.3 by default
 _USUAL_WORD_SHARE = 0.2  # the share of words at which the bonus changes nothing
 _UPPER_SIXTH = 84  # the percentile one standard deviation above the median
 _ALIKE = 0.9  # share of sentences that other chunks fit as well as their own
@@ -76,7 +77,7 @@ def calibrate(
     Shafer, "Algorithmic Learning in a Random World", 2005; arXiv 2107.07511). Without, answered
     questions are sentences of the documents, asked of all chunks but their own, and the floor is
     halfway from the median of general questions to the lowest share ``lost`` of sentences; behind a
-    reranker, 0.3 of the way to their lower quartile. That rule is measured, not proven.
+    reranker, 0.3 of the way to their lowest ``15 * lost``. That rule is measured, not proven.
 
     Words count, except behind a reranker, which reads them itself: a score is brought nearer by the
     share of the question's words that one of the 20 best candidates has, times six standard
@@ -137,7 +138,7 @@ def _calibrate(arguments: _Arguments) -> Steps[ScoreFloor]:
     results = yield from _ask_all(arguments, asker, manifests)
 
     direction = _direction([*results.unrelated, *results.answered], sources.name)
-    is_reranked = settings.reranker is not None
+    is_reranked = is_reranker(settings.reranker)  # a filter by similarities is like a search
     bonus = _word_bonus(results.unrelated, direction, is_reranked=is_reranked)
     if arguments.questions is None:
         floor = _floor_by_sentences(
@@ -244,8 +245,8 @@ def _direction(asked: Sequence[Asked], searcher: str) -> float:
     scores = {each.score for each in asked}
     if not known or len(scores) == 1:
         raise CalibrationError(
-            f"all scores of {searcher} are the same, so that they tell nothing. Use a vector store "
-            "or a reranker whose scores differ"
+            f"{searcher} gives all candidates of a question the same score, so that scores tell "
+            "nothing: the chunks are all alike, or its scores are constant"
         )
     return 1.0 if 2 * sum(known) > len(known) else -1.0
 

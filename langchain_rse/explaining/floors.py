@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
@@ -149,7 +150,7 @@ class ScoreFloor:
 _ADAPTER = TypeAdapter(ScoreFloor)
 
 
-def percentiles_of(values: Sequence[float]) -> tuple[float, ...]:
+def percentiles_of(values: ArrayLike) -> tuple[float, ...]:
     """Percentiles 0 to 100 of some values, rounded to six digits."""
     percentiles = np.percentile(np.asarray(values, dtype=np.float64), np.arange(101))
     return tuple(float(f"{value:.6g}") for value in percentiles)

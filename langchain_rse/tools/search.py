@@ -11,7 +11,7 @@ from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import InjectedToolArg, StructuredTool
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, create_model
 
-from langchain_rse._messages import problems_of
+from langchain_rse._messages import problems_of, visible
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.explaining.text import closeness_of
 from langchain_rse.explaining.trace import TracedReach
@@ -325,9 +325,9 @@ def _explain_refused(reached: TracedReach) -> str:
     """Say that the documents are not about the query, and what comes nearest."""
     text = " ".join((reached.text or "")[:_EXCERPT].split())
     return (
-        f"Nothing in these documents is about this: the nearest passage is in {reached.name}, and "
-        f"begins with:\n{quote_lines(text)}\nSay that the documents have no answer, or search in "
-        "other words."
+        "Nothing in these documents is about this: the nearest passage is in "
+        f"{visible(reached.name)}, and begins with:\n{quote_lines(text)}\n"
+        "Say that the documents have no answer, or search in other words."
     )
 
 

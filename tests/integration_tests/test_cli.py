@@ -218,8 +218,35 @@ def test_query_without_a_knowledge_base(run: Run) -> None:
 def test_query_that_finds_nothing(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text(" \n", encoding="utf-8")
     run("index", "empty.txt", "--kb", "kb")
-    assert "Nothing relevant" in run("query", "anything", "--kb", "kb").stdout
+    result = run("query", "anything", "--kb", "kb")
+    assert (result.stdout, result.exit_code) == ("Nothing was found.\n", 1)
     assert json.loads(run("query", "anything", "--kb", "kb", "--json").stdout) == []
+
+
+def test_a_question_about_something_else_gets_nothing(run: Run, tmp_path: Path) -> None:
+    for name in ("lambda", "for", "import", "formatstrings"):
+        (tmp_path / f"{name}.txt").write_text(topics[name], "utf-8")
+    indexed = run("index", ".", "--kb", "kb")
+    assert "Questions about something else get no answer: " in indexed.stdout
+    result = run("query", "Who wrote Hamlet?", "--kb", "kb")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("Nothing in the documents is about this: the nearest passage")
+    assert "the calibrated score_floor is" in result.stderr
+    for options in (["--score-floor", "none"], ["--score-floor", 1.9]):
+        assert run("query", "Who wrote Hamlet?", "--kb", "kb", *options).exit_code == 0
+    assert run("query", "Who wrote Hamlet?", "--kb", "kb", "--score-floor", "x").exit_code == 2
+    asked = run("query", "How do format strings work?", "--kb", "kb")
+    assert "The best passage is closer than" in asked.stdout
+    # It is calibrated once, and again when the documents have doubled.
+    assert "something else" not in run("index", ".", "--kb", "kb").stdout
+    (tmp_path / "more.txt").write_text(topics["specialnames"], "utf-8")
+    assert "something else" in run("index", ".", "--kb", "kb").stdout
+
+
+def test_indexing_without_calibrating(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "cats.txt").write_text("Cats sleep most of the day. A cat purrs.", encoding="utf-8")
+    assert "Not calibrated" in run("index", "cats.txt", "--kb", "kb").stdout
+    assert "alibrat" not in run("index", "cats.txt", "--kb", "kb", "--no-calibrate").stdout
 
 
 def test_query_writes_a_report(run: Run, tmp_path: Path) -> None:

@@ -365,8 +365,8 @@ def levels() -> Iterator[None]:
 @pytest.mark.usefixtures("levels")
 def test_an_empty_answer_says_why(run: Run) -> None:
     result = run("query", "do cats sleep", "--kb", "kb", "--max-context-length", 10)
-    assert result.exit_code == 0
-    assert result.stdout == "Nothing relevant was found.\n"
+    assert result.exit_code == 1
+    assert result.stdout == "Nothing was found.\n"
     assert "max_context_length=10" in result.stderr
     assert len(result.stderr.splitlines()) == 1
 

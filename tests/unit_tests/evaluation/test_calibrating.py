@@ -1,0 +1,365 @@
+"""`calibrate`: the score below which the best candidate of a query is no answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pydoc_data.topics import topics
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import RSERetriever
+from langchain_rse.embeddings import WordLlamaEmbeddings
+from langchain_rse.errors import CalibrationError, RSEError
+from langchain_rse.evaluation import Evidence, Question, acalibrate, calibrate
+from langchain_rse.explaining.floors import ScoreFloor, percentiles_of
+from langchain_rse.stores.records import FLOORS
+from tests.unit_tests import fakes
+from tests.unit_tests.query.test_floors import Distances, Reranker
+
+way = fakes.way
+Way = fakes.Way
+
+NAMES = (
+    "formatstrings",
+    "import",
+    "lambda",
+    "for",
+    "with",
+    "try",
+    "yield",
+    "slicings",
+    "string-methods",
+)
+RELATED = ("What does a format specification contain?", "How does a with statement end?")
+UNRELATED = ("Who wrote Hamlet?", "How do penguins keep warm?")
+
+
+@cache
+def embeddings() -> WordLlamaEmbeddings:
+    return WordLlamaEmbeddings()
+
+
+def make(vectorstore: Any = None, **fields: Any) -> RSERetriever:
+    """A retriever over topics of the Python reference."""
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(embeddings()) if vectorstore is None else vectorstore,
+        docstore=InMemoryStore(),
+        **fields,
+    )
+    texts = {name: topics[name] for name in NAMES}
+    retriever.add_documents(
+        [Document(text, metadata={"source": name}) for name, text in texts.items()], ids=texts
+    )
+    return retriever
+
+
+@pytest.fixture(scope="module")
+def retriever() -> RSERetriever:
+    return make()
+
+
+@pytest.fixture(autouse=True)
+def _without_floor(retriever: RSERetriever) -> Iterator[None]:
+    yield
+    retriever.docstore.mdelete([FLOORS])
+
+
+def questions(count: int = 50) -> list[Question]:
+    """Questions that each ask for some words of a topic."""
+    rng = np.random.default_rng(0)
+    made = []
+    for number in range(count):
+        name = NAMES[number % len(NAMES)]
+        text = topics[name]
+        start = int(rng.integers(0, max(len(text) - 400, 1)))
+        words = text[start : start + 300].split()[1:-1]
+        asked = " ".join(str(word) for word in rng.permutation(words)[:8])
+        made.append(Question(f"what about {asked}?", [Evidence(name, start, start + 300)]))
+    return made
+
+
+@fakes.both_ways
+def test_without_questions(way: Way, retriever: RSERetriever) -> None:
+    found = way.call(retriever.calibrate, retriever.acalibrate)
+    assert found.higher_is_better
+    assert found.refused(found.unrelated) > 0.6
+    assert found.refused(found.answered) <= 0.02
+    assert not found.with_questions
+    for question in RELATED:
+        assert way.invoke(retriever, question)
+    for question in UNRELATED:
+        assert way.invoke(retriever, question) == []
+    # The same seed finds the same.
+    assert way.call(calibrate, acalibrate, retriever) == found
+    assert way.call(calibrate, acalibrate, retriever, seed=1) != found
+
+
+def test_distances_find_the_same(retriever: RSERetriever) -> None:
+    found = retriever.calibrate()
+    other = make(Distances(embeddings())).calibrate()
+    assert not other.higher_is_better
+    assert other.floor == pytest.approx(1 - found.floor)
+    assert other.word_bonus == pytest.approx(found.word_bonus)
+    assert other.refused(other.unrelated) == pytest.approx(found.refused(found.unrelated))
+
+
+@fakes.both_ways
+def test_with_questions(way: Way, retriever: RSERetriever) -> None:
+    found = way.call(retriever.calibrate, retriever.acalibrate, questions(), lost=0.02)
+    assert found.with_questions
+    asked = [question.question for question in questions()]
+    refused = [question for question in asked if not retriever.invoke(question)]
+    assert not refused  # the lowest of 50 stands on the floor
+    for question in UNRELATED:
+        assert way.invoke(retriever, question) == []
+
+
+def test_questions_keep_to_the_share_that_may_be_lost(retriever: RSERetriever) -> None:
+    """Half of 50 questions calibrate, the others are asked; 200 draws."""
+    made = questions(100)
+    reach = {}
+    retriever.calibrate(made, lost=0.02)
+    for question in made:
+        [reached] = retriever.explain(question.question).reached
+        reach[question.question] = reached.reach
+    values = np.array(list(reach.values()))
+    rng = np.random.default_rng(0)
+    lost = []
+    for _ in range(200):
+        order = rng.permutation(len(values))
+        floor = np.sort(values[order[:50]])[int(51 * 0.1) - 1]
+        lost.append((values[order[50:]] < floor).mean())
+    assert np.mean(lost) <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("count", "lost", "message"),
+    [
+        (48, 0.02, r"lost=0\.02 needs at least 49 questions .* got 48\. Give more, or lost=0\.021"),
+        (0, 0.02, "at least 49 questions with evidence; got 0"),
+        (8, 0.1, "at least 9"),
+    ],
+)
+def test_too_few_questions(retriever: RSERetriever, count: int, lost: float, message: str) -> None:
+    with pytest.raises(CalibrationError, match=message):
+        retriever.calibrate(questions(count), lost=lost)
+    with pytest.raises(RSEError):
+        retriever.calibrate([Question("Who?", evidence=[])] * 60)
+
+
+def test_as_many_as_the_error_says_are_enough(retriever: RSERetriever) -> None:
+    assert retriever.calibrate(questions(48), lost=0.021).answered_count <= 48
+    assert retriever.calibrate(questions(9), lost=0.1).answered_count <= 9
+
+
+def test_questions_that_are_sentences_of_the_documents(retriever: RSERetriever) -> None:
+    quoted = []
+    for number in range(50):
+        start = 300 * number
+        text = " ".join(topics["formatstrings"][start : start + 120].split())
+        quoted.append(Question(text, [Evidence("formatstrings", start, start + 120)]))
+    with pytest.raises(CalibrationError, match="of 50 questions stand word for word"):
+        retriever.calibrate(quoted)
+
+
+def test_questions_whose_evidence_is_not_found(retriever: RSERetriever) -> None:
+    end = len(topics["lambda"])
+    wrong = [
+        Question(f"What is format number {number}?", [Evidence("lambda", end - 1, end)])
+        for number in range(50)
+    ]
+    with pytest.raises(CalibrationError, match="found"):
+        retriever.calibrate(wrong)
+
+
+def small(text: str) -> RSERetriever:
+    """A retriever over one document."""
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(embeddings()), docstore=InMemoryStore()
+    )
+    retriever.add_documents([Document(text)], ids=["one"])
+    return retriever
+
+
+def test_one_short_document() -> None:
+    with pytest.raises(CalibrationError, match="too little text to calibrate by: 1 chunk with"):
+        small("Cats sleep most of the day, and purr at night.").calibrate()
+
+
+def test_no_documents() -> None:
+    empty = RSERetriever(vectorstore=InMemoryVectorStore(embeddings()), docstore=InMemoryStore())
+    with pytest.raises(CalibrationError, match="too little text to calibrate by: 0 chunks"):
+        empty.calibrate()
+
+
+def test_chunks_that_are_all_alike() -> None:
+    with pytest.raises(CalibrationError, match="the chunks are all alike, or its scores are"):
+        small(
+            "\n\n".join(["The lessee shall pay the rent on the first day. " * 15] * 40)
+        ).calibrate()
+    paragraphs = [text for text in topics["formatstrings"].split("\n\n") if len(text) > 400][:5]
+    retriever = small("\n\n".join(paragraphs * 10))
+    with pytest.raises(CalibrationError, match="the chunks are alike"):
+        retriever.calibrate()
+
+
+class Constant(InMemoryVectorStore):
+    """All scores are the same, or there are none."""
+
+    score: Any = 0.5
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        found = super().similarity_search_with_score(query, k, **kwargs)
+        return [(document, self.score) for document, _ in found]
+
+
+class Without(Constant):
+    """There are no scores."""
+
+    score = float("nan")
+
+
+def test_scores_that_are_all_the_same() -> None:
+    with pytest.raises(
+        CalibrationError, match="Constant gives all candidates of a question the same"
+    ):
+        make(Constant(embeddings())).calibrate()
+
+
+def test_a_store_without_scores() -> None:
+    retriever = make(Without(embeddings()))
+    with pytest.raises(CalibrationError, match="Without gives no scores"):
+        retriever.calibrate()
+    assert retriever.invoke(RELATED[0])
+
+
+def test_a_wrapped_retriever_without_scores(retriever: RSERetriever) -> None:
+    wrapped = RSERetriever(
+        base_retriever=retriever.vectorstore.as_retriever(search_kwargs={"k": 50}),  # type: ignore[union-attr]
+        docstore=retriever.docstore,
+    )
+    with pytest.raises(CalibrationError, match="VectorStoreRetriever gives no scores"):
+        wrapped.calibrate()
+
+
+def test_a_reranker_has_its_own_floor_and_gets_few_candidates(
+    retriever: RSERetriever, caplog: pytest.LogCaptureFixture
+) -> None:
+    class OverlapReranker(BaseDocumentCompressor):
+        """Scores the share of the query's words; notes how many Documents it gets."""
+
+        given: list[int] = []  # noqa: RUF012 - pydantic copies it
+
+        def compress_documents(
+            self, documents: Sequence[Document], query: str, callbacks: Any = None
+        ) -> list[Document]:
+            del callbacks
+            self.given.append(len(documents))
+            words = set(query.lower().split())
+            for document in documents:
+                shared = words & set(document.page_content.lower().split())
+                document.metadata["relevance_score"] = len(shared) / len(words)
+            return sorted(documents, key=lambda each: -each.metadata["relevance_score"])
+
+    reranking = retriever.model_copy(update={"reranker": OverlapReranker()})
+    with caplog.at_level(logging.INFO, "langchain_rse"):
+        found = reranking.calibrate()
+    assert caplog.records[0].getMessage() == (
+        "Calibrating with 40 general questions and 40 sentences, 1,600 rerankings by OverlapReranker"
+    )
+    assert set(found_sizes := reranking.reranker.given) == {20}  # type: ignore[union-attr]
+    assert len(found_sizes) == 80
+    assert found.reranker == "OverlapReranker"
+    assert found.word_bonus == 0
+    # The search alone is not calibrated by that.
+    assert retriever.invoke(UNRELATED[0])
+
+
+def test_it_says_before_how_much_it_asks(
+    retriever: RSERetriever, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "langchain_rse"):
+        retriever.calibrate()
+    assert caplog.records[0].getMessage() == (
+        "Calibrating with 90 general questions and 118 sentences"
+    )
+
+
+@pytest.mark.parametrize("lost", [0, 1, -0.1, "much"])
+def test_what_is_no_share(retriever: RSERetriever, lost: Any) -> None:
+    with pytest.raises(ValueError, match="lost"):
+        retriever.calibrate(lost=lost)
+
+
+def test_filters_hold(retriever: RSERetriever) -> None:
+    only = retriever.model_copy(update={"search_kwargs": {"filter": _is_about_strings}})
+    with pytest.raises(ValueError, match="filter"):
+        only.calibrate()
+
+
+def _is_about_strings(document: Document) -> bool:
+    return "string" in str(document.metadata.get("source"))
+
+
+# How it is shown
+
+
+def shown() -> ScoreFloor:
+    return ScoreFloor(
+        searcher="Chroma",
+        reranker="",
+        floor=0.4,
+        word_bonus=0.2,
+        higher_is_better=True,
+        lost=0.02,
+        with_questions=False,
+        answered=percentiles_of(np.linspace(0.4, 0.9, 200)),
+        unrelated=percentiles_of(np.linspace(0.1, 0.5, 90)),
+        answered_count=200,
+        unrelated_count=90,
+        chunks=1_000,
+    )
+
+
+def test_printed() -> None:
+    assert str(shown()) == (
+        "A question has no answer if Chroma's best score, plus 0.2 times the share of its words "
+        "that stand in one candidate, is below 0.4: that refuses 74% of general questions and 0% "
+        "of the sentences of the documents.\n"
+        "\n"
+        "                                   2%    25%   50%    75%    98%  refused\n"
+        "90 general questions            0.108    0.2   0.3    0.4  0.492      74%\n"
+        "200 sentences of the documents   0.41  0.525  0.65  0.775   0.89       0%"
+    )
+    assert shown()._repr_html_().startswith("<pre>A question has no answer if Chroma&#x27;s best")
+
+
+def test_plotted() -> None:
+    figure = shown().plot()
+    [axes] = figure.axes
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {
+        "floor 0.4",
+        "90 general questions",
+        "200 sentences of the documents",
+    }
+    assert sum(patch.get_height() for patch in axes.patches) == pytest.approx(200)
+    assert shown().plot(dark=True)
+
+
+def test_kept_and_read() -> None:
+    floor = shown()
+    assert ScoreFloor.from_fields(floor.to_fields()) == floor
+    assert ScoreFloor.from_fields({**floor.to_fields(), "floor": "high"}) is None
+
+
+def test_other_reranker_classes_are_known_by_class_and_model() -> None:
+    assert Reranker(model="m").model == "m"
