@@ -106,7 +106,8 @@ def _calibrate(opened: KnowledgeBase) -> None:
     try:
         floor = opened.retriever.calibrate(show_progress=sys.stderr.isatty())
     except CalibrationError as error:
-        print_text(f"Not calibrated, so that every question gets an answer: {error}")
+        reason = str(error).partition(". ")[0]
+        print_text(f"Every question gets an answer, related or not: {reason}")
     else:
         print_text(
             f"Questions about something else get no answer: {floor.refused(floor.unrelated):.0%} "

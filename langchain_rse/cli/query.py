@@ -59,7 +59,6 @@ def query(
 ) -> None:
     """Ask a knowledge base; the exit status is 1 if nothing in it is about the question."""
     from langchain_rse import TraceCollector
-    from langchain_rse.explaining.text import closeness_of
 
     _check_length(question)
     if report:
@@ -85,7 +84,7 @@ def query(
     else:
         for segment in segments:
             print_segment(segment, full=True, question=question)
-        print_text(closeness_of(trace) if segments else _say_nothing(trace))
+        print_text(trace.closeness if segments else _say_nothing(trace))
     if not segments:
         raise typer.Exit(1)
 

@@ -23,7 +23,7 @@ from langchain_rse.explaining.records import (
     TracedReach,
     TracedSegment,
 )
-from langchain_rse.explaining.text import as_html, as_text, explain_outcome, summarize
+from langchain_rse.explaining.text import as_html, as_text, closeness_of, explain_outcome, summarize
 
 __all__ = [
     "OUTCOMES",
@@ -52,6 +52,11 @@ class RSETrace(TracedQuery):
     def summary(self) -> str:
         """One line on how much was found, returned and spent."""
         return summarize(self)
+
+    @property
+    def closeness(self) -> str:
+        """How near the best passage is, in a sentence; empty if there is no calibrated floor."""
+        return closeness_of(self)
 
     def why(self, document: TracedDocument, chunk: TracedChunk) -> str:
         """Say in a few words why a chunk was returned or not."""

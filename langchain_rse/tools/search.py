@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationEr
 
 from langchain_rse._messages import problems_of, visible
 from langchain_rse._sync import Steps, arun, call, run
-from langchain_rse.explaining.text import closeness_of
 from langchain_rse.explaining.trace import TracedReach
 from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
 from langchain_rse.query.tracing import TraceCollector
@@ -256,7 +255,7 @@ class _Search:
             if not note and not trace.segments and any(each.refused for each in trace.reached):
                 return _explain_refused(trace.reached[0]), []
             return _explain_nothing_found(query, conditions, note, trace.reason), []
-        closeness = closeness_of(trace)
+        closeness = trace.closeness
         if closeness:
             note = f"{note} {closeness}.".strip()
         first_number = 1 + max(shown.values(), default=0)

@@ -52,7 +52,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def segments(run: Run, question: str, *options: object) -> list[dict[str, Any]]:
     result = run("query", question, "--kb", "kb", "--json", *options)
-    assert result.exit_code == 0, result.stderr
+    assert result.exit_code < 2, result.stderr
     printed: list[dict[str, Any]] = json.loads(result.stdout)
     return printed
 

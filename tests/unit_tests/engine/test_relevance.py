@@ -18,6 +18,7 @@ from langchain_rse.engine import (
     fuse_decay,
     fuse_mean,
     neighbor_credit,
+    word_shares,
 )
 
 # Few letters, so that words occur again, and every kind of character between them.
@@ -212,3 +213,18 @@ def test_no_credit_changes_nothing(relevance: Any, credit: float, radius: int) -
     assert neighbor_credit(relevance, credit=0.0, radius=radius).tolist() == before
     neighbor_credit(relevance, credit=1.0, radius=2)
     assert relevance.tolist() == before
+
+
+def test_word_shares() -> None:
+    texts = ["The cat sleeps.", "A cat and a dog", "nothing"]
+    shares = word_shares("cat dog", texts)
+    # In 2 and in 1 of 3 texts.
+    cat, dog = math.log1p(1.5 / 2.5), math.log1p(2.5 / 1.5)
+    assert shares == pytest.approx([cat / (cat + dog), 1.0, 0.0])
+    # A word that no text has weighs most.
+    unknown = math.log1p(3.5 / 0.5)
+    assert word_shares("cat unicorn", texts)[0] == pytest.approx(cat / (cat + unknown))
+    assert word_shares("", texts).tolist() == [0, 0, 0]
+    assert word_shares("cat", []).size == 0
+    # One of three pairs of characters.
+    assert 0 < word_shares("睡觉的猫", ["猫在睡觉"])[0] < 1 / 3

@@ -124,3 +124,9 @@ async def test_a_call_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     server = create_mcp_server(with_filter(), timeout=0.05)
     with pytest.raises(ToolError):
         await server.call_tool("search", {"query": "plan"})
+
+
+async def test_a_question_about_something_else_gets_a_sentence() -> None:
+    retriever = fakes.make_retriever({"a": fakes.lines(60, 80)}, score_floor=0.9)
+    answer = str(await create_mcp_server(retriever).call_tool("search", {"query": fakes.QUERY}))
+    assert "Nothing in these documents is about this: the nearest passage is in a" in answer
