@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from langchain_core.documents import BaseDocumentCompressor
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -35,6 +35,8 @@ __all__ = [
     "LengthFunction",
     "QuerySettings",
     "RSEConfig",
+    "as_value_error",
+    "check_run_config",
     "read_settings",
     "resolve_settings",
 ]
@@ -458,3 +460,26 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)} is not a JSON object of settings: {error}") from error
     return {"config": settings.config, "hybrid": settings.hybrid}
+
+
+def as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the check with ValueErrors for TypeErrors, which pydantic would not report."""
+
+    def validate(value: Any) -> Any:  # noqa: ANN401 - anything may be given
+        try:
+            return check(value)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+    return validate
+
+
+def check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:
+    """Return LangChain's config of a run; a TypeError for a config of this package."""
+    if isinstance(config, (str, RSEConfig)):
+        raise TypeError(
+            f"config of a call is LangChain's RunnableConfig; got {config!r}. Give fields of "
+            "RSEConfig by name, as in invoke(query, irrelevant_chunk_penalty=0.3), or all of them "
+            "as rse_config"
+        )
+    return config

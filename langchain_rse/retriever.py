@@ -4,7 +4,6 @@ import importlib
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
-    Callable,
     Iterable,
     Iterator,
     Mapping,
@@ -30,7 +29,12 @@ from typing_extensions import Self, override
 from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, arun, arun_each, run, run_each
 from langchain_rse.adopting import Adoption, ExistingIndex
-from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
+from langchain_rse.config import (
+    QuerySettings,
+    as_value_error,
+    check_run_config,
+    resolve_settings,
+)
 from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.explaining.trace import RSETrace
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
@@ -52,18 +56,6 @@ __all__ = ["RSERetriever"]
 
 # Fields that the indexer has, too.
 _SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rules", "namespace")
-
-
-def as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the check with ValueErrors for TypeErrors, which pydantic would not report."""
-
-    def validate(value: Any) -> Any:  # noqa: ANN401 - anything may be given
-        try:
-            return check(value)
-        except TypeError as error:
-            raise ValueError(str(error)) from error
-
-    return validate
 
 
 class RSERetriever(QuerySettings, BaseRetriever):
@@ -172,14 +164,14 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Warns:
             UserWarning: If documents are left out because they are unknown or cannot be read.
         """
-        return super().invoke(input, _check_run_config(config), **kwargs)
+        return super().invoke(input, check_run_config(config), **kwargs)
 
     @override
     async def ainvoke(
         self, input: str, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
         """Like `invoke`, async."""
-        return await super().ainvoke(input, _check_run_config(config), **kwargs)
+        return await super().ainvoke(input, check_run_config(config), **kwargs)
 
     @override
     def _get_relevant_documents(
@@ -220,15 +212,31 @@ class RSERetriever(QuerySettings, BaseRetriever):
         await self.ainvoke(query, _collecting(collector, config), **kwargs)
         return collector.traces[-1]
 
-    def calibrate(self, questions: Iterable[Any] | None = None, **options: Any) -> ScoreFloor:  # noqa: ANN401
+    def calibrate(
+        self,
+        questions: Iterable[Any] | None = None,
+        *,
+        lost: float = 0.02,
+        seed: int = 0,
+        show_progress: bool = False,
+    ) -> ScoreFloor:
         """Find the score below which no candidate is an answer, for ``score_floor``, and keep it.
 
-        The arguments are those of `langchain_rse.evaluation.calibrate`.
+        See `langchain_rse.evaluation.calibrate`, which has the same arguments.
         """
+        options: dict[str, Any] = {"lost": lost, "seed": seed, "show_progress": show_progress}
         return cast("ScoreFloor", _calibrating().calibrate(self, questions, **options))
 
-    async def acalibrate(self, questions: Any = None, **options: Any) -> ScoreFloor:  # noqa: ANN401
+    async def acalibrate(
+        self,
+        questions: Iterable[Any] | None = None,
+        *,
+        lost: float = 0.02,
+        seed: int = 0,
+        show_progress: bool = False,
+    ) -> ScoreFloor:
         """Like `calibrate`, async."""
+        options: dict[str, Any] = {"lost": lost, "seed": seed, "show_progress": show_progress}
         return cast("ScoreFloor", await _calibrating().acalibrate(self, questions, **options))
 
     def _retrieve(
@@ -533,14 +541,4 @@ def _calibrating() -> Any:  # noqa: ANN401 - a module
 
 def _collecting(collector: TraceCollector, config: RunnableConfig | None) -> RunnableConfig:
     # Never None: the callbacks of a chain around this call would be lost.
-    return merge_configs(_check_run_config(config) or {}, {"callbacks": [collector]})
-
-
-def _check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:
-    if isinstance(config, (str, RSEConfig)):
-        raise TypeError(
-            f"config of a call is LangChain's RunnableConfig; got {config!r}. Give fields of "
-            "RSEConfig by name, as in invoke(query, irrelevant_chunk_penalty=0.3), or all of them "
-            "as rse_config"
-        )
-    return config
+    return merge_configs(check_run_config(config) or {}, {"callbacks": [collector]})

@@ -25,6 +25,7 @@ from langchain_rse.stores.records import Manifest, chunk_key
 logger = logging.getLogger(__name__)
 
 _SENTENCES = 200  # to ask
+_DRAWN_CHUNKS = 20  # at most, for each sentence that is wanted
 _FEWEST_SENTENCES = 20
 _FEWEST_CHUNKS = 10
 _SENTENCE_WORDS = 6  # at least
@@ -42,7 +43,7 @@ class Asked(NamedTuple):
     word_share: float  # see `share_of_words`
     higher_is_better: bool | None
     own_score: float | None = None  # of the chunk that a sentence is from, if it was found
-    is_quotation: bool = False  # True if a candidate contains the question word for word
+    is_quotation: bool = False  # True if the candidate contains the question word for word
 
 
 class Sentence(NamedTuple):
@@ -72,11 +73,14 @@ class Asker:
     def announce(self, general: int, answered: int, *, is_given: bool) -> str:
         """Log how many questions are asked, and return it."""
         kind = "question" if is_given else "sentence"
-        message = f"Calibrating with {general} general questions and {counted(answered, kind)}"
+        message = (
+            f"Calibrating asks {general} general questions and {counted(answered, kind)}: "
+            f"{general + answered} embeddings"
+        )
         if self.settings.reranker is not None:
             candidates = self.settings.fetch_k if is_given else self.few_candidates.fetch_k
             reranked = general * self.few_candidates.fetch_k + answered * candidates
-            message += f", {reranked:,} rerankings by {type(self.settings.reranker).__name__}"
+            message += f" and {reranked:,} rerankings by {type(self.settings.reranker).__name__}"
         logger.info("%s", message)
         return message
 
@@ -91,15 +95,10 @@ class Asker:
     ) -> Steps[list[Sentence]]:
         """Draw sentences of chunks at random, at most one of a chunk."""
         most = _SENTENCES if self.settings.reranker is None else _RERANKED_QUESTIONS
-        chunk_counts = [
-            manifest.current.chunks if manifest.current else 0 for manifest in manifests
-        ]
-        first_numbers = np.cumsum([0, *chunk_counts])
+        first_numbers = np.cumsum([0, *map(chunk_count, manifests)])
         total = int(first_numbers[-1])
         sentences: list[Sentence] = []
-        drawn = (
-            rng.permutation(total) if total < 100 * most else rng.integers(total, size=20 * most)
-        )
+        drawn = rng.permutation(total)[: _DRAWN_CHUNKS * most]
         for start in range(0, drawn.size, 2 * most):
             if len(sentences) >= most:
                 break
@@ -199,9 +198,7 @@ class Asker:
                 "question is refused. Use a vector store or a reranker with scores"
             )
         words = " ".join(find_words(query))
-        is_quotation = any(
-            words in " ".join(find_words(candidate.document.page_content))
-            for candidate in by_rank[:1]
-        )
+        best_words = " ".join(find_words(by_rank[0].document.page_content))
+        is_quotation = bool(words) and words in best_words
         share = share_of_words(query, by_rank, candidates)
         return Asked(score, share, direction_of(by_rank), is_quotation=is_quotation)

@@ -1,6 +1,5 @@
 """`calibrate`: finds the score below which the best candidate of a query is no answer."""
 
-import logging
 import math
 from collections.abc import Iterable, Sequence
 from typing import Annotated, NamedTuple
@@ -17,10 +16,7 @@ from langchain_rse.evaluation.evidence import find_evidence
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.explaining.floors import ScoreFloor, percentiles_of
 from langchain_rse.query.candidates import Sources
-from langchain_rse.query.floors import (
-    floor_name,
-    reranker_name,
-)
+from langchain_rse.query.floors import floor_name, reranker_name
 from langchain_rse.query.searching import AT_ONCE
 from langchain_rse.query.wrapped import is_reranker
 from langchain_rse.retriever import RSERetriever
@@ -28,8 +24,6 @@ from langchain_rse.stores.floors import added_chunks, read_floors, write_floor
 from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.stores.reading import read_manifests
 from langchain_rse.stores.records import Manifest
-
-logger = logging.getLogger(__name__)
 
 # The numbers below were chosen on eight sets of documents with three embedding models; see
 # benchmarks/README.md.

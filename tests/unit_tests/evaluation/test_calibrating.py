@@ -274,8 +274,8 @@ def test_a_reranker_has_its_own_floor_and_gets_few_candidates(
     with caplog.at_level(logging.INFO, "langchain_rse"):
         found = reranking.calibrate()
     assert caplog.records[0].getMessage() == (
-        "Calibrating with 40 general questions and 40 sentences, "
-        "1,600 rerankings by OverlapReranker"
+        "Calibrating asks 40 general questions and 40 sentences: 80 embeddings and 1,600 "
+        "rerankings by OverlapReranker"
     )
     assert set(found_sizes := reranking.reranker.given) == {20}  # type: ignore[union-attr]
     assert len(found_sizes) == 80
@@ -291,7 +291,7 @@ def test_it_says_before_how_much_it_asks(
     with caplog.at_level(logging.INFO, "langchain_rse"):
         retriever.calibrate()
     assert caplog.records[0].getMessage() == (
-        "Calibrating with 90 general questions and 118 sentences"
+        "Calibrating asks 90 general questions and 118 sentences: 208 embeddings"
     )
 
 
