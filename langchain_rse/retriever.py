@@ -3,9 +3,7 @@
 import importlib
 from collections.abc import (
     AsyncIterable,
-    AsyncIterator,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
@@ -27,7 +25,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_vali
 from typing_extensions import Self, override
 
 from langchain_rse._messages import warn
-from langchain_rse._sync import Steps, arun, arun_each, run, run_each
+from langchain_rse._sync import Steps, arun, run
 from langchain_rse.adopting import Adoption, ExistingIndex
 from langchain_rse.config import (
     QuerySettings,
@@ -36,20 +34,22 @@ from langchain_rse.config import (
     resolve_settings,
 )
 from langchain_rse.explaining.floors import ScoreFloor
+from langchain_rse.explaining.side_by_side import SideBySide
 from langchain_rse.explaining.trace import RSETrace
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.checking import CheckReport
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult
-from langchain_rse.query.access import DocumentAccess, StoredDocument, document_access
+from langchain_rse.query.access import DocumentAccess, document_access
+from langchain_rse.query.documents import ReadsDocuments
 from langchain_rse.query.floors import Refusals
 from langchain_rse.query.pipeline import Sources, retrieve
 from langchain_rse.query.searching import check_search
+from langchain_rse.query.side_by_side import compare_answers
 from langchain_rse.query.tracing import QueryLog, TraceCollector, collect_trace
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace
-from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Rule
 
 __all__ = ["RSERetriever"]
@@ -58,7 +58,7 @@ __all__ = ["RSERetriever"]
 _SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rules", "namespace")
 
 
-class RSERetriever(QuerySettings, BaseRetriever):
+class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
     """A retriever that returns passages: the best runs of neighboring chunks.
 
     It fetches candidate chunks, finds the segments of their documents that have the highest value
@@ -212,6 +212,49 @@ class RSERetriever(QuerySettings, BaseRetriever):
         await self.ainvoke(query, _collecting(collector, config), **kwargs)
         return collector.traces[-1]
 
+    def compare(
+        self,
+        query: str,
+        other: RetrieverLike | None = None,
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ANN401 - as in `invoke`
+    ) -> SideBySide:
+        """Answer a query, and put the answer beside what another retriever returns.
+
+        Args:
+            query: The query.
+            other: Any retriever over the same documents; its answer is cut at the length of the
+                segments. None for the best chunks of this retriever's own search.
+            config: LangChain's config of the run.
+            **kwargs: Settings of the query, as `invoke` takes them.
+
+        Returns:
+            Both, with the text marked that one has and the other lacks; printed, lines with ``+``
+            in front of text that only the segments have. ``to_html`` writes a page.
+        """
+        return run(self._compare(query, other, config, kwargs))
+
+    async def acompare(
+        self,
+        query: str,
+        other: RetrieverLike | None = None,
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ANN401 - as in `ainvoke`
+    ) -> SideBySide:
+        """Like `compare`, async."""
+        return await arun(self._compare(query, other, config, kwargs))
+
+    def _compare(
+        self,
+        query: str,
+        other: RetrieverLike | None,
+        config: RunnableConfig | None,
+        arguments: Mapping[str, Any],
+    ) -> Steps[SideBySide]:
+        callbacks = (check_run_config(config) or {}).get("callbacks")
+        settings = resolve_settings(self, arguments)
+        return compare_answers(self._sources(), query, settings, other, callbacks)
+
     def calibrate(
         self,
         questions: Iterable[Any] | None = None,
@@ -280,53 +323,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             "__pydantic_private__": {"_indexer": None, "_refusals": Refusals()},
         }
 
-    def documents(self) -> list[StoredDocument]:
-        """List the stored documents that pass the filters of ``search_kwargs``, by their ids.
-
-        Raises:
-            ValueError: If a filter cannot be applied to a document as a whole.
-        """
-        return run(self.document_access().documents())
-
-    async def adocuments(self) -> list[StoredDocument]:
-        """Like `documents`, async."""
-        return await arun(self.document_access().documents())
-
-    def text(self, doc_id: str) -> str:
-        """Read the whole text of a document, as it was added.
-
-        Raises:
-            MissingRecordError: If there is no such document, a filter excludes it, or text of it is
-                not stored.
-            ValueError: If a filter cannot be applied to a document as a whole.
-        """
-        return run(self.document_access().text(doc_id))
-
-    async def atext(self, doc_id: str) -> str:
-        """Like `text`, async."""
-        return await arun(self.document_access().text(doc_id))
-
-    def around(self, segment: Document, length: int) -> Document:
-        """Read a segment of this retriever with more of its document around it.
-
-        Args:
-            segment: A Document that this retriever returned.
-            length: The most characters to add on each side, at least 0.
-
-        Returns:
-            The longer slice of the source, with the metadata of a segment.
-
-        Raises:
-            MissingRecordError: If the document was replaced or deleted, or a filter excludes it.
-            ValueError: If ``segment`` is none, ``length`` is negative, or a filter cannot be
-                applied to a document as a whole.
-        """
-        return run(self.document_access().around(segment, length))
-
-    async def aaround(self, segment: Document, length: int) -> Document:
-        """Like `around`, async."""
-        return await arun(self.document_access().around(segment, length))
-
+    @override
     def document_access(self) -> DocumentAccess:
         """What a caller may read of whole documents, by the filters of ``search_kwargs``.
 
@@ -334,17 +331,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
             ValueError: If a filter cannot be applied to a document as a whole.
         """
         return document_access(self._sources(), self)
-
-    def chunks(self) -> Iterator[Document]:
-        """Read all chunks as Documents, to build another retriever on; see `RSEIndexer.chunks`.
-
-        Only those of documents that pass the filters of ``search_kwargs``.
-        """
-        return run_each(every_chunk(self.docstore, self.document_access().may_read))
-
-    def achunks(self) -> AsyncIterator[Document]:
-        """Like `chunks`, async."""
-        return arun_each(every_chunk(self.docstore, self.document_access().may_read))
 
     # Writing
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from langchain_rse.cli.compare import compare
 from langchain_rse.cli.demo import demo
 from langchain_rse.cli.documents import check, list_documents, remove, stats
 from langchain_rse.cli.evaluate import evaluate
@@ -52,6 +53,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "index": index,
     "query": query,
+    "compare": compare,
     "list": list_documents,
     "stats": stats,
     "inspect": inspect,

@@ -1,0 +1,139 @@
+"""`compare`: segments beside what another retriever returns, in the same amount of text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableLambda
+
+from langchain_rse import DocumentHeaders, RSERetriever
+from langchain_rse.explaining.side_by_side import Piece, SideBySide, parts_of
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import QUERY, FixedRetriever, lines, make_retriever
+
+way = fakes.way
+Way = fakes.Way
+
+# The segment has chunks 1 to 3; of the two best chunks, one is in another document.
+TEXTS = {"a": lines(90, 10, 50, 12, 90, name="a"), "b": lines(80, 15, 85, name="b")}
+
+
+@pytest.fixture
+def retriever() -> RSERetriever:
+    return make_retriever(TEXTS, max_per_document=1, segment_cost=0.2, k=1)
+
+
+@fakes.both_ways
+def test_the_best_chunks_have_the_same_length(way: Way, retriever: RSERetriever) -> None:
+    found = way.call(retriever.compare, retriever.acompare, QUERY)
+    [segment] = retriever.invoke(QUERY)
+    assert [piece.text for piece in found.segments] == [segment.page_content]
+    assert sum(len(piece.text) for piece in found.other) == len(segment.page_content)
+    assert [piece.place for piece in found.other] == [
+        "a, characters 6 to 12",
+        "a, characters 18 to 24",
+        "b, characters 6 to 12",
+    ]
+    assert found.only_in_segments == 6
+    assert found.only_in_other == 6
+
+
+def test_printed(retriever: RSERetriever) -> None:
+    assert str(retriever.compare(QUERY)) == (
+        "query 0\n"
+        "18 characters each: 1 passage, 6 of them not in top-k chunks (3)\n"
+        f"a                top-k chunks {'·' * 10}{'█' * 9}{'·' * 11}{'█' * 9}{'·' * 11}\n"
+        f"                     segments {'·' * 10}{'█' * 29}{'·' * 11}\n"
+        f"b                top-k chunks {'·' * 16}{'█' * 15}{'·' * 19}\n"
+        f"                     segments {'·' * 50}\n"
+        "a, characters 6 to 24\n"
+        "  a1 10\n"
+        "+ a2 50\n"
+        "  a3 12\n"
+        "Only top-k chunks:\n"
+        "- b, characters 6 to 12: b1 15"
+    )
+
+
+def test_another_retriever(retriever: RSERetriever) -> None:
+    documents = [
+        Document("b1 15\nb2 85\n", metadata={"doc_id": "b", "start_index": 6}),
+        Document("a2 50"),  # without a place: known by its text
+        Document("never shown, as the length is reached", metadata={"source": "c"}),
+    ]
+    found = retriever.compare(QUERY, FixedRetriever(documents=documents, name="mine"))
+    assert found.other_name == "mine"
+    assert [piece.text for piece in found.other] == ["b1 15\nb2 85\n", "a2 50", "n"]
+    assert "+ a1 10\n  a2 50\n+ a3 12\n" in str(found)
+
+
+def test_headers_are_no_text_of_the_document() -> None:
+    retriever = make_retriever(TEXTS, headers=DocumentHeaders(), include_header=True)
+    found = retriever.compare(QUERY)
+    assert retriever.invoke(QUERY)[0].page_content.startswith("a\n\n")
+    assert all(piece.text[1].isdigit() for piece in [*found.segments, *found.other])
+
+
+def test_nothing_returned() -> None:
+    found = make_retriever(TEXTS, score_floor=0.999).compare(QUERY)
+    assert not found.segments
+    assert found.other
+    assert "No segments: nothing in the documents is near enough" in str(found)
+    assert "Nothing." in found._repr_html_()
+
+
+def test_several_queries_and_arguments(retriever: RSERetriever) -> None:
+    broken: Any = RunnableLambda(lambda _: ["no document"])
+    found = retriever.compare(QUERY, queries=["query 0", "query 80"], k=2)
+    assert found.segments
+    with pytest.raises(TypeError, match="unknown argument"):
+        retriever.compare(QUERY, budget=3)
+    with pytest.raises(TypeError, match="must return Documents"):
+        retriever.compare(QUERY, broken)
+
+
+def test_a_page_shows_text_as_text() -> None:
+    hostile = "<script>alert(1)</script> 10"
+    retriever = make_retriever({'"><img src=x>': f"{hostile}\n"})
+    page = retriever.compare("<b>query 0").to_html()
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "<b>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_page_is_written(retriever: RSERetriever, tmp_path: Any) -> None:
+    page = retriever.compare(QUERY).to_html(tmp_path / "both.html")
+    assert (tmp_path / "both.html").read_text(encoding="utf-8") == page
+    assert "<mark>a2 50\n</mark>" in page
+    assert "http" not in page
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 15)), max_size=6),
+    st.integers(0, 40),
+    st.integers(1, 20),
+)
+def test_parts(others: list[tuple[int, int]], start: int, length: int) -> None:
+    text = "".join(chr(0x100 + number) for number in range(80))
+
+    def piece(first: int, size: int) -> Piece:
+        return Piece("d", "d", first, text[first : first + size])
+
+    parts = parts_of(piece(start, length), [piece(*other) for other in others])
+    assert "".join(part.text for part in parts) == text[start : start + length]
+    shared = {number for first, size in others for number in range(first, first + size)}
+    position = start
+    for part in parts:
+        for _ in part.text:
+            assert (position not in shared) == part.is_only_here
+            position += 1
+
+
+def test_without_places() -> None:
+    found = SideBySide("q", [Piece("a", None, None, "one two")], [], "none", {})
+    assert str(found).endswith("a\n+ one two")
