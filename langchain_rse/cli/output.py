@@ -145,8 +145,8 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
         else:
             reason = f"rank {chunk['rank'] + 1} · relevance {chunk['relevance']:.2f}"
         parts.append((f"chunk {chunk['index']} · {reason}", text))
-    score = segment.metadata["relevance_score"]
-    print_parts(f"{citation_of(segment.metadata)} · score {score:.2f}", *parts)
+    value = segment.metadata["relevance_score"]
+    print_parts(f"{citation_of(segment.metadata)} · value {value:.2f}", *parts)
 
 
 def print_parts(title: str, *parts: tuple[str, Text]) -> None:

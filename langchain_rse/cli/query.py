@@ -84,7 +84,11 @@ def query(
     else:
         for segment in segments:
             print_segment(segment, full=True, question=question)
-        print_text(trace.closeness if segments else _say_nothing(trace))
+        last_line = trace.closeness if segments else _say_nothing(trace)
+        if last_line:
+            print_text(last_line)
+        if report:
+            print_text(f"Written to {report}")
     if not segments:
         raise typer.Exit(1)
 

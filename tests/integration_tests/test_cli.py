@@ -79,8 +79,9 @@ def test_demo_indexes_once_and_shows_both(run: Run) -> None:
     assert "Only top-k chunks:" in second.stdout
 
 
-def test_compare(run: Run, pets: Path, tmp_path: Path) -> None:
-    assert pets.exists()
+def test_compare(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "cats.txt").write_text("Cats sleep most of the day. A cat purrs.", encoding="utf-8")
+    run("index", "cats.txt", "--kb", "kb", "--no-calibrate")
     result = run("compare", "do cats sleep", "--kb", "kb", "--html", "both.html")
     assert result.exit_code == 0, result.stderr
     assert "characters each: 1 passage" in result.stdout

@@ -175,7 +175,7 @@ def test_pages_come_first(folder: Path) -> None:
     call(folder, "index", "report.pdf", "--kb", "kb")
     shown = call(folder, "query", "steel", "--kb", "kb", "--penalty", "0")
     title = shown.stdout.splitlines()[0]
-    assert re.search(r"/report\.pdf, pages? \d(-\d)?, characters \d+-\d+ · score \d", title)
+    assert re.search(r"/report\.pdf, pages? \d(-\d)?, characters \d+-\d+ · value \d", title)
 
 
 def test_an_interrupted_index_goes_on_where_it_stopped(folder: Path) -> None:
