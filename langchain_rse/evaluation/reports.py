@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse._messages import load
+from langchain_rse._messages import load, visible
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.explaining.trace import PLOTS
@@ -25,6 +26,16 @@ class Table:
 
     def __str__(self) -> str:
         return "\n".join([self._title(), *("  ".join(row) for row in self._rows())])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._rows()
+        lines = [f"<p>{html.escape(visible(self._title()))}</p><table>"]
+        for tag, cells in (("th", head), *(("td", row) for row in rows)):
+            shown = "".join(
+                f"<{tag}>{html.escape(visible(cell.strip()))}</{tag}>" for cell in cells
+            )
+            lines.append(f"<tr>{shown}</tr>")
+        return "".join([*lines, "</table>"])
 
     def to_markdown(self) -> str:
         """Return the table in Markdown."""

@@ -1,6 +1,5 @@
-"""A traced query in words: the lines that ``print(trace)`` shows."""
+"""A traced query in words: the lines that ``print(trace)`` shows, and what others are made of."""
 
-import html
 import itertools
 from collections.abc import Iterator
 
@@ -21,13 +20,34 @@ _MOST_CHARACTERS = 100
 
 def as_text(trace: TracedQuery) -> str:
     """The explanation of a query as lines for a terminal, with the first segments shortened."""
-    return "\n".join(visible(line) for line in _lines(trace, full=False))
+    return "\n".join(visible(line) for line in _lines(trace))
 
 
-def as_html(trace: TracedQuery) -> str:
-    """The explanation of a query for a notebook, with whole segments."""
-    text = "\n".join(visible(line, "\t\n") for line in _lines(trace, full=True))
-    return f'<pre dir="auto" style="white-space: pre-wrap">{html.escape(text)}</pre>'
+def headline(trace: TracedQuery) -> str:
+    """Say in one sentence what the best segment is; empty if nothing was returned."""
+    if not trace.answer:
+        return ""
+    document, segment = max(trace.answer, key=lambda pair: pair[1].value)
+    chunks = chunks_of(document, segment)
+    best = max(chunks, key=lambda chunk: chunk.relevance)
+    highest = max(chunk.relevance for _, chunk in trace.candidates)
+    place = f"Mainly {_shorten(document.name)}, chunk"
+    role = "the best one" if best.relevance >= highest else f"chunk {best.index}"
+    if len(chunks) == 1:
+        return f"{place} {best.index}: {'the best candidate' if role == 'the best one' else role}"
+    penalty = trace.settings["irrelevant_chunk_penalty"]
+    weak = sum(chunk.relevance < penalty for chunk in chunks)
+    last = segment.chunk_end - 1
+    sentence = f"{place}s {segment.chunk_start} to {last}: {len(chunks)} chunks around {role}"
+    if weak:
+        sentence += f"; {weak} of them would not qualify alone"
+    return sentence
+
+
+def chunks_of(document: TracedDocument, segment: TracedSegment) -> list[TracedChunk]:
+    """The chunks of a segment that the solver saw."""
+    chunks = range(segment.chunk_start, segment.chunk_end)
+    return [chunk for chunk in document.chunks if chunk.index in chunks]
 
 
 def summarize(trace: TracedQuery) -> str:
@@ -58,17 +78,19 @@ def explain_outcome(trace: TracedQuery, document: TracedDocument, chunk: TracedC
     return OUTCOMES[chunk.outcome].format(**settings, chunk=chunk, room=room)
 
 
-def _lines(trace: TracedQuery, *, full: bool) -> Iterator[str]:
+def _lines(trace: TracedQuery) -> Iterator[str]:
     yield f"Query: {_shorten(trace.query)}"
     if trace.queries not in ([trace.query], []):
         shown = [_shorten(query) for query in trace.queries[:_MOST_SHOWN]]
         yield f"Searched for: {'; '.join(shown)}"
     yield summarize(trace)
+    if trace.answer:
+        yield headline(trace)
     if trace.reason:
         yield f"Nothing was returned: {trace.reason}"
     yield from _reach_lines(trace)
-    yield from _answer_lines(trace, full=full)
-    yield from _left_out_lines(trace)
+    yield from _answer_lines(trace)
+    yield from left_out_lines(trace)
     if trace.penalty is not None and trace.penalty > trace.settings["irrelevant_chunk_penalty"]:
         yield (
             f"The budget was short: only text of relevance {trace.penalty:.3g} or more was returned"
@@ -103,18 +125,21 @@ def closeness_of(trace: TracedQuery) -> str:
     return f"The best passage is closer than {nearest.closer_than:.0%} of {nearest.compared_with}"
 
 
-def _answer_lines(trace: TracedQuery, *, full: bool) -> Iterator[str]:
+def _answer_lines(trace: TracedQuery) -> Iterator[str]:
     answer = trace.answer
-    shown = answer if full else answer[:_MOST_SHOWN]
-    for document, segment in shown:
-        yield (
-            f"  {segment.number}. {_shorten(document.name)}, {_describe_chunks(document, segment)},"
-            f" characters {segment.start_index:,} to {segment.end_index:,}, "
-            f"value {segment.value:.3g}"
-        )
-        yield segment.text if full else f"     {_shorten(segment.text)}"
-    if len(shown) < len(answer):
-        yield f"  and {len(answer) - len(shown)} more"
+    for document, segment in answer[:_MOST_SHOWN]:
+        yield f"  {segment.number}. {describe_segment(document, segment)}"
+        yield f"     {_shorten(segment.text)}"
+    if len(answer) > _MOST_SHOWN:
+        yield f"  and {len(answer) - _MOST_SHOWN} more"
+
+
+def describe_segment(document: TracedDocument, segment: TracedSegment) -> str:
+    """Where a segment is, and its value."""
+    return (
+        f"{_shorten(document.name)}, {_describe_chunks(document, segment)}, characters "
+        f"{segment.start_index:,} to {segment.end_index:,}, value {segment.value:.3g}"
+    )
 
 
 def _describe_chunks(document: TracedDocument, segment: TracedSegment) -> str:
@@ -122,13 +147,15 @@ def _describe_chunks(document: TracedDocument, segment: TracedSegment) -> str:
     last = segment.chunk_end - 1
     if first == last:
         return f"chunk {first}"
-    chunks = [chunk for chunk in document.chunks if first <= chunk.index <= last]
+    chunks = chunks_of(document, segment)
     best = max(chunks, key=lambda chunk: chunk.relevance)
     filled = [chunk for chunk in chunks if not chunk.is_candidate]
-    return f"chunks {first} to {last} (the best is {best.index}, {len(filled)} filled in)"
+    filled_in = f", {len(filled)} filled in" if filled else ""
+    return f"chunks {first} to {last} (the best is {best.index}{filled_in})"
 
 
-def _left_out_lines(trace: TracedQuery) -> Iterator[str]:
+def left_out_lines(trace: TracedQuery) -> Iterator[str]:
+    """The candidates that came nearest to being returned, by the reason why they were not."""
     for outcome, group in itertools.groupby(trace.left_out, lambda pair: pair[1].outcome):
         pairs = list(group)
         yield f"Left out, {outcome}: {len(pairs):,}"

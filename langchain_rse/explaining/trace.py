@@ -14,7 +14,8 @@ from typing import Any
 from pydantic import TypeAdapter
 from typing_extensions import Self
 
-from langchain_rse._messages import load
+from langchain_rse._messages import load, visible
+from langchain_rse.explaining.notebook import as_html
 from langchain_rse.explaining.records import (
     OUTCOMES,
     TracedChunk,
@@ -23,7 +24,13 @@ from langchain_rse.explaining.records import (
     TracedReach,
     TracedSegment,
 )
-from langchain_rse.explaining.text import as_html, as_text, closeness_of, explain_outcome, summarize
+from langchain_rse.explaining.text import (
+    as_text,
+    closeness_of,
+    explain_outcome,
+    headline,
+    summarize,
+)
 
 __all__ = [
     "OUTCOMES",
@@ -38,6 +45,7 @@ __all__ = [
 # Modules with their extras, and what needs them.
 PLOTS = ("langchain_rse.explaining.plots", "plot", "plot")
 REPORT = ("langchain_rse.explaining.report", "report", "to_html")
+_QUERY = 80  # characters of the query in the repr
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,11 @@ class RSETrace(TracedQuery):
         return summarize(self)
 
     @property
+    def headline(self) -> str:
+        """One sentence on what the best segment is; empty if nothing was returned."""
+        return headline(self)
+
+    @property
     def closeness(self) -> str:
         """How near the best passage is, in a sentence; empty if there is no calibrated floor."""
         return closeness_of(self)
@@ -61,6 +74,9 @@ class RSETrace(TracedQuery):
     def why(self, document: TracedDocument, chunk: TracedChunk) -> str:
         """Say in a few words why a chunk was returned or not."""
         return explain_outcome(self, document, chunk)
+
+    def __repr__(self) -> str:
+        return f"<RSETrace of {visible(self.query)[:_QUERY]!r}: {self.summary}>"
 
     def __str__(self) -> str:
         return as_text(self)

@@ -56,9 +56,7 @@ const recorded = {
 };
 
 const WHY = {
-  returned: "it was found, and is in a segment of the answer",
   filled: "it was not found, but is between chunks that are worth their text",
-  "below the penalty": "its relevance, neighbors included, is less",
   "segment cost": "it is worth its text, but not a segment of its own",
   "no room": "it is worth its text, but better chunks fill the budget",
   "minimum value": "its segment is worth less than minimum_value",
@@ -68,8 +66,27 @@ const WHY = {
   "not the best": "another segment of its document is the best",
   filtered: "the reranker or filter dropped it",
   duplicate: "a better candidate has the same text",
+  "below the floor": "the best candidate of its query does not reach the score floor",
   missing: "the docstore lacks it",
 };
+
+/** Why a chunk is in the answer, or is not, in a sentence. */
+function whyOf(chunk, now) {
+  const penalty = number(state.irrelevant_chunk_penalty);
+  const alone = number(chunk.relevance ?? 0);
+  const credited = number(chunk.credited ?? 0);
+  const limit = state.max_context_length;
+  if (now === "returned") {
+    if ((chunk.relevance ?? 0) >= state.irrelevant_chunk_penalty) return `its relevance ${alone} is worth the penalty ${penalty}`;
+    if ((chunk.credited ?? 0) >= state.irrelevant_chunk_penalty) return `its neighbors lift it from ${alone} to ${credited}, above the penalty ${penalty}`;
+    return `it is below the penalty ${penalty}, between chunks that are worth their text`;
+  }
+  if (now === "below the penalty") return `its relevance, ${credited} with its neighbors, is below the penalty ${penalty}`;
+  if (now === "no room" && limit !== null && chunk.length > limit * data.rate) {
+    return `it has ${grouped(chunk.length)} characters: longer than the budget`;
+  }
+  return WHY[now] || "";
+}
 
 function outcomeOf(chunk, answer, at, rank, kept) {
   if (rank.has(at)) {
@@ -154,7 +171,7 @@ function showChunk(chunk) {
   const { reason } = data.documents[chunk.document];
   const place = chunk.start_index === undefined ? "" : `${grouped(chunk.start_index)}–${grouped(chunk.end_index)}`;
   const rows = [
-    ["outcome", now], ["why", reason || WHY[now] || ""], ["characters", place],
+    ["outcome", now], ["why", reason || whyOf(chunk, now)], ["characters", place],
     ["rank", chunk.rank === undefined ? "" : `${chunk.rank + 1}`],
     ["score", number(chunk.score, 3)],
     ["search rank", chunk.search_rank === undefined ? "" : `${chunk.search_rank + 1}`],

@@ -90,3 +90,31 @@ def test_what_is_missing_is_named(trace: RSETrace, monkeypatch: pytest.MonkeyPat
     monkeypatch.delitem(sys.modules, "langchain_rse.explaining.plots", raising=False)
     with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'langchain-rse\[plot\]'"):
         trace.plot()
+
+
+def test_in_one_line(trace: RSETrace) -> None:
+    assert repr(trace) == (
+        "<RSETrace of 'query 0': 3 segments of 5 candidates in 2 documents, 17 of 16,000 "
+        "characters>"
+    )
+
+
+def test_the_best_segment_in_a_sentence() -> None:
+    texts = {"a": lines(20, 80, 5, 70, 10), "b": lines(88)}
+    trace = make_retriever(texts, neighbor_credit=0.5).explain(QUERY)
+    assert trace.headline == (
+        "Mainly a, chunks 0 to 4: 5 chunks around the best one; 2 of them would not qualify alone"
+    )
+    assert f"{trace.headline}\n" in str(trace)
+    assert make_retriever({"a": lines(5)}).explain(QUERY).headline == (
+        "Mainly a, chunk 0: the best candidate"
+    )
+    assert make_retriever({"a": lines(5)}).explain("").headline == ""
+
+
+def test_in_a_notebook(trace: RSETrace) -> None:
+    shown = trace._repr_html_()
+    assert shown.count("<details>") == 4  # three segments, and what was left out
+    assert "<strong>query 0</strong>" in shown
+    assert '<b style="left:0.00%;width:' in shown
+    assert "c2 10" in shown
