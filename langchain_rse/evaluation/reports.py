@@ -30,11 +30,10 @@ class Table:
     def _repr_html_(self) -> str:
         head, *rows = self._rows()
         lines = [f"<p>{html.escape(visible(self._title()))}</p><table>"]
-        for tag, cells in (("th", head), *(("td", row) for row in rows)):
-            shown = "".join(
-                f"<{tag}>{html.escape(visible(cell.strip()))}</{tag}>" for cell in cells
-            )
-            lines.append(f"<tr>{shown}</tr>")
+        for tag, cells in [("th", head), *(("td", cells) for cells in rows)]:
+            texts = [html.escape(visible(cell.strip())) for cell in cells]
+            row = "".join(f"<{tag}>{text}</{tag}>" for text in texts)
+            lines.append(f"<tr>{row}</tr>")
         return "".join([*lines, "</table>"])
 
     def to_markdown(self) -> str:

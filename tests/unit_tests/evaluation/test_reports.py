@@ -203,3 +203,10 @@ def test_pandas_gets_a_row_for_each_question_and_budget(monkeypatch: pytest.Monk
     ]
     assert [row.get("refused") for row in rows] == [True, None, False, True]
     assert [row.get("recall") for row in rows] == [None, 1, None, None]
+
+
+def test_in_a_notebook() -> None:
+    shown = many(10, 0, name="<b>mine")._repr_html_()
+    assert shown.startswith("<p>&lt;b&gt;mine: means of 2 questions")
+    assert "<th>recall</th>" in shown
+    assert "<td>0.500 [0.000, 1.000]</td>" in shown
