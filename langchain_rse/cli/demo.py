@@ -20,7 +20,10 @@ def demo(
     *,
     full: Annotated[bool, typer.Option("--full", help="Print the whole text.")] = False,
 ) -> None:
-    """Index the Python reference and ask it a question: segments beside the best chunks."""
+    """Index the Python reference and ask it a question: segments beside the best chunks.
+
+    Example: langchain-rse demo --full
+    """
     documents = _language_reference()
     characters = sum(len(document.page_content) for document in documents)
     with only_writer(kb):

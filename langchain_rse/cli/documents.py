@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
-    """List the documents of a knowledge base."""
+    """List the documents of a knowledge base.
+
+    Example: langchain-rse list --kb library
+    """
     documents = _describe(KnowledgeBase.existing(kb).manifests)
     if as_json:
         print_json(documents)
@@ -56,7 +59,10 @@ def _describe(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
 
 
 def stats(kb: Folder, *, as_json: AsJson = False) -> None:
-    """Show how much is in a knowledge base, and how it was made."""
+    """Show how much is in a knowledge base, and how it was made.
+
+    Example: langchain-rse stats --kb library
+    """
     opened = KnowledgeBase.existing(kb)
     documents = _describe(opened.manifests)
     figures: dict[str, Any] = {
@@ -89,7 +95,10 @@ def remove(
     ],
     kb: Folder,
 ) -> None:
-    """Remove documents from a knowledge base; the files stay where they are."""
+    """Remove documents from a knowledge base; the files stay where they are.
+
+    Example: langchain-rse remove notes.md --kb library
+    """
     opened = KnowledgeBase.existing(kb)
     ids = [opened.find(document) for document in documents]
     unique_ids = list(dict.fromkeys(ids))
@@ -104,7 +113,10 @@ def check(
     repair: Annotated[bool, typer.Option(help="Repair what can be repaired.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare all that the two stores have; the exit status is 1 if anything is wrong."""
+    """Compare all that the two stores have; the exit status is 1 if anything is wrong.
+
+    Example: langchain-rse check --repair --kb library
+    """
     opened = KnowledgeBase.existing(kb)
     lock = only_writer(kb) if repair else contextlib.nullcontext()
     with lock:

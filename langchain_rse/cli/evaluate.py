@@ -53,7 +53,10 @@ def evaluate(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how much of the evidence for questions is returned: segments beside chunks."""
+    """Measure how much of the evidence for questions is returned: segments beside chunks.
+
+    Example: langchain-rse evaluate --questions questions.jsonl --kb library --tune 100
+    """
     _check_options(trials, target_recall, save_config)
     opened = KnowledgeBase.existing(kb, **settings(config, preset, penalty, hybrid))
     loaded = _load_questions(questions, opened)

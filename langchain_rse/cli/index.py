@@ -68,7 +68,10 @@ def index(
     ] = False,
     calibrate: Calibrate = True,
 ) -> None:
-    """Add files to a knowledge base; files that have changed are replaced."""
+    """Add files to a knowledge base; files that have changed are replaced.
+
+    Example: langchain-rse index reports/ notes.md --kb library
+    """
     codecs.lookup(encoding or "utf-8")  # an error names an unknown encoding
     files = Files(encoding)
     paths_to_add = files.find(paths, without=kb)

@@ -31,7 +31,10 @@ def inspect(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show a document's chunks: their places, what was embedded, what would be returned."""
+    """Show a document's chunks: their places, what was embedded, what would be returned.
+
+    Example: langchain-rse inspect 10k.pdf --kb library --chunk 17
+    """
     opened = KnowledgeBase.existing(kb)
     fields = inspect_document(opened.docstore, opened.vectorstore, opened.find(document))
     count = len(fields["chunks"])

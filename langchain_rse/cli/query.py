@@ -57,7 +57,10 @@ def query(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a knowledge base; the exit status is 1 if nothing in it is about the question."""
+    """Ask a knowledge base; the exit status is 1 if nothing in it is about the question.
+
+    Example: langchain-rse query "What drove gross margin?" --kb library --k 3
+    """
     from langchain_rse import TraceCollector
 
     _check_length(question)

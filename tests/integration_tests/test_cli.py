@@ -290,6 +290,13 @@ def test_help_lists_the_commands(run: Run) -> None:
         assert run(command, "--help").exit_code == 0
 
 
+@pytest.mark.parametrize("command", [each.name for each in app.registered_commands])
+def test_help_of_each_command_has_an_example(run: Run, command: str) -> None:
+    if command != "serve-mcp":  # whose examples are in the docs
+        shown = run(command, "--help").stdout
+        assert f"Example: langchain-rse {command} " in " ".join(shown.split())
+
+
 def test_version(run: Run) -> None:
     result = run("--version")
     assert (result.exit_code, result.stdout) == (0, f"langchain-rse {version('langchain-rse')}\n")
