@@ -159,12 +159,10 @@ async def call_connector(
 ) -> dict[str, Any]:
     """The structured answer of a tool; its text is the same as JSON, in one piece."""
     server = create_mcp_server(retriever, tools="connector", **settings)
-    # The SDK returns both; its annotation says either.
-    contents, structured = await server.call_tool(tool, arguments)
-    (content,) = contents
-    assert json.loads(content.text) == structured  # type: ignore[union-attr]
-    assert isinstance(structured, dict)
-    return structured
+    answer: Any = await server.call_tool(tool, arguments)  # both, whatever its annotation says
+    (content,), structured = answer
+    assert json.loads(content.text) == structured
+    return dict(structured)
 
 
 async def search(retriever: RSERetriever, **settings: Any) -> list[dict[str, str]]:
