@@ -29,6 +29,13 @@ class Transport(str, Enum):
     HTTP = "streamable-http"
 
 
+class Tools(str, Enum):
+    """Which tools clients get."""
+
+    PASSAGES = "passages"
+    CONNECTOR = "connector"
+
+
 AllowHost = Annotated[
     list[str] | None,
     typer.Option(help="A name under which clients may ask for this server; may be repeated."),
@@ -55,6 +62,9 @@ def serve_mcp(
     port: Annotated[int, typer.Option(min=1, max=65535, help="For HTTP.")] = 8000,
     allow_host: AllowHost = None,
     token_file: TokenFile = None,
+    tools: Annotated[
+        Tools, typer.Option(help="connector: search and fetch, for ChatGPT and deep research.")
+    ] = Tools.PASSAGES,
     k: Annotated[int, typer.Option("--k", min=1, help="At most this many passages.")] = 5,
     max_context_length: Annotated[
         int, typer.Option(min=1, help="At most this many characters in an answer.")
@@ -65,7 +75,10 @@ def serve_mcp(
     config: Config = None,
     score_floor: ScoreFloor = None,
 ) -> None:
-    """Serve a knowledge base to MCP clients: tools search, read_around and list_documents."""
+    """Serve a knowledge base to MCP clients: tools search, read_around and list_documents.
+
+    With --tools connector: search and fetch, in the form that ChatGPT asks for.
+    """
     token = _read_token(token_file)
     _check_host(host, has_name_or_token=bool(allow_host) or token is not None)
     import mcp  # noqa: F401 - before the model, which takes long to load
@@ -80,6 +93,7 @@ def serve_mcp(
         retriever,
         k=k,
         max_context_length=max_context_length,
+        tools=tools.value,
         host=host,
         port=port,
         log_level="WARNING",

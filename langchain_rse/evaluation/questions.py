@@ -127,7 +127,7 @@ def _read_examples(examples: Iterable[Any]) -> list[Question]:
     questions = []
     for number, example in enumerate(examples, 1):
         fields = {**(example.outputs or {}), **(example.inputs or {})}
-        questions.append(_parse(fields, f"example {number}"))
+        questions.append(parse_question(fields, f"example {number}"))
     return questions
 
 
@@ -135,11 +135,11 @@ def _read_json_lines(name: str, content: bytes) -> list[Question]:
     questions = []
     for number, line in enumerate(content.splitlines(), 1):
         if line.strip():
-            questions.append(_parse(line, f"{name}, line {number}"))
+            questions.append(parse_question(line, f"{name}, line {number}"))
     return questions
 
 
-def _parse(fields: bytes | Mapping[str, Any], position: str) -> Question:
+def parse_question(fields: bytes | Mapping[str, Any], position: str) -> Question:
     """Make a question from JSON or from a dict; errors begin with its position in the source."""
     try:
         if isinstance(fields, bytes):
@@ -167,7 +167,7 @@ def _read_csv(name: str, content: bytes) -> list[Question]:
         evidence = {column: cells[column] for column in _EVIDENCE_COLUMNS if column in cells}
         if evidence:
             fields.setdefault("evidence", []).append(evidence)
-    return [_parse(fields, position_of[question]) for question, fields in fields_of.items()]
+    return [parse_question(fields, position_of[question]) for question, fields in fields_of.items()]
 
 
 def _read_rows(name: str, content: bytes) -> Iterator[tuple[str, dict[str, str]]]:

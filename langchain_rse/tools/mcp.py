@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from langchain_core.tools import BaseTool
 from mcp.server.fastmcp import FastMCP
@@ -16,10 +16,16 @@ from langchain_rse.query.access import DocumentAccess
 from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.names import find_document, names_of
+from langchain_rse.tools.connector import (
+    CONNECTOR_INSTRUCTIONS,
+    MakeUrl,
+    make_connector_tools,
+    url_of_source,
+)
 from langchain_rse.tools.passages import citation_of, quote_lines
 from langchain_rse.tools.search import create_rse_tool
 
-_MAX_CHARACTERS = 20_000  # of a document in one call of read_around
+_MAX_CHARACTERS = 20_000  # of a document in one call of read_around or fetch
 _DEFAULT_K = 10
 _INSTRUCTIONS = (
     "search finds passages of documents and says where they stand; read_around reads what stands "
@@ -38,9 +44,14 @@ def create_mcp_server(
     k: int = _DEFAULT_K,
     max_context_length: float | None = None,
     timeout: float = 60.0,
+    tools: Literal["passages", "connector"] = "passages",
+    make_url: MakeUrl = url_of_source,
     **settings: Any,  # noqa: ANN401
 ) -> "FastMCP[Any]":
     """Make an MCP server with the tools ``search``, ``read_around`` and ``list_documents``.
+
+    With ``tools="connector"``, it has ``search`` and ``fetch`` in the form that ChatGPT's
+    connectors and deep research ask for: they answer with JSON, as text and as structured content.
 
     The tools only read, and only documents that pass the filters of the retriever: a filter that
     cannot be applied to a document as a whole leaves ``search`` alone, and the other tools answer
@@ -54,17 +65,36 @@ def create_mcp_server(
         max_context_length: The most text of an answer, headings included, in the units of the
             retriever's ``length_function``. None for that of the retriever.
         timeout: The most seconds that a call may take; then it is an error.
+        tools: ``"passages"`` for models that read text with citations, ``"connector"`` for clients
+            that ask for ``search`` and ``fetch``.
+        make_url: For ``"connector"``: makes the address of a passage, which ChatGPT needs to cite
+            it, from its Document; "" if it has none. By default, the source if it is on the web.
         **settings: Arguments of the SDK's ``FastMCP``, such as ``host``, ``port`` and ``auth``.
 
     Raises:
-        ValueError: If ``k`` or ``max_context_length`` is out of its range.
+        ValueError: If ``k`` or ``max_context_length`` is out of its range, or ``tools`` is unknown.
     """
+    if tools not in ("passages", "connector"):
+        raise ValueError(f"tools must be 'passages' or 'connector'; got {tools!r}")
+    is_connector = tools == "connector"
     search_tool = create_rse_tool(retriever, k=k, max_context_length=max_context_length)
-    server: FastMCP[Any] = FastMCP(name, _INSTRUCTIONS, **settings)
+    if is_connector:
+        instructions = CONNECTOR_INSTRUCTIONS
+        functions = make_connector_tools(
+            retriever,
+            search_tool,
+            most_characters=_MAX_CHARACTERS,
+            timeout=timeout,
+            make_url=make_url,
+        )
+    else:
+        instructions = _INSTRUCTIONS
+        functions = _make_tools(retriever, search_tool, k, timeout)
+    server: FastMCP[Any] = FastMCP(name, instructions, **settings)
     _set_version(server)
-    for function in _make_tools(retriever, search_tool, k, timeout):
+    for function in functions:
         server.add_tool(
-            function, annotations=ToolAnnotations(readOnlyHint=True), structured_output=False
+            function, annotations=ToolAnnotations(readOnlyHint=True), structured_output=is_connector
         )
     return server
 

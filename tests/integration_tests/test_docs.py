@@ -180,6 +180,7 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv("OPENAI_API_KEY", "a-key")
         monkeypatch.setenv("OPENAI_BASE_URL", chat.url)
         monkeypatch.delenv("OPENAI_API_BASE", raising=False)
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", chat.url)  # which is asked for its version
         monkeypatch.setenv("COHERE_API_KEY", "a-key")
         client = cohere.ClientV2
         monkeypatch.setattr(cohere, "ClientV2", lambda key, **_: client(key, base_url=rerank.url))
@@ -270,6 +271,7 @@ def test_there_are_examples() -> None:
 @pytest.mark.usefixtures("folder", "services", "servers", "others")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
+@pytest.mark.filterwarnings("ignore:'upload_results' parameter is in beta")
 @pytest.mark.parametrize("block", list(map(marked, in_language("python"))), ids=str)
 def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
     run_example(block)
@@ -301,6 +303,7 @@ ORDERS = orders_of_examples()
 @pytest.mark.usefixtures("services")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
+@pytest.mark.filterwarnings("ignore:'upload_results' parameter is in beta")
 @pytest.mark.parametrize("order", ORDERS)
 def test_all_examples_run_in_one_folder(
     order: str,

@@ -24,7 +24,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import InitializeResult
+from mcp.types import CallToolResult, InitializeResult
 
 pytestmark = pytest.mark.slow
 
@@ -74,9 +74,12 @@ def check_server(started: InitializeResult) -> None:
 
 
 @contextlib.asynccontextmanager
-async def over_stdio(folder: Path) -> AsyncIterator[ClientSession]:
+async def over_stdio(folder: Path, *options: str) -> AsyncIterator[ClientSession]:
     server = StdioServerParameters(
-        command=PROGRAM[0], args=[*PROGRAM[1:], *SERVE], cwd=folder, env=environment(folder)
+        command=PROGRAM[0],
+        args=[*PROGRAM[1:], *SERVE, *options],
+        cwd=folder,
+        env=environment(folder),
     )
     with (folder / "stderr").open("w") as log:
         async with stdio_client(server, log) as streams, ClientSession(*streams) as session:
@@ -127,9 +130,13 @@ async def over_http(url: str) -> AsyncIterator[ClientSession]:
 
 async def ask(session: ClientSession, tool: str, **arguments: Any) -> tuple[str, bool]:
     result = await session.call_tool(tool, arguments)
+    return text_of(result), result.isError
+
+
+def text_of(result: CallToolResult) -> str:
     (content,) = result.content
     assert content.type == "text"
-    return content.text, result.isError
+    return content.text
 
 
 async def exercise(session: ClientSession) -> None:
@@ -179,6 +186,33 @@ async def test_over_stdio(folder: Path) -> None:
     async with over_stdio(folder) as session:
         await exercise(session)
     assert "embedding When do herons fish?" in (folder / "stderr").read_text()
+
+
+async def test_a_connector_over_stdio(folder: Path) -> None:
+    """What ChatGPT asks for: JSON as the only text, and the same as structured content."""
+    async with over_stdio(folder, "--tools", "connector") as session:
+        tools = (await session.list_tools()).tools
+        assert [tool.name for tool in tools] == ["search", "fetch"]
+        assert all(tool.outputSchema for tool in tools)
+
+        found = await session.call_tool("search", {"query": "When do herons fish?"})
+        assert not found.isError
+        assert json.loads(text_of(found)) == found.structuredContent
+        results = json.loads(text_of(found))["results"]
+        assert 1 <= len(results) <= 5
+        for result in results:
+            assert result.keys() == {"id", "title", "text", "url"}
+            fetched = await session.call_tool("fetch", {"id": result["id"]})
+            assert json.loads(text_of(fetched)) == fetched.structuredContent
+            document = json.loads(text_of(fetched))
+            assert (document["id"], document["title"]) == (result["id"], result["title"])
+            assert result["text"] in document["text"]
+            assert len(document["text"]) <= 20_000
+
+        for passage_id in ("/etc/passwd", "/etc/passwd#0-10"):
+            refused = await session.call_tool("fetch", {"id": passage_id})
+            assert refused.isError
+            assert "there is no" in text_of(refused)
 
 
 async def test_over_http(folder: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from langchain_core.documents import Document
@@ -22,6 +23,11 @@ CALLS: dict[str, dict[str, Any]] = {
     "search": {"query": "plan finance secret"},
     "read_around": {"document": "finance", "start": 0, "end": 999},
     "list_documents": {},
+    "fetch": {"id": "finance#0-16"},
+}
+TOOLS: dict[Literal["passages", "connector"], list[str]] = {
+    "passages": ["search", "read_around", "list_documents"],
+    "connector": ["search", "fetch"],
 }
 
 
@@ -83,16 +89,21 @@ def in_a_namespace() -> RSERetriever:
     return RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace="acme")
 
 
+def test_all_tools_are_called() -> None:
+    assert {tool for names in TOOLS.values() for tool in names} == CALLS.keys()
+
+
+@pytest.mark.parametrize("tools", TOOLS)
 @pytest.mark.parametrize(
     "make", [with_filter, with_inner_filter, with_unknown_filter, in_a_namespace]
 )
 async def test_no_tool_shows_what_the_application_excludes(
-    make: Callable[[], RSERetriever],
+    make: Callable[[], RSERetriever], tools: Literal["passages", "connector"]
 ) -> None:
-    server = create_mcp_server(make())
-    tools = [tool.name for tool in await server.list_tools()]
-    assert sorted(tools) == sorted(CALLS)
-    for tool in tools:
+    server = create_mcp_server(make(), tools=tools)
+    names = [tool.name for tool in await server.list_tools()]
+    assert names == TOOLS[tools]
+    for tool in names:
         try:
             answer = str(await server.call_tool(tool, CALLS[tool]))
         except ToolError as error:
@@ -108,20 +119,28 @@ async def test_a_filter_that_cannot_be_applied_leaves_searching_alone() -> None:
     for tool in ("read_around", "list_documents"):
         with pytest.raises(ToolError, match="cannot be applied to a document as a whole"):
             await server.call_tool(tool, CALLS[tool])
+    connector = create_mcp_server(with_unknown_filter(), tools="connector")
+    for passage_id in ("finance#0-16", "public#0-9", "nowhere#0-9"):
+        with pytest.raises(ToolError, match="cannot be applied to a document as a whole"):
+            await connector.call_tool("fetch", {"id": passage_id})
 
 
-async def test_a_long_query_is_refused() -> None:
-    server = create_mcp_server(with_filter())
+@pytest.mark.parametrize("tools", TOOLS)
+async def test_a_long_query_is_refused(tools: Literal["passages", "connector"]) -> None:
+    server = create_mcp_server(with_filter(), tools=tools)
     with pytest.raises(ToolError, match="at most 10000 characters"):
         await server.call_tool("search", {"query": "q" * 10_001})
 
 
-async def test_a_call_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("tools", TOOLS)
+async def test_a_call_ends_in_time(
+    tools: Literal["passages", "connector"], monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def sleep(*_: Any, **__: Any) -> None:
         await asyncio.sleep(30)
 
     monkeypatch.setattr(DictStore, "asimilarity_search_with_score", sleep)
-    server = create_mcp_server(with_filter(), timeout=0.05)
+    server = create_mcp_server(with_filter(), timeout=0.05, tools=tools)
     with pytest.raises(ToolError):
         await server.call_tool("search", {"query": "plan"})
 
@@ -130,3 +149,147 @@ async def test_a_question_about_something_else_gets_a_sentence() -> None:
     retriever = fakes.make_retriever({"a": fakes.lines(60, 80)}, score_floor=0.9)
     answer = str(await create_mcp_server(retriever).call_tool("search", {"query": fakes.QUERY}))
     assert "Nothing in these documents is about this: the nearest passage is in a" in answer
+
+
+# The tools of a connector
+
+
+async def call_connector(
+    retriever: RSERetriever, tool: str, arguments: dict[str, Any], **settings: Any
+) -> dict[str, Any]:
+    """The structured answer of a tool; its text is the same as JSON, in one piece."""
+    server = create_mcp_server(retriever, tools="connector", **settings)
+    answer: Any = await server.call_tool(tool, arguments)  # both, whatever its annotation says
+    (content,), structured = answer
+    assert json.loads(content.text) == structured
+    return dict(structured)
+
+
+async def search(retriever: RSERetriever, **settings: Any) -> list[dict[str, str]]:
+    answer = await call_connector(retriever, "search", {"query": fakes.QUERY}, **settings)
+    assert answer.keys() == {"results"}
+    found: list[dict[str, str]] = answer["results"]
+    return found
+
+
+async def test_a_connector_has_the_schemas_that_its_clients_ask_for() -> None:
+    server = create_mcp_server(with_filter(), tools="connector")
+    by_name = {tool.name: tool for tool in await server.list_tools()}
+    for name, argument, required in (
+        ("search", "query", ["results"]),
+        ("fetch", "id", ["id", "title", "text", "url", "metadata"]),
+    ):
+        tool = by_name[name]
+        assert tool.inputSchema["required"] == [argument]
+        assert tool.inputSchema["properties"].keys() == {argument}
+        assert tool.inputSchema["properties"][argument]["type"] == "string"
+        assert tool.outputSchema is not None
+        assert tool.outputSchema["required"] == required
+        assert tool.annotations is not None
+        assert tool.annotations.readOnlyHint
+
+
+async def test_what_search_finds_can_be_fetched() -> None:
+    text = fakes.lines(60, 80)
+    results = await search(fakes.make_retriever({"a": text}))
+    assert results
+    for result in results:
+        assert result.keys() == {"id", "title", "text", "url"}
+        assert result["text"] in text
+        fetched = await call_connector(
+            fakes.make_retriever({"a": text}), "fetch", {"id": result["id"]}
+        )
+        assert {name: fetched[name] for name in ("id", "title", "url")} == {
+            name: result[name] for name in ("id", "title", "url")
+        }
+        assert fetched["text"] == text  # which is short
+        assert fetched["metadata"] == {
+            "source": "a",
+            "start_index": 0,
+            "end_index": len(text),
+            "document_length": len(text),
+        }
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        (0, 10, (0, 20_000)),
+        (30_000, 30_100, (20_050, 40_050)),
+        (49_000, 50_000, (30_000, 50_000)),
+        (10_000, 45_000, (10_000, 30_000)),
+        (49_990, 999_999, (30_000, 50_000)),
+    ],
+)
+async def test_fetch_reads_at_most_20_000_characters_around_a_passage(
+    start: int, end: int, expected: tuple[int, int]
+) -> None:
+    text = "".join(f"{number:09} " for number in range(5_000))
+    retriever = fakes.make_retriever({"a#b": text})
+    fetched = await call_connector(retriever, "fetch", {"id": f"a#b#{start}-{end}"})
+    assert fetched["text"] == text[slice(*expected)]
+    assert fetched["metadata"]["start_index"] == expected[0]
+    assert fetched["metadata"]["document_length"] == 50_000
+
+
+@pytest.mark.parametrize("document", ["finance", "nowhere"])
+async def test_an_excluded_document_and_none_give_the_same_error(document: str) -> None:
+    server = create_mcp_server(with_filter(), tools="connector")
+    for suffix, message in (
+        ("#0-9", f"there is no document '{document}', or the filter excludes it"),
+        ("#99-9", f"there is no document '{document}', or the filter excludes it"),
+        ("", f"there is no passage '{document}'"),
+        ("#-1-9", f"there is no passage '{document}#-1-9'"),
+        (f"#{'9' * 5_000}-9", "there is no passage"),
+    ):
+        with pytest.raises(ToolError, match=message):
+            await server.call_tool("fetch", {"id": f"{document}{suffix}"})
+
+
+async def test_an_address_on_the_web_is_the_url_and_others_are_not() -> None:
+    web = "https://example.org/birds#herons"
+    for source, url in ((web, web), ("/srv/birds.txt", ""), ("javascript:alert(1)", "")):
+        retriever = RSERetriever(
+            vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=InMemoryStore()
+        )
+        retriever.add_documents([Document(fakes.lines(9, 3), metadata={"source": source})])
+        (result, *_) = await search(retriever)
+        assert result["url"] == url
+        assert result["title"].startswith(source)
+        fetched = await call_connector(retriever, "fetch", {"id": result["id"]})
+        assert (fetched["url"], fetched["metadata"]["source"]) == (url, source)
+
+
+async def test_an_application_makes_its_own_urls() -> None:
+    def make_url(passage: Document) -> str:
+        return f"https://example.org/{passage.metadata['doc_id']}"
+
+    retriever = fakes.make_retriever({"a": fakes.lines(60, 80)})
+    (result, *_) = await search(retriever, make_url=make_url)
+    assert result["url"] == "https://example.org/a"
+    fetched = await call_connector(retriever, "fetch", {"id": result["id"]}, make_url=make_url)
+    assert fetched["url"] == "https://example.org/a"
+
+
+async def test_a_connector_finds_nothing_where_nothing_is() -> None:
+    retriever = fakes.make_retriever({"a": fakes.lines(60, 80)}, score_floor=0.9)
+    assert await search(retriever) == []
+
+
+async def test_a_blank_query_is_refused_by_a_connector() -> None:
+    server = create_mcp_server(with_filter(), tools="connector")
+    with pytest.raises(ToolError, match="pattern"):
+        await server.call_tool("search", {"query": " "})
+
+
+async def test_text_that_is_no_unicode_comes_back_marked() -> None:
+    retriever = fakes.make_retriever({"a": fakes.lines(9, 3, name="\ud800")})
+    (result, *_) = await search(retriever)
+    assert result["text"].startswith("\ufffd")
+    fetched = await call_connector(retriever, "fetch", {"id": result["id"]})
+    assert fetched["text"].startswith("\ufffd")
+
+
+def test_other_tools_are_an_error() -> None:
+    with pytest.raises(ValueError, match="got 'chatgpt'"):
+        create_mcp_server(with_filter(), tools="chatgpt")  # type: ignore[arg-type]
