@@ -121,6 +121,23 @@ def test_nothing_found_is_a_text() -> None:
     assert message.artifact == []
 
 
+def test_a_source_that_is_longer_than_the_budget() -> None:
+    retriever = make_retriever({"a" * 500: lines(5)})
+    tool = create_rse_tool(retriever, max_context_length=300, content="search_results")
+    message = ask(tool, query="q 0")
+    assert message.content == "1 passages were found, but none is short enough to be shown."
+    assert message.artifact == []
+
+
+def test_a_passage_of_white_space_is_not_shown() -> None:
+    """As it may be what is left of a passage that was shown in part."""
+    tool: Any = create_rse_tool(make_retriever(TEXTS), content="search_results")
+    search = tool.func.__self__
+    content, passages = search._show([segment_of(" \n"), segment_of("text")], 10, 1, "")
+    assert [block["title"][:5] for block in content] == ["[1] a"]
+    assert [passage.page_content for passage in passages] == ["text"]
+
+
 def test_an_unknown_content() -> None:
     content: Any = "json"
     with pytest.raises(ValueError, match="content must be one of 'text', 'search_results'; got"):
@@ -316,6 +333,7 @@ def test_less_than_a_block() -> None:
         {"title": "[1] other.txt"},
         {"source": "other.txt"},
         {"start_block_index": 2, "end_block_index": 3},
+        {"start_block_index": 0, "end_block_index": 3},
         {"cited_text": "Storks nest."},
     ],
     ids=str,
