@@ -21,9 +21,7 @@ from langchain_rse.stores.records import (
     SEGMENT,
     START_INDEX,
 )
-
-NUMBER = "number"
-"""The field in the ``rse`` metadata of a passage with the number by which it is cited."""
+from langchain_rse.tools.places import NUMBER
 
 # Longer labels of pages are no labels.
 _LONGEST_LABEL = 20

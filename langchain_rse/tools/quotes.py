@@ -14,8 +14,8 @@ from langchain_core.documents import Document
 from rapidfuzz.distance import Indel, LCSseq
 
 from langchain_rse.ingest.alignment import fold, folded
-from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, START_INDEX
-from langchain_rse.tools.passages import NUMBER
+from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
+from langchain_rse.tools.places import Place, number_in, source_in, text_and_metadata, title_in
 from langchain_rse.tools.quotations import (
     Quotation,
     count_omissions,
@@ -47,7 +47,7 @@ Verdict = Literal["exact", "shortened", "similar", "missing", "too short", "uncl
 
 
 @dataclass(frozen=True)
-class Quote:
+class Quote(Place):
     """A quotation in an answer, and where it is in the passages.
 
     Attributes:
@@ -68,6 +68,8 @@ class Quote:
             1 if any of them differs.
         omitted: What the passage has in place of each ellipsis between two parts. It may be a
             "not": look at it before the quotation is shown.
+        source: The source of the passage's document, or else its id.
+        title: The title of the passage's document, or else its name.
     """
 
     text: str
@@ -81,6 +83,8 @@ class Quote:
     found: str = ""
     similarity: float = 0.0
     omitted: Sequence[str] = ()
+    source: str | None = None
+    title: str | None = None
 
 
 def verify_quotes(
@@ -116,7 +120,7 @@ class _Source(NamedTuple):
 
     number: int
     text: str
-    doc_id: str | None
+    metadata: Mapping[str, Any]
     start_index: int  # of the text's first character, in the document
     letters: str  # the folded letters and digits of the text
     positions: Sequence[int]  # of the letters, in the text
@@ -139,18 +143,15 @@ _Find = Callable[[str, _Source, int], _Match | None]
 
 def _read_source(number: int, segment: Document | Mapping[str, Any]) -> _Source:
     """Read the source of a segment, without the header that may be above its text."""
-    fields = segment if isinstance(segment, Mapping) else vars(segment)
-    metadata = fields["metadata"]
-    text = fields["page_content"]
+    text, metadata = text_and_metadata(segment)
     if metadata.keys() >= {START_INDEX, END_INDEX}:
         length = metadata[END_INDEX] - metadata[START_INDEX]
         text = text[max(len(text) - length, 0) :]
-    rse = metadata.get(SEGMENT) or {}
     form = folded(text, enumerate(text))
     return _Source(
-        number=rse.get(NUMBER, number),
+        number=number_in(metadata, number),
         text=text,
-        doc_id=metadata.get(DOC_ID),
+        metadata=metadata,
         start_index=metadata.get(START_INDEX, 0),
         letters=form.text,
         positions=form.places,
@@ -177,12 +178,14 @@ def _verify(quotation: Quotation, sources: Sequence[_Source], min_similarity: fl
                 end,
                 verdict,
                 number=source.number,
-                doc_id=source.doc_id,
+                doc_id=source.metadata.get(DOC_ID),
                 start_index=source.start_index + match.start,
                 end_index=source.start_index + match.end,
                 found=source.text[match.start : match.end],
                 similarity=match.similarity,
                 omitted=[source.text[start:end] for start, end in match.omitted],
+                source=source_in(source.metadata),
+                title=title_in(source.metadata),
             )
     return Quote(text, start, end, "missing")
 

@@ -34,6 +34,7 @@ from langchain_rse.cli.app import app
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import load_questions
 from tests.integration_tests.chat_server import Answer, Request, chat_server
+from tests.integration_tests.citing_server import citing_server
 from tests.integration_tests.dsrag_knowledge_base import KnowledgeBase
 from tests.integration_tests.llama_index_store import write_nodes
 from tests.integration_tests.rerank_server import rerank_server
@@ -175,13 +176,24 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         special_tokens={},
     )
     monkeypatch.setattr(tiktoken, "get_encoding", {"cl100k_base": by_bytes}.__getitem__)
-    with chat_server(respond) as chat, rerank_server() as rerank:
+    with (
+        chat_server(respond) as chat,
+        rerank_server() as rerank,
+        citing_server() as citing,
+    ):
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         monkeypatch.setenv("OPENAI_API_KEY", "a-key")
         monkeypatch.setenv("OPENAI_BASE_URL", chat.url)
         monkeypatch.delenv("OPENAI_API_BASE", raising=False)
         monkeypatch.setenv("LANGSMITH_ENDPOINT", chat.url)  # which is asked for its version
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", citing.url)
+        monkeypatch.delenv("ANTHROPIC_API_URL", raising=False)
         monkeypatch.setenv("COHERE_API_KEY", "a-key")
+        chat_client = cohere.Client
+        monkeypatch.setattr(
+            cohere, "Client", lambda **given: chat_client(**{**given, "base_url": citing.url})
+        )
         client = cohere.ClientV2
         monkeypatch.setattr(cohere, "ClientV2", lambda key, **_: client(key, base_url=rerank.url))
         yield
@@ -272,6 +284,7 @@ def test_there_are_examples() -> None:
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 @pytest.mark.filterwarnings("ignore:'upload_results' parameter is in beta")
+@pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("block", list(map(marked, in_language("python"))), ids=str)
 def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
     run_example(block)
@@ -304,6 +317,7 @@ ORDERS = orders_of_examples()
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 @pytest.mark.filterwarnings("ignore:'upload_results' parameter is in beta")
+@pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("order", ORDERS)
 def test_all_examples_run_in_one_folder(
     order: str,

@@ -1,0 +1,148 @@
+"""Citations of Claude and Cohere's models, by LangChain's integrations over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from anthropic import BadRequestError
+from langchain.agents import create_agent
+from langchain_anthropic import ChatAnthropic
+from langchain_cohere import ChatCohere
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from pydantic import SecretStr
+
+from langchain_rse.tools import (
+    cohere_documents,
+    create_rse_tool,
+    locate_citations,
+    search_result_blocks,
+)
+from tests.integration_tests.citing_server import CitingServer, citing_server, results_in
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way, lines, make_retriever
+
+way = fakes.way
+KEY = SecretStr("a-key")
+
+TEXTS = {
+    "a": lines(5, 6, 90, 90, 30, 31, name="a"),
+    "b": lines(40, 90, 90, 42, name="b"),
+}
+
+
+@pytest.fixture
+def server() -> Iterator[CitingServer]:
+    with citing_server(["q 0", "q 0", "q 1"]) as running:
+        yield running
+
+
+def claude(server: CitingServer, **kwargs: Any) -> ChatAnthropic:
+    return ChatAnthropic(model_name="a-claude", base_url=server.url, api_key=KEY, **kwargs)
+
+
+def segments_of(messages: list[BaseMessage]) -> list[Document]:
+    found = [message.artifact for message in messages if isinstance(message, ToolMessage)]
+    return [segment for artifact in found for segment in artifact or []]
+
+
+def check(answer: BaseMessage, segments: list[Document], texts: dict[str, str]) -> None:
+    """All chunks of all segments are cited, and each citation leads to its characters."""
+    citations = locate_citations(answer, segments)
+    for citation in citations:
+        assert citation.doc_id is not None
+        place = slice(citation.start_index, citation.end_index)
+        assert texts[citation.doc_id][place] == citation.found
+        assert answer.text[citation.start : citation.end] == citation.text
+        assert citation.text.startswith("Claim ")
+    for segment in segments:
+        number = segment.metadata["rse"]["number"]
+        cited = [citation.found for citation in citations if citation.number == number]
+        assert "".join(cited) == segment.page_content
+        assert len(cited) == len(segment.metadata["rse"]["chunks"])
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("version", ["v0", "v1"])
+@fakes.both_ways
+def test_an_agent(way: Way, server: CitingServer, version: str, *, streaming: bool) -> None:
+    """It searches several times, and no passage is shown twice."""
+    retriever = make_retriever(TEXTS, max_context_length=None)
+    tool = create_rse_tool(retriever, k=2, content="search_results")
+    agent = create_agent(claude(server, output_version=version, streaming=streaming), [tool])
+    messages = way.invoke(agent, {"messages": [HumanMessage("?")]})["messages"]
+    first, second, third = (each for each in messages if isinstance(each, ToolMessage))
+    assert [len(each.artifact) for each in (first, second, third)] == [2, 2, 0]
+    assert str(third.content).startswith("Nothing else was found for 'q 1'. Found again, and")
+    segments = segments_of(messages)
+    assert [segment.metadata["rse"]["number"] for segment in segments] == [1, 2, 3, 4]
+    assert len(results_in(server.requests[-1])) == 4
+    check(messages[-1], segments, TEXTS)
+
+
+def test_the_standard_annotations(server: CitingServer) -> None:
+    tool = create_rse_tool(make_retriever(TEXTS), content="search_results")
+    messages = create_agent(claude(server), [tool]).invoke({"messages": [HumanMessage("?")]})
+    answer, segments = messages["messages"][-1], segments_of(messages["messages"])
+    of_message = locate_citations(answer, segments)
+    assert of_message
+    assert locate_citations(answer.content_blocks, segments) == of_message
+    assert locate_citations(answer.content, segments) == of_message
+
+
+def test_the_answer_goes_back_with_its_citations(server: CitingServer) -> None:
+    tool = create_rse_tool(make_retriever(TEXTS), content="search_results")
+    agent = create_agent(claude(server), [tool])
+    messages = agent.invoke({"messages": [HumanMessage("?")]})["messages"]
+    again = agent.invoke({"messages": [*messages, HumanMessage("And?")]})["messages"]
+    check(again[-1], segments_of(again), TEXTS)
+
+
+def test_search_results_in_a_users_message(server: CitingServer) -> None:
+    segments = make_retriever(TEXTS).invoke("q 0")
+    question = {"type": "text", "text": "?"}
+    content: list[Any] = [*search_result_blocks(segments), question]
+    answer = claude(server).invoke([HumanMessage(content)])
+    citations = locate_citations(answer, segments)
+    assert {citation.number for citation in citations} == set(range(1, len(segments) + 1))
+    for citation in citations:
+        place = slice(citation.start_index, citation.end_index)
+        assert TEXTS[str(citation.doc_id)][place] == citation.found
+
+
+def test_what_the_server_refuses(server: CitingServer) -> None:
+    """Else these tests would show less than they seem to."""
+    call = AIMessage("", tool_calls=[{"name": "t", "args": {}, "id": "a"}])
+    (block, *_) = search_result_blocks(make_retriever(TEXTS).invoke("q 0"))
+    blank = {**block, "content": [{"type": "text", "text": " \n"}]}
+    refused: list[list[Any]] = [[block, {"type": "text", "text": "A note."}], [blank]]
+    for content in refused:
+        with pytest.raises(BadRequestError):
+            claude(server).invoke([HumanMessage("?"), call, ToolMessage(content, tool_call_id="a")])
+
+
+@fakes.both_ways
+def test_documents_for_cohere(way: Way, server: CitingServer) -> None:
+    model = ChatCohere(model="command-a-03-2025", cohere_api_key=KEY, base_url=server.url)
+    segments = make_retriever(TEXTS).invoke("q 0")
+    assert len(segments) > 1
+
+    def ask() -> BaseMessage:
+        return model.invoke("?", documents=cohere_documents(segments))
+
+    async def ask_async() -> BaseMessage:
+        return await model.ainvoke("?", documents=cohere_documents(segments))
+
+    answer: BaseMessage = way.call(ask, ask_async)
+    (request,) = server.requests
+    assert request["documents"] == cohere_documents(segments)
+    citations = locate_citations(answer, segments)
+    assert [citation.found for citation in citations] == [each.page_content for each in segments]
+    for number, citation in enumerate(citations, 1):
+        assert citation.number == number
+        assert citation.text == answer.text[citation.start : citation.end]
+        assert citation.text == f"what is in passage-{number}"
+        place = slice(citation.start_index, citation.end_index)
+        assert TEXTS[str(citation.doc_id)][place] == citation.found
