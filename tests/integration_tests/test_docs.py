@@ -283,7 +283,7 @@ def test_there_are_examples() -> None:
 @pytest.mark.usefixtures("folder", "services", "servers", "others")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
-@pytest.mark.filterwarnings("ignore:'upload_results' parameter is in beta")
+@pytest.mark.filterwarnings(r"ignore:'upload_\w+' parameter is in beta")
 @pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("block", list(map(marked, in_language("python"))), ids=str)
 def test_an_example_runs_as_it_stands(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
@@ -316,7 +316,7 @@ ORDERS = orders_of_examples()
 @pytest.mark.usefixtures("services")
 @pytest.mark.filterwarnings("ignore:.*langchain-community:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
-@pytest.mark.filterwarnings("ignore:'upload_results' parameter is in beta")
+@pytest.mark.filterwarnings(r"ignore:'upload_\w+' parameter is in beta")
 @pytest.mark.filterwarnings("ignore:The model '.*' is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("order", ORDERS)
 def test_all_examples_run_in_one_folder(

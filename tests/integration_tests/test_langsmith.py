@@ -17,7 +17,7 @@ from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation import evidence_evaluator
 from tests.integration_tests.stores import open_chroma
 
-pytestmark = pytest.mark.filterwarnings("ignore:'upload_results' parameter is in beta")
+pytestmark = pytest.mark.filterwarnings(r"ignore:'upload_\w+' parameter is in beta")
 
 HERONS = "Herons fish at dawn, before others wake."
 CRANES = "Cranes dance in spring, when they look for a mate."
