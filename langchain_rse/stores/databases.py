@@ -37,7 +37,13 @@ _EXPLANATIONS = {
 WORDS_FUNCTION = "langchain_rse_words"
 """The SQL function, on SQLite, that makes the words of a text as a full-text index splits them."""
 
+_DEADLOCK = "40P01"  # PostgreSQL's code
 _DAMAGE = ("malformed", "vtable constructor failed", "invalid fts5 file format")
+
+
+def is_deadlock(error: DBAPIError) -> bool:
+    """True if the database ended a transaction, as several waited for each other in a circle."""
+    return getattr(error.orig, "sqlstate", None) == _DEADLOCK
 
 
 def parse_url(url: str | URL) -> URL:

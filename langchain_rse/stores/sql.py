@@ -26,6 +26,7 @@ from langchain_rse.stores.databases import (
     AsyncEngines,
     explained,
     is_async,
+    is_deadlock,
     is_memory,
     make_rows,
     make_table,
@@ -45,6 +46,7 @@ T = TypeVar("T")
 # SQLite and PostgreSQL limit the parameters of a statement.
 _KEYS_PER_STATEMENT = 500
 _KEYS_PER_PAGE = 1000
+_DEADLOCKS = 5  # after which a transaction is tried again
 # PostgreSQL truncates names at 63; names of the full-text index are up to 15 longer than this.
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
@@ -408,6 +410,14 @@ class SQLDocStore(ComparesAndSets):
         # On PostgreSQL, a transaction would take three round trips for a read instead of one.
         if self._is_postgres and work == self._read_records:
             connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+        # Locks are taken in the same order, but not those of rows that others remove and insert.
+        for _ in range(_DEADLOCKS):
+            try:
+                with connection.begin():
+                    return work(connection, *args)
+            except sa.exc.OperationalError as error:
+                if not is_deadlock(error):
+                    raise
         with connection.begin():
             return work(connection, *args)
 

@@ -39,8 +39,22 @@ def server() -> Iterator[CitingServer]:
         yield running
 
 
+_opened: list[ChatAnthropic] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed(way: Way) -> Iterator[None]:
+    """Closes the clients, which LangChain keeps open, on the loop that they were used on."""
+    yield
+    for model in _opened:
+        way.call(model._client.close, model._async_client.close)
+    _opened.clear()
+
+
 def claude(server: CitingServer, **kwargs: Any) -> ChatAnthropic:
-    return ChatAnthropic(model_name="a-claude", base_url=server.url, api_key=KEY, **kwargs)
+    model = ChatAnthropic(model_name="a-claude", base_url=server.url, api_key=KEY, **kwargs)
+    _opened.append(model)
+    return model
 
 
 def segments_of(messages: list[BaseMessage]) -> list[Document]:
@@ -133,7 +147,9 @@ def test_documents_for_cohere(way: Way, server: CitingServer) -> None:
         return model.invoke("?", documents=cohere_documents(segments))
 
     async def ask_async() -> BaseMessage:
-        return await model.ainvoke("?", documents=cohere_documents(segments))
+        answer = await model.ainvoke("?", documents=cohere_documents(segments))
+        await model.async_client._client_wrapper.httpx_client.httpx_client.aclose()
+        return answer
 
     answer: BaseMessage = way.call(ask, ask_async)
     (request,) = server.requests

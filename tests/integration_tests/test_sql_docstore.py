@@ -221,3 +221,29 @@ async def test_postgres_names_a_corrupt_record(postgres_url: str) -> None:
         await store.amget(["good", "doc/bad"])
     assert store.mget(["good"]) == [Document("good")]
     await store.aclose()
+
+
+class _DeadlockError(Exception):
+    """An error as psycopg raises it."""
+
+    sqlstate = "40P01"
+
+
+def test_a_transaction_that_the_database_ended_for_a_deadlock_is_tried_again() -> None:
+    store = SQLDocStore("sqlite://")
+    calls = []
+
+    def work(_: sa.Connection) -> str:
+        calls.append(1)
+        if len(calls) < 3:
+            raise sa.exc.OperationalError("INSERT", None, _DeadlockError())
+        return "done"
+
+    assert store._run(work) == "done"
+    assert len(calls) == 3
+
+    def stuck(_: sa.Connection) -> str:
+        raise sa.exc.OperationalError("INSERT", None, _DeadlockError())
+
+    with pytest.raises(sa.exc.OperationalError):
+        store._run(stuck)
