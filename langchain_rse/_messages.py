@@ -1,5 +1,6 @@
 """Helpers for messages: short lists, escaped characters, warnings at the caller's line."""
 
+import html
 import importlib
 import re
 import sys
@@ -30,6 +31,11 @@ def visible(text: str, allowed: str = "") -> str:
         return ascii(character)[1:-1]
 
     return _UNSAFE.sub(escape, text)
+
+
+def as_html(text: str, allowed: str = "") -> str:
+    """Write a text for HTML, in which it stays text; ``allowed`` is that of `visible`."""
+    return html.escape(visible(text, allowed))
 
 
 def problems_of(error: ValidationError) -> str:

@@ -1,5 +1,6 @@
 """``langchain-rse compare``: segments beside the best chunks, in the same amount of text."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,8 @@ from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, setting
 if TYPE_CHECKING:
     from langchain_rse.explaining.side_by_side import Kind, SideBySide
 
+    Line = tuple[Kind, str]
+
 _STYLES = {
     "title": "bold",
     "strip": "cyan",
@@ -19,7 +22,6 @@ _STYLES = {
     "only": "bold green",
     "other": "yellow",
 }
-_PREFIXES = {"only": "+ ", "both": "  ", "other": "- "}
 # Lines of the passage before the first one that the chunks lack, if only some lines are shown.
 _LINES_BEFORE = 3
 
@@ -55,22 +57,36 @@ def compare(
 
 def print_comparison(comparison: "SideBySide", most_lines: int | None = None) -> None:
     """Print a comparison; of the segments at most some lines, from where the chunks lack text."""
+    from langchain_rse.explaining.side_by_side import PREFIXES
+
     lines = list(comparison.lines())
     if most_lines is not None:
         lines = _shorten(lines, most_lines)
     for kind, line in lines:
-        print_text(f"{_PREFIXES.get(kind, '')}{line}".rstrip(), _STYLES.get(kind, ""))
+        print_text(f"{PREFIXES.get(kind, '')}{line}".rstrip(), _STYLES.get(kind, ""))
 
 
-def _shorten(lines: list[tuple["Kind", str]], most: int) -> list[tuple["Kind", str]]:
-    """The title and strips, and one run of lines of the first segment that the chunks lack."""
-    head = [line for line in lines if line[0] in {"title", "strip"}]
-    text = [line for line in lines if line[0] not in {"title", "strip", "other"}]
-    kinds = [kind for kind, _ in text]
-    first = kinds.index("only") if "only" in kinds else 0
-    place = max((number for number in range(first) if kinds[number] == "place"), default=0)
-    start = max(first - _LINES_BEFORE, place + 1)
-    shown = text[start : start + most]
-    ends = [number for number, (kind, _) in enumerate(shown) if kind == "place"]
-    shown = shown[: min(ends, default=most)]
-    return [*head, *text[place : place + 1], *shown]
+def _shorten(lines: Sequence["Line"], most: int) -> list["Line"]:
+    """The title and strips, and one run of lines of the first segment that lacks something."""
+    head: list[Line] = []
+    segments: list[list[Line]] = []  # each with its place as the first line
+    for line in lines:
+        kind, _ = line
+        if kind in {"title", "strip"}:
+            head.append(line)
+        elif kind == "place":
+            segments.append([line])
+        elif kind != "other":
+            segments[-1].append(line)
+    if not segments:
+        return head
+    shown = segments[0]
+    first_only = 1
+    for segment in segments:
+        kinds = [kind for kind, _ in segment]
+        if "only" in kinds:
+            shown = segment
+            first_only = kinds.index("only")
+            break
+    start = max(first_only - _LINES_BEFORE, 1)
+    return [*head, shown[0], *shown[start : start + most]]

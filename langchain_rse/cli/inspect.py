@@ -11,7 +11,14 @@ from rich.text import Text
 
 from langchain_rse._messages import counted, visible
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
-from langchain_rse.cli.output import AsJson, console, print_json, print_parts, print_text, shorten
+from langchain_rse.cli.output import (
+    AsJson,
+    console,
+    print_json,
+    print_parts,
+    print_text,
+    visible_lines,
+)
 from langchain_rse.errors import MissingRecordError
 
 if TYPE_CHECKING:
@@ -83,7 +90,7 @@ def _print_whole_chunk(fields: dict[str, Any]) -> None:
     parts = []
     for name, text in [("embedded", fields["embedded"]), ("returned", fields["text"])]:
         if text:
-            parts.append((name, shorten(text, full=True)))
+            parts.append((name, visible_lines(text)))
     print_parts(_title(fields), *parts)
 
 

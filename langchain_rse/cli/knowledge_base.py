@@ -184,13 +184,11 @@ class KnowledgeBase:
     def has_floor(self) -> bool:
         """True if there is a score floor for the search, of not much less text than there is."""
         from langchain_rse._sync import run
-        from langchain_rse.explaining.floors import ScoreFloor
-        from langchain_rse.query.floors import floor_name
-        from langchain_rse.stores.floors import added_chunks, floor_in, read_floors
+        from langchain_rse.query.floors import floor_name, stored_floor
+        from langchain_rse.stores.floors import added_chunks, read_floors
 
         record = run(read_floors(self.docstore))
-        fields = floor_in(record, floor_name(type(self.vectorstore).__name__, None))
-        floor = ScoreFloor.from_fields(fields) if fields is not None else None
+        floor = stored_floor(record, floor_name(type(self.vectorstore).__name__, None))
         return floor is not None and not floor.has_doubled(added_chunks(record))
 
     def add(self, documents: Iterable[Document], *, at_once: bool) -> list[str]:

@@ -23,7 +23,6 @@ errors = Console(stderr=True, highlight=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-_LINES_SHOWN = 3
 _MESSAGES_SHOWN = 10
 
 
@@ -126,7 +125,7 @@ def print_text(text: str | Text, style: str = "", *, lines: bool = False) -> Non
         sys.stdout.write(f"{text}\n")  # typer.echo ignores the stream's encoding
 
 
-def print_segment(segment: Document, *, full: bool, question: str) -> None:
+def print_segment(segment: Document, *, question: str) -> None:
     """Print a segment's place and its text, with a line above each chunk."""
     from langchain_rse.explaining.words import query_words
     from langchain_rse.tools.passages import citation_of
@@ -136,7 +135,7 @@ def print_segment(segment: Document, *, full: bool, question: str) -> None:
     start = 0
     for chunk in segment.metadata["rse"]["chunks"]:
         end = start + chunk["length"]
-        text = shorten(segment.page_content[start:end], full=full)
+        text = visible_lines(segment.page_content[start:end])
         start = end
         if words:
             text.highlight_regex(words, "bold cyan")
@@ -158,11 +157,7 @@ def print_parts(title: str, *parts: tuple[str, Text]) -> None:
     print_text("")
 
 
-def shorten(text: str, *, full: bool = False) -> Text:
-    """Return the first lines of a text, or all if ``full``, and say how many others there are."""
+def visible_lines(text: str) -> Text:
+    """A text to print, with its lines, and without characters that could control a terminal."""
     lines = text.strip("\n").splitlines()
-    limit = len(lines) if full else _LINES_SHOWN
-    shown = Text("\n".join(visible(line, "\t") for line in lines[:limit]))
-    if len(lines) > limit:
-        shown.append(f"\n... {len(lines) - limit} more lines", style="dim")
-    return shown
+    return Text("\n".join(visible(line, "\t") for line in lines))

@@ -86,7 +86,7 @@ def query(
         print_json([_fields_of(segment) for segment in segments])
     else:
         for segment in segments:
-            print_segment(segment, full=True, question=question)
+            print_segment(segment, question=question)
         last_line = trace.closeness if segments else _say_nothing(trace)
         if last_line:
             print_text(last_line)

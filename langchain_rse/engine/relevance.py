@@ -3,6 +3,8 @@
 Arguments and results named relevance are arrays of numbers in [0, 1].
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,11 +42,8 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     Returns:
         Shape ``(texts,)``.
     """
-    terms = dict.fromkeys(spaced_words(query).split())
     words = _index_words(texts)
-    counts = np.zeros((len(texts), len(terms)))
-    for column, term in enumerate(terms):
-        counts[:, column] = words.count(term)
+    counts = _count_terms(query, words)
     if not counts.any():
         return np.zeros(len(texts))
     is_in = counts > 0
@@ -65,13 +64,22 @@ def word_shares(query: str, texts: Sequence[str]) -> Floats:
     Returns:
         Shape ``(texts,)``; 0 for a query without words.
     """
-    terms = dict.fromkeys(spaced_words(query).split())
-    if not terms or not texts:
+    is_in = _count_terms(query, _index_words(texts)) > 0
+    if not is_in.size:
         return np.zeros(len(texts))
-    words = _index_words(texts)
-    is_in = np.stack([words.count(term) > 0 for term in terms], axis=1)
-    weights = _rarity(is_in.sum(axis=0), len(texts))
-    return np.asarray((is_in * weights).sum(axis=1) / weights.sum())
+    with_term = is_in.sum(axis=0)
+    weights = _rarity(with_term, len(texts))
+    weight_found = (is_in * weights).sum(axis=1)
+    return np.asarray(weight_found / weights.sum())
+
+
+def _count_terms(query: str, words: _WordIndex) -> Floats:
+    """How often each text has each distinct word of a query; shape ``(texts, terms)``."""
+    terms = dict.fromkeys(spaced_words(query).split())
+    counts = np.zeros((words.text_ends.size, len(terms)))
+    for column, term in enumerate(terms):
+        counts[:, column] = words.count(term)
+    return counts
 
 
 def _rarity(with_term: NDArray[Any], count: int) -> Floats:

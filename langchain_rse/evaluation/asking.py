@@ -12,7 +12,7 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.engine.words import find_words
 from langchain_rse.errors import CalibrationError
 from langchain_rse.evaluation.general_questions import GENERAL_QUESTIONS
-from langchain_rse.evaluation.measuring import Locator, Meter
+from langchain_rse.evaluation.measuring import EVERYTHING, Locator, Meter
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.ingest.sentences import split_sentences
 from langchain_rse.query.candidates import Candidate, Sources
@@ -33,7 +33,6 @@ _SENTENCE_LENGTH = 300  # characters, at most
 # Behind a reranker, which takes long: questions of each kind, and candidates of each question.
 _RERANKED_QUESTIONS = 40
 _RERANKED_CANDIDATES = 20
-_EVERYTHING = 10**12  # a budget in characters
 
 
 class Asked(NamedTuple):
@@ -166,7 +165,7 @@ class Asker:
         answer = yield from retrieve(
             self.sources, question.question, self.settings, candidates=by_query
         )
-        meter = Meter((_EVERYTHING,), Locator({}))
+        meter = Meter((EVERYTHING,), Locator({}))
         yield from meter.read_digests(self.sources.docstore, question, [answer])
         [figures] = meter.measure(question, [answer])
         if not figures.recall:

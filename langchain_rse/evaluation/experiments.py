@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 
 from langchain_rse._sync import Steps, run
 from langchain_rse.evaluation.evidence import find_evidence
-from langchain_rse.evaluation.measuring import Figures, Locator, Meter, is_empty
+from langchain_rse.evaluation.measuring import EVERYTHING, Figures, Locator, Meter, is_empty
 from langchain_rse.evaluation.questions import Question, parse_question
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import DOC_ID, START_INDEX
@@ -16,7 +16,6 @@ from langchain_rse.stores.records import DOC_ID, START_INDEX
 Evaluator = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], dict[str, Any]]
 """A function of ``inputs``, ``outputs`` and ``reference_outputs`` that returns scores."""
 
-_EVERYTHING = 10**12  # a budget in characters
 _OUTPUT = "output"  # under which LangSmith keeps the output of a target that is no dict
 
 
@@ -58,7 +57,7 @@ def evidence_evaluator(
     if budget is not None and budget < 1:
         raise ValueError(f"budget must be at least 1; got {budget!r}")
     locator = Locator(sources or {}, doc_id_key, start_index_key)
-    measurement = _Measurement(retriever, sources, budget or _EVERYTHING, locator)
+    measurement = _Measurement(retriever, sources, budget or EVERYTHING, locator)
 
     # LangSmith passes these by name, and reads the keys of the scores in this code.
     def evidence(

@@ -9,7 +9,6 @@ ones are drawn alike.
 """
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ import numpy as np
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
 from langchain_rse.engine import Floats
-from langchain_rse.evaluation.measuring import Figures
+from langchain_rse.evaluation.measuring import EVERYTHING, Figures
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import bootstrap
 from langchain_rse.evaluation.trying import Changes, SettingsTable, draw_folds, try_settings
@@ -132,7 +131,7 @@ def guarantee_recall(
         retriever,
         questions,
         [[settings] for settings in settings_of_rungs],
-        (sys.maxsize,),  # all that is returned counts
+        (EVERYTHING,),  # all that is returned counts
         show_progress=show_progress,
     )
     recalls = figures[:, :, 0, Figures._fields.index("recall")]

@@ -15,6 +15,9 @@ from langchain_rse.evaluation.questions import Question
 from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 
+EVERYTHING = 10**12
+"""A budget in characters that no answer reaches."""
+
 Answer = Sequence[Document]
 """The Documents that a retriever returned for a question within one budget."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse._messages import load, visible
+from langchain_rse._messages import as_html, load
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.explaining.trace import PLOTS
@@ -29,9 +28,9 @@ class Table:
 
     def _repr_html_(self) -> str:
         head, *rows = self._rows()
-        lines = [f"<p>{html.escape(visible(self._title()))}</p><table>"]
+        lines = [f"<p>{as_html(self._title())}</p><table>"]
         for tag, cells in [("th", head), *(("td", cells) for cells in rows)]:
-            texts = [html.escape(visible(cell.strip())) for cell in cells]
+            texts = [as_html(cell.strip()) for cell in cells]
             row = "".join(f"<{tag}>{text}</{tag}>" for text in texts)
             lines.append(f"<tr>{row}</tr>")
         return "".join([*lines, "</table>"])

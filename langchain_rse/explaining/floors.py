@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from langchain_rse._messages import load
+from langchain_rse._messages import as_html, load
 
 _PLOTS = ("langchain_rse.explaining.plots", "plot", "plot")
 _PERCENTILES = (2, 25, 50, 75, 98)  # that are printed
@@ -140,7 +139,8 @@ class ScoreFloor:
         )
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        text = as_html(str(self), "\n")
+        return f"<pre>{text}</pre>"
 
     def plot(self, *, dark: bool = False) -> Any:  # noqa: ANN401 - matplotlib need not be there
         """Plot the reach of both kinds of questions, and the floor; needs the extra ``plot``."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 
-from langchain_rse._messages import visible
+from langchain_rse._messages import as_html as text_as_html
+from langchain_rse.explaining.bars import bar_as_html
 from langchain_rse.explaining.records import TracedDocument, TracedQuery
 from langchain_rse.explaining.text import (
     closeness_of,
@@ -36,23 +36,23 @@ def as_html(trace: TracedQuery) -> str:
 
 
 def _parts(trace: TracedQuery) -> Iterator[str]:
-    yield f'<p dir="auto"><strong>{_text(trace.query)}</strong></p>'
+    yield f'<p dir="auto"><strong>{text_as_html(trace.query)}</strong></p>'
     if trace.reason:
-        yield f"<p>Nothing was returned: {_text(trace.reason)}</p>"
+        yield f"<p>Nothing was returned: {text_as_html(trace.reason)}</p>"
     for line in (headline(trace), summarize(trace), closeness_of(trace)):
         if line:
-            yield f"<p>{_text(line)}</p>"
+            yield f"<p>{text_as_html(line)}</p>"
     returned = {document.doc_id: document for document, _ in trace.answer}
     for document in list(returned.values())[:_MOST_STRIPS]:
         yield from _strip(trace, document)
     for document, segment in trace.answer:
-        title = f"{segment.number}. {describe_segment(document, segment)}"
-        text = _text(segment.text, "\t\n")
-        yield f'<details><summary>{_text(title)}</summary><pre dir="auto">{text}</pre></details>'
-    left_out = "\n".join(visible(line) for line in left_out_lines(trace))
+        title = text_as_html(f"{segment.number}. {describe_segment(document, segment)}")
+        text = text_as_html(segment.text, "\t\n")
+        yield f'<details><summary>{title}</summary><pre dir="auto">{text}</pre></details>'
+    left_out = "\n".join(text_as_html(line) for line in left_out_lines(trace))
     if left_out:
-        yield '<details><summary>What was left out</summary><pre dir="auto">'
-        yield f"{html.escape(left_out)}</pre></details>"
+        yield "<details><summary>What was left out</summary>"
+        yield f'<pre dir="auto">{left_out}</pre></details>'
 
 
 def _strip(trace: TracedQuery, document: TracedDocument) -> Iterator[str]:
@@ -61,20 +61,11 @@ def _strip(trace: TracedQuery, document: TracedDocument) -> Iterator[str]:
     bars = []
     for segment in trace.segments:
         if segment.returned and segment.doc_id == document.doc_id:
-            bars.append(_bar("b", segment.start_index, segment.end_index, length))
+            bars.append(bar_as_html("b", segment.start_index, segment.end_index, length))
     for chunk in document.chunks:
         is_best = chunk.rank is not None and chunk.rank < _BEST
         if is_best and chunk.start_index is not None and chunk.end_index is not None:
-            bars.append(_bar("i", chunk.start_index, chunk.end_index, length))
-    yield f"<div>{_text(document.name)}: returned (blue), the {_BEST} best chunks (orange)</div>"
+            bars.append(bar_as_html("i", chunk.start_index, chunk.end_index, length))
+    name = text_as_html(document.name)
+    yield f"<div>{name}: returned (blue), the {_BEST} best chunks (orange)</div>"
     yield f'<div class="strip">{"".join(bars)}</div>'
-
-
-def _bar(tag: str, start: int, end: int, length: int) -> str:
-    left = 100 * start / length
-    width = 100 * (end - start) / length
-    return f'<{tag} style="left:{left:.2f}%;width:{width:.2f}%"></{tag}>'
-
-
-def _text(text: str, allowed: str = "") -> str:
-    return html.escape(visible(text, allowed))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import html
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from langchain_rse._messages import as_html as text_as_html
 from langchain_rse._messages import counted, visible
+from langchain_rse.explaining.bars import bar_as_html
 
 _CELLS = 50  # of a strip
 _MOST_STRIPS = 6
@@ -19,6 +21,10 @@ _NAME = 16  # characters of a document's name beside its strip
 
 Kind = Literal["title", "strip", "place", "only", "both", "other"]
 """What a line of a comparison is; "only" for text that the other retriever lacks."""
+
+
+PREFIXES: Mapping[Kind, str] = MappingProxyType({"only": "+ ", "both": "  ", "other": "- "})
+"""What stands in front of lines, by their kind."""
 
 
 class Piece(NamedTuple):
@@ -116,16 +122,23 @@ class SideBySide:
     def _strips(self) -> Iterator[str]:
         """Two strips for each document: which parts of it are returned by each side."""
         width = max(len("segments"), len(self.other_name))
-        for doc_id, name in list(_documents_of([*self.segments, *self.other]).items())[
-            :_MOST_STRIPS
-        ]:
-            length = self._length_of(doc_id)
+        for doc_id, name in self.strip_documents():
+            length = self.length_of(doc_id)
             for label, pieces in ((self.other_name, self.other), ("segments", self.segments)):
                 cells = _cells_of(pieces, doc_id, length)
                 shown_name = name[:_NAME] if label == self.other_name else ""
                 yield f"{shown_name:{_NAME}} {label:>{width}} {cells}"
 
-    def _length_of(self, doc_id: str) -> int:
+    def strip_documents(self) -> list[tuple[str, str]]:
+        """The ids and names of the documents of which strips are shown."""
+        names: dict[str, str] = {}
+        for piece in [*self.segments, *self.other]:
+            if piece.doc_id is not None and piece.start is not None:
+                names.setdefault(piece.doc_id, piece.name)
+        return list(names.items())[:_MOST_STRIPS]
+
+    def length_of(self, doc_id: str) -> int:
+        """The length of a document, at least up to the end of its last piece."""
         ends = [
             piece.end
             for piece in [*self.segments, *self.other]
@@ -134,8 +147,7 @@ class SideBySide:
         return max([self.lengths.get(doc_id, 1), *ends])
 
     def __str__(self) -> str:
-        prefixes: dict[Kind, str] = {"only": "+ ", "both": "  ", "other": "- "}
-        lines = [f"{prefixes.get(kind, '')}{visible(line)}" for kind, line in self.lines()]
+        lines = [f"{PREFIXES.get(kind, '')}{visible(line)}" for kind, line in self.lines()]
         return "\n".join(line.rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
@@ -147,7 +159,7 @@ class SideBySide:
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             '<meta name="color-scheme" content="light dark">'
-            f"<title>{html.escape(visible(self.query))}</title></head>"
+            f"<title>{text_as_html(self.query)}</title></head>"
             f"<body>{_as_html(self)}</body></html>\n"
         )
         if path is not None:
@@ -220,15 +232,6 @@ def _lines_of(parts: Iterable[Part]) -> Iterator[tuple[Kind, str]]:
         yield "only" if has_only else "both", line
 
 
-def _documents_of(pieces: Iterable[Piece]) -> dict[str, str]:
-    """The documents of pieces that have a place, with their names."""
-    names: dict[str, str] = {}
-    for piece in pieces:
-        if piece.doc_id is not None and piece.start is not None:
-            names.setdefault(piece.doc_id, piece.name)
-    return names
-
-
 def _cells_of(pieces: Iterable[Piece], doc_id: str, length: int) -> str:
     """A strip of a document in characters: blocks where pieces are."""
     cells = ["·"] * _CELLS
@@ -267,8 +270,8 @@ _STYLE = """
 
 
 def _as_html(comparison: SideBySide) -> str:
-    query = html.escape(visible(comparison.query))
-    summary = html.escape(visible(comparison.summary))
+    query = text_as_html(comparison.query)
+    summary = text_as_html(comparison.summary)
     other = _side_as_html(
         comparison.other_name, comparison.other, comparison.segments, comparison, "other"
     )
@@ -290,24 +293,21 @@ def _side_as_html(
     css_class: str,
 ) -> str:
     """One column: strips of the documents, then the texts."""
-    rows = [f'<section class="{css_class}"><h3>{html.escape(visible(title))}</h3>']
-    documents = _documents_of([*comparison.segments, *comparison.other])
-    for doc_id, name in list(documents.items())[:_MOST_STRIPS]:
-        length = comparison._length_of(doc_id)  # noqa: SLF001 - of this module
+    rows = [f'<section class="{css_class}"><h3>{text_as_html(title)}</h3>']
+    for doc_id, name in comparison.strip_documents():
+        length = comparison.length_of(doc_id)
         bars = []
         for piece in pieces:
             if piece.doc_id == doc_id and piece.start is not None:
-                left = 100 * piece.start / length
-                width = 100 * len(piece.text) / length
-                bars.append(f'<i style="left:{left:.2f}%;width:{width:.2f}%"></i>')
-        rows.append(f'<div class="place">{html.escape(visible(name))}</div>')
+                bars.append(bar_as_html("i", piece.start, piece.start + len(piece.text), length))
+        rows.append(f'<div class="place">{text_as_html(name)}</div>')
         rows.append(f'<div class="strip {css_class}">{"".join(bars)}</div>')
     for piece in pieces:
         texts = []
         for part in parts_of(piece, others):
-            text = html.escape(visible(part.text, "\t\n"))
+            text = text_as_html(part.text, "\t\n")
             texts.append(f"<mark>{text}</mark>" if part.is_only_here else text)
-        rows.append(f'<div class="place">{html.escape(visible(piece.place))}</div>')
+        rows.append(f'<div class="place">{text_as_html(piece.place)}</div>')
         rows.append(f'<div class="text" dir="auto">{"".join(texts)}</div>')
     if not pieces:
         rows.append("<p>Nothing.</p>")

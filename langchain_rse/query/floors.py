@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.documents import BaseDocumentCompressor
 
@@ -14,6 +14,7 @@ from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.query.candidates import Candidate, Sources
 from langchain_rse.query.long_queries import beginning_of
 from langchain_rse.query.lookup import LookedUp
+from langchain_rse.stores.changing import Record
 from langchain_rse.stores.floors import added_chunks, floor_in
 from langchain_rse.stores.pairing import Model
 
@@ -64,6 +65,12 @@ def reranker_name(reranker: BaseDocumentCompressor | None) -> str:
     return " ".join(names)
 
 
+def stored_floor(record: Record, name: str) -> ScoreFloor | None:
+    """The floor with a name in the docstore's record of floors; None if it has none."""
+    fields = floor_in(record, name)
+    return None if fields is None else ScoreFloor.from_fields(fields)
+
+
 def refuse(
     looked_up: LookedUp, sources: Sources, settings: QuerySettings, pair: Model
 ) -> tuple[LookedUp, list[Reached]]:
@@ -80,18 +87,14 @@ def refuse(
 
 
 def _calibrated_floor(
-    record: Any,  # noqa: ANN401 - of the docstore
-    sources: Sources,
-    settings: QuerySettings,
-    pair: Model,
+    record: Record, sources: Sources, settings: QuerySettings, pair: Model
 ) -> ScoreFloor | None:
     """The floor that `calibrate` found for these stores and reranker; None if there is none.
 
     Warns:
         UserWarning: If there is one for another vector store or embedding model.
     """
-    fields = floor_in(record, floor_name(sources.name, settings.reranker))
-    floor = ScoreFloor.from_fields(fields) if fields is not None else None
+    floor = stored_floor(record, floor_name(sources.name, settings.reranker))
     if floor is None:
         return None
     for ours, theirs in ((floor.store, pair.store), (floor.model, pair.id)):

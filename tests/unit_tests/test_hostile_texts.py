@@ -156,6 +156,6 @@ def test_terminals(
         monkeypatch.setattr(sys, "stdout", stream)
         found = retriever.invoke(query, k=TEXTS)
         for segment in found:
-            output.print_segment(segment, full=True, question=query)
+            output.print_segment(segment, question=query)
         printed = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue())  # styles, which rich writes
         assert not UNSAFE.search(printed)

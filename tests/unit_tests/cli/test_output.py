@@ -65,12 +65,12 @@ def segment() -> Document:
 
 
 def test_segments(printed: io.StringIO) -> None:
-    output.print_segment(segment(), full=True, question="markup [red] (")
+    output.print_segment(segment(), question="markup [red] (")
     assert "\nforged" not in shown(printed)
 
 
 def test_parts_and_lines(printed: io.StringIO) -> None:
-    output.print_parts(HOSTILE, (HOSTILE, output.shorten(HOSTILE)))
+    output.print_parts(HOSTILE, (HOSTILE, output.visible_lines(HOSTILE)))
     output.print_text(f"{HOSTILE}\nforged", "bold")
     assert "\nforged" not in shown(printed)
 
