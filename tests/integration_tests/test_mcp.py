@@ -113,9 +113,10 @@ def http_server(folder: Path, *options: str) -> Iterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def over_http(url: str) -> AsyncIterator[ClientSession]:
+async def over_http(url: str, **headers: str) -> AsyncIterator[ClientSession]:
     async with (
-        streamable_http_client(url) as (read, write, _),
+        httpx.AsyncClient(headers=headers) as client,
+        streamable_http_client(url, http_client=client) as (read, write, _),
         ClientSession(read, write) as session,
     ):
         check_server(await session.initialize())
@@ -244,12 +245,7 @@ async def test_a_token_is_required_if_there_is_one(folder: Path) -> None:
             request = urllib.request.Request(url, b"{}", headers)  # noqa: S310
             with pytest.raises(urllib.error.HTTPError, match="401"):
                 await asyncio.to_thread(urllib.request.urlopen, request)
-        client = httpx.AsyncClient(headers={"Authorization": "Bearer s3cr3t"})
-        async with (
-            streamable_http_client(url, http_client=client) as (read, write, _),
-            ClientSession(read, write) as session,
-        ):
-            await session.initialize()
+        async with over_http(url, Authorization="Bearer s3cr3t") as session:
             assert not (await ask(session, "list_documents"))[1]
 
 
