@@ -19,6 +19,7 @@ from langchain_rse.engine.relevance import (
     bm25_scores,
     fuse_decay,
     fuse_mean,
+    matched_words,
     neighbor_credit,
     word_shares,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "check_calibration",
     "fuse_decay",
     "fuse_mean",
+    "matched_words",
     "minmax",
     "neighbor_credit",
     "rank_chunks",

@@ -73,13 +73,29 @@ def word_shares(query: str, texts: Sequence[str]) -> Floats:
     return np.asarray(weight_found / weights.sum())
 
 
+def matched_words(query: str, texts: Sequence[str]) -> list[list[str]]:
+    """The words of a query that each text has, those that the fewest texts have first."""
+    is_in = _count_terms(query, _index_words(texts)) > 0
+    with_term = is_in.sum(axis=0)
+    rarest_first = np.argsort(with_term, kind="stable")
+    terms = [term.decode() for term in _distinct_terms(query)]
+    matched = []
+    for has_term in is_in:
+        matched.append([terms[column] for column in rarest_first if has_term[column]])
+    return matched
+
+
 def _count_terms(query: str, words: _WordIndex) -> Floats:
     """How often each text has each distinct word of a query; shape ``(texts, terms)``."""
-    terms = dict.fromkeys(spaced_words(query).split())
+    terms = _distinct_terms(query)
     counts = np.zeros((words.text_ends.size, len(terms)))
     for column, term in enumerate(terms):
         counts[:, column] = words.count(term)
     return counts
+
+
+def _distinct_terms(query: str) -> list[bytes]:
+    return list(dict.fromkeys(spaced_words(query).split()))
 
 
 def _rarity(with_term: NDArray[Any], count: int) -> Floats:

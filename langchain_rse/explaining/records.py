@@ -62,7 +62,13 @@ class TracedChunk:
     lexical_rank: int | None = None
     lexical_score: float | None = None
     query: str = ""  # the query that it fits best, if there are several
-    relevance: float = 0.0  # from score, rank and words
+    relevance: float = 0.0  # the sum of the next four, times the share by `document_weight`
+    by_vectors: float = 0.0  # what the score and rank of the search add
+    by_words: float = 0.0  # what the words of the query add
+    by_full_text: float = 0.0  # what the full-text index adds, see `hybrid`
+    by_reranker: float = 0.0
+    matched_words: list[str] = field(default_factory=list)  # of the query, the rarest first
+    name_factor: float = 1.0  # below 1 if the query names other documents; in all four already
     credited: float = 0.0  # with neighbor credit; this, value and weight are 0 if not solved
     value: float = 0.0  # weight * (credited - irrelevant_chunk_penalty)
     weight: float = 0.0

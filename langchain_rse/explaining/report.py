@@ -11,11 +11,17 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from langchain_rse.config import QuerySettings, RSEConfig
+from langchain_rse.explaining.text import relevance_parts
 from langchain_rse.explaining.trace import RSETrace, TracedChunk, TracedDocument
 from langchain_rse.explaining.words import query_words
 
 # Characters that would end a script tag, or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+# Fields of a chunk that the page shows as `relevance_parts`.
+_SUMMARIZED = {
+    *("by_vectors", "by_words", "by_full_text", "by_reranker"),
+    *("matched_words", "name_factor"),
+}
 _WITH_SLIDER = ("irrelevant_chunk_penalty", "neighbor_credit", "segment_cost", "max_context_length")
 # Settings by which the page's solver chooses segments.
 _OF_SOLVER = (*_WITH_SLIDER, "neighbor_radius", "minimum_value", "k", "max_per_document")
@@ -109,7 +115,11 @@ def _document_data(
 def _chunk_data(
     trace: RSETrace, document: TracedDocument, chunk: TracedChunk, words: re.Pattern[str] | None
 ) -> dict[str, Any]:
-    data = {name: value for name, value in vars(chunk).items() if value not in {None, ""}}
+    data: dict[str, Any] = {}
+    for name, value in vars(chunk).items():
+        if name not in _SUMMARIZED and value not in {None, ""}:
+            data[name] = value
+    data["parts"] = relevance_parts(chunk)
     text = _text_in_segment(trace, document, chunk)
     data["found"] = chunk.is_candidate
     data["embedded"] = text is None

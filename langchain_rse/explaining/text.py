@@ -16,6 +16,8 @@ from langchain_rse.explaining.records import (
 _MOST_SHOWN = 8
 _MOST_LEFT_OUT = 3
 _MOST_CHARACTERS = 100
+_MOST_WORDS = 3  # of the query, for a chunk
+_LEAST_SHOWN = 0.005  # of relevance
 
 
 def as_text(trace: TracedQuery) -> str:
@@ -129,6 +131,8 @@ def _answer_lines(trace: TracedQuery) -> Iterator[str]:
     answer = trace.answer
     for document, segment in answer[:_MOST_SHOWN]:
         yield f"  {segment.number}. {describe_segment(document, segment)}"
+        best = max(chunks_of(document, segment), key=lambda chunk: chunk.relevance)
+        yield f"     {_describe_relevance(best)}"
         yield f"     {_shorten(segment.text)}"
     if len(answer) > _MOST_SHOWN:
         yield f"  and {len(answer) - _MOST_SHOWN} more"
@@ -152,6 +156,38 @@ def _describe_chunks(document: TracedDocument, segment: TracedSegment) -> str:
     filled = [chunk for chunk in chunks if not chunk.is_candidate]
     filled_in = f", {len(filled)} filled in" if filled else ""
     return f"chunks {first} to {last} (the best is {best.index}{filled_in})"
+
+
+def relevance_parts(chunk: TracedChunk) -> list[tuple[str, str]]:
+    """What a chunk's relevance was made of, as names and numbers; empty for chunks not ranked."""
+    words = ", ".join(chunk.matched_words[:_MOST_WORDS])
+    added = {
+        "vectors": (chunk.by_vectors, ""),
+        "words": (chunk.by_words, f" ({words})"),
+        "full-text index": (chunk.by_full_text, ""),
+        "reranker": (chunk.by_reranker, ""),
+    }
+    parts = []
+    total = 0.0
+    for name, (relevance, note) in added.items():
+        total += relevance
+        if relevance >= _LEAST_SHOWN:
+            parts.append((name, f"{relevance:.2f}{note}"))
+    if chunk.name_factor < 1:
+        parts.append(("names", f"x {chunk.name_factor:.2f} (another document is named)"))
+    less_for_document = total - chunk.relevance
+    if less_for_document >= _LEAST_SHOWN:
+        parts.append(("document", f"-{less_for_document:.2f}"))
+    return parts
+
+
+def _describe_relevance(chunk: TracedChunk) -> str:
+    """What a chunk's relevance was made of, in a line."""
+    parts = [f"{name} {number}" for name, number in relevance_parts(chunk)]
+    from_neighbors = chunk.credited - chunk.relevance
+    if from_neighbors >= _LEAST_SHOWN:
+        parts.append(f"neighbors {from_neighbors:.2f}")
+    return f"relevance of chunk {chunk.index}: {chunk.credited:.2f} ({', '.join(parts)})"
 
 
 def left_out_lines(trace: TracedQuery) -> Iterator[str]:

@@ -42,6 +42,23 @@ class Sources(NamedTuple):
         return store is None or adapter_for(store).takes_lists
 
 
+class RelevanceParts(NamedTuple):
+    """What each kind of evidence adds to the relevance of a candidate.
+
+    The sum is its relevance, before `RSEConfig.document_weight`.
+    """
+
+    vectors: float = 0.0  # the score and rank of the search
+    words: float = 0.0  # the words of the query among the candidates
+    full_text: float = 0.0  # the full-text index, see `hybrid`
+    reranker: float = 0.0
+    # Below 1 if the query names other documents: all of these were multiplied by it.
+    name_factor: float = 1.0
+    matched_query: str = (
+        ""  # the words that were compared: those of the query that name no document
+    )
+
+
 class Candidate(NamedTuple):
     """A chunk that was found for a query."""
 
@@ -59,6 +76,7 @@ class Candidate(NamedTuple):
     judgment: Mapping[str, bool | str | None] = MappingProxyType({})  # see `judgment_of`
     filtered: bool = False  # True if a compressor dropped others, for unknown reasons
     query: str = ""  # the query that it fits best, if there are several
+    parts: RelevanceParts | None = None  # of its relevance, once it is ranked
 
     @property
     def chunk_key(self) -> ChunkKey:

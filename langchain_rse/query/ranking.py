@@ -1,6 +1,9 @@
 """Ranks the candidates of a query by their relevance: from scores, ranks, words and names."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from langchain_core.documents import BaseDocumentCompressor
@@ -16,7 +19,7 @@ from langchain_rse.engine import (
     fuse_mean,
     minmax,
 )
-from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey
+from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey, RelevanceParts
 from langchain_rse.query.long_queries import beginning_of
 from langchain_rse.query.naming import named_documents
 
@@ -30,6 +33,24 @@ _CALIBRATIONS: Mapping[str, Calibration] = {
 
 Ranked = Sequence[tuple[Candidate, float]]
 """Candidates with their relevance, best first."""
+
+
+class _Evidence(NamedTuple):
+    """What each kind of evidence adds to the relevance of candidates; shapes ``(candidates,)``."""
+
+    vectors: Floats
+    words: Floats
+    full_text: Floats
+    reranker: Floats
+
+    def total(self) -> Floats:
+        """The relevance."""
+        return self.vectors + self.words + self.full_text + self.reranker
+
+    def times(self, factor: float | Floats) -> _Evidence:
+        """The same evidence, each multiplied by a factor."""
+        return _Evidence(*(added * factor for added in self))
+
 
 _Hit = tuple[int | None, float | None]
 """The rank of a candidate in a search, None if that did not find it; and its score."""
@@ -72,13 +93,18 @@ def rank_candidates(query: str, candidates: Sequence[Candidate], settings: Query
         query = named.query
     if settings.reranker is None:
         hits = [(candidate.rank, candidate.score) for candidate in candidates]
-        relevance = _relevance_by_search(
+        evidence = _evidence_of_search(
             hits, query, candidates, name_factors, hybrid=settings.hybrid, config=config
         )
     else:
-        relevance = _relevance_by_reranker(query, candidates, name_factors, settings)
-    order = _best_first(relevance)
-    return [(candidates[number], float(relevance[number])) for number in order]
+        evidence = _evidence_of_reranker(query, candidates, name_factors, settings)
+    relevance = evidence.total()
+    added = np.transpose(evidence).tolist()  # a row for each candidate
+    ranked = []
+    for number in _best_first(relevance):
+        parts = RelevanceParts(*added[number], float(name_factors[number]), query)
+        ranked.append((candidates[number]._replace(parts=parts), float(relevance[number])))
+    return ranked
 
 
 def best_of_queries(ranked: Sequence[Ranked], queries: Sequence[str]) -> Ranked:
@@ -94,19 +120,24 @@ def best_of_queries(ranked: Sequence[Ranked], queries: Sequence[str]) -> Ranked:
     return sorted(best.values(), key=lambda pair: -pair[1])
 
 
-def _relevance_by_reranker(
+def _no_evidence(count: int) -> _Evidence:
+    return _Evidence(*np.zeros((len(_Evidence._fields), count)))
+
+
+def _evidence_of_reranker(
     query: str, candidates: Sequence[Candidate], name_factors: Floats, settings: QuerySettings
-) -> Floats:
+) -> _Evidence:
     """Weigh the reranker's relevance against that of the search, see `rerank_weight`."""
     config = settings.config
     reranked_hits = [(candidate.rank, candidate.score) for candidate in candidates]
-    relevance = _relevance_of(reranked_hits, name_factors, config)
+    relevance, _ = _relevance_of(reranked_hits, name_factors, config)
     search_share = 1.0 - config.rerank_weight
+    by_reranker = _no_evidence(len(candidates))._replace(reranker=relevance)
     if not search_share or not relevance.any():
-        return relevance
+        return by_reranker
     search_config = config.model_copy(update={"calibration": "minmax", "min_relevance": 0.0})
     search_hits = [(candidate.search_rank, candidate.search_score) for candidate in candidates]
-    by_search = _relevance_by_search(
+    by_search = _evidence_of_search(
         search_hits,
         query,
         candidates,
@@ -114,11 +145,12 @@ def _relevance_by_reranker(
         hybrid=settings.hybrid,
         config=search_config,
     )
-    mixed = (1.0 - search_share) * relevance + search_share * (relevance.max() * by_search)
-    return np.where(relevance > 0, mixed, 0.0)
+    mixed = by_search.times(search_share * relevance.max())
+    mixed = mixed._replace(reranker=(1.0 - search_share) * relevance)
+    return mixed.times(np.where(relevance > 0, 1.0, 0.0))
 
 
-def _relevance_by_search(
+def _evidence_of_search(
     hits: Sequence[_Hit],
     query: str,
     candidates: Sequence[Candidate],
@@ -126,17 +158,18 @@ def _relevance_by_search(
     *,
     hybrid: float,
     config: RSEConfig,
-) -> Floats:
+) -> _Evidence:
     """The relevance by the vector store's scores, the words of the query, and `hybrid`."""
     texts = [candidate.document.page_content for candidate in candidates]
     credit = _score_credit(name_factors, config)
-    relevance = _relevance_of(hits, name_factors, config, query, texts, credit=credit)
+    by_vectors, by_words = _relevance_of(hits, name_factors, config, query, texts, credit=credit)
+    evidence = _no_evidence(len(candidates))._replace(vectors=by_vectors, words=by_words)
     if not hybrid:
-        return relevance
+        return evidence
     lexical_hits = [(candidate.lexical_rank, candidate.lexical_score) for candidate in candidates]
     lexical_config = config.model_copy(update={"calibration": "minmax"})
-    lexical = _relevance_of(lexical_hits, name_factors, lexical_config)
-    return (1 - hybrid) * relevance + hybrid * lexical
+    by_index, _ = _relevance_of(lexical_hits, name_factors, lexical_config)
+    return evidence.times(1 - hybrid)._replace(full_text=hybrid * by_index)
 
 
 def _score_credit(name_factors: Floats, config: RSEConfig) -> float:
@@ -155,35 +188,38 @@ def _relevance_of(
     texts: Sequence[str] | None = None,
     *,
     credit: float = 1.0,
-) -> Floats:
-    """The relevance of candidates by their hits in one search, and by words if there are texts.
+) -> tuple[Floats, Floats]:
+    """The relevance of candidates by their hits in one search, and what their words add to it.
 
     ``credit`` is the relevance of the best candidate by its score.
     It is multiplied by ``name_factors``, which are below 1 for candidates of documents that the
-    query does not name, if it names others. Candidates without a rank have relevance 0.
+    query does not name, if it names others. Candidates without a rank have relevance 0. Words add
+    nothing if there are no ``texts``.
     """
-    relevance = np.zeros(len(hits))
+    by_scores = np.zeros(len(hits))
+    added_by_words = np.zeros(len(hits))
     ranked_numbers = []
     for number, (rank, _) in enumerate(hits):
         if rank is not None:
             ranked_numbers.append((rank, number))
     numbers = [number for _, number in sorted(ranked_numbers)]
     if not numbers:
-        return relevance
+        return by_scores, added_by_words
     factors = name_factors[numbers]
     calibrated = calibrate([hits[number][1] for number in numbers], config.calibration)
+    is_enough = calibrated >= config.min_relevance
     ranks = np.arange(len(numbers))
     if (factors < 1).any():
         ranks = _ranks(calibrated * factors)
     fused = credit * _fuse(calibrated * factors, ranks, config)
+    by_scores[numbers] = np.where(is_enough, fused, 0.0)
     if config.lexical_credit and texts:
         words = bm25_scores(query, [texts[number] for number in numbers]) * factors
         if words.any():  # none match a query in another language
             # Scores and words are independent evidence: noisy or, as for neighbors.
             by_words = config.lexical_credit * _fuse(minmax(words), _ranks(words), config)
-            fused = fused + by_words * (1 - fused)
-    relevance[numbers] = np.where(calibrated >= config.min_relevance, fused, 0.0)
-    return relevance
+            added_by_words[numbers] = np.where(is_enough, by_words * (1 - fused), 0.0)
+    return by_scores, added_by_words
 
 
 def _fuse(relevance: Floats, ranks: NDArray[np.intp], config: RSEConfig) -> Floats:

@@ -3,6 +3,7 @@
 Nothing is computed a second time: a trace has the numbers by which segments were chosen.
 """
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
 from langchain_rse.config import BestSegment, Greedy, QuerySettings, RSEConfig
+from langchain_rse.engine import matched_words
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.explaining.trace import (
     OUTCOMES,
@@ -24,7 +26,13 @@ from langchain_rse.explaining.trace import (
     TracedSegment,
 )
 from langchain_rse.query.budget import Budget
-from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey, all_candidates
+from langchain_rse.query.candidates import (
+    Candidate,
+    Candidates,
+    ChunkKey,
+    RelevanceParts,
+    all_candidates,
+)
 from langchain_rse.query.copies import LeftOut
 from langchain_rse.query.floors import Reached
 from langchain_rse.query.lookup import LookedUp
@@ -225,6 +233,7 @@ def _trace_documents(log: QueryLog, segments: Sequence[TracedSegment]) -> list[T
     for left_out in candidates.values():
         candidate_of_document[left_out.candidate.key] = left_out.candidate
     chunks: dict[str, list[TracedChunk]] = {}  # by document
+    ranked_candidates = [left_out.candidate for left_out in candidates.values()]
     layouts: Layouts = {}
     if log.solved is not None:
         layouts = log.solved.looked_up.layouts
@@ -234,6 +243,7 @@ def _trace_documents(log: QueryLog, segments: Sequence[TracedSegment]) -> list[T
     for left_out in candidates.values():  # those that the solver did not see
         chunk = _trace_candidate(left_out)
         chunks.setdefault(left_out.candidate.key, []).append(chunk)
+    _trace_words(itertools.chain.from_iterable(chunks.values()), ranked_candidates)
     documents = []
     for key, document_chunks in chunks.items():
         candidate = candidate_of_document[key]
@@ -261,7 +271,7 @@ def _candidates_with_outcomes(log: QueryLog) -> dict[ChunkKey, LeftOut]:
         outcome = "below the floor"
     for candidate in all_candidates(log.searched):
         left_out = known_left_out.get(candidate.chunk_key, LeftOut(candidate, 0.0, outcome))
-        candidates.setdefault(candidate.chunk_key, left_out._replace(candidate=candidate))
+        candidates.setdefault(candidate.chunk_key, left_out)
     return candidates
 
 
@@ -365,7 +375,34 @@ def _trace_chunk(
         chunk.text = candidate.document.page_content
         for name in _OF_CANDIDATES:
             setattr(chunk, name, getattr(candidate, name))
+        if candidate.parts is not None:
+            _trace_parts(chunk, candidate.parts)
     return chunk
+
+
+def _trace_parts(chunk: TracedChunk, parts: RelevanceParts) -> None:
+    """Note what a chunk's relevance was made of."""
+    chunk.by_vectors = parts.vectors
+    chunk.by_words = parts.words
+    chunk.by_full_text = parts.full_text
+    chunk.by_reranker = parts.reranker
+    chunk.name_factor = parts.name_factor
+
+
+def _trace_words(chunks: Iterable[TracedChunk], candidates: Iterable[Candidate]) -> None:
+    """Note which words of its query each chunk has that they made more relevant."""
+    texts_of: dict[tuple[str, str], list[str]] = {}  # by query, and by the words that were compared
+    for candidate in candidates:
+        if candidate.parts is not None:
+            compared = (candidate.query, candidate.parts.matched_query)
+            texts_of.setdefault(compared, []).append(candidate.document.page_content)
+    words_of: dict[tuple[str, str], list[str]] = {}  # by query and text
+    for (query, matched_query), texts in texts_of.items():
+        for text, words in zip(texts, matched_words(matched_query, texts), strict=True):
+            words_of[query, text] = words
+    for chunk in chunks:
+        if chunk.by_words:
+            chunk.matched_words = words_of.get((chunk.query, chunk.text or ""), [])
 
 
 def _outcomes(solved: Solved, settings: QuerySettings) -> list[str]:

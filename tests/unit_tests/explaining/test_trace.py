@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from langchain_core.documents import BaseDocumentCompressor, Document
 
-from langchain_rse import RSETrace
+from langchain_rse import RSEConfig, RSETrace, SQLDocStore
 from tests.unit_tests.fakes import PLAIN, QUERY, lines, make_retriever
 
 
@@ -118,3 +120,67 @@ def test_in_a_notebook(trace: RSETrace) -> None:
     assert "<strong>query 0</strong>" in shown
     assert '<b style="left:0.00%;width:' in shown
     assert "c2 10" in shown
+
+
+class Reversing(BaseDocumentCompressor):
+    """A reranker that likes what the search liked least."""
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: object = None
+    ) -> list[Document]:
+        del query, callbacks
+        reranked = []
+        for number, document in enumerate(reversed(documents)):
+            metadata = {**document.metadata, "relevance_score": 1 - number / len(documents)}
+            reranked.append(Document(document.page_content, metadata=metadata))
+        return reranked
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"hybrid": 0.4},
+        {"reranker": Reversing()},
+        {"reranker": Reversing(), "hybrid": 0.4, "rerank_weight": 0.5},
+        {"queries": ["birds 0", "gulf 85"]},
+        {"min_relevance": 0.9},
+    ],
+    ids=lambda settings: "+".join(settings) or "default",
+)
+def test_relevance_in_its_parts(settings: dict[str, Any]) -> None:
+    """What the parts add is the relevance; words are those of the query that the chunk has."""
+    words = {"birds of the north": [0, 80, 10], "gulf": [30, 85]}
+    texts = {name: lines(*angles, name=name) for name, angles in words.items()}
+    retriever = make_retriever(
+        texts, docstore=SQLDocStore("sqlite://", lexical=True), document_weight=0.0
+    )
+    trace = retriever.explain("birds c 0", **settings)
+    assert len(trace.candidates) == 5
+    for _, chunk in trace.candidates:
+        added = chunk.by_vectors + chunk.by_words + chunk.by_full_text + chunk.by_reranker
+        assert added == pytest.approx(chunk.relevance, abs=1e-12)
+        assert bool(chunk.by_reranker) <= ("reranker" in settings)
+        assert bool(chunk.by_full_text) <= ("hybrid" in settings)
+        assert chunk.text is not None
+        assert set(chunk.matched_words) <= set(chunk.text.split())
+        assert bool(chunk.by_words) <= bool(chunk.matched_words)
+
+
+def test_the_parts_in_words() -> None:
+    texts = {"a": lines(0, name="heron"), "b": lines(80, name="crane"), "c": lines(20, name="x")}
+    trace = make_retriever(texts, config=RSEConfig()).explain("heron0 0")
+    (found,) = [chunk for document, chunk in trace.candidates if document.doc_id == "a"]
+    assert found.matched_words == ["heron0", "0"]
+    # The best score counts 0.65; the words, 0.7 of the 0.35 that are missing.
+    parts = "vectors 0.65, words 0.24 (heron0, 0), neighbors 0.09"
+    assert f"relevance of chunk 0: 0.98 ({parts})" in str(trace)
+
+
+def test_a_document_that_is_less_relevant_takes_relevance_from_its_chunks() -> None:
+    texts = {"a": lines(*range(0, 50, 5)), "b": lines(10, 80)}
+    trace = make_retriever(texts, config=RSEConfig()).explain(QUERY)
+    (chunk,) = [
+        chunk for document, chunk in trace.candidates if document.doc_id == "b" and chunk.index == 0
+    ]
+    assert chunk.relevance < chunk.by_vectors + chunk.by_words
