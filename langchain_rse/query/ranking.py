@@ -102,7 +102,9 @@ def rank_candidates(query: str, candidates: Sequence[Candidate], settings: Query
     added = np.transpose(evidence).tolist()  # a row for each candidate
     ranked = []
     for number in _best_first(relevance):
-        parts = RelevanceParts(*added[number], float(name_factors[number]), query)
+        vectors, words, full_text, reranker = added[number]
+        name_factor = float(name_factors[number])
+        parts = RelevanceParts(vectors, words, full_text, reranker, name_factor, query)
         ranked.append((candidates[number]._replace(parts=parts), float(relevance[number])))
     return ranked
 
