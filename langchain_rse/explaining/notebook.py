@@ -9,6 +9,7 @@ from langchain_rse.explaining.bars import bar_as_html
 from langchain_rse.explaining.records import TracedDocument, TracedQuery
 from langchain_rse.explaining.text import (
     closeness_of,
+    describe_relevance,
     describe_segment,
     headline,
     left_out_lines,
@@ -47,8 +48,10 @@ def _parts(trace: TracedQuery) -> Iterator[str]:
         yield from _strip(trace, document)
     for document, segment in trace.answer:
         title = text_as_html(f"{segment.number}. {describe_segment(document, segment)}")
+        relevance = text_as_html(describe_relevance(document, segment))
         text = text_as_html(segment.text, "\t\n")
-        yield f'<details><summary>{title}</summary><pre dir="auto">{text}</pre></details>'
+        yield f"<details><summary>{title}</summary><p>{relevance}</p>"
+        yield f'<pre dir="auto">{text}</pre></details>'
     left_out = "\n".join(text_as_html(line) for line in left_out_lines(trace))
     if left_out:
         yield "<details><summary>What was left out</summary>"

@@ -131,8 +131,7 @@ def _answer_lines(trace: TracedQuery) -> Iterator[str]:
     answer = trace.answer
     for document, segment in answer[:_MOST_SHOWN]:
         yield f"  {segment.number}. {describe_segment(document, segment)}"
-        best = max(chunks_of(document, segment), key=lambda chunk: chunk.relevance)
-        yield f"     {_describe_relevance(best)}"
+        yield f"     {describe_relevance(document, segment)}"
         yield f"     {_shorten(segment.text)}"
     if len(answer) > _MOST_SHOWN:
         yield f"  and {len(answer) - _MOST_SHOWN} more"
@@ -181,8 +180,9 @@ def relevance_parts(chunk: TracedChunk) -> list[tuple[str, str]]:
     return parts
 
 
-def _describe_relevance(chunk: TracedChunk) -> str:
-    """What a chunk's relevance was made of, in a line."""
+def describe_relevance(document: TracedDocument, segment: TracedSegment) -> str:
+    """What the relevance of a segment's best chunk was made of, in a line."""
+    chunk = max(chunks_of(document, segment), key=lambda chunk: chunk.relevance)
     parts = [f"{name} {number}" for name, number in relevance_parts(chunk)]
     from_neighbors = chunk.credited - chunk.relevance
     if from_neighbors >= _LEAST_SHOWN:
