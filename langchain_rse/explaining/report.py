@@ -157,7 +157,8 @@ def _chunk_data(
         data["seen"] = 1  # by the solver
     if chunk.is_candidate:
         data["found"] = 1
-        if trace.settings["solver"] != "exact" or chunk.outcome not in _OF_PAGE:
+        is_published = trace.settings["solver"] != "exact" and chunk.outcome != "returned"
+        if is_published or chunk.outcome not in _OF_PAGE:
             data["why"] = trace.why(document, chunk)
     text = _text_in_segment(trace, document, chunk)
     if text is None:

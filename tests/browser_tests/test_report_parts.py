@@ -6,7 +6,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
-from playwright.sync_api import Locator
+from playwright.sync_api import FloatRect, Locator
 
 from langchain_rse import RSERetriever, RSETrace
 from tests.browser_tests.conftest import Open
@@ -17,6 +17,7 @@ from tests.browser_tests.reports import (
     names_of,
     retriever_of,
     shown_in,
+    slide,
     texts_of,
 )
 from tests.unit_tests.fakes import BagOfWords
@@ -37,8 +38,14 @@ def test_a_segment_has_one_number(open_page: Open, retriever: RSERetriever, orde
         bar = bars.get_by_role("option", name=f"Chunk {first}:")
         assert bar.get_attribute("data-segment") == str(number)
         assert f"in segment {number}," in (bar.get_attribute("aria-label") or "")
-    marked = page.locator("[data-segment]")
-    assert marked.count() == len(trace.answer)
+    sections = page.locator("#documents h3").all_text_contents()
+    assert sections == list(dict.fromkeys(document.name for document, _ in trace.answer))
+    for penalty in (0.3, 0.2, 0.5):
+        slide(page, "Penalty", penalty)
+        numbers = page.locator("[data-segment]").evaluate_all(
+            "(all) => all.map((one) => one.dataset.segment)"
+        )
+        assert sorted(map(int, numbers)) == list(range(1, len(shown_in(page)) + 1))
 
 
 def test_weak_parts_are_folded(open_page: Open, retriever: RSERetriever) -> None:
@@ -143,10 +150,10 @@ def style_of(locator: Locator, name: str) -> str:
     return str(locator.evaluate(f"(one) => getComputedStyle(one).{name}"))
 
 
-def box_of(locator: Locator) -> dict[str, float]:
+def box_of(locator: Locator) -> FloatRect:
     box = locator.bounding_box()
     assert box
-    return dict(box)
+    return box
 
 
 def test_the_scripted_page_does_not_show_the_answer_twice(open_page: Open, trace: RSETrace) -> None:

@@ -68,8 +68,10 @@ let stopPlaying = () => {};
 function play() {
   const full = state.max_context_length;
   const plan = planOf(state);
-  const total = takeSteps(plan).segments.reduce((sum, { start, end }) => sum + lengthOf(chunks.slice(start, end)), 0);
+  const { segments } = answerOf(plan, takeSteps(plan)); // all that is to come: its documents stay
+  const total = segments.reduce((sum, { start, end }) => sum + lengthOf(chunks.slice(start, end)), 0);
   const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const said = byId("played").textContent;
   const begun = performance.now();
   let frame = null;
   let included = null;
@@ -77,7 +79,9 @@ function play() {
     cancelAnimationFrame(frame);
     stopPlaying = () => {};
     byId("play").textContent = "▶ Play the budget";
+    byId("played").textContent = said;
     byId("result").removeAttribute("aria-busy");
+    document.body.classList.remove("playing");
     refresh();
     update();
   };
@@ -92,21 +96,24 @@ function play() {
     const room = Math.floor(share * total);
     state.max_context_length = Math.floor(room / data.rate);
     refresh();
+    const limit = full === null ? data.unit : `of ${budgetOf(full)}`;
+    byId("played").textContent = `${grouped(state.max_context_length)} ${limit}`;
     const taken = takeSteps(plan, room);
     if (taken.included !== included) {
       included = taken.included;
       if (!included) taken.segments = [];
-      show(answerOf(plan, taken), false);
+      show(answerOf(plan, taken), false, segments);
     }
     frame = requestAnimationFrame(grow);
   };
   stopPlaying = stop;
   byId("play").textContent = "■ Stop";
   byId("result").setAttribute("aria-busy", "true"); // is read aloud once, at the end
+  document.body.classList.add("playing");
   grow(begun);
 }
 byId("play").addEventListener("click", () => {
-  if (byId("result").hasAttribute("aria-busy")) stopPlaying();
+  if (document.body.classList.contains("playing")) stopPlaying();
   else play();
 });
 

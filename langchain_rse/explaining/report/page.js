@@ -29,14 +29,19 @@ function inOrder(segments) {
 
 function update() {
   const isInitial = Object.keys(initial).every((name) => state[name] === initial[name]);
-  if (isInitial) show(recorded, true);
+  if (isInitial) show(recorded, false);
   else {
     const plan = planOf(state);
-    show(answerOf(plan, takeSteps(plan)), false);
+    show(answerOf(plan, takeSteps(plan)), true);
   }
+  byId("play").disabled = !numbers.size;
 }
 
-function show(answer, isInitial) {
+/** Show an answer, compared with that of the query's own settings, or not.
+ *
+ *  Documents without one of the segments in `unfolded` are folded.
+ */
+function show(answer, isCompared, unfolded = answer.segments) {
   chunks.forEach((chunk, at) => {
     chunk.credited = answer.credited[at];
     chunk.value = answer.values[at];
@@ -50,18 +55,18 @@ function show(answer, isInitial) {
   before ??= shown;
   showBars(shown, numbers);
   showSegments(answer.segments, answer.unreturned);
-  foldDocuments(answer.segments);
-  showResult(answer.segments, shown, isInitial);
+  foldDocuments(unfolded);
+  showResult(answer.segments, shown, isCompared);
   showSettings();
   if (selected) showChunk(selected);
 }
 
-function showResult(segments, shown, isInitial) {
+function showResult(segments, shown, isCompared) {
   const some = segments.flatMap(({ start, end }) => chunks.slice(start, end));
   const added = [...shown].filter((at) => !before.has(at)).length;
   const lost = [...before].filter((at) => !shown.has(at)).length;
   let changes = "";
-  if (!isInitial) {
+  if (isCompared) {
     changes = `; against the query: ${counted(added, "chunk")} more (a blue line above), ${lost} fewer (a red line)`;
   }
   byId("result").textContent = `${counted(segments.length, "segment")}, ${counted(lengthOf(some), "character")}${changes}`;
@@ -70,7 +75,8 @@ function showResult(segments, shown, isInitial) {
 addDocuments();
 addSliders();
 update();
-byId("play").hidden = !data.enabled;
+byId("play").parentNode.hidden = byId("reset").parentNode.hidden = !data.enabled;
+byId("others").open = !recorded.segments.length;
 setTimeout(() => chunks.forEach(partOf)); // after the first paint, for the sliders
 const returned = chunks.filter((chunk) => chunk.outcome === "returned");
 if (returned.length && matchMedia("(min-width: 60rem)").matches) showChunk(bestOf(returned));

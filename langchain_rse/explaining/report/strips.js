@@ -64,16 +64,17 @@ function showBars(shown, numbers) {
 function showBar(chunk, shown, segment) {
   const now = chunk.now ?? chunk.outcome;
   const is = shown.has(chunk.column);
-  const key = `${now} ${chunk.credited} ${is} ${segment}`;
+  const first = segment && segment.isFirst ? segment.number : "";
+  const place = segment ? ` in segment ${segment.number}` : "";
+  const key = `${now}${place} ${first} ${chunk.credited} ${is}`;
   if (chunk.shown === key) return;
   chunk.shown = key;
   const kind = now === "returned" ? " in" : now === "filled" ? " fill" : "";
   const change = is === before.has(chunk.column) ? "" : is ? " new" : " gone";
   chunk.bar.className = `bar${kind}${change}`;
   chunk.bar.style.setProperty("--credited", Math.min(chunk.credited ?? 0, 1));
-  if (segment && segment.isFirst) chunk.bar.dataset.segment = segment.number;
+  if (first) chunk.bar.dataset.segment = first;
   else delete chunk.bar.dataset.segment;
-  const place = segment ? ` in segment ${segment.number}` : "";
   const rank = chunk.rank === undefined ? "" : `, rank ${chunk.rank + 1}`;
   const credited = chunk.credited === undefined ? "" : `, credited ${number(chunk.credited)}`;
   const relevance = chunk.found ? `, relevance ${number(chunk.relevance ?? 0)}` : "";
@@ -91,12 +92,11 @@ function moveFocus(event, some) {
   next.bar.focus();
 }
 
-/** Documents with a segment of the answer stand in the page, the others in one folded list. */
+/** Documents with one of these segments stand in their order, the others in one folded list. */
 function foldDocuments(segments) {
-  const used = new Set(segments.map(({ start }) => chunks[start].document));
-  const [shown, folded] = [[], []];
-  data.documents.forEach((doc, place) => (used.has(place) ? shown : folded).push(doc));
-  replaceIfOther(byId("documents"), shown.map((doc) => doc.section));
+  const shown = new Set(segments.map(({ start }) => data.documents[chunks[start].document]));
+  const folded = data.documents.filter((doc) => !shown.has(doc));
+  replaceIfOther(byId("documents"), [...shown].map((doc) => doc.section));
   replaceIfOther(byId("folded"), folded.map((doc) => doc.section));
   byId("others").hidden = !folded.length;
   if (!folded.length) return;
