@@ -8,14 +8,15 @@ from langchain_rse.stores.names import shown_name
 
 OUTCOMES = {
     "returned": "it is in a returned segment",
-    "filled": "it is between relevant chunks of a returned segment",
+    "filled": "it is between or beside relevant chunks of a returned segment",
     "no candidate": "the search did not find it",
     # From here on, outcomes of candidates left out, those nearest to being returned first.
     "beyond k": "its segment is not among the best k={k}",
     "beyond max_per_document": "max_per_document={max_per_document} segments are better",
-    "no room": "chunks that are worth more leave no room in {room}",
+    "no room": "chunks that are worth more come first and reach {room}",
     "minimum value": "its segment is below minimum_value={minimum_value}",
-    "segment cost": "alone it is not worth segment_cost={segment_cost}",
+    "segment cost": "it is worth its text, but not the segment_cost={segment_cost} of a segment "
+    "of its own",
     "not the best": "another segment of its document is the best",
     "below the penalty": "relevance {chunk.credited:.3g}, with its neighbors, is below "
     "irrelevant_chunk_penalty={irrelevant_chunk_penalty}",

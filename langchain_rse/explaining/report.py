@@ -11,33 +11,60 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from langchain_rse.config import QuerySettings, RSEConfig
+from langchain_rse.explaining.code import looks_like_code
 from langchain_rse.explaining.text import relevance_parts
-from langchain_rse.explaining.trace import RSETrace, TracedChunk, TracedDocument
+from langchain_rse.explaining.trace import RSETrace, TracedChunk, TracedDocument, TracedSegment
 from langchain_rse.explaining.words import query_words
 
 # Characters that would end a script tag, or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
-# Fields of a chunk that the page shows as `relevance_parts`.
-_SUMMARIZED = {
-    *("by_vectors", "by_words", "by_full_text", "by_reranker"),
-    *("matched_words", "name_factor"),
-}
 _WITH_SLIDER = ("irrelevant_chunk_penalty", "neighbor_credit", "segment_cost", "max_context_length")
-# Settings by which the page's solver chooses segments.
-_OF_SOLVER = (*_WITH_SLIDER, "neighbor_radius", "minimum_value", "k", "max_per_document")
+# Settings by which the page's solver chooses segments, or that its reasons name.
+_OF_SOLVER = (
+    *_WITH_SLIDER,
+    *("neighbor_radius", "minimum_value", "min_relevance", "k", "max_per_document"),
+)
+# Outcomes that the exact solver's settings decide: the page finds their reasons itself.
+_OF_PAGE = {
+    *("returned", "filled", "no candidate", "below the penalty", "segment cost", "no room"),
+    *("minimum value", "beyond k", "beyond max_per_document"),
+}
+_SCRIPTS = (
+    *("solver.js", "data.js", "reasons.js", "strips.js", "passages.js", "chunk.js"),
+    *("controls.js", "page.js"),
+)
+# Tells the style sheet that scripts run: only then are controls shown.
+_START = 'document.documentElement.className = "scripted";'
+# Of a chunk, what the page does without, computes, or has as `relevance_parts`.
+_NOT_ON_PAGE = {
+    *("end_index", "weight", "duplicate_of", "by_vectors", "by_words", "by_full_text"),
+    *("by_reranker", "matched_words", "name_factor"),
+}
+# Of a chunk, numbers that are shown only. The solver computes with relevance, which stays exact.
+_ROUNDED = {"score", "search_score", "lexical_score", "credited", "value"}
 
 
 def render_report(trace: RSETrace) -> str:
     """Make an HTML page of a trace: one file that loads nothing else."""
     style = _read("report.css")
-    script = _read("solver.js") + _read("page.js")
+    script = "".join(_read(name) for name in _SCRIPTS)
     data = json.dumps(_page_data(trace), ensure_ascii=False, separators=(",", ":"))
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     text = environment.from_string(_read("report.html.jinja")).render(
         trace=trace,
+        answer=_answer_by_document(trace),
+        looks_like_code=looks_like_code,
         data=Markup(data.translate(_ESCAPES)),  # noqa: S704 - escaped
-        inline={"style": Markup(style), "script": Markup(script)},  # noqa: S704 - our own
-        digests={"style": _digest(style), "script": _digest(script)},
+        inline={  # our own
+            "style": Markup(style),  # noqa: S704
+            "start": Markup(_START),  # noqa: S704
+            "script": Markup(script),  # noqa: S704
+        },
+        digests={
+            "style": _digest(style),
+            "start": _digest(_START),
+            "script": _digest(script),
+        },
     )
     # Lone surrogates cannot be written to a file.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -52,19 +79,28 @@ def _digest(code: str) -> str:
     return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
 
 
+def _answer_by_document(trace: RSETrace) -> list[tuple[TracedDocument, list[TracedSegment]]]:
+    """The documents of the answer, in its order, each with its returned segments."""
+    documents: dict[str, tuple[TracedDocument, list[TracedSegment]]] = {}
+    for document, segment in trace.answer:
+        _, segments = documents.setdefault(document.doc_id, (document, []))
+        segments.append(segment)
+    return list(documents.values())
+
+
 def _page_data(trace: RSETrace) -> dict[str, Any]:
     """The data for the page's script."""
     settings = trace.settings
     unit = settings["length_function"]
     words = query_words([trace.query, *trace.queries])
-    doc_ids = [document.doc_id for document in trace.documents]
-    returned = []
-    characters = 0
-    for segment in trace.segments:
-        if segment.returned:
-            document = doc_ids.index(segment.doc_id)
-            returned.append([document, segment.chunk_start, segment.chunk_end, segment.value])
-            characters += segment.end_index - segment.start_index
+    places = {document.doc_id: place for place, document in enumerate(trace.documents)}
+
+    def placed(segment: TracedSegment) -> list[float]:
+        place = places[segment.doc_id]
+        return [place, segment.chunk_start, segment.chunk_end, segment.value]
+
+    returned = [segment for _, segment in trace.answer]
+    characters = sum(segment.end_index - segment.start_index for segment in returned)
     return {
         "enabled": settings["solver"] == "exact",
         "settings": {name: settings[name] for name in _OF_SOLVER},
@@ -72,7 +108,8 @@ def _page_data(trace: RSETrace) -> dict[str, Any]:
         "rate": characters / trace.spent if trace.spent else 1,
         "unit": "characters" if unit == "len" else f"units of {unit}",
         "others": _other_settings(settings),
-        "returned": returned,
+        "returned": [placed(segment) for segment in returned],
+        "unreturned": [placed(segment) for segment in trace.segments if not segment.returned],
         "documents": [_document_data(trace, document, words) for document in trace.documents],
     }
 
@@ -117,15 +154,24 @@ def _chunk_data(
 ) -> dict[str, Any]:
     data: dict[str, Any] = {}
     for name, value in vars(chunk).items():
-        if name not in _SUMMARIZED and value not in {None, ""}:
-            data[name] = value
+        if name in _NOT_ON_PAGE or value in {None, ""}:
+            continue
+        data[name] = float(f"{value:.6g}") if name in _ROUNDED else value
+    if chunk.weight:
+        data["seen"] = 1  # by the solver
+    if chunk.is_candidate:
+        data["found"] = 1
+        is_published = trace.settings["solver"] != "exact" and chunk.outcome != "returned"
+        if is_published or chunk.outcome not in _OF_PAGE:
+            data["why"] = trace.why(document, chunk)
     data["parts"] = relevance_parts(chunk)
     text = _text_in_segment(trace, document, chunk)
-    data["found"] = chunk.is_candidate
-    data["embedded"] = text is None
     if text is None:
+        data["embedded"] = 1
         text = chunk.text or ""
     text = text.strip("\r\n")
+    if looks_like_code(text):
+        data["code"] = 1
     if not text:
         data["text"] = []
     elif words is None:

@@ -71,9 +71,14 @@ def explain_outcome(trace: TracedQuery, document: TracedDocument, chunk: TracedC
     if chunk.outcome == "not considered" and document.reason:
         return document.reason
     settings = trace.settings
+    limit = settings["max_context_length"]
+    if chunk.outcome == "no room" and settings["length_function"] == "len" and limit is not None:
+        length = chunk.length or 0
+        if length > limit:
+            return f"{length:,} characters: longer than the budget of {limit:,.10g}"
     room = "max_context_length"
-    if settings["max_context_length"] is not None:
-        room += f"={settings['max_context_length']:.10g}"
+    if limit is not None:
+        room += f"={limit:.10g}"
     solver = settings["solver"]
     if solver != "exact" and "overall_max_length" in solver:
         room += f" or overall_max_length={solver['overall_max_length']}"

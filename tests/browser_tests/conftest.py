@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from langchain_rse import RSERetriever, RSETrace
+
 ARGUMENTS = [
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -16,6 +18,8 @@ ARGUMENTS = [
 
 playwright = pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, Page, Request, sync_playwright  # noqa: E402
+
+from tests.browser_tests.reports import QUESTION, retriever_of, texts_of  # noqa: E402
 
 Open = Callable[..., Page]
 
@@ -40,7 +44,14 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     problems: list[str] = []
     pages: list[Page] = []
 
-    def open_page(text: str, *, width: int = 1280, scheme: str = "light") -> Page:
+    def open_page(
+        text: str,
+        *,
+        width: int = 1280,
+        scheme: str = "light",
+        motion: bool = True,
+        scripts: bool = True,
+    ) -> Page:
         path = tmp_path / f"{len(pages)}.html"
         path.write_text(text, encoding="utf-8")
 
@@ -51,6 +62,8 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         page = browser.new_page(
             viewport={"width": width, "height": 800},
             color_scheme="dark" if scheme == "dark" else "light",
+            reduced_motion="no-preference" if motion else "reduce",
+            java_script_enabled=scripts,
         )
         pages.append(page)
         page.on("console", lambda message: problems.append(message.text))
@@ -63,3 +76,13 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     for page in pages:
         page.close()
     assert not problems
+
+
+@pytest.fixture(scope="module")
+def retriever() -> RSERetriever:
+    return retriever_of(texts_of(6, 40), fetch_k=50, max_context_length=4_000)
+
+
+@pytest.fixture(scope="module")
+def trace(retriever: RSERetriever) -> RSETrace:
+    return retriever.explain(QUESTION)

@@ -8,90 +8,24 @@ import json
 import random
 import re
 import statistics
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from langchain_core.vectorstores import InMemoryVectorStore
-from playwright.sync_api import Page
 
 from langchain_rse import RSERetriever, RSETrace
 from langchain_rse.config import Greedy
-from tests.unit_tests.fakes import BagOfWords, make_retriever
-
-Open = Callable[..., Page]
-
-QUESTION = "late rent fee"
-HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>{{7*7}}"
-SLIDERS = {
-    "Penalty": "irrelevant_chunk_penalty",
-    "Neighbor credit": "neighbor_credit",
-    "Segment cost": "segment_cost",
-    "Budget": "max_context_length",
-}
-
-
-def texts_of(documents: int, chunks: int) -> dict[str, str]:
-    """Documents of lines, some of which speak of the question."""
-    dice = random.Random(5)
-    words = ["rent", "late", "fee", *(f"word{n}" for n in range(40))]
-    return {
-        f"contract {number}.txt": "\n".join(
-            f"{number}.{line} {' '.join(dice.choices(words, k=dice.randint(8, 100)))}"
-            for line in range(chunks)
-        )
-        for number in range(documents)
-    }
-
-
-def retriever_of(texts: dict[str, str], **settings: Any) -> RSERetriever:
-    return make_retriever(
-        texts, vectorstore=InMemoryVectorStore(BagOfWords()), config="balanced", **settings
-    )
-
-
-@pytest.fixture(scope="module")
-def retriever() -> RSERetriever:
-    return retriever_of(texts_of(6, 40), fetch_k=50, max_context_length=4_000)
-
-
-@pytest.fixture(scope="module")
-def trace(retriever: RSERetriever) -> RSETrace:
-    return retriever.explain(QUESTION)
-
-
-def shown_in(page: Page) -> list[str]:
-    items = page.locator("#chosen li").all_inner_texts()
-    return [re.sub(r" · value.*", "", item) for item in items]
-
-
-def names_of(segments: Iterable[Any]) -> list[str]:
-    """Segments as the page names them."""
-    names = []
-    for segment in segments:
-        rse = segment.metadata["rse"]
-        first, last = rse["chunk_start"], rse["chunk_end"] - 1
-        which = f"chunk {first}" if first == last else f"chunks {first}–{last}"
-        names.append(f"{segment.metadata['source']}, {which}")
-    return names
-
-
-def slide(page: Page, name: str, share: float) -> None:
-    """Move a slider to a share of its way."""
-    page.get_by_role("slider", name=name, exact=True).evaluate(
-        """(input, share) => {
-            input.value = share * input.max;
-            input.dispatchEvent(new Event("input"));
-        }""",
-        share,
-    )
-
-
-def copied_settings(page: Page) -> dict[str, Any]:
-    text = page.locator("#settings").text_content()
-    settings = eval(f"dict({text})")  # noqa: S307 - what the page says can be pasted
-    assert isinstance(settings, dict)
-    return settings
+from tests.browser_tests.conftest import Open
+from tests.browser_tests.reports import (
+    HOSTILE,
+    QUESTION,
+    SLIDERS,
+    copied_settings,
+    names_of,
+    retriever_of,
+    shown_in,
+    slide,
+    texts_of,
+)
 
 
 def test_a_report_shows_the_answer(
@@ -156,6 +90,66 @@ def test_sliders_heed_the_other_settings(open_page: Open, settings: dict[str, An
     assert shown_in(page) == names_of(retriever.invoke(QUESTION, **copied_settings(page)))
 
 
+def outcomes_of(trace: RSETrace) -> dict[str, list[list[Any]]]:
+    """The chunks of each document with their outcomes."""
+    outcomes = {}
+    for document in trace.documents:
+        outcomes[document.name] = [[chunk.index, chunk.outcome] for chunk in document.chunks]
+    return outcomes
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"k": 2}, "beyond k"),
+        ({"minimum_value": 0.8}, "minimum value"),
+        ({"min_relevance": 0.4}, "below min_relevance"),
+        ({"max_per_document": 1}, "beyond max_per_document"),
+    ],
+)
+def test_sliders_give_the_reasons_that_the_retriever_gives(
+    open_page: Open, limits: dict[str, Any], reason: str
+) -> None:
+    texts = texts_of(4, 25) | {"alone.txt": "rent rent late fee"}
+    retriever = retriever_of(texts, fetch_k=60, max_context_length=4_000, **limits)
+    page = open_page(retriever.explain(QUESTION).to_html())
+    dice = random.Random(3)
+    seen = set()
+    for _ in range(12):
+        for name in SLIDERS:
+            slide(page, name, dice.random())
+        outcomes = page.evaluate(OUTCOMES)
+        assert outcomes == outcomes_of(retriever.explain(QUESTION, **copied_settings(page)))
+        for chunks in outcomes.values():
+            seen |= {outcome for _, outcome in chunks}
+    assert seen >= {reason, "returned", "below the penalty"}
+
+
+OUTCOMES = """() => Object.fromEntries(data.documents.map((doc) =>
+  [doc.name, doc.chunks.map((chunk) => [chunk.index, chunk.now ?? chunk.outcome])]))"""
+
+
+def test_a_chunk_that_is_longer_than_the_budget_is_said_to_be(open_page: Open) -> None:
+    retriever = retriever_of({"a.txt": f"rent late fee{' word' * 83}"})
+    page = open_page(retriever.explain(QUESTION, max_context_length=250).to_html())
+    page.locator(".bar").hover()  # without an answer, nothing is folded
+    assert "428 characters: longer than the budget of 250" in page.locator("#chunk").inner_text()
+
+
+def test_reasons_that_no_slider_changes_are_the_traces_own(open_page: Open) -> None:
+    texts = {"a.txt": "rent late fee", "b.txt": "rent late fee", "c.txt": "word\nlate"}
+    trace = retriever_of(texts, top_k_for_document_selection=1).explain(QUESTION)
+    page = open_page(trace.to_html())
+    slide(page, "Penalty", 0.1)
+    page.locator("#others > summary").click()
+    for document, chunk in trace.left_out:
+        page.get_by_role("listbox", name=f"Chunks of {document.name}").get_by_role(
+            "option", name=f"Chunk {chunk.index}:"
+        ).click()
+        assert trace.why(document, chunk) in page.locator("#chunk").inner_text()
+    assert trace.left_out
+
+
 def test_published_solvers_are_shown_as_they_were(open_page: Open) -> None:
     retriever = retriever_of(texts_of(2, 25), fetch_k=30)
     arguments: dict[str, Any] = {"solver": Greedy(max_length=5)}
@@ -188,13 +182,14 @@ def test_a_report_works_with_the_keyboard(open_page: Open, trace: RSETrace) -> N
     page = open_page(trace.to_html())
     page.get_by_role("slider", name="Penalty").focus()
     page.keyboard.press("ArrowRight")
-    assert page.locator("output").first.inner_text() == "0.36"
+    assert page.locator("output").first.inner_text() == "relevance 0.36"
     for _ in range(40):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.role") == "option":
             break
     focused = "document.activeElement.ariaLabel"
-    first = trace.documents[0].chunks
+    document, _ = trace.answer[0]
+    first = document.chunks
     assert page.evaluate(focused).startswith(f"Chunk {first[0].index}:")
     page.keyboard.press("End")
     assert page.evaluate(focused).startswith(f"Chunk {first[-1].index}:")
@@ -202,7 +197,7 @@ def test_a_report_works_with_the_keyboard(open_page: Open, trace: RSETrace) -> N
     page.keyboard.press("ArrowRight")
     assert page.evaluate(focused).startswith(f"Chunk {first[1].index}:")
     chosen = page.get_by_role("region", name="Chosen chunk")
-    assert f"Chunk {first[1].index} of {trace.documents[0].name}" in chosen.inner_text()
+    assert f"Chunk {first[1].index} of {document.name}" in chosen.inner_text()
     assert "why" in chosen.inner_text()
     page.keyboard.press("Escape")
     assert page.locator("#chunk").is_hidden()
@@ -300,7 +295,7 @@ def test_size_and_times(open_page: Open) -> None:
     text = trace.to_html()
     assert len(trace.documents) == 40
     assert len(trace.candidates) == 200
-    assert len(text.encode()) < 1_000_000
+    assert len(text.encode()) <= 400_000
     paints, times = [], list[float]()
     for _ in range(5):
         page = open_page(text)

@@ -321,10 +321,10 @@ function bestSegments(segments, relevance, k) {
   return segments.filter((segment) => kept.has(segment));
 }
 
-// The segments {start, end, value} of the columns, best first, as the query pipeline selects them.
-// `columns` has one number a chunk: relevance (before credit), lengths, documentLengths, documents,
-// found (1 for candidates), alone, copies; and `starts`, the first column of each window.
-function chooseSegments(columns, settings) {
+// What is chosen from, for settings: the steps in which a growing budget takes chunks, and their
+// values. `columns` has one number a chunk: relevance (before credit), lengths, documentLengths,
+// documents, found (1 for candidates), alone, copies; and `starts`, the first column of each window.
+function planSegments(columns, settings) {
   const { irrelevant_chunk_penalty: penalty, max_per_document: perDocument } = settings;
   const { budget, minimum_value: minimum } = settings;
   const credited = creditColumns(columns, settings.neighbor_credit, settings.neighbor_radius);
@@ -344,14 +344,22 @@ function chooseSegments(columns, settings) {
   const first = worth.includes(best) && columns.lengths[best] <= room ? [best] : [];
   let steps = problem.steps(problem.order(considered, penalty), minimum, penalty, first);
   if (perDocument) steps = problem.fewSegments(steps, columns.documents, perDocument);
+  return { problem, penalty, minimum, credited, values, worth, steps, room };
+}
+
+// The segments {start, end, value} of a plan, best first, for its budget or a smaller one, and the
+// number of steps that fit.
+function takeSteps(plan, room = plan.room) {
+  const { problem, penalty, minimum, values } = plan;
   const chosen = [];
   let used = 0;
-  for (const [start, end] of steps) {
-    const length = columns.lengths.slice(start, end).reduce((a, b) => a + b, 0);
+  for (const [start, end] of plan.steps) {
+    const length = problem.weights.slice(start, end).reduce((a, b) => a + b, 0);
     if (used + length > room) break;
     used += length;
     chosen.push([start, end]);
   }
+  const included = chosen.length;
   const bounds = problem.joined(chosen.sort((a, b) => a[0] - b[0]));
   const segments = bounds.map(([start, end]) => {
     const value = problem.valueOf(start, end, penalty);
@@ -360,12 +368,14 @@ function chooseSegments(columns, settings) {
     return { start, end, value: values.slice(start, end).reduce((a, b) => a + b, 0) };
   });
   if (!segments.length) { // the best candidate that fits and is worth the penalty
-    const start = worth.find((n) => columns.lengths[n] <= room);
+    const start = plan.worth.find((n) => problem.weights[n] <= room);
     if (start !== undefined) segments.push({ start, end: start + 1, value: values[start] });
   }
   segments.sort((a, b) => b.value - a.value || a.start - b.start);
-  const unlimited = new Set();
-  for (const [start, end] of problem.solve(penalty))
-    for (let c = start; c < end; c++) unlimited.add(c);
-  return { segments, credited, values, unlimited };
+  return { segments, included, used };
+}
+
+// The segments that the query pipeline selects for these settings.
+function chooseSegments(columns, settings) {
+  return takeSteps(planSegments(columns, settings));
 }

@@ -42,6 +42,14 @@ def test_runners_up_of_no_relevance_are_in_the_order_of_the_search() -> None:
     assert [chunk.index for _, chunk in trace.left_out] != [0, 1, 2]
 
 
+def test_a_chunk_that_is_longer_than_the_budget_is_said_to_be() -> None:
+    retriever = make_retriever({"a": lines(0, name="long" * 100), "b": lines(20), "c": lines(25)})
+    trace = retriever.explain(QUERY, max_context_length=8)
+    reasons = {document.doc_id: trace.why(document, chunk) for document, chunk in trace.left_out}
+    assert reasons["a"].endswith(" characters: longer than the budget of 8")
+    assert reasons["c"] == "chunks that are worth more come first and reach max_context_length=8"
+
+
 def test_it_does_not_grow_with_the_answer() -> None:
     many = {f"{n} {'x' * 500}": lines(*range(0, 60, 2), name=f"n{n}") for n in range(30)}
     written = str(make_retriever(many, config=PLAIN).explain(QUERY * 100 + " 0"))

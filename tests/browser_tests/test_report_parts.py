@@ -1,0 +1,213 @@
+"""Parts of a report: numbers, folds, the budget that plays, prints, pages without scripts."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryByteStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from playwright.sync_api import FloatRect, Locator
+
+from langchain_rse import RSERetriever, RSETrace
+from tests.browser_tests.conftest import Open
+from tests.browser_tests.reports import (
+    QUESTION,
+    SLIDERS,
+    copied_settings,
+    names_of,
+    retriever_of,
+    shown_in,
+    slide,
+    texts_of,
+)
+from tests.unit_tests.fakes import BagOfWords
+
+
+@pytest.mark.parametrize("order", ["document", "relevance"])
+def test_a_segment_has_one_number(open_page: Open, retriever: RSERetriever, order: str) -> None:
+    trace = retriever.explain(QUESTION, irrelevant_chunk_penalty=0.2, order=order)
+    assert len(trace.answer) > 3
+    page = open_page(trace.to_html())
+    for document, segment in trace.answer:
+        first = segment.chunk_start
+        number = segment.number
+        passage = page.locator(f"#segment-{number}")
+        assert passage.locator("strong").text_content() == f"Segment {number}"
+        assert f"chunk {first} " in (passage.locator("small").first.text_content() or "")
+        bars = page.get_by_role("listbox", name=f"Chunks of {document.name}")
+        bar = bars.get_by_role("option", name=f"Chunk {first}:")
+        assert bar.get_attribute("data-segment") == str(number)
+        assert f"in segment {number}," in (bar.get_attribute("aria-label") or "")
+    sections = page.locator("#documents h3").all_text_contents()
+    assert sections == list(dict.fromkeys(document.name for document, _ in trace.answer))
+    for penalty in (0.3, 0.2, 0.5):
+        slide(page, "Penalty", penalty)
+        numbers = page.locator("[data-segment]").evaluate_all(
+            "(all) => all.map((one) => one.dataset.segment)"
+        )
+        assert sorted(map(int, numbers)) == list(range(1, len(shown_in(page)) + 1))
+
+
+def test_weak_parts_are_folded(open_page: Open, retriever: RSERetriever) -> None:
+    texts = texts_of(6, 40) | {"other.txt": "a late word\nmore words"}
+    retriever = retriever_of(texts, fetch_k=120, max_context_length=4_000)
+    trace = retriever.explain(QUESTION, irrelevant_chunk_penalty=0.2, k=5)
+    page = open_page(trace.to_html())
+    strongest = sorted(trace.answer, key=lambda pair: -pair[1].value)[:3]
+    opened = page.locator(".segment[open] strong").all_text_contents()
+    assert sorted(opened) == sorted(f"Segment {segment.number}" for _, segment in strongest)
+    unreturned = [segment for segment in trace.segments if not segment.returned]
+    assert unreturned
+    folded = page.locator(".segment:not([open]) summary", has_text="Not returned, beyond k")
+    assert folded.count() == len(unreturned)
+    returned = {document.name for document, _ in trace.answer}
+    assert set(page.locator("#documents h3").all_text_contents()) == returned
+    others = [document for document in trace.documents if document.name not in returned]
+    line = page.locator("#others > summary").inner_text()
+    assert line.startswith(f"{len(others)} document")
+    assert page.locator("#folded .bar").first.is_hidden()
+    page.locator("#others > summary").click()
+    assert page.locator("#folded .bar").first.is_visible()
+    page.locator("#chosen a").last.click()  # a link unfolds its segment
+    assert page.locator(f"#segment-{len(trace.answer)} .text").first.is_visible()
+
+
+def test_the_budget_plays(open_page: Open, retriever: RSERetriever, trace: RSETrace) -> None:
+    page = open_page(trace.to_html())
+    page.evaluate(RECORD)
+    page.get_by_role("button", name="Play the budget").click()
+    page.get_by_role("button", name="Stop").wait_for()
+    page.get_by_role("button", name="Play the budget").wait_for()
+    sizes = page.evaluate("sizes")
+    assert sizes[0] == [0, 0]
+    assert len(sizes) > 5
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == [
+        page.locator(bars).count() for bars in (".bar.in, .bar.fill", ".segment .part")
+    ]
+    assert shown_in(page) == names_of(retriever.invoke(QUESTION))
+    assert copied_settings(page)["max_context_length"] == 4_000
+
+
+# The numbers of bars and passages of the answer whenever they change.
+RECORD = """() => {
+  window.sizes = [];
+  new MutationObserver(() => {
+    const size = [".bar.in, .bar.fill", ".segment .part"]
+      .map((some) => document.querySelectorAll(some).length);
+    if (String(size) !== String(sizes[sizes.length - 1])) sizes.push(size);
+  }).observe(document.getElementById("chosen"), { childList: true });
+}"""
+
+
+def test_a_second_click_stops_the_budget(
+    open_page: Open, retriever: RSERetriever, trace: RSETrace
+) -> None:
+    page = open_page(trace.to_html())
+    page.get_by_role("button", name="Play the budget").click()
+    page.locator(".segment").first.wait_for(state="attached")
+    page.get_by_role("button", name="Stop").click()
+    settings = copied_settings(page)
+    assert settings["max_context_length"] < 4_000
+    assert shown_in(page) == names_of(retriever.invoke(QUESTION, **settings))
+    page.wait_for_timeout(100)
+    assert copied_settings(page) == settings
+    page.get_by_role("button", name="Reset").click()
+    assert shown_in(page) == names_of(retriever.invoke(QUESTION))
+
+
+def test_who_wants_no_motion_sees_four_still_steps(open_page: Open, trace: RSETrace) -> None:
+    page = open_page(trace.to_html(), motion=False)
+    page.evaluate(RECORD)
+    page.get_by_role("button", name="Play the budget").click()
+    page.get_by_role("button", name="Stop").wait_for()
+    page.get_by_role("button", name="Play the budget").wait_for()
+    assert 2 <= len(page.evaluate("sizes")) <= 5
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_answer_is_there_without_scripts(
+    open_page: Open, retriever: RSERetriever, scheme: str
+) -> None:
+    trace = retriever.explain(QUESTION, irrelevant_chunk_penalty=0.2)
+    page = open_page(trace.to_html(), width=390, scheme=scheme, scripts=False)
+    assert page.get_by_text(trace.headline).is_visible()
+    for control in page.locator("button, input, summary").all():
+        assert control.is_hidden()
+    for _, segment in trace.answer:
+        assert page.get_by_text(f"Segment {segment.number} ·").is_visible()
+    passages = page.locator(".unscripted .text").all_text_contents()
+    assert passages == [segment.text for _, segment in trace.answer]
+    widths = [box_of(bar)["width"] for bar in page.locator("svg .returned").all()]
+    assert len(widths) == len(trace.answer)
+    assert min(widths) > 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    fill = style_of(page.locator("svg .returned").first, "fill")
+    assert fill == ("rgb(125, 180, 245)" if scheme == "dark" else "rgb(26, 95, 180)")
+
+
+def style_of(locator: Locator, name: str) -> str:
+    return str(locator.evaluate(f"(one) => getComputedStyle(one).{name}"))
+
+
+def box_of(locator: Locator) -> FloatRect:
+    box = locator.bounding_box()
+    assert box
+    return box
+
+
+def test_the_scripted_page_does_not_show_the_answer_twice(open_page: Open, trace: RSETrace) -> None:
+    assert open_page(trace.to_html()).locator(".unscripted").is_hidden()
+
+
+def test_a_print_has_colors_and_no_controls(open_page: Open, retriever: RSERetriever) -> None:
+    page = open_page(retriever.explain(QUESTION, irrelevant_chunk_penalty=0.2).to_html())
+    folded = page.locator("#documents .segment:not([open])")
+    assert folded.count()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert folded.count() == 0
+    for control in page.locator("button, input").all():
+        assert control.is_hidden()
+    assert page.locator(".used table").first.is_visible()
+    for drawn in (".bar.in", "mark", ".key"):
+        style = page.locator(drawn).first.evaluate(
+            "(one) => getComputedStyle(one).printColorAdjust"
+        )
+        assert style == "exact"
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert folded.count()
+    assert len(page.pdf()) > 10_000
+    assert folded.count()
+
+
+def test_texts_have_their_direction_and_code_its_columns(open_page: Open) -> None:
+    code = "def rent(late):  # fee\n    return fee(late)\n    total = rent(1)"
+    texts = {"ar.txt": "دفع الإيجار rent متأخر", "en.txt": "A late rent costs a fee.", "x.py": code}
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(BagOfWords()), docstore=InMemoryByteStore()
+    )
+    retriever.add_documents(Document(text, id=name) for name, text in texts.items())
+    trace = retriever.explain("late rent fee الإيجار", irrelevant_chunk_penalty=0.0)
+    for scripts in (True, False):
+        page = open_page(trace.to_html(), scripts=scripts)
+        part = ".segment .text" if scripts else ".unscripted .text"
+        arabic, english, python = (
+            page.locator(part, has_text=words) for words in ("متأخر", "costs a", "return")
+        )
+        assert style_of(arabic, "direction") == "rtl"
+        assert style_of(english, "direction") == style_of(python, "direction") == "ltr"
+        assert "monospace" not in style_of(english, "fontFamily")
+        assert "monospace" in style_of(python, "fontFamily")
+        assert style_of(python, "whiteSpace") == "pre"
+
+
+def test_each_slider_says_what_it_does(open_page: Open, trace: RSETrace) -> None:
+    page = open_page(trace.to_html())
+    for name in SLIDERS:
+        described = page.get_by_role("slider", name=name, exact=True).get_attribute(
+            "aria-describedby"
+        )
+        assert len(page.locator(f"#{described}").inner_text()) > 20
+    values = page.locator("#fieldset output").all_inner_texts()
+    assert values == ["relevance 0.35", "0.5 of relevance", "0.15 chunks", "4,000 characters"]
