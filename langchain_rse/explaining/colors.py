@@ -7,6 +7,8 @@ class Colors(NamedTuple):
     """The colors on a light or a dark background, as CSS and matplotlib read them."""
 
     background: str
+    panel: str  # behind texts
+    strip: str  # behind the bars of a document
     ink: str
     line: str  # of a limit, such as the penalty
     segment: str
@@ -19,6 +21,8 @@ class Colors(NamedTuple):
 # Segment, chunk and others are Okabe and Ito's colors, which color-blind people can tell apart.
 LIGHT = Colors(
     background="#ffffff",
+    panel="#f2f2f2",
+    strip="#dfdfdf",
     ink="#1b1f24",
     line="#b3261e",
     segment="#0072b2",
@@ -29,6 +33,8 @@ LIGHT = Colors(
 )
 DARK = Colors(
     background="#121212",
+    panel="#1e1e1e",
+    strip="#2e2e2e",
     ink="#e6e9ec",
     line="#ff8a80",
     segment="#56b4e9",

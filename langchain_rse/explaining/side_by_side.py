@@ -99,8 +99,8 @@ class SideBySide:
         characters = sum(len(piece.text) for piece in self.segments)
         passages = counted(len(self.segments), "passage")
         return (
-            f"{characters:,} characters each: {passages}, {self.only_in_segments:,} of them not in "
-            f"{self.other_name} ({len(self.other)})"
+            f"{characters:,} characters each: {passages}, of which {self.only_in_segments:,} "
+            f"characters are not in {self.other_name} ({len(self.other)})"
         )
 
     def lines(self) -> Iterator[tuple[Kind, str]]:

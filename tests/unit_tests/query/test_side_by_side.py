@@ -45,7 +45,7 @@ def test_the_best_chunks_have_the_same_length(way: Way, retriever: RSERetriever)
 def test_printed(retriever: RSERetriever) -> None:
     assert str(retriever.compare(QUERY)) == (
         "query 0\n"
-        "18 characters each: 1 passage, 6 of them not in top-k chunks (3)\n"
+        "18 characters each: 1 passage, of which 6 characters are not in top-k chunks (3)\n"
         f"a                top-k chunks {'·' * 10}{'█' * 9}{'·' * 11}{'█' * 9}{'·' * 11}\n"
         f"                     segments {'·' * 10}{'█' * 29}{'·' * 11}\n"
         f"b                top-k chunks {'·' * 16}{'█' * 15}{'·' * 19}\n"
