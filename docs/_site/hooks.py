@@ -180,6 +180,9 @@ def pages_of_notebook(path: Path) -> Iterator[tuple[str, str | bytes]]:
                 image = f"{path.stem}-{number}.png"
                 yield f"notebooks/{image}", base64.b64decode("".join(data["image/png"]))
                 parts.append(f"![]({image})")
+            elif "text/html" in data:
+                shown = "".join(data["text/html"]).rstrip()
+                parts.append(f'<div class="shown">\n{shown}\n</div>')
             elif text := "".join(output.get("text", data.get("text/plain", ""))).rstrip():
                 parts.append(f"```{{ .text .output }}\n{text}\n```")
     yield f"{name}.md", "\n\n".join(parts)

@@ -157,7 +157,8 @@ class Drawing:
 def draw(comparison: SideBySide, colors: Colors) -> str:
     """Both sides, as the comparison's page has them, with less text."""
     drawing = Drawing(colors)
-    drawing.box(0, 0, WIDTH, BOTTOM + MARGIN, colors.background)
+    height = BOTTOM + MARGIN
+    drawing.box(0, 0, WIDTH, height, colors.background)
     drawing.text(MARGIN, 28, comparison.query, 18, bold=True)
     y = 48
     for line in textwrap.wrap(f"{comparison.summary}. Marked: what the other side lacks.", 63):
@@ -188,7 +189,8 @@ def draw(comparison: SideBySide, colors: Colors) -> str:
         x += COLUMN + GAP
     title = f"{comparison.query} {comparison.summary}"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {BOTTOM + MARGIN}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        f'viewBox="0 0 {WIDTH} {height}" '
         f'fill="{colors.ink}" font-family="system-ui, Segoe UI, Roboto, Noto Sans, sans-serif" '
         f'role="img"><title>{escape(title)}</title>\n' + "\n".join(drawing.elements) + "\n</svg>\n"
     )

@@ -57,7 +57,7 @@ class Part(NamedTuple):
     is_only_here: bool  # True if the other retriever did not return it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SideBySide:
     """Segments beside what another retriever returned; `RSERetriever.compare` makes it.
 
@@ -99,8 +99,8 @@ class SideBySide:
         characters = sum(len(piece.text) for piece in self.segments)
         passages = counted(len(self.segments), "passage")
         return (
-            f"{characters:,} characters each: {passages}, of which {self.only_in_segments:,} "
-            f"characters are not in {self.other_name} ({len(self.other)})"
+            f"{characters:,} characters each: {passages}; {self.only_in_segments:,} characters "
+            f"not in {self.other_name} ({len(self.other)})"
         )
 
     def lines(self) -> Iterator[tuple[Kind, str]]:
@@ -147,6 +147,9 @@ class SideBySide:
             if piece.doc_id == doc_id and piece.end is not None
         ]
         return max([self.lengths.get(doc_id, 1), *ends])
+
+    def __repr__(self) -> str:
+        return f"<SideBySide of {visible(self.query)[:_EXCERPT]!r}: {visible(self.summary)}>"
 
     def __str__(self) -> str:
         lines = [f"{PREFIXES.get(kind, '')}{visible(line)}" for kind, line in self.lines()]

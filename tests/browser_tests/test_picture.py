@@ -15,7 +15,8 @@ PHONE = 358  # pixels that a README has on a screen of 390
 @pytest.mark.parametrize("name", ["passages.svg", "passages-dark.svg"])
 def test_text_fits_and_can_be_read_on_a_phone(open_page: Open, name: str) -> None:
     svg = (IMAGES / name).read_text(encoding="utf-8")
-    page = open_page(f'<!DOCTYPE html><body style="margin:0;width:{PHONE}px">{svg}', width=390)
+    style = f"body {{ margin: 0; width: {PHONE}px }} svg {{ width: 100%; height: auto }}"
+    page = open_page(f"<!DOCTYPE html><style>{style}</style><body>{svg}", width=390)
     texts = page.evaluate(
         """() => {
             const svg = document.querySelector("svg");
