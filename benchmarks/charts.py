@@ -13,16 +13,16 @@ from matplotlib.ticker import MultipleLocator
 
 from langchain_rse.evaluation import Report
 from langchain_rse.explaining import plots
+from langchain_rse.explaining.colors import DARK, LIGHT
 from langchain_rse.explaining.plots import THOUSANDS, budgets_axis
 
 Penalties = tuple[Mapping[float, Report], Mapping[str, Report]]
 
-OUR_COLOR = "#c2410c"
-# The alternatives that are drawn, from dark to light; the tables have all of them.
+# The alternatives that are drawn; the tables have all of them.
 OTHERS: dict[str, dict[str, Any]] = {
-    "top-k chunks": {"color": "#1f2937", "marker": "s", "linestyle": "-"},
-    "each hit ±1": {"color": "#2563eb", "marker": "^", "linestyle": "-"},
-    "parent of 3 chunks": {"color": "#60a5fa", "marker": "v", "linestyle": "--"},
+    "top-k chunks": {"color": LIGHT.chunk, "marker": "s", "linestyle": "-"},
+    "each hit ±1": {"color": "#374151", "marker": "^", "linestyle": "-"},
+    "parent of 3 chunks": {"color": "#9ca3af", "marker": "v", "linestyle": "--"},
     "dsrag-balanced, identity": {"color": "#6b7280", "marker": "D", "linestyle": "--"},
     "kadane": {"color": "#a3a3a3", "marker": "x", "linestyle": ":"},
 }
@@ -58,7 +58,7 @@ def draw_recall(
                 report.budgets,
                 report.mean("recall"),
                 label=ours,
-                color=OUR_COLOR,
+                color=LIGHT.segment,
                 marker="o",
                 linewidth=2.6,
                 markersize=7,
@@ -67,25 +67,23 @@ def draw_recall(
             budgets_axis(panel, report.budgets)
             panel.set_title(f"{name}, {len(report.questions)} questions", loc="left")
             panel.set_ylim(bottom=0)
+            panel.set_xlabel("budget, characters (log)")
         for row in rows:
             row[0].set_ylabel("evidence recall")
-        for panel in rows[-1]:
-            panel.set_xlabel("budget, characters (log)")
         finish(figure, panels, f"Evidence recall at equal budgets, {title}", file)
 
 
 # Of draw_sets: the methods that the picture has room for, their names in it, and their colors on
 # light and on dark ground.
 SETS_OTHERS: dict[str, tuple[str, dict[str, Any], tuple[str, str]]] = {
-    "top-k chunks": ("top-k chunks", {"marker": "s"}, ("#1f2937", "#e5e7eb")),
-    "each hit ±1": ("each hit ±1 chunk", {"marker": "^"}, ("#2563eb", "#60a5fa")),
+    "top-k chunks": ("top-k chunks", {"marker": "s"}, (LIGHT.chunk, DARK.chunk)),
+    "each hit ±1": ("each hit ±1 chunk", {"marker": "^"}, ("#374151", "#d1d5db")),
     "dsrag-balanced, minmax": (
         "dsRAG's greedy search",
         {"marker": "D", "linestyle": "--"},
         ("#6b7280", "#9ca3af"),
     ),
 }
-OUR_COLORS = (OUR_COLOR, "#fb923c")
 
 
 def draw_sets(
@@ -111,9 +109,7 @@ def draw_sets(
             panel.set_title(name)
         for panel in panels[len(sets) :]:
             panel.set_axis_off()
-        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=9.5)
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+        plots.add_legend(figure, panels[: len(sets)], title, columns=2)
         figure.savefig(file, metadata={"Software": None})
 
 
@@ -129,7 +125,7 @@ def draw_set(panel: Axes, reports: Mapping[str, Report], ours: str, *, dark: boo
         report.budgets,
         report.mean("recall"),
         label=ours,
-        color=OUR_COLORS[dark],
+        color=plots.colors_of(dark=dark).segment,
         marker="o",
         linewidth=2.2,
         markersize=5,
@@ -162,7 +158,7 @@ def draw_penalties(
                 panel.plot(
                     [mean(report, "characters") for report in penalties.values()],
                     [mean(report, metric) for report in penalties.values()],
-                    color=OUR_COLOR,
+                    color=LIGHT.segment,
                     marker="o",
                     linewidth=2.6,
                     label=f"{ours}, by penalty (the numbers)",
@@ -170,7 +166,7 @@ def draw_penalties(
                 panel.plot(
                     mean(stopped[ours], "characters"),
                     mean(stopped[ours], metric),
-                    color=OUR_COLOR,
+                    color=LIGHT.segment,
                     marker="o",
                     markersize=13,
                     markeredgewidth=2,
@@ -216,7 +212,7 @@ def write_penalties(panel: Axes, penalties: Mapping[float, Report], metric: str)
                 textcoords="offset points",
                 ha="right" if metric == "recall" else "left",
                 fontsize=8,
-                color=OUR_COLOR,
+                color=LIGHT.segment,
             )
             last = place
 
@@ -230,10 +226,7 @@ def new_figure(rows: int, columns: int) -> tuple[Figure, list[list[Axes]]]:
 
 
 def finish(figure: Figure, panels: list[Axes], title: str, file: Path) -> None:
-    """Title, one legend for all panels below them, and the file."""
-    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(1 + len(panels), 3), frameon=False
-    )
+    """Title, one legend for all panels above them, and the file."""
+    title = plots.wrapped(title, figure.get_figwidth())
+    plots.add_legend(figure, panels, title, columns=min(1 + len(panels), 3))
     figure.savefig(file, metadata={"Software": None})

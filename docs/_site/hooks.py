@@ -54,6 +54,9 @@ REFERENCE = {
 
 TAG = re.compile(r'<(a|script|link|img|iframe)\b[^>]*?\s(?:href|src)="([^"]+)"')
 CODE = re.compile(r"(?ms)(^[ ]*```.*?^[ ]*```$)")
+PICTURE = re.compile(
+    r'<picture>\s*<source [^>]*srcset="([^"]+)">\s*<img src="([^"]+)"([^>]*)>\s*</picture>'
+)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 
 
@@ -113,9 +116,16 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return f"{image}[{text}]({config.repo_url.rstrip('/')}/blob/main/{path})"
         return text
 
+    markdown = PICTURE.sub(light_and_dark, markdown)
     parts = CODE.split(markdown)
     parts[::2] = [LINK.sub(replace, part) for part in parts[::2]]
     return "".join(parts)
+
+
+def light_and_dark(picture: re.Match[str]) -> str:
+    """Two images, of which the theme of the page shows one: a <picture> follows the system."""
+    dark, light, attributes = picture.groups()
+    return f'<img src="{light}#only-light"{attributes}><img src="{dark}#only-dark"{attributes}>'
 
 
 def page_of(title: str) -> str:
@@ -170,6 +180,9 @@ def pages_of_notebook(path: Path) -> Iterator[tuple[str, str | bytes]]:
                 image = f"{path.stem}-{number}.png"
                 yield f"notebooks/{image}", base64.b64decode("".join(data["image/png"]))
                 parts.append(f"![]({image})")
+            elif "text/html" in data:
+                shown = "".join(data["text/html"]).rstrip()
+                parts.append(f'<div class="shown">\n{shown}\n</div>')
             elif text := "".join(output.get("text", data.get("text/plain", ""))).rstrip():
                 parts.append(f"```{{ .text .output }}\n{text}\n```")
     yield f"{name}.md", "\n\n".join(parts)

@@ -228,7 +228,8 @@ class Report(Table):
                 )
             mean = report.mean(metric)
             curves.append((report.name, report.budgets, mean, report.interval(metric)))
-        return load(*PLOTS).plot_curves(curves, metric, dark=dark)
+        questions = len(self.answerable)
+        return load(*PLOTS).plot_curves(curves, metric, questions, dark=dark)
 
     def _title(self) -> str:
         title = f"{self.name}: means of {len(self.answerable)} questions [95% interval]"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from string import Template
 
 from langchain_rse._messages import as_html as text_as_html
 from langchain_rse.explaining.bars import bar_as_html
+from langchain_rse.explaining.colors import LIGHT
 from langchain_rse.explaining.records import TracedDocument, TracedQuery
 from langchain_rse.explaining.text import (
     closeness_of,
@@ -18,17 +20,17 @@ from langchain_rse.explaining.text import (
 
 _MOST_STRIPS = 6
 _BEST = 20  # chunks of the search that strips show
-_STYLE = """
+_STYLE = Template("""
 .rse-trace { font: 14px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 .rse-trace p { margin: .3rem 0; }
 .rse-trace .strip { position: relative; height: .8rem; margin: .1rem 0 .5rem;
   background: rgba(127, 127, 127, .25); }
 .rse-trace .strip i, .rse-trace .strip b { position: absolute; min-width: 2px;
   print-color-adjust: exact; }
-.rse-trace .strip b { top: 0; bottom: 0; background: #0072b2; }
-.rse-trace .strip i { top: 25%; bottom: 25%; background: #d55e00; }
+.rse-trace .strip b { top: 0; bottom: 0; background: $segment; }
+.rse-trace .strip i { top: 25%; bottom: 25%; background: $chunk; }
 .rse-trace pre { white-space: pre-wrap; font: inherit; margin: .3rem 0 .3rem 1.2rem; }
-"""
+""").substitute(segment=LIGHT.segment, chunk=LIGHT.chunk)
 
 
 def as_html(trace: TracedQuery) -> str:

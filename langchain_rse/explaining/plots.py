@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib.style
@@ -15,30 +17,38 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from langchain_rse._messages import counted, first_few, visible
+from langchain_rse.explaining.colors import DARK, LIGHT, Colors
 from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.explaining.trace import RSETrace, TracedDocument
 
-# Okabe and Ito's colors, which color-blind people can tell apart.
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f")
-_CANDIDATE = COLORS[1]
-_PENALTY = COLORS[3]
-_SEGMENT = "#f0e442"
 STYLE: Any = {
     "axes.axisbelow": True,
     "axes.grid": True,
-    "axes.prop_cycle": cycler(color=COLORS),
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlelocation": "left",
     "axes.titlesize": "medium",
     "font.size": 10,
     "grid.alpha": 0.3,
+    "grid.color": "#8c8c8c",
     "legend.frameon": False,
     "text.parse_math": False,
 }
 THOUSANDS = "{x:,.0f}"
-_TITLE = 60  # characters
+_LONGEST_TITLE = 400  # characters
+_LETTERS_PER_INCH = 11  # of titles
+_LINE_HEIGHT = 0.18  # of a title, in inches
+_WIDTH = 9.0  # of a trace's figure, in inches
+_CHUNKS = "chunk number"
 _BINS = 30
+# By metric, where its name does not say it.
+_UNITS = {
+    "recall": "recall, share of the evidence",
+    "whole": "whole evidence, share of its parts",
+    "precision": "precision, share of the text",
+    "iou": "intersection over union (0 to 1)",
+    "segments": "number of texts",
+}
 
 Limits = tuple[int | None, int | None]
 """The first chunk number to show, and the one after the last; None for that of the document."""
@@ -58,10 +68,18 @@ class Picture(Figure):
 
 def style(*, dark: bool) -> Any:  # noqa: ANN401 - a context manager
     """The style of all plots."""
-    styles = [STYLE]
+    colors = colors_of(dark=dark)
+    cycle = cycler(color=(colors.segment, colors.chunk, *colors.others))
+    styles: list[Any] = [STYLE, {"axes.prop_cycle": cycle}]
     if dark:
-        styles.append("dark_background")
+        places = ("figure.facecolor", "axes.facecolor", "savefig.facecolor")
+        styles = ["dark_background", *styles, dict.fromkeys(places, colors.background)]
     return matplotlib.style.context(styles)
+
+
+def colors_of(*, dark: bool) -> Colors:
+    """The colors of all plots."""
+    return DARK if dark else LIGHT
 
 
 def plot_trace(
@@ -75,10 +93,11 @@ def plot_trace(
     """See `RSETrace.plot`."""
     shown = _find_documents(trace, documents)
     with style(dark=dark):
+        colors = colors_of(dark=dark)
         if ax is None:
-            return _new_figure(trace, shown, limits)
+            return _new_figure(trace, shown, limits, colors)
         if shown:
-            _draw_document(ax, trace, shown[0], limits)
+            _draw_document(ax, trace, shown[0], limits, colors)
         return ax.get_figure(root=True) or Figure()
 
 
@@ -95,68 +114,94 @@ def _find_documents(trace: RSETrace, documents: int | str | Sequence[str]) -> li
     return [by_id[doc_id] for doc_id in doc_ids]
 
 
-def _new_figure(trace: RSETrace, documents: Sequence[TracedDocument], limits: Limits) -> Figure:
+def _new_figure(
+    trace: RSETrace, documents: Sequence[TracedDocument], limits: Limits, colors: Colors
+) -> Figure:
     """A figure with a panel for each document."""
     rows = max(len(documents), 1)
-    figure = Picture(9.0, 2.1 * rows + 1.3)
+    title = wrapped(trace.query, _WIDTH)
+    figure = Picture(_WIDTH, 2.2 * rows + 1.1 + _LINE_HEIGHT * title.count("\n"))
     panels = figure.subplots(rows, 1, squeeze=False)[:, 0]
     for panel, document in zip(panels, documents, strict=False):
-        _draw_document(panel, trace, document, limits)
+        _draw_document(panel, trace, document, limits, colors)
     if not documents:
-        panels[0].set_title(_in_one_line(trace.reason or "no candidates"))
-    figure.suptitle(_in_one_line(trace.query)[:_TITLE], x=0.01, ha="left", fontweight="bold")
-    label = "chunk"
+        panels[0].set_title(wrapped(trace.reason or "no candidates", _WIDTH - 1))
     not_shown = len(trace.documents) - len(documents)
     if not_shown:
-        label = f"chunk ({counted(not_shown, 'document')} more, not shown)"
-    panels[-1].set_xlabel(label)
+        panels[-1].set_xlabel(f"{_CHUNKS} ({counted(not_shown, 'document')} more, not shown)")
+    add_legend(figure, panels, title, columns=2)
+    return figure
+
+
+def add_legend(figure: Figure, panels: Iterable[Axes], title: str, columns: int) -> None:
+    """Put the title, and below it one legend for all panels, above the panels."""
     handles_by_label: dict[str, Any] = {}
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()
         handles_by_label.update(zip(labels, handles, strict=True))
-    figure.legend(handles=list(handles_by_label.values()), loc="outside lower left", ncols=3)
-    return figure
+    figure.legend(
+        handles=list(handles_by_label.values()),
+        loc="outside upper left",
+        ncols=columns,
+        title=title,
+        title_fontproperties={"weight": "bold"},
+        alignment="left",
+    )
+
+
+def wrapped(text: str, inches: float) -> str:
+    """A title in lines that are at most so many inches long."""
+    line = _in_one_line(text[:_LONGEST_TITLE])
+    if len(text) > _LONGEST_TITLE:
+        line += "…"
+    letters = int(inches * _LETTERS_PER_INCH)
+    if any(unicodedata.east_asian_width(letter) in "WF" for letter in line):
+        letters //= 2
+    return textwrap.fill(line, letters)
 
 
 def _in_one_line(text: str) -> str:
     return " ".join(visible(text).split())
 
 
-def _draw_document(ax: Axes, trace: RSETrace, document: TracedDocument, limits: Limits) -> None:
+def _draw_document(
+    ax: Axes, trace: RSETrace, document: TracedDocument, limits: Limits, colors: Colors
+) -> None:
     """Draw the chunks of a document along its text."""
-    _draw_segments(ax, trace, document)
-    _draw_credited(ax, document)
-    _draw_candidates(ax, document)
-    _draw_penalties(ax, trace)
+    _draw_segments(ax, trace, document, colors)
+    _draw_credited(ax, document, colors)
+    _draw_candidates(ax, document, colors)
+    _draw_penalties(ax, trace, colors)
     first, end = limits
     if first is None:
         first = document.chunks[0].index
     if not end:
         end = document.chunks[-1].index + 1
-    ax.set(xlim=(first - 0.6, end - 0.4), ylim=(0, 1.05), ylabel="relevance")
+    ax.set(xlim=(first - 0.6, end - 0.4), ylim=(0, 1.05))
+    ax.set(xlabel=_CHUNKS, ylabel="relevance (0 to 1)")
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
     ax.xaxis.set_major_formatter(THOUSANDS)
-    title = _in_one_line(document.name)[-_TITLE:]
+    title = document.name
     if document.reason:
-        title += _in_one_line(f": {document.reason}")[:_TITLE]
-    ax.set_title(title)
+        title += f": {document.reason}"
+    ax.set_title(wrapped(title, _WIDTH - 1))
 
 
-def _draw_segments(ax: Axes, trace: RSETrace, document: TracedDocument) -> None:
+def _draw_segments(ax: Axes, trace: RSETrace, document: TracedDocument, colors: Colors) -> None:
     for segment in trace.segments:
         if segment.returned and segment.doc_id == document.doc_id:
             # With an edge, since the area can be thinner than a line.
             ax.axvspan(
                 segment.chunk_start - 0.5,
                 segment.chunk_end - 0.5,
-                color=_SEGMENT,
-                alpha=0.4,
+                color=colors.segment,
+                alpha=0.3,
                 linewidth=1,
                 label="returned segment",
             )
 
 
-def _draw_credited(ax: Axes, document: TracedDocument) -> None:
+def _draw_credited(ax: Axes, document: TracedDocument, colors: Colors) -> None:
     """Draw relevance with the credit of neighbors, where the solver saw chunks."""
     first = document.chunks[0].index
     last = document.chunks[-1].index
@@ -165,10 +210,11 @@ def _draw_credited(ax: Axes, document: TracedDocument) -> None:
         if chunk.weight:
             credited[chunk.index - first] = chunk.credited
     edges = np.arange(first, last + 2) - 0.5
-    ax.stairs(credited, edges, baseline=None, color="C0", label="with credit of its neighbors")
+    label = "relevance with neighbor credit"
+    ax.stairs(credited, edges, baseline=None, color=colors.ink, label=label)
 
 
-def _draw_candidates(ax: Axes, document: TracedDocument) -> None:
+def _draw_candidates(ax: Axes, document: TracedDocument, colors: Colors) -> None:
     x = []
     y = []
     fill = []
@@ -176,36 +222,45 @@ def _draw_candidates(ax: Axes, document: TracedDocument) -> None:
         if chunk.is_candidate:
             x.append(chunk.index)
             y.append(chunk.relevance)
-            fill.append(_CANDIDATE if chunk.weight else "none")
-    label = "relevance of a candidate (hollow: not considered)"
-    ax.vlines(x, 0, y, color=_CANDIDATE, linewidth=1, alpha=0.6)
-    ax.scatter(x, y, s=20, facecolors=fill, edgecolors=_CANDIDATE, zorder=3, label=label)
+            fill.append(colors.chunk if chunk.weight else "none")
+    label = "relevance of a found chunk (hollow: not considered)"
+    ax.vlines(x, 0, y, color=colors.chunk, linewidth=1, alpha=0.6)
+    ax.scatter(x, y, s=20, facecolors=fill, edgecolors=colors.chunk, zorder=3, label=label)
 
 
-def _draw_penalties(ax: Axes, trace: RSETrace) -> None:
+def _draw_penalties(ax: Axes, trace: RSETrace, colors: Colors) -> None:
     penalty = trace.settings["irrelevant_chunk_penalty"]
-    ax.axhline(penalty, color=_PENALTY, linestyle="--", label=f"penalty {penalty:g}")
+    ax.axhline(penalty, color=colors.line, linestyle="--", label=f"penalty {penalty:g}")
     if trace.penalty is not None and trace.penalty > penalty:
-        ax.axhline(trace.penalty, color=_PENALTY, linestyle=":", label="worth the short budget")
+        label = f"{trace.penalty:.2g}, worth the short budget"
+        ax.axhline(trace.penalty, color=colors.line, linestyle=":", label=label)
 
 
 def plot_curves(
-    curves: Sequence[tuple[str, Sequence[float], ArrayLike, ArrayLike]], metric: str, *, dark: bool
+    curves: Sequence[tuple[str, Sequence[float], ArrayLike, ArrayLike]],
+    metric: str,
+    questions: int,
+    *,
+    dark: bool,
 ) -> Figure:
     """See `Report.plot`: for each report its name, budgets, means and their intervals."""
+    width = 6.4
+    names = [wrapped(name, width - 1) for name, *_ in curves]
+    lines = sum(1 + name.count("\n") for name in names)
     with style(dark=dark):
-        figure = Picture(6.4, 4.2)
+        figure = Picture(width, 4.0 + _LINE_HEIGHT * lines)
         panel = figure.subplots()
         all_budgets: set[float] = set()
-        for name, budgets, means, intervals in curves:
-            label = _in_one_line(name)[:_TITLE]
-            (line,) = panel.plot(budgets, means, marker="o", label=label)
+        for name, (_, budgets, means, intervals) in zip(names, curves, strict=True):
+            (line,) = panel.plot(budgets, means, marker="o", label=name)
             low, high = np.transpose(intervals)
             panel.fill_between(budgets, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
             all_budgets.update(budgets)
         budgets_axis(panel, sorted(all_budgets))
-        panel.set(xlabel="budget, characters (log)", ylabel=f"{metric}, mean and 95 % interval")
-        figure.legend(loc="outside lower left")
+        panel.set(xlabel="budget, characters (log)", ylabel=_UNITS.get(metric, metric))
+        panel.set_ylim(bottom=0)
+        title = f"{metric} of {counted(questions, 'question')}: means and 95 % intervals"
+        add_legend(figure, [panel], wrapped(title, width), columns=1)
     return figure
 
 
@@ -218,19 +273,22 @@ def budgets_axis(panel: Axes, budgets: Sequence[float]) -> None:
 
 def plot_floor(floor: ScoreFloor, *, dark: bool) -> Figure:
     """See `ScoreFloor.plot`."""
+    width = 7.5
+    colors = colors_of(dark=dark)
     with style(dark=dark):
-        figure = Picture(7.5, 3.6)
+        figure = Picture(width, 3.6)
         axes = figure.subplots()
         distributions = floor.distributions()
         values = [value for percentiles in distributions.values() for value in percentiles]
         bins = np.linspace(min(values), max(values), _BINS).tolist()
-        colors = (COLORS[6], COLORS[0])
-        for (name, percentiles), color in zip(distributions.items(), colors, strict=True):
+        kinds = (colors.others[-1], colors.segment)
+        for (name, percentiles), color in zip(distributions.items(), kinds, strict=True):
             weights = np.full(len(percentiles), 100 / len(percentiles))
             axes.hist(list(percentiles), bins, weights=weights, alpha=0.65, label=name, color=color)
-        axes.axvline(floor.floor, color=_PENALTY, label=f"floor {floor.floor:.3g}")
-        axes.set_xlabel("score of the best candidate, with the bonus for words")
+        axes.axvline(floor.floor, color=colors.line, label=f"floor {floor.floor:.3g}")
+        side = "higher" if floor.higher_is_better else "lower"
+        axes.set_xlabel(f"score of the best candidate, with the bonus for words ({side} is better)")
         axes.set_ylabel("share of questions, %")
-        axes.set_title(_in_one_line(f"{floor.reranker or floor.searcher}: the floor of scores"))
-        figure.legend(loc="outside upper left", ncols=3)
+        title = f"{floor.reranker or floor.searcher}: the floor of scores"
+        add_legend(figure, [axes], wrapped(title, width), columns=3)
     return figure

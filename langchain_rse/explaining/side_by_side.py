@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from langchain_rse._messages import as_html as text_as_html
 from langchain_rse._messages import counted, visible
 from langchain_rse.explaining.bars import bar_as_html
+from langchain_rse.explaining.colors import DARK, LIGHT
 
 _CELLS = 50  # of a strip
 _MOST_STRIPS = 6
@@ -55,7 +57,7 @@ class Part(NamedTuple):
     is_only_here: bool  # True if the other retriever did not return it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SideBySide:
     """Segments beside what another retriever returned; `RSERetriever.compare` makes it.
 
@@ -97,8 +99,8 @@ class SideBySide:
         characters = sum(len(piece.text) for piece in self.segments)
         passages = counted(len(self.segments), "passage")
         return (
-            f"{characters:,} characters each: {passages}, {self.only_in_segments:,} of them not in "
-            f"{self.other_name} ({len(self.other)})"
+            f"{characters:,} characters each: {passages}; {self.only_in_segments:,} characters "
+            f"not in {self.other_name} ({len(self.other)})"
         )
 
     def lines(self) -> Iterator[tuple[Kind, str]]:
@@ -145,6 +147,9 @@ class SideBySide:
             if piece.doc_id == doc_id and piece.end is not None
         ]
         return max([self.lengths.get(doc_id, 1), *ends])
+
+    def __repr__(self) -> str:
+        return f"<SideBySide of {visible(self.query)[:_EXCERPT]!r}: {visible(self.summary)}>"
 
     def __str__(self) -> str:
         lines = [f"{PREFIXES.get(kind, '')}{visible(line)}" for kind, line in self.lines()]
@@ -247,7 +252,7 @@ def _cells_of(pieces: Iterable[Piece], doc_id: str, length: int) -> str:
 
 # HTML
 
-_STYLE = """
+_STYLE = Template("""
 .rse-compare { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; color: CanvasText;
   background: Canvas; padding: 0 .5rem; overflow-wrap: anywhere; max-width: 72rem; margin: 0 auto; }
 .rse-compare h2 { font-size: 1.15rem; margin: .2rem 0; }
@@ -256,17 +261,22 @@ _STYLE = """
 .rse-compare h3 { font-size: 1rem; margin: .8rem 0 .2rem; }
 .rse-compare .place { opacity: .75; font-size: .85em; margin: .8rem 0 .1rem; }
 .rse-compare .text { white-space: pre-wrap; padding: .4rem .6rem;
-  border-left: 3px solid #0072b2; background: color-mix(in srgb, CanvasText 5%, Canvas); }
-.rse-compare .other .text { border-color: #d55e00; }
-.rse-compare mark { background: light-dark(#cfe8f7, #124a6b); color: inherit; }
-.rse-compare .other mark { background: light-dark(#fbdcc8, #6b3312); }
+  border-left: 3px solid $segment; background: color-mix(in srgb, CanvasText 5%, Canvas); }
+.rse-compare .other .text { border-color: $chunk; }
+.rse-compare mark { background: $segment_mark; color: inherit; }
+.rse-compare .other mark { background: $chunk_mark; }
 .rse-compare .strip { position: relative; height: .8rem; margin: .15rem 0;
   background: color-mix(in srgb, CanvasText 12%, Canvas); }
-.rse-compare .strip i { position: absolute; top: 0; bottom: 0; background: #0072b2;
+.rse-compare .strip i { position: absolute; top: 0; bottom: 0; background: $segment;
   min-width: 2px; print-color-adjust: exact; }
-.rse-compare .strip.other i { background: #d55e00; }
+.rse-compare .strip.other i { background: $chunk; }
 @media (max-width: 700px) { .rse-compare .sides { grid-template-columns: minmax(0, 1fr); } }
-"""
+""").substitute(
+    segment=f"light-dark({LIGHT.segment}, {DARK.segment})",
+    chunk=f"light-dark({LIGHT.chunk}, {DARK.chunk})",
+    segment_mark=f"light-dark({LIGHT.segment_mark}, {DARK.segment_mark})",
+    chunk_mark=f"light-dark({LIGHT.chunk_mark}, {DARK.chunk_mark})",
+)
 
 
 def _as_html(comparison: SideBySide) -> str:

@@ -6,10 +6,12 @@ import io
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from langchain_rse.evaluation import Evidence, Question, evaluate
+from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.explaining.plots import Picture
 from tests.unit_tests.fakes import PLAIN, QUERY, lines, make_retriever
 
@@ -32,14 +34,40 @@ def test_a_panel_shows_relevance_credit_segments_and_penalty() -> None:
     (panel,) = figure.axes
     assert panel.get_title(loc="left") == "a"
     assert labels_of(panel) == {
-        *("returned segment", "with credit of its neighbors", "penalty 0.5"),
-        "relevance of a candidate (hollow: not considered)",
+        *("returned segment", "relevance with neighbor credit", "penalty 0.5"),
+        "relevance of a found chunk (hollow: not considered)",
     }
     points = panel.collections[-1].get_offsets()
     assert [tuple(point) for point in points] == [
         (chunk.index, pytest.approx(chunk.relevance)) for _, chunk in trace.candidates
     ]
     draw(figure)
+
+
+def test_titles_are_whole_and_above_legend_and_panels() -> None:
+    name = "reports/" + "of a very long name, " * 9
+    question = "what else is there to know " * 8 + "0"
+    retriever = make_retriever({name: lines(0, 90), "b": lines(10, name="b")})
+    trace = retriever.explain(question, top_k_for_document_selection=1)
+    floor = ScoreFloor(
+        *("Chroma", "rerank-" * 20, 0.4, 0.1, True, 0.02, True),
+        *(tuple(np.linspace(0, 1, 101)), tuple(np.linspace(0, 0.5, 101)), 9, 9, 9),
+    )
+    report = evaluate(retriever, [Question(QUERY, [Evidence("b", 0, 5)])], (5, 20), name=name)
+    for figure, text in ((trace.plot(), question), (floor.plot(), "rerank-"), (report.plot(), "")):
+        draw(figure)
+        [legend] = figure.legends
+        assert legend.get_title().get_text().replace("\n", " ").startswith(text.strip())
+        box = legend.get_window_extent()
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.width
+        assert box.y1 <= figure.bbox.height + 1
+        for panel in figure.axes:
+            tight = panel.get_tightbbox()
+            assert tight.y1 <= box.y0 + 1
+            assert tight.x1 <= figure.bbox.width + 1
+    titles = " ".join(panel.get_title(loc="left") for panel in trace.plot().axes)
+    assert titles.replace("\n", " ").count("of a very long name") == 9
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")  # which font has it is set in matplotlib
@@ -65,7 +93,7 @@ def test_documents_that_are_not_shown_are_counted() -> None:
     trace = make_retriever(texts).explain(QUERY)
     figure = trace.plot()
     assert len(figure.axes) == 4
-    assert figure.axes[-1].get_xlabel() == "chunk (2 documents more, not shown)"
+    assert figure.axes[-1].get_xlabel() == "chunk number (2 documents more, not shown)"
     chosen = trace.plot(["d3", "d1"])
     assert [panel.get_title(loc="left") for panel in chosen.axes] == ["d3", "d1"]
     with pytest.raises(ValueError, match="documents has 'x', without candidates; some with: 'd"):
@@ -110,5 +138,6 @@ def test_reports_have_a_curve_each() -> None:
     draw(figure)
     first, _ = figure.axes[0].lines
     assert first.get_ydata() == pytest.approx(report.mean("recall"))
+    assert figure.axes[0].get_ylim()[0] == 0
     with pytest.raises(ValueError, match="grade by budget cannot be plotted: RSERetriever has"):
         report.plot(metric="grade")

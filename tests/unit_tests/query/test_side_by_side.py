@@ -45,7 +45,7 @@ def test_the_best_chunks_have_the_same_length(way: Way, retriever: RSERetriever)
 def test_printed(retriever: RSERetriever) -> None:
     assert str(retriever.compare(QUERY)) == (
         "query 0\n"
-        "18 characters each: 1 passage, 6 of them not in top-k chunks (3)\n"
+        "18 characters each: 1 passage; 6 characters not in top-k chunks (3)\n"
         f"a                top-k chunks {'·' * 10}{'█' * 9}{'·' * 11}{'█' * 9}{'·' * 11}\n"
         f"                     segments {'·' * 10}{'█' * 29}{'·' * 11}\n"
         f"b                top-k chunks {'·' * 16}{'█' * 15}{'·' * 19}\n"
@@ -57,6 +57,12 @@ def test_printed(retriever: RSERetriever) -> None:
         "Only top-k chunks:\n"
         "- b, characters 6 to 12: b1 15"
     )
+
+
+def test_a_line_for_logs_and_lists(retriever: RSERetriever) -> None:
+    line = repr(retriever.compare(QUERY))
+    assert line.startswith("<SideBySide of 'query 0': 18 characters each: 1 passage")
+    assert "a2 50" not in line
 
 
 def test_another_retriever(retriever: RSERetriever) -> None:
