@@ -58,8 +58,10 @@ def compare(
     retriever = KnowledgeBase.existing(kb, **fields).retriever
     comparison = retriever.compare(question, max_context_length=max_context_length)
     reason = comparison.reason
-    if reason is not None:
+    if reason is not None and comparison.other:
         comparison = replace(comparison, reason=name_options(reason, compare))
+    elif reason is not None:
+        comparison = replace(comparison, reason="there is no text in the knowledge base")
     print_comparison(comparison)
     if html:
         comparison.to_html(html)

@@ -192,8 +192,9 @@ def explain_left_out(
         first_error = next(iter(errors.values()))
         warn(
             f"{len(errors)} document(s) are left out, as the docstore's records of them cannot be "
-            f"read: {first_few(dict.fromkeys(doc_ids))}. Add them again with force=True. The first "
-            f"error: {first_error}"
+            f"read: {first_few(dict.fromkeys(doc_ids))}. Add them again with "
+            "add_documents(..., force=True) or langchain-rse remove and index. The first error: "
+            f"{first_error}"
         )
 
 
