@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from langchain_rse._messages import problems_of, visible
+from langchain_rse._messages import first_few, visible
 from langchain_rse.cli.options import Command, name_options
 from langchain_rse.explaining.bars import BLOCKS, NOTHING
 
@@ -71,7 +71,12 @@ def exit_on_error(command: Command, *, extra: str = "cli", ends: bool = True) ->
 
 def _text_of(error: Exception) -> str:
     """The message of an error and its notes; also its class, if it is not an expected one."""
-    text = problems_of(error) if isinstance(error, ValidationError) else str(error)
+    text = str(error)
+    if isinstance(error, ValidationError):
+        problems = [
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
+        ]
+        text = first_few(problems)
     if not isinstance(error, (ImportError, LookupError, OSError, ValueError)):
         text = f"{type(error).__name__}: {text}"
     return "\n".join([text, *getattr(error, "__notes__", ())])

@@ -446,6 +446,8 @@ def test_evaluate_promises_a_recall(run: Run, pets: Path, tmp_path: Path) -> Non
     few = run(*arguments, "--target-recall", 0.99)
     assert (few.exit_code, few.stdout) == (2, "")
     assert "questions with evidence are needed; got 15" in few.stderr
+    beyond = run(*arguments, "--target-recall", 3)
+    assert beyond.stderr == "--target-recall: Input should be less than 1\n"
     both = run(*promising, "--tune", 5)
     assert both.exit_code == 2
     assert "--tune and --target-recall" in both.stderr

@@ -338,9 +338,7 @@ def test_the_tool_says_that_nothing_is_there(way: Way) -> None:
 
 def test_the_tool_says_within_which_filter_nothing_is_there() -> None:
     retriever = make_retriever(TEXTS, score_floor=0.9, candidates_only=True)
-    tool = create_rse_tool(
-        retriever, filter_fields=["source"], make_filter=lambda *_: lambda document: bool(document)
-    )
+    tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=lambda *_: bool)
     answer = tool.invoke({"query": QUERY, "filter": {"source": "a"}})
     assert answer.startswith("Nothing in these documents with source='a' is about this: ")
 
