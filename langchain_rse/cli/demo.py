@@ -20,7 +20,9 @@ def demo(
     *,
     full: Annotated[bool, typer.Option("--full", help="Print the whole text.")] = False,
 ) -> None:
-    """Index the Python reference and ask it a question: segments beside the best chunks.
+    """Show passages beside the best chunks, on Python's manual.
+
+    Indexes the Python reference, half a megabyte, and asks it a question.
 
     Example: langchain-rse demo --full
     """

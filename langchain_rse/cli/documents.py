@@ -17,6 +17,8 @@ from langchain_rse.cli.output import AsJson, print_json, print_text
 if TYPE_CHECKING:
     from langchain_rse.stores.records import Manifest
 
+_NAMES = {"lexical": "full-text index"}  # of figures that people know by another name
+
 
 def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
     """List the documents of a knowledge base.
@@ -59,7 +61,7 @@ def _describe(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
 
 
 def stats(kb: Folder, *, as_json: AsJson = False) -> None:
-    """Show how much is in a knowledge base, and how it was made.
+    """Show the size of a knowledge base, and its settings.
 
     Example: langchain-rse stats --kb library
     """
@@ -78,13 +80,15 @@ def stats(kb: Folder, *, as_json: AsJson = False) -> None:
         print_json(figures)
         return
     for name, value in figures.items():
-        print_text(f"{name + ':':12} {_format(value)}")
+        print_text(f"{_NAMES.get(name, name) + ':':16} {_format(value)}")
 
 
 def _format(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(value)
-    if type(value) is int:  # not a bool
+        return ", ".join(value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
         return f"{value:,}"
     return str(value)
 
@@ -95,7 +99,7 @@ def remove(
     ],
     kb: Folder,
 ) -> None:
-    """Remove documents from a knowledge base; the files stay where they are.
+    """Remove documents; the files stay where they are.
 
     Example: langchain-rse remove notes.md --kb library
     """
@@ -113,7 +117,9 @@ def check(
     repair: Annotated[bool, typer.Option(help="Repair what can be repaired.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare all that the two stores have; the exit status is 1 if anything is wrong.
+    """Check that the knowledge base is whole, and repair it.
+
+    Compares all texts and vectors. The exit status is 1 if anything is wrong.
 
     Example: langchain-rse check --repair --kb library
     """

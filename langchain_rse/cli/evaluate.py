@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
-from langchain_rse.cli.output import AsJson, print_json, print_text
-from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, settings
+from langchain_rse.cli.output import AsJson, console, print_error, print_json, print_text
+from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, ScoreFloor, settings
 
 if TYPE_CHECKING:
     from langchain_rse.evaluation import Question, RecallGuarantee, Report, Tuning
@@ -22,6 +22,7 @@ TargetRecall = Annotated[
     float | None,
     typer.Option(help="Instead of --tune: promise this recall, such as 0.9, with little text."),
 ]
+_BUDGETS = "Measure within this many characters; repeatable. Default: 4000, 8000 and 16000."
 _SAVED = "Write what --tune or --target-recall finds, for --config."
 SaveConfig = Annotated[Path | None, typer.Option(dir_okay=False, writable=True, help=_SAVED)]
 
@@ -39,33 +40,36 @@ def evaluate(
         ),
     ],
     *,
-    budget: Annotated[
-        list[int] | None, typer.Option(min=1, help="Characters that may be returned; repeatable.")
-    ] = None,
+    budgets: Annotated[list[int] | None, typer.Option("--budget", min=1, help=_BUDGETS)] = None,
     trials: Annotated[
         int, typer.Option("--tune", min=0, help="Also search this many sets of parameters.")
     ] = 0,
     target_recall: TargetRecall = None,
     save_config: SaveConfig = None,
     preset: Preset = None,
-    penalty: Penalty = None,
+    irrelevant_chunk_penalty: Penalty = None,
     hybrid: Hybrid = None,
     config: Config = None,
+    score_floor: ScoreFloor = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how much of the evidence for questions is returned: segments beside chunks.
+    """Measure on questions with evidence, and tune.
+
+    Prints how much of the evidence the segments have, and the best chunks in as much text.
 
     Example: langchain-rse evaluate --questions questions.jsonl --kb library --tune 100
     """
     _check_options(trials, target_recall, save_config)
-    opened = KnowledgeBase.existing(kb, **settings(config, preset, penalty, hybrid))
+    fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
+    opened = KnowledgeBase.existing(kb, **fields)
     loaded = _load_questions(questions, opened)
     options: dict[str, Any] = {"show_progress": sys.stderr.isatty()}
-    if budget:
-        options["budgets"] = budget
+    if budgets:
+        options["budgets"] = budgets
     tuning = _tune(opened, loaded, trials, target_recall, options)
     if tuning is not None and save_config:
         tuning.to_file(save_config)
+        print_error(f"Written to {save_config}", "")
     segments, filled, chunks = _measure(opened, loaded, options)
     comparison = filled.compare(chunks)
     if as_json:
@@ -79,7 +83,8 @@ def evaluate(
         return
     for table in (segments, filled, chunks, comparison, tuning):
         if table is not None:
-            print_text(f"\n{table}", lines=True)
+            text = table.to_text(console.width) if console.is_terminal else str(table)
+            print_text(f"\n{text}", lines=True)
 
 
 def _check_options(trials: int, target_recall: float | None, save_config: Path | None) -> None:

@@ -68,7 +68,7 @@ def index(
     ] = False,
     calibrate: Calibrate = True,
 ) -> None:
-    """Add files to a knowledge base; files that have changed are replaced.
+    """Add files to a knowledge base, and replace changed ones.
 
     Example: langchain-rse index reports/ notes.md --kb library
     """
@@ -110,11 +110,11 @@ def _calibrate(opened: KnowledgeBase) -> None:
         floor = opened.retriever.calibrate(show_progress=sys.stderr.isatty())
     except CalibrationError as error:
         reason = str(error).partition(". ")[0]
-        print_text(f"Every question gets an answer, related or not: {reason}")
+        print_text(f"Every question gets an answer, related or not, as {reason}")
     else:
         print_text(
-            f"Questions about something else get no answer: {floor.refused(floor.unrelated):.0%} "
-            f"of {floor.unrelated_count} about anything"
+            "Calibrated: questions about something else get no answer, such as "
+            f"{floor.refused(floor.unrelated):.0%} of {floor.unrelated_count} general questions"
         )
 
 

@@ -38,7 +38,10 @@ def inspect(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show a document's chunks: their places, what was embedded, what would be returned.
+    """Show the chunks of a document.
+
+    Prints the number of each chunk, which characters of the document it is, what else is known of
+    it, and the beginning of its text; with --chunk, what was embedded, and what is returned.
 
     Example: langchain-rse inspect 10k.pdf --kb library --chunk 17
     """
@@ -66,7 +69,8 @@ def _print_document(fields: dict[str, Any], chunks: int) -> None:
     print_text(fields["doc_id"], "bold")
     if fields["version"]:
         size = f"{counted(fields['length'], 'character')} in {counted(chunks, 'chunk')}"
-        print_text(f"{size} · version {fields['version']}")
+        print_text(f"{size}, numbered from 0")
+        print_text(f"version: {fields['version']}")
     for version in fields["incomplete_versions"]:
         print_text(f"Adding or deleting version {version} was interrupted: do it again", "red")
     if fields["header"]:
@@ -78,7 +82,7 @@ def _print_document(fields: dict[str, Any], chunks: int) -> None:
 def _print_chunk_line(fields: dict[str, Any]) -> None:
     """Print a chunk's title and text on one line, which ends with the terminal's."""
     words = (fields["text"] or "").split()
-    line = Text(visible(_title(fields)), "bold")
+    line = Text(visible(_title(fields, "")), "bold")
     line.append("  " + visible(" ".join(words)), "not bold")
     if console.is_terminal:
         line.truncate(console.width, overflow="ellipsis")
@@ -91,19 +95,19 @@ def _print_whole_chunk(fields: dict[str, Any]) -> None:
     for name, text in [("embedded", fields["embedded"]), ("returned", fields["text"])]:
         if text:
             parts.append((name, visible_lines(text)))
-    print_parts(_title(fields), *parts)
+    print_parts(_title(fields, "characters "), *parts)
 
 
-def _title(fields: dict[str, Any]) -> str:
-    """A chunk's number, characters, metadata and problem."""
+def _title(fields: dict[str, Any], unit: str) -> str:
+    """A chunk's number, characters with their unit in front, metadata and problem."""
     parts = [f"chunk {fields['index']}"]
     if fields["text"] is not None:
-        parts.append(f"{fields['start']}-{fields['end']}")
+        parts.append(f"{unit}{fields['start']}-{fields['end']}")
     if fields["metadata"]:
         parts.append(", ".join(f"{name} {value}" for name, value in fields["metadata"].items()))
     if fields["problem"]:
         parts.append(fields["problem"])
-    return " · ".join(parts)
+    return ", ".join(parts)
 
 
 def inspect_document(

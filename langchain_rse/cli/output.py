@@ -1,22 +1,26 @@
-"""Prints segments, tables and messages; colors in a terminal only."""
+"""Prints texts, tables and messages; in a terminal with colors, and lines that end with words."""
 
 import functools
 import json
 import logging
+import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from langchain_core.documents import Document
+from pydantic import ValidationError
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from langchain_rse._messages import visible
+from langchain_rse._messages import first_few, visible
+from langchain_rse.cli.options import Command, name_options
+from langchain_rse.explaining.bars import BLOCKS, NOTHING
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -24,19 +28,28 @@ errors = Console(stderr=True, highlight=False)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _MESSAGES_SHOWN = 10
+# Loggers whose records the commands tell themselves: files without text, that calibrating has
+# begun, and why nothing was returned.
+_TOLD_BY_COMMANDS = (
+    "langchain_rse.ingest.",
+    "langchain_rse.evaluation.asking",
+    "langchain_rse.query.reasons",
+)
+_WIDTH = 80  # of what is drawn where there is no terminal, and at most in one
+# For streams whose encoding has no blocks.
+_IN_ASCII = str.maketrans(NOTHING + BLOCKS, ".--==++##")
 
 
-def exit_on_error(
-    command: Callable[..., None], *, extra: str = "cli", ends: bool = True
-) -> Callable[..., None]:
+def exit_on_error(command: Command, *, extra: str = "cli", ends: bool = True) -> Command:
     """Make a command print errors and warnings as lines, and exit with status 2 or 130.
 
-    Warnings are printed at the end, unless the command does not end (``ends=False``).
+    They name the command's options. Warnings are printed at the end, or at once if the command
+    does not end (``ends=False``).
     """
 
     @functools.wraps(command)
     def wrapped(**options: Any) -> None:  # noqa: ANN401
-        with _messages_as_lines() if ends else nullcontext():
+        with _messages_at_end(command) if ends else _messages_at_once(command):
             try:
                 command(**options)
             except (typer.Exit, typer.BadParameter, BrokenPipeError):
@@ -50,7 +63,7 @@ def exit_on_error(
                 print_error(f"{error.name} is not installed: pip install 'langchain-rse[{extra}]'")
                 raise typer.Exit(2) from error
             except Exception as error:
-                print_error(_text_of(error))
+                print_error(name_options(_text_of(error), command))
                 raise typer.Exit(2) from error
 
     return wrapped
@@ -59,34 +72,65 @@ def exit_on_error(
 def _text_of(error: Exception) -> str:
     """The message of an error and its notes; also its class, if it is not an expected one."""
     text = str(error)
+    if isinstance(error, ValidationError):
+        problems = [
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
+        ]
+        text = first_few(problems)
     if not isinstance(error, (ImportError, LookupError, OSError, ValueError)):
         text = f"{type(error).__name__}: {text}"
     return "\n".join([text, *getattr(error, "__notes__", ())])
 
 
 @contextmanager
-def _messages_as_lines() -> Iterator[None]:
+def _messages_at_end(command: Command) -> Iterator[None]:
     """Print warnings and log lines on stderr at the end, as they would break progress bars."""
-    logger = logging.getLogger("langchain_rse")
     log = BufferingHandler(sys.maxsize)
-    # The command `index` lists files without text itself.
-    log.addFilter(lambda record: not record.name.startswith("langchain_rse.ingest."))
-    level = logger.level
-    logger.addHandler(log)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False  # other packages may print records that reach the root logger
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with _handled_by(log, logging.INFO), warnings.catch_warnings(record=True) as caught:
             yield
     finally:
-        logger.removeHandler(log)
+        lines = [f"warning: {warning.message}" for warning in caught]
+        lines += [_line_of(record) for record in log.buffer]
+        _print_messages([name_options(line, command) for line in dict.fromkeys(lines)])
+
+
+@contextmanager
+def _messages_at_once(command: Command) -> Iterator[None]:
+    """Print warnings and what is logged as such on stderr when they come."""
+
+    def show_warning(message: Warning | str, *_: object, **__: object) -> None:
+        print_error(name_options(f"warning: {message}", command), "yellow")
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            print_error(name_options(_line_of(record), command), "yellow")
+
+    with _handled_by(Lines(), logging.WARNING), warnings.catch_warnings():
+        warnings.showwarning = show_warning
+        yield
+
+
+@contextmanager
+def _handled_by(handler: logging.Handler, least_level: int) -> Iterator[None]:
+    """Let a handler have this package's log, without what the commands tell themselves."""
+    logger = logging.getLogger("langchain_rse")
+    handler.addFilter(lambda record: not record.name.startswith(_TOLD_BY_COMMANDS))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(least_level)
+    logger.propagate = False  # other packages may print records that reach the root logger
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
         logger.setLevel(level)
         logger.propagate = True
-        lines = [f"warning: {warning.message}" for warning in caught]
-        for record in log.buffer:
-            kind = "warning" if record.levelno > logging.INFO else "note"
-            lines.append(f"{kind}: {record.getMessage()}")
-        _print_messages(list(dict.fromkeys(lines)))
+
+
+def _line_of(record: logging.LogRecord) -> str:
+    kind = "warning" if record.levelno > logging.INFO else "note"
+    return f"{kind}: {record.getMessage()}"
 
 
 def _print_messages(lines: Sequence[str]) -> None:
@@ -98,7 +142,8 @@ def _print_messages(lines: Sequence[str]) -> None:
 
 def print_error(message: str, style: str = "red") -> None:
     """Print a line on stderr."""
-    errors.print(Text(visible(message, "\n"), style), soft_wrap=True)
+    text = Text(visible(message, "\n"), style)
+    errors.print(_end_lines_with_words(text, errors), soft_wrap=True)
 
 
 def command_line() -> str:
@@ -112,40 +157,60 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2, default=str))
 
 
-def print_text(text: str | Text, style: str = "", *, lines: bool = False) -> None:
+def print_text(
+    text: str | Text, style: str = "", *, lines: bool = False, wrap: bool = True
+) -> None:
     """Print a line, or several if ``lines``; styled in a terminal.
 
+    Lines that are longer than the terminal end with a word there, unless ``wrap`` is false.
     Characters of a str that could control a terminal are escaped; those of a Text must be already.
     """
     if isinstance(text, str):
         text = Text(visible(text, "\n" if lines else ""), style)
     if console.is_terminal:
-        console.print(text, soft_wrap=True)
+        console.print(_end_lines_with_words(text, console) if wrap else text, soft_wrap=True)
     else:
         sys.stdout.write(f"{text}\n")  # typer.echo ignores the stream's encoding
 
 
-def print_segment(segment: Document, *, question: str) -> None:
-    """Print a segment's place and its text, with a line above each chunk."""
-    from langchain_rse.explaining.words import query_words
-    from langchain_rse.tools.passages import citation_of
+def _end_lines_with_words(text: Text, terminal: Console) -> Text:
+    """Break lines that are longer than a terminal between words; longer words stay whole."""
+    if not terminal.is_terminal:
+        return text
+    breaks = []
+    column = 0
+    has_word = False
+    for match in re.finditer(r"\n|[^\S\n]+|\S+", text.plain):
+        part = match[0]
+        if part == "\n":
+            column = 0
+            has_word = False
+            continue
+        is_word = not part.isspace()
+        width = cell_len(part.expandtabs(8))
+        if is_word and has_word and column + width > terminal.width:
+            breaks.append(match.start())
+            column = 0
+        has_word = has_word or is_word
+        column += width
+    parts = text.divide(breaks)
+    for part_of_line in parts[:-1]:
+        part_of_line.rstrip()
+    return Text("\n").join(parts)
 
-    words = query_words([question])
-    parts = []
-    start = 0
-    for chunk in segment.metadata["rse"]["chunks"]:
-        end = start + chunk["length"]
-        text = visible_lines(segment.page_content[start:end])
-        start = end
-        if words:
-            text.highlight_regex(words, "bold cyan")
-        if chunk.get("filled"):
-            reason = "filled in"
-        else:
-            reason = f"rank {chunk['rank'] + 1} · relevance {chunk['relevance']:.2f}"
-        parts.append((f"chunk {chunk['index']} · {reason}", text))
-    value = segment.metadata["relevance_score"]
-    print_parts(f"{citation_of(segment.metadata)} · value {value:.2f}", *parts)
+
+def width_of_lines() -> int:
+    """The columns that there are for what is drawn: 80, or fewer in a narrower terminal."""
+    return min(console.width, _WIDTH) if console.is_terminal else _WIDTH
+
+
+def print_strip(label: str, strip: str, style: str = "") -> None:
+    """Print a strip of blocks after its label; in ASCII if the stream has no blocks."""
+    try:
+        strip.encode(console.encoding)
+    except UnicodeEncodeError:
+        strip = strip.translate(_IN_ASCII)
+    print_text(f"{label}{strip}", style, wrap=False)
 
 
 def print_parts(title: str, *parts: tuple[str, Text]) -> None:
@@ -158,6 +223,11 @@ def print_parts(title: str, *parts: tuple[str, Text]) -> None:
 
 
 def visible_lines(text: str) -> Text:
-    """A text to print, with its lines, and without characters that could control a terminal."""
-    lines = text.strip("\n").splitlines()
+    """A text to print, with its lines, and without characters that could control a terminal.
+
+    Blank lines at both ends are left out.
+    """
+    lines = text.rstrip().splitlines()
+    while lines and not lines[0].strip():
+        lines.pop(0)
     return Text("\n".join(visible(line, "\t") for line in lines))

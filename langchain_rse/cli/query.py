@@ -1,14 +1,18 @@
 """``langchain-rse query``: asks a knowledge base."""
 
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from langchain_core.documents import Document
 
 from langchain_rse._messages import load
+from langchain_rse.cli.answers import explain_nothing, print_answer
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
-from langchain_rse.cli.output import AsJson, print_json, print_segment, print_text
+from langchain_rse.cli.options import name_options
+from langchain_rse.cli.output import AsJson, print_error, print_json, print_text
+from langchain_rse.cli.questions import Question, check_question
 from langchain_rse.cli.selection import (
     Config,
     Hybrid,
@@ -19,8 +23,13 @@ from langchain_rse.cli.selection import (
     settings,
 )
 
-if TYPE_CHECKING:
-    from langchain_rse import RSETrace
+
+class Order(str, Enum):
+    """In which order passages are printed."""
+
+    DOCUMENT = "document"
+    RELEVANCE = "relevance"
+
 
 Conditions = Annotated[
     list[str] | None,
@@ -33,90 +42,74 @@ Conditions = Annotated[
     ),
 ]
 
+Budget = Annotated[int, typer.Option(min=0, help="At most this many characters in total.")]
+_ORDER = "document: as passages stand there, or relevance: the best first."
+_REPORT = "Write an HTML page with the chunks and why, to try."
+Report = Annotated[Path | None, typer.Option(dir_okay=False, help=_REPORT)]
+
 
 def query(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")],
+    question: Question,
     kb: Folder,
     *,
-    k: Annotated[int, typer.Option("--k", min=1, help="At most this many segments.")] = 5,
-    max_context_length: Annotated[
-        int, typer.Option(min=0, help="At most this many characters in total.")
-    ] = 16_000,
+    k: Annotated[int, typer.Option("--k", min=1, help="At most this many passages.")] = 5,
+    max_context_length: Budget = 16_000,
     preset: Preset = None,
-    penalty: Penalty = None,
+    irrelevant_chunk_penalty: Penalty = None,
     hybrid: Hybrid = None,
-    conditions: Conditions = None,
-    order: Annotated[
-        str, typer.Option(help="document: as segments stand there, or relevance: the best first.")
-    ] = "document",
+    filter: Conditions = None,  # noqa: A002 - the name of the argument in Python
+    order: Annotated[Order, typer.Option(help=_ORDER)] = Order.DOCUMENT,
     config: Config = None,
     score_floor: ScoreFloor = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(dir_okay=False, help="Write an HTML page with the chunks and why, to try."),
-    ] = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a knowledge base; the exit status is 1 if nothing in it is about the question.
+    """Print the passages that answer a question.
+
+    Each is a segment, text as it stands in its document. Its value is the sum over its chunks of
+    weight x (credited relevance - penalty), minus the cost of a segment: weight is the length over
+    the average, credited relevance the chunk's own with that of its neighbors, from 0 to 1.
+    --report shows them for each chunk. The exit status is 1 if nothing is returned.
 
     Example: langchain-rse query "What drove gross margin?" --kb library --k 3
     """
     from langchain_rse import TraceCollector
 
-    _check_length(question)
+    check_question(question)
     if report:
         _check_report(report)
-    fields = settings(config, preset, penalty, hybrid, score_floor)
-    arguments: dict[str, Any] = {
-        "k": k,
-        "max_context_length": max_context_length,
-        "order": order,
-    }
+    fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
+    conditions = filter or []
+    if len(conditions) > 1 and fields.get("hybrid"):
+        raise typer.BadParameter("only one is allowed with --hybrid", param_hint="--filter")
     opened = KnowledgeBase.existing(kb, **fields)
-    condition = filter_of(conditions or (), opened.find_source)
-    if condition:
-        arguments["filter"] = condition
     collector = TraceCollector()
-    retriever = opened.retriever
-    segments = retriever.invoke(question, {"callbacks": [collector]}, **arguments)
+    segments = opened.retriever.invoke(
+        question,
+        {"callbacks": [collector]},
+        k=k,
+        max_context_length=max_context_length,
+        order=order.value,
+        filter=filter_of(conditions, opened.find_source),
+    )
     trace = collector.traces[-1]
-    if report:
-        trace.to_html(report)
+    say = _print_note if as_json else print_text
     if as_json:
         print_json([_fields_of(segment) for segment in segments])
-    else:
-        for segment in segments:
-            print_segment(segment, question=question)
-        last_line = trace.closeness if segments else _say_nothing(trace)
-        if last_line:
-            print_text(last_line)
-        if report:
-            print_text(f"Written to {report}")
+    elif segments:
+        print_answer(trace, segments)
+    if not segments:
+        say(name_options(explain_nothing(trace, conditions), query))
+    if report:
+        trace.to_html(report)
+        say(f"Written to {report}")
     if not segments:
         raise typer.Exit(1)
 
 
-def _say_nothing(trace: "RSETrace") -> str:
-    """Say in one sentence that nothing was found; the reason is logged."""
-    refused = [reached for reached in trace.reached if reached.refused]
-    if not refused:
-        return "Nothing was found."
-    return (
-        f"Nothing in the documents is about this: the nearest passage, in {refused[0].name}, is "
-        "too far. --score-floor none returns it."
-    )
-
-
-def _check_length(question: str) -> None:
-    """Refuse a question of which not all words would count."""
-    from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
-
-    if len(question) > MAX_QUERY_LENGTH:
-        raise typer.BadParameter(
-            f"it has {len(question):,} characters, and at most {MAX_QUERY_LENGTH:,} are allowed; "
-            "ask a shorter question",
-            param_hint="QUESTION",
-        )
+def _print_note(text: str) -> None:
+    """Print a line on stderr, since JSON is on stdout."""
+    print_error(text, "")
 
 
 def _check_report(report: Path) -> None:

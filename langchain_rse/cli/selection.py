@@ -1,19 +1,24 @@
-"""Options of several commands: how segments are chosen, saved settings, and filters."""
+"""Options of several commands: how segments are chosen, saved settings, and filters.
+
+Commands name the parameters of these options as the settings that they stand for, by which
+messages find the option; see `langchain_rse.cli.options`.
+"""
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-Preset = Annotated[
-    str | None,
-    typer.Option(help="How segments are chosen: balanced (the default), precision, find_all, ..."),
-]
-Penalty = Annotated[
-    float | None, typer.Option(min=0, max=1, help="The relevance from which text is returned.")
-]
+_PRESETS = (
+    "How passages are chosen: balanced (the default), precision (less text), find_all (more); or "
+    "as published: dsrag-balanced, dsrag-precision, dsrag-find_all, walkthrough, kadane."
+)
+Preset = Annotated[str | None, typer.Option(help=_PRESETS)]
+_PENALTY = "The relevance from which text is returned: less returns more. Default: the preset's."
+Penalty = Annotated[float | None, typer.Option("--penalty", min=0, max=1, help=_PENALTY)]
 _WORDS = "Share of the search by words. Their index is made when this is first used."
 Hybrid = Annotated[float | None, typer.Option(min=0, max=1, help=_WORDS)]
 _SAVED = "Settings that `evaluate --save-config` wrote; options beside it count more."
@@ -37,7 +42,7 @@ def settings(
 
     if config and preset:
         raise ValueError("--config and --preset both say how segments are chosen: give one of them")
-    fields: dict[str, Any] = {"config": RSEConfig.of(preset or "balanced")}
+    fields: dict[str, Any] = {"config": RSEConfig.of(_checked(preset))}
     if config:
         fields = read_settings(config)
     if penalty is not None:
@@ -49,16 +54,31 @@ def settings(
     return fields
 
 
+def _checked(preset: str | None) -> str:
+    """The name of a preset, by default that of the default one."""
+    from langchain_rse.config import PRESETS
+
+    if preset is None:
+        return "balanced"
+    if preset not in PRESETS:
+        allowed = ", ".join(PRESETS)
+        raise typer.BadParameter(f"{preset!r} is none of {allowed}", param_hint="--preset")
+    return preset
+
+
 def _floor_of(text: str) -> float | None:
     """Read a floor: a number, or none."""
     if text.lower() == "none":
         return None
     try:
-        return float(text)
+        floor = float(text)
     except ValueError:
+        floor = math.nan
+    if not math.isfinite(floor):
         raise typer.BadParameter(
             f"{text!r} is neither a number nor none", param_hint="--score-floor"
-        ) from None
+        )
+    return floor
 
 
 def filter_of(

@@ -36,6 +36,7 @@ class Tools(str, Enum):
     CONNECTOR = "connector"
 
 
+_HOST = "For HTTP. Others than this machine: see the next two options."
 AllowHost = Annotated[
     list[str] | None,
     typer.Option(help="A name under which clients may ask for this server; may be repeated."),
@@ -56,9 +57,7 @@ def serve_mcp(
     transport: Annotated[
         Transport, typer.Option(help="stdio, for a client that starts this command; or HTTP.")
     ] = Transport.STDIO,
-    host: Annotated[
-        str, typer.Option(help="For HTTP. Others than this machine: see the next two options.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help=_HOST)] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="For HTTP.")] = 8000,
     allow_host: AllowHost = None,
     token_file: TokenFile = None,
@@ -70,14 +69,17 @@ def serve_mcp(
         int, typer.Option(min=1, help="At most this many characters in an answer.")
     ] = 8_000,
     preset: Preset = None,
-    penalty: Penalty = None,
+    irrelevant_chunk_penalty: Penalty = None,
     hybrid: Hybrid = None,
     config: Config = None,
     score_floor: ScoreFloor = None,
 ) -> None:
-    """Serve a knowledge base to MCP clients: tools search, read_around and list_documents.
+    """Let MCP clients search a knowledge base.
 
-    With --tools connector: search and fetch, in the form that ChatGPT asks for.
+    They get the tools search, read_around and list_documents; with --tools connector, search and
+    fetch, as ChatGPT asks for.
+
+    Example: langchain-rse serve-mcp --kb library
     """
     token = _read_token(token_file)
     _check_host(host, has_name_or_token=bool(allow_host) or token is not None)
@@ -87,7 +89,7 @@ def serve_mcp(
     with contextlib.redirect_stdout(sys.stderr):
         from langchain_rse.tools.mcp import create_mcp_server
 
-        fields = settings(config, preset, penalty, hybrid, score_floor)
+        fields = settings(config, preset, irrelevant_chunk_penalty, hybrid, score_floor)
         retriever = KnowledgeBase.existing(kb, **fields).retriever
     server = create_mcp_server(
         retriever,

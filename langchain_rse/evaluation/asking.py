@@ -69,8 +69,8 @@ class Asker:
             fewer = min(settings.fetch_k, _RERANKED_CANDIDATES)
             self.few_candidates = settings.model_copy(update={"fetch_k": fewer})
 
-    def announce(self, general: int, answered: int, *, is_given: bool) -> str:
-        """Log how many questions are asked, and return it."""
+    def announce(self, general: int, answered: int, *, is_given: bool) -> None:
+        """Log how many questions are asked."""
         kind = "question" if is_given else "sentence"
         message = (
             f"Calibrating asks {general} general questions and {counted(answered, kind)}: "
@@ -81,7 +81,6 @@ class Asker:
             reranked = general * self.few_candidates.fetch_k + answered * candidates
             message += f" and {reranked:,} rerankings by {type(self.settings.reranker).__name__}"
         logger.info("%s", message)
-        return message
 
     def draw_general_questions(self, rng: np.random.Generator) -> list[str]:
         """The general questions, fewer of them for a reranker."""

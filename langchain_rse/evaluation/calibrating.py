@@ -186,12 +186,10 @@ def _ask_all(arguments: _Arguments, asker: Asker, manifests: Sequence[Manifest])
         questions = yield from find_evidence(with_evidence, arguments.retriever, sources=None)
         answered_tasks = [asker.ask_question(question) for question in questions]
     general = asker.draw_general_questions(rng)
-    title = asker.announce(
-        len(general), len(answered_tasks), is_given=arguments.questions is not None
-    )
+    asker.announce(len(general), len(answered_tasks), is_given=arguments.questions is not None)
     count = len(general) + len(answered_tasks)
     with progress_bar(
-        count, unit="questions", title=title, show=arguments.show_progress
+        count, unit="questions", title="Calibrating", show=arguments.show_progress
     ) as advance:
         tasks = [*(asker.ask_general(query) for query in general), *answered_tasks]
         results = yield from concurrently([_advancing(task, advance) for task in tasks], AT_ONCE)

@@ -26,6 +26,26 @@ class Table:
     def __str__(self) -> str:
         return "\n".join([self._title(), *("  ".join(row) for row in self._rows())])
 
+    def to_text(self, width: int) -> str:
+        """Return the printed table; if it is wider than ``width``, with columns as lines.
+
+        If that is too wide as well, the last column is not aligned, so that lines are shorter.
+        """
+        rows = self._rows()
+        if max(len("  ".join(row)) for row in rows) <= width:
+            return str(self)
+        columns = [(head, *cells) for head, cells in self._columns().items()]
+        widths = [max(map(len, row)) for row in zip(*columns, strict=True)]
+        lines = [self._title()]
+        for head, *cells in columns:
+            parts = [head.ljust(widths[0])]
+            parts += [cell.rjust(size) for cell, size in zip(cells, widths[1:], strict=True)]
+            lines.append("  ".join(parts))
+        if max(map(len, lines[1:])) <= width:
+            return "\n".join(lines)
+        lines = [self._title(), *("  ".join([*row[:-1], row[-1].strip()]) for row in rows)]
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         head, *rows = self._rows()
         lines = [f"<p>{as_html(self._title())}</p><table>"]

@@ -1,4 +1,11 @@
-"""Bars on a strip that stands for a document, in HTML."""
+"""Bars on a strip that stands for a document, in HTML and in characters."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+NOTHING = "·"
+BLOCKS = "▁▂▃▄▅▆▇█"
+"""The characters of a strip, where nothing is and by the height of a bar."""
 
 
 def bar_as_html(tag: str, start: int, end: int, length: int) -> str:
@@ -6,3 +13,19 @@ def bar_as_html(tag: str, start: int, end: int, length: int) -> str:
     left = 100 * start / length
     width = 100 * (end - start) / length
     return f'<{tag} style="left:{left:.2f}%;width:{width:.2f}%"></{tag}>'
+
+
+def strip_of(bars: Iterable[Sequence[float]], length: int, cells: int) -> str:
+    """Draw a document of that length in ``cells`` characters.
+
+    Each bar is the start and end of a part of the document, in characters, and a height from 0 to
+    1. Where bars overlap, the highest is drawn.
+    """
+    levels = [-1] * cells
+    for start, end, height in bars:
+        first = int(start * cells / length)
+        last = max(math.ceil(end * cells / length) - 1, first)
+        level = min(int(height * len(BLOCKS)), len(BLOCKS) - 1)
+        for cell in range(first, min(last + 1, cells)):
+            levels[cell] = max(levels[cell], level)
+    return "".join(NOTHING if level < 0 else BLOCKS[level] for level in levels)

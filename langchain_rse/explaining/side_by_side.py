@@ -12,10 +12,11 @@ from typing import Literal, NamedTuple
 
 from langchain_rse._messages import as_html as text_as_html
 from langchain_rse._messages import counted, visible
-from langchain_rse.explaining.bars import bar_as_html
+from langchain_rse.explaining.bars import bar_as_html, strip_of
 from langchain_rse.explaining.colors import DARK, LIGHT
 
-_CELLS = 50  # of a strip
+_WIDTH = 80  # characters of a line with a strip
+_FEWEST_CELLS = 10  # of a strip
 _MOST_STRIPS = 6
 _MOST_LISTED = 8  # pieces that only the other retriever returned
 _EXCERPT = 60
@@ -103,11 +104,11 @@ class SideBySide:
             f"not in {self.other_name} ({len(self.other)})"
         )
 
-    def lines(self) -> Iterator[tuple[Kind, str]]:
-        """The comparison line by line, with what each line is."""
+    def lines(self, width: int = _WIDTH) -> Iterator[tuple[Kind, str]]:
+        """The comparison line by line, with what each line is; strips end at ``width``."""
         yield "title", self.query
         yield "title", self.summary
-        for strip in self._strips():
+        for strip in self._strips(width):
             yield "strip", strip
         for piece in self.segments:
             yield "place", piece.place
@@ -121,15 +122,18 @@ class SideBySide:
         if len(missed) > _MOST_LISTED:
             yield "other", f"and {len(missed) - _MOST_LISTED} more"
 
-    def _strips(self) -> Iterator[str]:
+    def _strips(self, width: int) -> Iterator[str]:
         """Two strips for each document: which parts of it are returned by each side."""
-        width = max(len("segments"), len(self.other_name))
+        label_width = max(len("segments"), len(self.other_name))
+        cells = max(width - _NAME - label_width - 2, _FEWEST_CELLS)
         for doc_id, name in self.strip_documents():
             length = self.length_of(doc_id)
             for label, pieces in ((self.other_name, self.other), ("segments", self.segments)):
-                cells = _cells_of(pieces, doc_id, length)
-                shown_name = name[:_NAME] if label == self.other_name else ""
-                yield f"{shown_name:{_NAME}} {label:>{width}} {cells}"
+                strip = _strip_of_pieces(pieces, doc_id, length, cells)
+                shown_name = ""
+                if label == self.other_name:
+                    shown_name = name.rpartition("/")[2][:_NAME]
+                yield f"{shown_name:{_NAME}} {label:>{label_width}} {strip}"
 
     def strip_documents(self) -> list[tuple[str, str]]:
         """The ids and names of the documents of which strips are shown."""
@@ -237,17 +241,13 @@ def _lines_of(parts: Iterable[Part]) -> Iterator[tuple[Kind, str]]:
         yield "only" if has_only else "both", line
 
 
-def _cells_of(pieces: Iterable[Piece], doc_id: str, length: int) -> str:
+def _strip_of_pieces(pieces: Iterable[Piece], doc_id: str, length: int, cells: int) -> str:
     """A strip of a document in characters: blocks where pieces are."""
-    cells = ["·"] * _CELLS
+    bars = []
     for piece in pieces:
-        if piece.doc_id != doc_id or piece.start is None or piece.end is None:
-            continue
-        first = piece.start * _CELLS // length
-        last = max((piece.end - 1) * _CELLS // length, first)
-        for number in range(first, min(last, _CELLS - 1) + 1):
-            cells[number] = "█"
-    return "".join(cells)
+        if piece.doc_id == doc_id and piece.start is not None and piece.end is not None:
+            bars.append((piece.start, piece.end, 1.0))
+    return strip_of(bars, length, cells)
 
 
 # HTML

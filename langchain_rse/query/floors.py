@@ -106,8 +106,8 @@ def _calibrated_floor(
             return None
     if floor.has_doubled(added_chunks(record)):
         warn(
-            "the index has doubled since its score floor was calibrated: call calibrate() again, "
-            "or let langchain-rse index do it"
+            "the index has doubled since its score floor was calibrated: calibrate() or "
+            "langchain-rse index makes a new one"
         )
     return floor
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse._messages import first_few, warn
+from langchain_rse._messages import counted, first_few, warn
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import calibrate
@@ -112,7 +112,7 @@ def explain_nothing_chosen(
     if not best_relevance or best_relevance < penalty:
         return _log(
             logging.INFO,
-            f"the best relevance of {count} candidates is {best_relevance:.3g}, not worth "
+            f"the best relevance of {counted(count, 'candidate')} is {best_relevance:.3g}, below "
             f"irrelevant_chunk_penalty={penalty:g}",
         )
     worth = [column for column in columns if scored.relevance[column] >= penalty]
@@ -180,8 +180,8 @@ def explain_left_out(
             yield from _check_not_empty(docstore, names)
         warn(
             f"{len(unknown)} of {len(candidates)} candidates are left out, as the docstore does "
-            f"not know their document(s) {names}. check(repair=True), or langchain-rse check "
-            "--repair, removes their vectors. If the docstore lost them, add them again; if other "
+            f"not know their document(s) {names}. check(repair=True) or langchain-rse check "
+            "--repair removes their vectors. If the docstore lost them, add them again; if other "
             "code added them to an adopted index, adopt it again"
         )
     errors = unreadable(layouts)
@@ -192,8 +192,9 @@ def explain_left_out(
         first_error = next(iter(errors.values()))
         warn(
             f"{len(errors)} document(s) are left out, as the docstore's records of them cannot be "
-            f"read: {first_few(dict.fromkeys(doc_ids))}. Add them again with force=True. The first "
-            f"error: {first_error}"
+            f"read: {first_few(dict.fromkeys(doc_ids))}. Add them again with "
+            "add_documents(..., force=True) or langchain-rse remove and index. The first error: "
+            f"{first_error}"
         )
 
 
@@ -226,6 +227,6 @@ def warn_of_other_models(model: str, manifests: Iterable[Manifest]) -> None:
     if doc_ids:
         warn(
             f"{len(doc_ids)} document(s) have vectors of another embedding model, so that they are "
-            f"found by chance: {first_few(sorted(doc_ids))}. check(repair=True) embeds "
-            "them again, as does adding them"
+            f"found by chance: {first_few(sorted(doc_ids))}. check(repair=True) or langchain-rse "
+            "check --repair embeds them again, as does adding them"
         )

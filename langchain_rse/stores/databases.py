@@ -24,8 +24,9 @@ from langchain_rse.stores.json import encode_document
 _EXPLANATIONS = {
     "database is locked": "stayed locked by another program for all of its timeout",
     "malformed": (
-        "is damaged: check(repair=True) rebuilds its indexes; if it cannot, restore a backup, or "
-        "write what can be read into a new file with the command '.recover' of the program sqlite3"
+        "is damaged: check(repair=True) or langchain-rse check --repair rebuilds its indexes; if "
+        "it cannot, restore a backup, or write what can be read into a new file with the command "
+        "'.recover' of the program sqlite3"
     ),
     "readonly database": "is read-only: cannot be written to, not even to make its table or index",
     "unable to open database file": (

@@ -243,7 +243,7 @@ class _MatchReader:
         if len(parts) != 3:  # noqa: PLR2004 - see _is_chunk
             raise CorruptRecordError(
                 f"the docstore's indexes name the record {key!r}, which is no chunk; "
-                "check(repair=True) builds them again"
+                "check(repair=True) or langchain-rse check --repair builds them again"
             )
         document, version, _ = parts
         if document not in self._manifests:

@@ -130,7 +130,8 @@ def _check_record(
                 f"the docstore belongs to another vector store: {' and '.join(differences)}. Use "
                 "the vector store and the model that its documents were added with; or give this "
                 "vector store a docstore, or a namespace=, of its own; or move all documents to "
-                "it, with check(repair=True) or add_documents(..., force=True)"
+                "it, with add_documents(..., force=True), check(repair=True) or langchain-rse "
+                "check --repair"
             )
         learns_model = bool(pair.probe) and not stored.probe
         if not differences and not (learns_model and record):

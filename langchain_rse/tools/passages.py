@@ -48,9 +48,15 @@ def citation_of(metadata: Mapping[str, Any]) -> str:
     A row, or another separate document of its source, is cited by its id; with characters only if
     they are not its first ones.
     """
-    source = str(metadata.get("source") or metadata[DOC_ID])
-    name = shown_name(metadata.get(DOC_ID, source), source)
-    parts = [visible(name)]
+    _, name = _names_of(metadata)
+    place = place_of(metadata)
+    return f"{visible(name)}, {place}" if place else visible(name)
+
+
+def place_of(metadata: Mapping[str, Any]) -> str:
+    """The pages and characters of `citation_of`; empty if there is nothing to say."""
+    source, name = _names_of(metadata)
+    parts = []
     pages = _pages_of(metadata)
     if pages is not None:
         parts.append(pages)
@@ -58,6 +64,12 @@ def citation_of(metadata: Mapping[str, Any]) -> str:
     if not is_whole:
         parts.append(_characters_of(metadata, source))
     return ", ".join(parts)
+
+
+def _names_of(metadata: Mapping[str, Any]) -> tuple[str, str]:
+    """The source of a passage, and the name of its document for people."""
+    source = str(metadata.get("source") or metadata[DOC_ID])
+    return source, shown_name(metadata.get(DOC_ID, source), source)
 
 
 def _pages_of(metadata: Mapping[str, Any]) -> str | None:

@@ -11,9 +11,9 @@ from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import InjectedToolArg, StructuredTool
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, create_model
 
-from langchain_rse._messages import problems_of, visible
+from langchain_rse._messages import counted, problems_of, visible
 from langchain_rse._sync import Steps, arun, call, run
-from langchain_rse.explaining.trace import TracedReach
+from langchain_rse.explaining.trace import RSETrace, TracedReach
 from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
 from langchain_rse.query.tracing import TraceCollector
 from langchain_rse.query.wrapped import check_taken
@@ -38,6 +38,7 @@ ContentType = Literal["text", "search_results"]
 """What a model reads: text, or content blocks that Claude cites by itself."""
 
 _DEFAULT_K = 10
+_OTHER_WORDS = "Other words may find more."
 _EXCERPT = 120  # characters of the nearest passage, if it is too far
 # The least distance between the passage numbers of parallel calls, which do not see each other.
 _MIN_DISTANCE = 20
@@ -329,9 +330,11 @@ class _Search:
             note = f"Found again, and shown above: {numbers}."
         trace = collector.traces[-1]
         if not passages:
-            if not note and not trace.segments and any(each.refused for each in trace.reached):
-                return _explain_refused(trace.reached[0]), []
-            return _explain_nothing_found(query, conditions, note, trace.reason), []
+            within = _within(conditions)
+            refused = [reached for reached in trace.reached if reached.refused]
+            if refused and not note and not trace.segments:
+                return _explain_refused(refused[0], within), []
+            return _explain_nothing_found(query, within, note, trace), []
         closeness = trace.closeness
         if closeness:
             note = f"{note} {closeness}.".strip()
@@ -396,33 +399,35 @@ def _value_of(segment: Document) -> float:
     return float(segment.metadata[RELEVANCE_SCORE])
 
 
-def _explain_refused(reached: TracedReach) -> str:
+def _within(conditions: Mapping[str, Any]) -> str:
+    """The conditions of a filter, for a sentence; empty if there is none."""
+    values = ", ".join(f"{name}={value!r}" for name, value in conditions.items())
+    return f" with {values}" if values else ""
+
+
+def _explain_refused(reached: TracedReach, within: str) -> str:
     """Say that the documents are not about the query, and what comes nearest."""
     text = " ".join((reached.text or "")[:_EXCERPT].split())
     return (
-        "Nothing in these documents is about this: the nearest passage is in "
+        f"Nothing in these documents{within} is about this: the nearest passage is in "
         f"{visible(reached.name)}, and begins with:\n{quote_lines(text)}\n"
         "Say that the documents have no answer, or search in other words."
     )
 
 
-def _explain_nothing_found(
-    query: str, conditions: Mapping[str, Any], note: str, reason: str | None
-) -> str:
-    nothing = "Nothing else" if note else "Nothing"
-    within = ""
-    advice = "Other words may find more."
-    if conditions:
-        values = ", ".join(f"{name}={value!r}" for name, value in conditions.items())
-        within = f" with {values}"
-        advice = "Other words, or no filter, may find more."
-    sentences = [f"{nothing} was found for {query!r:.200}{within}."]
+def _explain_nothing_found(query: str, within: str, note: str, trace: RSETrace) -> str:
+    """Say that there is no passage, or none that is new, and why as far as it is known."""
+    other_words = "Other words, or no filter, may find more." if within else _OTHER_WORDS
     if note:
-        sentences.append(note)
-    if reason and not conditions:
-        sentences.append(f"The reason: {reason.partition('. ')[0]}.")
-    sentences.append(advice)
-    return " ".join(sentences)
+        return f"Nothing else was found for {query!r:.200}{within}. {note} {other_words}"
+    nothing = f"Nothing was found for {query!r:.200}{within}."
+    if trace.candidates:
+        found = counted(len(trace.candidates), "candidate")
+        nothing = f"None of {found} for {query!r:.200}{within} is returned."
+    elif within:
+        return f"{nothing} {other_words}"
+    reason = (trace.reason or "").partition(". ")[0]
+    return f"{nothing} The reason: {reason}. {other_words}"
 
 
 def _calls_before(runtime: Any, messages: Sequence[object]) -> int:  # noqa: ANN401

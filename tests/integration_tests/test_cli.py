@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -113,7 +114,8 @@ def test_index_and_query_files(run: Run, tmp_path: Path) -> None:
     assert "Birds build nests in spring." in segment["page_content"]
 
     shown = run("query", "do cats sleep", "--kb", "kb", "--k", 1)
-    assert "cats.txt, characters 0-41" in shown.stdout
+    assert f"\n{docs / 'cats.txt'}\n  found    " in shown.stdout
+    assert "--- characters 0-41, value " in shown.stdout
     assert "A cat purrs." in shown.stdout
 
     (docs / "cats.txt").write_text("Lions sleep too.", encoding="utf-8")
@@ -231,7 +233,7 @@ def test_query_that_finds_nothing(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text(" \n", encoding="utf-8")
     run("index", "empty.txt", "--kb", "kb")
     result = run("query", "anything", "--kb", "kb")
-    assert (result.stdout, result.exit_code) == ("Nothing was found.\n", 1)
+    assert (result.stdout, result.exit_code) == ("There is no text in the knowledge base.\n", 1)
     assert json.loads(run("query", "anything", "--kb", "kb", "--json").stdout) == []
 
 
@@ -239,11 +241,14 @@ def test_a_question_about_something_else_gets_nothing(run: Run, tmp_path: Path) 
     for name in ("lambda", "for", "import", "formatstrings"):
         (tmp_path / f"{name}.txt").write_text(topics[name], "utf-8")
     indexed = run("index", ".", "--kb", "kb")
-    assert "Questions about something else get no answer: " in indexed.stdout
+    assert "Calibrated: questions about something else get no answer" in indexed.stdout
     result = run("query", "Who wrote Hamlet?", "--kb", "kb")
     assert result.exit_code == 1
-    assert result.stdout.startswith("Nothing in the documents is about this: the nearest passage")
-    assert "the calibrated score_floor is" in result.stderr
+    assert result.stdout.startswith("Nothing in the documents is about this. The nearest passage")
+    assert re.search(r"its distance is 0\.\d+, and the floor 0\.\d+\.", result.stdout)
+    assert result.stderr == ""
+    within = run("query", "Who wrote Hamlet?", "--kb", "kb", "--filter", "source=for.txt")
+    assert within.stdout.startswith("Nothing in the documents with --filter source=for.txt is")
     for options in (["--score-floor", "none"], ["--score-floor", 1.9]):
         assert run("query", "Who wrote Hamlet?", "--kb", "kb", *options).exit_code == 0
     assert run("query", "Who wrote Hamlet?", "--kb", "kb", "--score-floor", "x").exit_code == 2
@@ -268,6 +273,7 @@ def test_query_writes_a_report(run: Run, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.stderr
     assert "A cat purrs." in result.stdout
     page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert result.stdout.endswith("\nWritten to out.html\n")
     assert "do cats sleep</h1>" in page
     assert "A cat purrs." in page
 
@@ -292,9 +298,8 @@ def test_help_lists_the_commands(run: Run) -> None:
 
 @pytest.mark.parametrize("command", [each.name for each in app.registered_commands])
 def test_help_of_each_command_has_an_example(run: Run, command: str) -> None:
-    if command != "serve-mcp":  # whose examples are in the docs
-        shown = run(command, "--help").stdout
-        assert f"Example: langchain-rse {command} " in " ".join(shown.split())
+    shown = run(command, "--help").stdout
+    assert f"Example: langchain-rse {command} " in " ".join(shown.split())
 
 
 def test_version(run: Run) -> None:
@@ -441,6 +446,8 @@ def test_evaluate_promises_a_recall(run: Run, pets: Path, tmp_path: Path) -> Non
     few = run(*arguments, "--target-recall", 0.99)
     assert (few.exit_code, few.stdout) == (2, "")
     assert "questions with evidence are needed; got 15" in few.stderr
+    beyond = run(*arguments, "--target-recall", 3)
+    assert beyond.stderr == "--target-recall: Input should be less than 1\n"
     both = run(*promising, "--tune", 5)
     assert both.exit_code == 2
     assert "--tune and --target-recall" in both.stderr

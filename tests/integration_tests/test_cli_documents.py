@@ -123,7 +123,7 @@ def test_an_unfinished_document_is_shown(run: Run, tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
     cow = str(tmp_path / "cow.txt")
     assert json.loads(run("stats", "--kb", "kb", "--json").stdout)["unfinished"] == [cow]
-    assert f"unfinished:  {cow}" in run("stats", "--kb", "kb").stdout
+    assert f"unfinished:      {cow}" in run("stats", "--kb", "kb").stdout
     assert "cow.txt (unfinished" in run("list", "--kb", "kb").stdout
     assert run("remove", "cow", "--kb", "kb").exit_code == 0
     assert json.loads(run("stats", "--kb", "kb", "--json").stdout)["unfinished"] == []
@@ -239,7 +239,7 @@ def test_filters(run: Run, tmp_path: Path) -> None:
     assert ours.exit_code == 2
     assert "the filter names chunk_index" in ours.stderr
     both = ("--filter", "a=1", "--filter", "b=2", "--hybrid", 0.5)
-    assert "Use hybrid=0 with other filters" in run("query", "fish", "--kb", "kb", *both).stderr
+    assert "only one is allowed with --hybrid" in run("query", "fish", "--kb", "kb", *both).stderr
     wrong = run("query", "fish", "--kb", "kb", "--filter", "source")
     assert wrong.exit_code == 2
     assert "'source' is not NAME=VALUE" in wrong.stderr
@@ -363,12 +363,60 @@ def levels() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("levels")
-def test_an_empty_answer_says_why(run: Run) -> None:
-    result = run("query", "do cats sleep", "--kb", "kb", "--max-context-length", 10)
-    assert result.exit_code == 1
-    assert result.stdout == "Nothing was found.\n"
-    assert "max_context_length=10" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--max-context-length", 10], "fits --max-context-length 10: the shortest has"),
+        (["--penalty", 1], ", below --penalty 1."),
+        (["--filter", "page=3"], "No text in the knowledge base has --filter page=3."),
+        (["--score-floor", 0], "Nothing in the documents is about this."),
+    ],
+)
+def test_an_empty_answer_says_why(run: Run, options: list[object], reason: str) -> None:
+    arguments = ["query", "do cats sleep", "--kb", "kb", *options]
+    result = run(*arguments)
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert reason in result.stdout
+    assert len(result.stdout.splitlines()) == 1
+    in_json = run(*arguments, "--json")
+    assert (in_json.exit_code, in_json.stdout) == (1, "[]\n")
+    assert reason in in_json.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["query", " "], "QUESTION: it is empty"),
+        (["compare", ""], "QUESTION: it is empty"),
+        (["query", "cats", "--preset", "exact"], "--preset: 'exact' is none of balanced, "),
+        (["query", "cats", "--order", "best"], "'--order'"),
+        (["query", "cats", "--score-floor", "nan"], "--score-floor: 'nan' is neither a number"),
+        (
+            ["query", "cats", "--hybrid", 0.2, "--filter", "a=1", "--filter", "b=2"],
+            "--filter: only one is allowed with --hybrid",
+        ),
+    ],
+)
+def test_options_that_cannot_be_used(run: Run, arguments: list[object], message: str) -> None:
+    result = run(*arguments, "--kb", "kb")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_a_comparison_without_segments_names_options(run: Run) -> None:
+    result = run("compare", "do cats sleep", "--kb", "kb", "--max-context-length", 10)
+    assert "No segments: " in result.stdout
+    assert "fits --max-context-length 10: " in result.stdout
+
+
+def test_messages_leave_names_of_documents_as_they_are(run: Run) -> None:
+    Path("docs/max_context_length.txt").write_text("The k=3 of max_context_length=5.", "utf-8")
+    run("index", "docs", "--kb", "kb")
+    shown = run("query", "k=3 of max_context_length=5", "--kb", "kb", "--k", 1).stdout
+    assert "\nThe k=3 of max_context_length=5.\n" in shown
+    assert "/docs/max_context_length.txt\n" in shown
+    missing = run("inspect", "max_context_length=5", "--kb", "kb")
+    assert missing.stderr == "there is no document 'max_context_length=5'\n"
 
 
 @pytest.mark.usefixtures("levels")

@@ -83,7 +83,14 @@ def test_a_terminal_gets_colors_and_marked_words(folder: Path) -> None:
     assert "Read 1 document" in indexed
     shown = in_terminal(folder, "query", "do cats sleep", "--kb", "kb")
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
-    assert re.search(r"chunk 0 · rank 1 · relevance 0\.[89]\d", plain)
+    lines = plain.replace("\r\n", "\n").split("\n")
+    assert str(folder / "docs" / "cats.txt") in lines  # on a line of its own
+    assert f"  found    {69 * '█'}" in lines
+    assert f"  returned {69 * '█'}" in lines
+    assert re.search(r"--- characters 0-\d+, value \d", plain)
+    # The passage is whole, and its lines end with words.
+    begin = next(number for number, line in enumerate(lines) if line.startswith("Cats sleep"))
+    assert " ".join(lines[begin : begin + 3]) == LONG_LINE
     marked = re.findall(r"\x1b\[1;36m(\w+)", shown)
     assert {"Cats", "sleep"} <= set(marked)
     assert "purr" not in marked
@@ -111,8 +118,8 @@ def test_a_pipe_gets_plain_text(folder: Path) -> None:
     assert (indexed.returncode, indexed.stderr) == (0, "")
     assert indexed.stdout == (
         "Read 1 document, embedded 1 new chunk into kb\n"
-        "Every question gets an answer, related or not: there is too little text to calibrate by: "
-        "1 chunk with 1 sentence of 6 words; at least 10 and 20 are needed\n"
+        "Every question gets an answer, related or not, as there is too little text to calibrate "
+        "by: 1 chunk with 1 sentence of 6 words; at least 10 and 20 are needed\n"
     )
     shown = call(folder, "query", "do cats sleep", "--kb", "kb")
     assert shown.returncode == 0, shown.stderr
@@ -123,6 +130,15 @@ def test_a_pipe_gets_plain_text(folder: Path) -> None:
         assert text
         assert not re.search("[\x1b╭│─\r]", text)
         assert "Traceback" not in text
+
+
+def test_a_stream_without_blocks_gets_strips_in_ascii(folder: Path) -> None:
+    call(folder, "index", "docs", "--kb", "kb")
+    for command in ("query", "compare"):
+        program = ["env", "PYTHONIOENCODING=latin-1", *PROGRAM]
+        shown = call(folder, command, "do cats sleep", "--kb", "kb", program=program).stdout
+        assert "#####" in shown
+        assert "\\u" not in shown
 
 
 def test_every_command_writes_plain_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,8 +190,8 @@ def test_pages_come_first(folder: Path) -> None:
     pdf.output(str(folder / "report.pdf"))
     call(folder, "index", "report.pdf", "--kb", "kb")
     shown = call(folder, "query", "steel", "--kb", "kb", "--penalty", "0")
-    title = shown.stdout.splitlines()[0]
-    assert re.search(r"/report\.pdf, pages? \d(-\d)?, characters \d+-\d+ · value \d", title)
+    assert f"\n{folder / 'report.pdf'}\n" in shown.stdout
+    assert re.search(r"--- pages? \d(-\d)?, characters \d+-\d+, value \d", shown.stdout)
 
 
 def test_an_interrupted_index_goes_on_where_it_stopped(folder: Path) -> None:

@@ -17,8 +17,8 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from rich.console import Console
 
-from langchain_rse import RSERetriever, RSETrace, create_rse_tool
-from langchain_rse.cli import output
+from langchain_rse import RSERetriever, RSETrace, TraceCollector, create_rse_tool
+from langchain_rse.cli import answers, output
 from langchain_rse.tools.mcp import create_mcp_server
 from tests.soaking import SOAK
 from tests.unit_tests.explaining.test_report import Page
@@ -155,8 +155,10 @@ def test_terminals(
         )
         monkeypatch.setattr(output, "console", plain)
         monkeypatch.setattr(sys, "stdout", stream)
-        found = retriever.invoke(query, k=TEXTS)
-        for segment in found:
-            output.print_segment(segment, question=query)
+        collector = TraceCollector()
+        found = retriever.invoke(
+            query, {"callbacks": [collector]}, k=TEXTS, max_context_length=10**6
+        )
+        answers.print_answer(collector.traces[0], found)
         printed = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue())  # styles, which rich writes
         assert not UNSAFE.search(printed)

@@ -7,10 +7,8 @@ import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from langchain_core.documents import Document
 from rich.console import Console
 
 from langchain_rse.cli import output
@@ -50,29 +48,44 @@ def shown(printed: io.StringIO) -> str:
     return text
 
 
-def segment() -> Document:
-    chunk = {"index": 0, "rank": 0, "relevance": 0.5, "length": len(HOSTILE) + 2}
-    metadata: dict[str, Any] = {
-        "source": f"{HOSTILE}\nforged line",
-        "page_start": HOSTILE,
-        "page_end": 3,
-        "start_index": 0,
-        "end_index": 5,
-        "relevance_score": 1.0,
-        "rse": {"chunks": [chunk]},
-    }
-    return Document(f"{HOSTILE}\n\t", metadata=metadata)
-
-
-def test_segments(printed: io.StringIO) -> None:
-    output.print_segment(segment(), question="markup [red] (")
-    assert "\nforged" not in shown(printed)
-
-
 def test_parts_and_lines(printed: io.StringIO) -> None:
     output.print_parts(HOSTILE, (HOSTILE, output.visible_lines(HOSTILE)))
     output.print_text(f"{HOSTILE}\nforged", "bold")
     assert "\nforged" not in shown(printed)
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> io.StringIO:
+    stream = io.StringIO()
+    narrow = Console(
+        file=stream, force_terminal=True, color_system=None, highlight=False, width=width
+    )
+    monkeypatch.setattr(output, "console", narrow)
+    return stream
+
+
+def test_lines_end_with_words_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = terminal(monkeypatch, 20)
+    path = "/a/path/that/is/longer/than/the/terminal.txt"
+    output.print_text(
+        f"  first line is long\nsee {path}, characters 0-9 日本語 日本語 日本語", lines=True
+    )
+    assert stream.getvalue().splitlines() == [
+        "  first line is long",
+        "see",
+        f"{path},",
+        "characters 0-9",
+        "日本語 日本語 日本語",
+    ]
+
+
+def test_strips_in_streams_without_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = io.BytesIO()
+    latin = io.TextIOWrapper(content, encoding="latin-1", errors="strict")
+    monkeypatch.setattr(output, "console", Console(file=latin, highlight=False))
+    monkeypatch.setattr(output, "sys", SimpleNamespace(stdout=latin))
+    output.print_strip("found ", "·▁▄█·")
+    latin.flush()
+    assert content.getvalue() == b"found .-=#.\n"
 
 
 def test_errors(printed: io.StringIO) -> None:

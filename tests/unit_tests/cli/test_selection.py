@@ -58,8 +58,14 @@ def test_presets_and_options() -> None:
         "irrelevant_chunk_penalty": 0.1,
         "hybrid": 0.2,
     }
-    with pytest.raises(ValueError, match="balanced, precision, find_all"):
+    with pytest.raises(typer.BadParameter, match="balanced, precision, find_all"):
         settings(None, "exact", None, None)
+
+
+@pytest.mark.parametrize("floor", ["nan", "inf", "x", ""])
+def test_floors_that_are_no_number(floor: str) -> None:
+    with pytest.raises(typer.BadParameter, match="neither a number nor none"):
+        settings(None, None, None, None, floor)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

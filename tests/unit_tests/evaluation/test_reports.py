@@ -155,6 +155,19 @@ def test_markdown_has_the_cells_of_the_printed_table() -> None:
         assert rule.count("|") == head.count("|") == len(cells[0]) + 1
 
 
+def test_a_table_for_narrow_terminals() -> None:
+    report = sure("plain")
+    assert report.to_text(200) == str(report)
+    title, *lines = report.to_text(60).splitlines()
+    assert title == str(report).splitlines()[0]
+    assert max(map(len, lines)) <= 60
+    assert [line.split()[0] for line in lines] == ["budget", *report.metrics]
+    rows = [row.split() for row in str(report).splitlines()[1:]]
+    assert lines[-1].split() == [row[-1] for row in rows]
+    # If no form fits, rows stay rows.
+    assert len(report.to_text(10).splitlines()) == len(rows) + 1
+
+
 def test_the_summary_is_json() -> None:
     report = sure("plain")
     summary = json.loads(json.dumps(report.to_dict()))

@@ -165,7 +165,7 @@ def test_the_penalty(why: Any) -> None:
     retriever = make_retriever({"a": lines(60, 70)}, irrelevant_chunk_penalty=0.9)
     assert why(retriever) == (
         "INFO",
-        "the best relevance of 2 candidates is 0.5, not worth irrelevant_chunk_penalty=0.9",
+        "the best relevance of 2 candidates is 0.5, below irrelevant_chunk_penalty=0.9",
     )
 
 
@@ -173,7 +173,7 @@ def test_nothing_has_any_relevance(why: Any) -> None:
     retriever = make_retriever({"a": lines(100, 120)}, irrelevant_chunk_penalty=0.0)
     level, reason = why(retriever)
     assert level == "INFO"
-    assert reason.startswith("the best relevance of 2 candidates is 0, not worth")
+    assert reason.startswith("the best relevance of 2 candidates is 0, below")
 
 
 def test_what_fits_is_below_the_minimum_value(why: Any) -> None:

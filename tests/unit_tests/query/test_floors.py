@@ -336,6 +336,13 @@ def test_the_tool_says_that_nothing_is_there(way: Way) -> None:
     )
 
 
+def test_the_tool_says_within_which_filter_nothing_is_there() -> None:
+    retriever = make_retriever(TEXTS, score_floor=0.9, candidates_only=True)
+    tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=lambda *_: bool)
+    answer = tool.invoke({"query": QUERY, "filter": {"source": "a"}})
+    assert answer.startswith("Nothing in these documents with source='a' is about this: ")
+
+
 def test_the_tool_says_how_near_the_best_passage_is() -> None:
     retriever = make_retriever(TEXTS)
     keep(retriever, floor_of(0.3))

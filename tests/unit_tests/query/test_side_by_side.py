@@ -46,9 +46,9 @@ def test_printed(retriever: RSERetriever) -> None:
     assert str(retriever.compare(QUERY)) == (
         "query 0\n"
         "18 characters each: 1 passage; 6 characters not in top-k chunks (3)\n"
-        f"a                top-k chunks {'·' * 10}{'█' * 9}{'·' * 11}{'█' * 9}{'·' * 11}\n"
-        f"                     segments {'·' * 10}{'█' * 29}{'·' * 11}\n"
-        f"b                top-k chunks {'·' * 16}{'█' * 15}{'·' * 19}\n"
+        f"a                top-k chunks {'·' * 10}{'█' * 10}{'·' * 10}{'█' * 10}{'·' * 10}\n"
+        f"                     segments {'·' * 10}{'█' * 30}{'·' * 10}\n"
+        f"b                top-k chunks {'·' * 16}{'█' * 18}{'·' * 16}\n"
         f"                     segments {'·' * 50}\n"
         "a, characters 6 to 24\n"
         "  a1 10\n"

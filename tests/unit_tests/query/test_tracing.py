@@ -215,7 +215,7 @@ def test_chunks_that_the_docstore_lacks(way: Way) -> None:
         ({"query": " "}, "the query is empty"),
         ({"filter": lambda _: False}, "InMemoryVectorStore found nothing with filter"),
         ({"max_context_length": 2}, "fits max_context_length=2"),
-        ({"irrelevant_chunk_penalty": 1.0}, "not worth irrelevant_chunk_penalty=1"),
+        ({"irrelevant_chunk_penalty": 1.0}, "below irrelevant_chunk_penalty=1"),
         ({"minimum_value": 9.0}, "below minimum_value=9"),
     ],
 )

@@ -201,14 +201,16 @@ def test_half_a_character_is_replaced() -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"irrelevant_chunk_penalty": 1.0}, "not worth irrelevant_chunk_penalty=1"),
+        ({"irrelevant_chunk_penalty": 1.0}, "below irrelevant_chunk_penalty=1"),
         ({"max_context_length": 20}, "fits max_context_length=20"),
         ({"min_relevance": 1.0}, "below min_relevance=1"),
     ],
 )
 def test_why_nothing_is_found(fields: dict[str, Any], reason: str) -> None:
     message = ask(SYNC, create_rse_tool(make_retriever(TEXTS, **fields)), query="q 1")
-    assert str(message.content).startswith("Nothing was found for 'q 1'. The reason: ")
+    assert str(message.content).startswith(
+        "None of 6 candidates for 'q 1' is returned. The reason: "
+    )
     assert reason in str(message.content)
     assert (message.artifact, message.status) == ([], "success")
 
