@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -15,20 +16,22 @@ from langchain_rse.tools.conversation import (
 )
 from langchain_rse.tools.search import limit_of
 
+_TO_INSTALL = "RSEMiddleware is for LangChain's create_agent: pip install 'langchain>=1.0.2'"
+
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.types import Command
 except ImportError as error:
-    package = str(error.name).partition(".")[0]
-    raise ImportError(
-        f"RSEMiddleware needs {package}: pip install 'langchain-rse[agents]'"
-    ) from error
+    raise ImportError(_TO_INSTALL) from error
+# In these, tools do not read the state that a middleware gives them.
+if version("langchain") in {"1.0.0", "1.0.1"}:
+    raise ImportError(_TO_INSTALL)
 
 _ToolResult: TypeAlias = ToolMessage | Command[Any]
 
 
-class RSEMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
+class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
     """Keep the passages of a whole conversation within one budget, in LangChain's `create_agent`.
 
     The newest passages stay whole, as far as the budget goes. In the place of each older one, the

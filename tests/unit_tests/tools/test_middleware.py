@@ -139,6 +139,20 @@ def test_calls_at_once_that_find_the_same_show_it_once(way: Way) -> None:
     assert contents(model.read[-1]) == [f"[1] {TEXT_0}", f"Shown as [1]: [21] {PLACE_0}."]
 
 
+def test_what_was_cleared_stands_for_nothing() -> None:
+    tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT)
+    budget = RSEMiddleware(tool, max_context_length=2 * LIMIT)
+    _, messages = converse(SYNC, [[search(0, 0)]], [budget])
+    first, second = answers(messages)
+    cleared = first.model_copy(update={"content": "[cleared]"})
+    before = [cleared if message is first else message for message in messages]
+    model = ScriptedModel(script=["answer"])
+    SYNC.invoke(
+        create_agent(model, middleware=[budget]), {"messages": [*before, HumanMessage("?")]}
+    )
+    assert contents(model.read[0]) == ["[cleared]", second.content]
+
+
 def test_of_calls_at_once_the_passages_of_the_highest_values_stay() -> None:
     texts = {"less": lines(20, name=LINE), "more": lines(90, name=LINE)}
     retriever = make_retriever(texts, max_context_length=None)
@@ -284,11 +298,19 @@ def test_wrong_tools_and_budgets() -> None:
         RSEMiddleware(tool, other, max_context_length=100)
 
 
-def test_without_langchain_the_error_says_what_to_install() -> None:
-    code = """
+NO_LANGCHAIN = "sys.modules['langchain'] = None"
+OLD_LANGCHAIN = """
+import importlib.metadata, langchain.agents
+importlib.metadata.version = {"langchain": "1.0.1"}.get
+"""
+
+
+@pytest.mark.parametrize("installed", [NO_LANGCHAIN, OLD_LANGCHAIN], ids=["none", "old"])
+def test_without_create_agent_the_error_says_what_to_install(installed: str) -> None:
+    code = f"""
 import sys
-sys.modules["langchain"] = None
 from langchain_rse.tools import create_rse_tool
+{installed}
 try:
     from langchain_rse.tools import RSEMiddleware
 except ImportError as error:
@@ -297,4 +319,4 @@ except ImportError as error:
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert result.stdout == "RSEMiddleware needs langchain: pip install 'langchain-rse[agents]'\n"
+    assert "pip install 'langchain>=1.0.2'" in result.stdout
