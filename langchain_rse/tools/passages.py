@@ -1,23 +1,17 @@
 """Formats passages for a model: numbered, with their source, pages and characters."""
 
-import itertools
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.messages import ToolMessage
-from langchain_core.stores import BaseStore
 
 from langchain_rse._messages import visible
-from langchain_rse._sync import Steps
-from langchain_rse.query.access import read_passage
 from langchain_rse.stores.metadata import encodable
 from langchain_rse.stores.names import shown_name
 from langchain_rse.stores.records import (
     COUNTS_IN_SOURCE,
     DOC_ID,
     END_INDEX,
-    RELEVANCE_SCORE,
     SEGMENT,
     START_INDEX,
 )
@@ -25,21 +19,6 @@ from langchain_rse.tools.places import NUMBER
 
 # Longer labels of pages are no labels.
 _LONGEST_LABEL = 20
-
-# Other tools may leave other things in their messages.
-_FIELDS_OF_PASSAGES = {NUMBER, "version", "chunk_start", "chunk_end"}
-
-
-class ShownChunk(NamedTuple):
-    """A chunk that a passage has shown."""
-
-    doc_id: str
-    version: str
-    chunk_index: int
-
-
-Shown = Mapping[ShownChunk, int]
-"""The chunks that a conversation has shown, with the numbers of their passages."""
 
 
 def citation_of(metadata: Mapping[str, Any]) -> str:
@@ -142,76 +121,3 @@ def quote_lines(text: str) -> str:
     """
     lines = encodable(text).splitlines() or [""]
     return "\n".join(f"> {line}" for line in lines)
-
-
-def messages_in(runtime: Any) -> list[object]:  # noqa: ANN401 - of LangGraph, or None
-    """Collect the items of all lists in a graph's state: messages may have any key."""
-    state = getattr(runtime, "state", None)
-    fields = state if isinstance(state, Mapping) else getattr(state, "__dict__", {})
-    messages: list[object] = []
-    for value in fields.values():
-        if isinstance(value, list):
-            messages.extend(value)
-    return messages
-
-
-def find_shown(messages: Iterable[object]) -> Shown:
-    """Find chunks that tools have shown in a conversation, if the text is still in the message."""
-    shown = {}
-    for message in messages:
-        if not isinstance(message, ToolMessage) or not isinstance(message.artifact, list):
-            continue
-        for passage in message.artifact:
-            metadata = _metadata_of(passage)
-            rse = metadata.get(SEGMENT)
-            if not isinstance(rse, Mapping) or not rse.keys() >= _FIELDS_OF_PASSAGES:
-                continue
-            if f"[{rse[NUMBER]}] " not in str(message.content):
-                continue
-            for index in range(rse["chunk_start"], rse["chunk_end"]):
-                shown[ShownChunk(metadata[DOC_ID], rse["version"], index)] = rse[NUMBER]
-    return shown
-
-
-def _metadata_of(passage: object) -> Mapping[str, Any]:
-    """Return the metadata of a Document, or of the dict that some checkpointers restore."""
-    if isinstance(passage, Mapping):
-        metadata = passage.get("metadata")
-    else:
-        metadata = getattr(passage, "metadata", None)
-    return metadata if isinstance(metadata, Mapping) else {}
-
-
-def split_shown(
-    docstore: BaseStore[str, Document], segment: Document, shown: Shown
-) -> Steps[tuple[list[Document], set[int]]]:
-    """Return the parts of a segment not shown yet, and the numbers of passages that show the rest.
-
-    Parts without a candidate are left out.
-    """
-    doc_id = segment.metadata[DOC_ID]
-    rse = segment.metadata[SEGMENT]
-
-    def number_of(chunk: Mapping[str, Any]) -> int | None:
-        return shown.get(ShownChunk(doc_id, rse["version"], chunk["index"]))
-
-    numbers = set()
-    for chunk in rse["chunks"]:
-        number = number_of(chunk)
-        if number is not None:
-            numbers.add(number)
-    if not numbers:
-        return [segment], numbers
-    parts = []
-    for is_new, group in itertools.groupby(rse["chunks"], lambda chunk: number_of(chunk) is None):
-        chunks = list(group)
-        has_candidate = not all(chunk.get("filled") for chunk in chunks)
-        if not is_new or not has_candidate:
-            continue
-        indexes = range(chunks[0]["index"], chunks[-1]["index"] + 1)
-        part = yield from read_passage(docstore, doc_id, rse["version"], indexes)
-        if part is not None:
-            part.metadata[SEGMENT]["chunks"] = chunks
-            part.metadata[RELEVANCE_SCORE] = sum(chunk["value"] for chunk in chunks)
-            parts.append(part)
-    return parts, numbers

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.runnables.config import merge_configs
-from langchain_core.tools import InjectedToolArg, StructuredTool
+from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, create_model
 
 from langchain_rse._messages import counted, problems_of, visible
@@ -19,15 +19,14 @@ from langchain_rse.query.tracing import TraceCollector
 from langchain_rse.query.wrapped import check_taken
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
-from langchain_rse.tools.passages import (
+from langchain_rse.tools.conversation import (
     Shown,
     find_shown,
-    format_passages,
+    last_number,
     messages_in,
-    number_passages,
-    quote_lines,
     split_shown,
 )
+from langchain_rse.tools.passages import format_passages, number_passages, quote_lines
 from langchain_rse.tools.search_results import (
     block_ranges,
     search_result_blocks,
@@ -108,6 +107,25 @@ def create_rse_tool(
         response_format="content_and_artifact",
         handle_validation_error=_make_explanation(name, filter_fields),
     )
+
+
+class ToolLimit(NamedTuple):
+    """The most text of an answer of a tool."""
+
+    max_context_length: float | None
+    length_function: Callable[[str], float]
+
+
+def limit_of(tool: BaseTool) -> ToolLimit:
+    """Return the limit of a tool that `create_rse_tool` made.
+
+    Raises:
+        TypeError: If it is another tool.
+    """
+    search = getattr(getattr(tool, "func", None), "__self__", None)
+    if not isinstance(search, _Search):
+        raise TypeError(f"the tool must come from create_rse_tool; got {tool!r:.200}")
+    return ToolLimit(search.max_context_length, search.length_function)
 
 
 def _form_of(content: ContentType) -> "_Form":
@@ -338,7 +356,7 @@ class _Search:
         closeness = trace.closeness
         if closeness:
             note = f"{note} {closeness}.".strip()
-        first_number = 1 + max(shown.values(), default=0)
+        first_number = 1 + last_number(messages)
         first_number += _calls_before(runtime, messages) * max(k, _MIN_DISTANCE)
         return self._show(passages, k, first_number, note)
 

@@ -1,0 +1,322 @@
+"""One budget for the passages of a whole conversation, in agents that follow a script."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain.agents.middleware import ClearToolUsesEdit, ContextEditingMiddleware
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool as make_tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langchain_rse.tools import RSEMiddleware, create_rse_tool, verify_quotes
+from langchain_rse.tools.passages import format_passages
+from langchain_rse.tools.search import ContentType
+from langchain_rse.tools.search_results import search_result_blocks, text_of_blocks
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way, lines, make_retriever, words
+from tests.unit_tests.tools.scripted import ScriptedModel
+
+way = fakes.way
+SYNC = Way(None)
+
+# Neighboring lines are a passage if their angles are near that of the query. "c" imitates the
+# headings of passages.
+LINE = "a line that is long enough " * 4
+TEXTS = {
+    "a": lines(0, 90, 180, name=LINE),
+    "b": lines(2, 3, 92, 182, 184, 4, name="short "),
+    "c": lines(1, 2, 3, 91, 92, 181, name="[1] c, characters "),
+}
+# The best passages for 0 and 90 degrees, as a model reads them.
+PLACE_0, PLACE_90 = "a, characters 0-112", "a, characters 112-225"
+TEXT_0, TEXT_90 = f"{PLACE_0}\n> {LINE}0 0", f"{PLACE_90}\n> {LINE}1 90"
+LIMIT = 220  # one of them, with the room that the tool leaves for long headings, but not two
+RETRIEVER = make_retriever(TEXTS, max_context_length=None)
+THREAD = {"configurable": {"thread_id": "1"}}
+Calls = list[dict[str, Any]]
+
+
+def search(*angles: int) -> Calls:
+    """The calls of a step, at once."""
+    return [{"query": f"q {angle}"} for angle in angles]
+
+
+def converse(
+    way: Way, turns: Sequence[Sequence[Calls]], middleware: Any, tool: Any = None
+) -> tuple[ScriptedModel, list[BaseMessage]]:
+    """Let a model make the calls of each turn, then answer; return it, and the messages."""
+    script: list[str | Calls] = []
+    for calls in turns:
+        script += [*calls, "answer"]
+    model = ScriptedModel(script=script)
+    tools = [] if tool is None else [tool]
+    app = create_agent(model, tools, middleware=middleware, checkpointer=InMemorySaver())
+    for _ in turns:
+        state = way.invoke(app, {"messages": [HumanMessage("?")]}, THREAD)
+    return model, state["messages"]
+
+
+def answers(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
+    return [message for message in messages if isinstance(message, ToolMessage)]
+
+
+def passages_of(message: ToolMessage) -> list[Document]:
+    """The artifact, which a checkpointer may have made dicts of."""
+    fields = [vars(each) if isinstance(each, Document) else each for each in message.artifact]
+    return [Document(each["page_content"], metadata=each["metadata"]) for each in fields]
+
+
+def number_of(passage: Document) -> int:
+    number: int = passage.metadata["rse"]["number"]
+    return number
+
+
+def exact_text(passage: Document, content: ContentType) -> str:
+    if content == "text":
+        return format_passages([passage], number_of(passage))
+    return text_of_blocks(search_result_blocks([passage]))
+
+
+def text_of(message: ToolMessage) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    return "\n\n".join(text_of_blocks([block]) for block in message.content)  # type: ignore[list-item]
+
+
+def removed(number: int, place: str) -> str:
+    return f"Removed to make room: [{number}] {place}. Search again to read it."
+
+
+def contents(messages: Sequence[BaseMessage]) -> list[Any]:
+    return [message.content for message in answers(messages)]
+
+
+@fakes.both_ways
+def test_in_the_next_turn_old_passages_make_room_and_can_be_found_again(way: Way) -> None:
+    tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT)
+    budget = RSEMiddleware(tool, max_context_length=LIMIT)
+    model, messages = converse(way, [[search(0)], [search(90)], [search(0)]], [budget])
+
+    assert contents(model.read[1]) == [f"[1] {TEXT_0}"]
+    assert contents(model.read[3]) == [removed(1, PLACE_0), f"[2] {TEXT_90}"]
+    # Shown again, and not "shown above": the tool reads what the model does.
+    assert contents(model.read[-1]) == [
+        f"Shown as [3]: [1] {PLACE_0}.",
+        removed(2, PLACE_90),
+        f"[3] {TEXT_0}",
+    ]
+    # The state keeps everything.
+    assert contents(messages) == [f"[1] {TEXT_0}", f"[2] {TEXT_90}", f"[3] {TEXT_0}"]
+    (passage,) = passages_of(answers(messages)[1])
+    (quote,) = verify_quotes(f"“{LINE}1 90”", [passage])
+    assert (quote.verdict, quote.number, quote.start_index) == ("exact", 2, 112)
+    assert [message.id for message in model.read[-1]] == [message.id for message in messages[:-1]]
+
+
+def test_what_the_model_still_reads_is_not_shown_again() -> None:
+    tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT)
+    budget = RSEMiddleware(tool, max_context_length=3 * LIMIT)
+    model, messages = converse(SYNC, [[search(0)], [search(0)]], [budget])
+    assert answers(model.read[-1]) == answers(messages)
+    assert str(answers(messages)[1].content).endswith("Found again, and shown above: [1].")
+
+
+@fakes.both_ways
+def test_calls_at_once_that_find_the_same_show_it_once(way: Way) -> None:
+    tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT)
+    budget = RSEMiddleware(tool, max_context_length=2 * LIMIT)
+    model, _ = converse(way, [[search(0, 0)]], [budget])
+    assert contents(model.read[-1]) == [f"[1] {TEXT_0}", f"Shown as [1]: [21] {PLACE_0}."]
+
+
+def test_what_was_cleared_stands_for_nothing() -> None:
+    tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT)
+    budget = RSEMiddleware(tool, max_context_length=2 * LIMIT)
+    _, messages = converse(SYNC, [[search(0, 0)]], [budget])
+    first, second = answers(messages)
+    cleared = first.model_copy(update={"content": "[cleared]"})
+    before = [cleared if message is first else message for message in messages]
+    model = ScriptedModel(script=["answer"])
+    SYNC.invoke(
+        create_agent(model, middleware=[budget]), {"messages": [*before, HumanMessage("?")]}
+    )
+    assert contents(model.read[0]) == ["[cleared]", second.content]
+
+
+def test_of_calls_at_once_the_passages_of_the_highest_values_stay() -> None:
+    texts = {"less": lines(20, name=LINE), "more": lines(90, name=LINE)}
+    retriever = make_retriever(texts, max_context_length=None)
+    tool = create_rse_tool(retriever, k=1, max_context_length=LIMIT)
+    budget = RSEMiddleware(tool, max_context_length=LIMIT)
+    model, messages = converse(SYNC, [[search(0, 90)]], [budget])
+    less, more = contents(model.read[-1])
+    assert less == removed(1, f"less, characters 0-{len(texts['less'])}")
+    assert more == contents(messages)[1]
+    assert more.startswith("[21] more, ")
+
+
+def test_search_results_stay_search_results() -> None:
+    tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT, content="search_results")
+    budget = RSEMiddleware(tool, max_context_length=LIMIT)
+    model, messages = converse(SYNC, [[search(0)], [search(90)]], [budget])
+    line = removed(1, PLACE_0)
+    block = {
+        "type": "search_result",
+        "source": "a",
+        "title": line,
+        "content": [{"type": "text", "text": line}],
+        "citations": {"enabled": True},
+    }
+    assert contents(model.read[-1]) == [[block], contents(messages)[1]]
+
+
+steps = st.lists(
+    st.lists(st.sampled_from([0, 3, 45, 90, 180]), min_size=1, max_size=3), min_size=1, max_size=6
+)
+
+
+@given(
+    turns=st.lists(steps, min_size=1, max_size=3),
+    limit=st.integers(200, 800),
+    more=st.integers(0, 800),
+    content=st.sampled_from(["text", "search_results"]),
+)
+def test_the_passages_of_a_request_are_within_the_budget(
+    turns: list[list[list[int]]], limit: int, more: int, content: ContentType
+) -> None:
+    tool = create_rse_tool(RETRIEVER, k=3, max_context_length=limit, content=content)
+    budget = RSEMiddleware(tool, max_context_length=limit + more)
+    calls = [[search(*angles) for angles in turn] for turn in turns]
+    model, messages = converse(SYNC, calls, [budget])
+
+    passages = [passage for message in answers(messages) for passage in passages_of(message)]
+    assert len({number_of(passage) for passage in passages}) == len(passages)
+    for request in model.read:
+        read = "\n\n".join(text_of(message) for message in answers(request))
+        shown = [passage for passage in passages if exact_text(passage, content) in read]
+        texts = [exact_text(passage, content) for passage in shown]
+        assert sum(map(len, texts)) <= limit + more
+        # Of other passages, nothing is left.
+        of_passages = [line for text in texts for line in text.splitlines() if line[:1] == ">"]
+        assert sorted(of_passages) == sorted(line for line in read.splitlines() if line[:1] == ">")
+        check_newest(request, messages, {number_of(passage) for passage in shown})
+
+
+def check_newest(request: list[BaseMessage], kept: list[BaseMessage], shown: set[int]) -> None:
+    """Check what the model reads for the first time: whole, and what it refers to is there."""
+    before = max(
+        (place for place, each in enumerate(request) if isinstance(each, AIMessage)), default=-1
+    )
+    newest = answers(request[before + 1 :])
+    if len(newest) == 1:
+        (original,) = (each for each in answers(kept) if each.id == newest[0].id)
+        assert newest[0].content == original.content
+    for message in newest:
+        text = text_of(message)
+        for listed in re.findall(r"(?m)shown above: (.*?)\.(?: |$)|^Shown as (.*?): ", text):
+            assert {int(number) for number in re.findall(r"\d+", "".join(listed))} <= shown
+
+
+def test_the_budget_is_in_the_units_of_the_tools() -> None:
+    tool = create_rse_tool(RETRIEVER, k=1, max_context_length=40, length_function=words)
+    budget = RSEMiddleware(tool, max_context_length=2 * words(f"[1] {TEXT_0}"))
+    model, _ = converse(SYNC, [[search(0)], [search(90)], [search(180)]], [budget])
+    first, second, _ = contents(model.read[-1])
+    assert first == removed(1, PLACE_0)
+    assert second == f"[2] {TEXT_90}"
+
+
+def test_several_tools_share_the_budget_and_other_tools_are_left_alone() -> None:
+    @make_tool
+    def clock() -> str:
+        """Say what time it is."""
+        return "[1] noon\n> o'clock"
+
+    one = create_rse_tool(RETRIEVER, name="one", k=1, max_context_length=LIMIT)
+    two = create_rse_tool(RETRIEVER, name="two", k=1, max_context_length=LIMIT)
+    model = ScriptedModel(script=[], tool="one")
+    middleware = [RSEMiddleware(one, two, max_context_length=LIMIT)]
+    messages: list[Any] = [HumanMessage("?")]
+    calls: dict[str, Calls] = {"one": search(0), "clock": [{}], "two": search(90)}
+    for name, arguments in calls.items():
+        model = ScriptedModel(script=[arguments, "answer"], tool=name)
+        app = create_agent(model, [clock], middleware=middleware)
+        messages = SYNC.invoke(app, {"messages": messages})["messages"]
+    assert contents(model.read[-1]) == [
+        removed(1, PLACE_0),
+        clock.invoke({}),
+        f"[2] {TEXT_90}",
+    ]
+
+
+def test_beside_a_middleware_that_clears_the_results_of_other_tools() -> None:
+    """It clears them for the model alone, which the tool, without `exclude_tools`, cannot see."""
+
+    def last_answer(*middleware: Any, tools: Sequence[Any] = ()) -> list[ToolMessage]:
+        model = ScriptedModel(script=[*[search(0)] * 2, "answer"])
+        SYNC.invoke(
+            create_agent(model, tools, middleware=middleware), {"messages": [HumanMessage("?")]}
+        )
+        return answers(model.read[-1])
+
+    tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT)
+    edit = ClearToolUsesEdit(trigger=1, keep=1)
+    first, second = last_answer(ContextEditingMiddleware(edits=[edit]), tools=[tool])
+    assert first.content == "[cleared]"
+    assert str(second.content).endswith("shown above: [1].")
+
+    edit = ClearToolUsesEdit(trigger=1, keep=1, exclude_tools=[tool.name])
+    budget = RSEMiddleware(tool, max_context_length=2 * LIMIT)
+    first, second = last_answer(ContextEditingMiddleware(edits=[edit]), budget)
+    assert str(first.content).startswith("[1] a, ")
+    assert str(second.content).endswith("shown above: [1].")
+
+
+def test_wrong_tools_and_budgets() -> None:
+    tool = create_rse_tool(RETRIEVER, max_context_length=100)
+    with pytest.raises(ValueError, match="needs a tool from create_rse_tool; got none"):
+        RSEMiddleware(max_context_length=100)
+    with pytest.raises(TypeError, match=r"must come from create_rse_tool; got StructuredTool"):
+        RSEMiddleware(make_tool(search), max_context_length=100)
+    for wrong in (99, float("nan")):
+        with pytest.raises(ValueError, match=rf"got {wrong}, and 100 of the tool: give"):
+            RSEMiddleware(tool, max_context_length=wrong)
+    with pytest.raises(ValueError, match="got 99, and None of the tool: give create_rse_tool a"):
+        RSEMiddleware(create_rse_tool(RETRIEVER), max_context_length=99)
+    other = create_rse_tool(RETRIEVER, name="b", max_context_length=9, length_function=words)
+    with pytest.raises(ValueError, match=r"same length_function; got <.* of the tool 'b', <func"):
+        RSEMiddleware(tool, other, max_context_length=100)
+
+
+NO_LANGCHAIN = "sys.modules['langchain'] = None"
+OLD_LANGCHAIN = """
+import importlib.metadata, langchain.agents
+importlib.metadata.version = {"langchain": "1.0.1"}.get
+"""
+
+
+@pytest.mark.parametrize("installed", [NO_LANGCHAIN, OLD_LANGCHAIN], ids=["none", "old"])
+def test_without_create_agent_the_error_says_what_to_install(installed: str) -> None:
+    code = f"""
+import sys
+from langchain_rse.tools import create_rse_tool
+{installed}
+try:
+    from langchain_rse.tools import RSEMiddleware
+except ImportError as error:
+    print(error)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "pip install 'langchain>=1.0.2'" in result.stdout
