@@ -206,6 +206,43 @@ def test_images_are_shown_and_described(visits: list[Visit], site: Path) -> None
     assert [image for image in in_docs if not image["alt"]] == []
 
 
+PICTURE_TEXTS = """() => {
+  const parsed = (color) => color.match(/[\\d.]+/g).map(Number);
+  const luminance = (color) => {
+    const parts = color.slice(0, 3).map((value) => value / 255)
+      .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+  };
+  return [...document.querySelectorAll("text")].map((text) => {
+    const box = text.getBoundingClientRect();
+    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+    const back = document.elementsFromPoint(x, y).find(
+      (one) => !one.closest("text") && parsed(getComputedStyle(one).fill).length === 3
+        && getComputedStyle(one).fillOpacity === "1" && one.matches("rect, path, polygon"));
+    const [a, b] = [getComputedStyle(text).fill, back ? getComputedStyle(back).fill : "0"]
+      .map((color) => (color === "0" ? 1 : luminance(parsed(color))));
+    return {
+      text: text.textContent, ratio: (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05),
+      inside: box.left >= 0 && box.right <= innerWidth && box.bottom <= innerHeight,
+    };
+  });
+}"""
+
+
+@pytest.mark.parametrize("image", IMAGES, ids=lambda path: path.name)
+def test_pictures_can_be_read(browser: Browser, image: Path) -> None:
+    page = browser.new_page(viewport={"width": WIDE, "height": WIDE})
+    page.goto(image.as_uri())
+    if image.suffix == ".svg":
+        texts = page.evaluate(PICTURE_TEXTS)
+        assert len(texts) > 5
+        unclear = [one for one in texts if one["ratio"] < NORMAL_TEXT or not one["inside"]]
+        assert unclear == []
+    else:
+        assert page.evaluate("document.images[0].naturalWidth") >= 2 * NARROW
+    page.close()
+
+
 def test_links_lead_to_pages_and_headings(visits: list[Visit], site: Path) -> None:
     ids = {visit.path: visit.ids for visit in visits}
     broken = []
