@@ -49,7 +49,7 @@ unit_tests: $(VENV)/.test  ## Run the tests that open no socket.
 integration_tests: $(VENV)/.test  ## Run the tests with real stores, and the notebooks.
 	$(PYTEST) tests/integration_tests $(ARGS)
 
-browser_tests: $(VENV)/.test  ## Run the tests of the report in Chromium, which has to be installed.
+browser_tests: $(VENV)/.docs  ## Run the tests of the report and the site in Chromium, which has to be installed.
 	$(BIN)/python -m pytest -rP tests/browser_tests $(ARGS)
 
 quick: $(VENV)/.test  ## Run the unit tests that are not marked slow.

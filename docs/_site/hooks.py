@@ -19,38 +19,11 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from reference_pages import REFERENCE, expanded, page_of
 
 ROOT = Path(__file__).parents[2]
 LOG = get_plugin_logger("pages")
 OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/**/*.md", "benchmarks/**/*.png")
-
-# The pages of the reference; a name that ends in a dot stands for all names of that module.
-REFERENCE = {
-    "RSERetriever": ["retriever.RSERetriever"],
-    "Settings": [
-        "config.RSEConfig",
-        "config.QuerySettings",
-        "config.PRESETS",
-        "config.Greedy",
-        "config.BestSegment",
-    ],
-    "Indexing": ["indexer.", "ingest.syncing.SyncResult", "embeddings."],
-    "Docstores": [
-        "stores.sql.SQLDocStore",
-        "stores.json.JSONDocStore",
-        "stores.redis.RedisDocStore",
-    ],
-    "Existing indexes": ["adopting."],
-    "Headers": ["headers."],
-    "Rerankers": ["rerankers."],
-    "Relevance filters": ["filters."],
-    "Evaluation": ["evaluation."],
-    "Traces": ["explaining.trace.", "query.tracing.TraceCollector"],
-    "For agents": ["tools.", "tools.mcp.create_mcp_server"],
-    "Ray": ["ray."],
-    "Engine": ["engine."],
-    "Errors": ["errors."],
-}
 
 TAG = re.compile(r'<(a|script|link|img|iframe)\b[^>]*?\s(?:href|src)="([^"]+)"')
 CODE = re.compile(r"(?ms)(^[ ]*```.*?^[ ]*```$)")
@@ -62,8 +35,8 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages of the reference into the navigation."""
-    pages = [{title: page_of(title)} for title in REFERENCE]
-    config.nav = [{"Reference": pages} if "Reference" in one else one for one in config.nav or []]
+    (reference,) = (entry for entry in config.nav[-1]["Look it up"] if "Reference" in entry)
+    reference["Reference"] = [{title: page_of(title)} for title in REFERENCE]
     return config
 
 
@@ -128,11 +101,6 @@ def light_and_dark(picture: re.Match[str]) -> str:
     return f'<img src="{light}#only-light"{attributes}><img src="{dark}#only-dark"{attributes}>'
 
 
-def page_of(title: str) -> str:
-    """The page of the reference with a title."""
-    return f"reference/{title.lower().replace(' ', '-')}.md"
-
-
 def on_post_build(config: MkDocsConfig) -> None:
     """Everything that a page loads, and every page that it leads to, is on the site."""
     site = Path(config.site_dir)
@@ -145,26 +113,6 @@ def on_post_build(config: MkDocsConfig) -> None:
                 is_elsewhere or (page.parent / path).resolve().exists()
             ):
                 LOG.warning("%s: <%s> leads to %s", page.relative_to(site), tag, target)
-
-
-def expanded(names: list[str]) -> list[str]:
-    """The full names of what a page of the reference describes."""
-    full = []
-    for name in names:
-        module = importlib.import_module(f"langchain_rse.{name.rpartition('.')[0]}")
-        public = getattr(module, "__all__", None) or [
-            name
-            for name, value in vars(module).items()
-            if module.__name__ == defined_in(value) and not name.startswith("_")
-        ]
-        some = public if name.endswith(".") else [name.rpartition(".")[2]]
-        full += [f"{module.__name__}.{one}" for one in some]
-    return full
-
-
-def defined_in(value: object) -> str:
-    """The module of a class or function."""
-    return str(getattr(value, "__module__", ""))
 
 
 def pages_of_notebook(path: Path) -> Iterator[tuple[str, str | bytes]]:

@@ -24,6 +24,17 @@ def test_one_version() -> None:
     assert re.fullmatch(r"Unreleased|\d{4}-\d\d-\d\d", heading[2])
 
 
+def test_the_addresses_wait_for_the_repository() -> None:
+    lines = read("pyproject.toml").split("[project.urls]\n")[1].split("\n\n")[0].splitlines()
+    names = [line.removeprefix("# ").split(" = ")[0] for line in lines]
+    assert names == ["Documentation", "Source", "Changelog", "Issues"]
+    for line in lines:
+        address = line.split('"')[1]
+        assert address.startswith(("REPOSITORY", "https://"))
+        path = address.partition("/blob/main/")[2]
+        assert (ROOT / path).exists()
+
+
 def test_the_citation_has_what_the_format_requires() -> None:
     citation = yaml.safe_load(read("CITATION.cff"))
     assert citation["cff-version"] == "1.2.0"
