@@ -33,10 +33,11 @@ def headline(trace: TracedQuery) -> str:
     chunks = chunks_of(document, segment)
     best = max(chunks, key=lambda chunk: chunk.relevance)
     highest = max(chunk.relevance for _, chunk in trace.candidates)
+    is_best = best.relevance >= highest
     place = f"Mainly {_shorten(document.name)}, chunk"
-    role = "the best one" if best.relevance >= highest else f"chunk {best.index}"
     if len(chunks) == 1:
-        return f"{place} {best.index}: {'the best candidate' if role == 'the best one' else role}"
+        return f"{place} {best.index}: the best candidate" if is_best else f"{place} {best.index}"
+    role = "the best one" if is_best else f"chunk {best.index}"
     penalty = trace.settings["irrelevant_chunk_penalty"]
     weak = sum(chunk.relevance < penalty for chunk in chunks)
     last = segment.chunk_end - 1

@@ -115,10 +115,11 @@ MEASURE = """() => ({
 
 CONTRAST = """() => {
   const parsed = (color) => {
-    const match = color.match(/^rgba?\\(([^)]+)\\)$/);
+    const match = color.match(/^(rgba?\\(|color\\(srgb )([^)]+)\\)$/);
     if (!match) throw new Error(`what color is ${color}?`);
-    const [red, green, blue, alpha = 1] = match[1].split(/[ ,/]+/).map(Number);
-    return [red, green, blue, alpha];
+    const [red, green, blue, alpha = 1] = match[2].split(/[ ,/]+/).map(Number);
+    const most = match[1] === "color(srgb " ? 1 : 255; // as color-mix has it
+    return [...[red, green, blue].map((part) => (part / most) * 255), alpha];
   };
   const over = (front, back) =>
     [0, 1, 2].map((part) => front[part] * front[3] + back[part] * (1 - front[3]));

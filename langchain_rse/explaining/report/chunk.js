@@ -17,7 +17,7 @@ function showChunk(chunk) {
       ["segment", numbers.has(chunk.column) ? `${numbers.get(chunk.column).number}` : ""],
     ]),
     listOf(numbersOf(chunk)),
-    listOf(relevanceOf(chunk)),
+    listOf(madeOf(chunk)),
     textOf(chunk),
   );
 }
@@ -38,7 +38,7 @@ function numbersOf(chunk) {
 }
 
 /** What the relevance is made of, from the search to the value. */
-function relevanceOf(chunk) {
+function madeOf(chunk) {
   const fromNeighbors = (chunk.credited ?? 0) - (chunk.relevance ?? 0);
   return [
     ...chunk.parts,

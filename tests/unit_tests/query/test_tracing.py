@@ -79,7 +79,7 @@ def test_no_room_and_the_price_of_a_short_budget(way: Way) -> None:
     assert trace.spent == sum(len(one.text) for one in trace.segments if one.returned)
     assert trace.penalty == pytest.approx(0.9397, abs=1e-4)
     assert [c.index for _, c in trace.left_out] == [1, 3]
-    assert trace.why(*trace.left_out[0]).endswith("no room in max_context_length=11")
+    assert trace.why(*trace.left_out[0]).endswith("come first and reach max_context_length=11")
     assert "The budget was short" in str(trace)
     assert explain(way, retriever).penalty == 0.5
 
