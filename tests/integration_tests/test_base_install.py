@@ -26,6 +26,7 @@ NEED_EXTRAS = (
     *("langchain_rse.cli.", "langchain_rse.ray"),
     *("langchain_rse.explaining.plots", "langchain_rse.explaining.report"),
     "langchain_rse.tools.mcp",
+    "langchain_rse.tools.middleware",
 )
 for module in pkgutil.walk_packages(langchain_rse.__path__, "langchain_rse."):
     if not module.name.startswith(NEED_EXTRAS):
