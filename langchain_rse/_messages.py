@@ -5,7 +5,7 @@ import importlib
 import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -38,11 +38,14 @@ def as_html(text: str, allowed: str = "") -> str:
     return html.escape(visible(text, allowed))
 
 
-def problems_of(error: ValidationError) -> str:
-    """List the problems that pydantic found, each with the path of its field, without values."""
+def problems_of(error: ValidationError, name: Callable[[int | str], str] = repr) -> str:
+    """List the problems that pydantic found, each with the path of its field, without values.
+
+    ``name`` writes a key of a path.
+    """
     problems = []
     for problem in error.errors():
-        path = ".".join(repr(key) for key in problem["loc"])
+        path = ".".join(name(key) for key in problem["loc"])
         problems.append(f"{path}: {problem['msg']}")
     return first_few(problems)
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _FOUND = "  found    "
 _RETURNED = "  returned "
-_FEWEST_CELLS = 10  # of a strip
 _LEGEND = (
     "found: the chunks that the search found, higher if more relevant. value: relevance above the "
     "penalty, summed over the passage (more in --help)."
@@ -57,19 +56,17 @@ def print_answer(trace: RSETrace, segments: Sequence[Document]) -> None:
 def _print_strips(trace: RSETrace, document: TracedDocument) -> None:
     """Print where in a document the search found chunks, and where the returned passages are."""
     found = []
-    ends = [document.length or 1]
     for chunk in document.chunks:
-        if chunk.start_index is not None and chunk.end_index is not None:
-            ends.append(chunk.end_index)
-            if chunk.is_candidate:
-                found.append((chunk.start_index, chunk.end_index, chunk.relevance))
+        if not chunk.is_candidate or chunk.start_index is None or chunk.end_index is None:
+            continue
+        found.append((chunk.start_index, chunk.end_index, chunk.relevance))
     returned = []
-    for segment in trace.segments:
-        if segment.returned and segment.doc_id == document.doc_id:
-            returned.append((segment.start_index, segment.end_index, 1.0))
-    cells = max(width_of_lines() - len(_FOUND), _FEWEST_CELLS)
-    print_strip(_FOUND, strip_of(found, max(ends), cells), "cyan")
-    print_strip(_RETURNED, strip_of(returned, max(ends), cells), "green")
+    for segment in trace.returned_in(document):
+        returned.append((segment.start_index, segment.end_index, 1.0))
+    length = document.length or 1
+    cells = width_of_lines() - len(_FOUND)
+    print_strip(_FOUND, strip_of(found, length, cells), "cyan")
+    print_strip(_RETURNED, strip_of(returned, length, cells), "green")
 
 
 def explain_nothing(trace: RSETrace, conditions: Iterable[str]) -> str:

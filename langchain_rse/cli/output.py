@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from langchain_rse._messages import first_few, visible
+from langchain_rse._messages import problems_of, visible
 from langchain_rse.cli.options import Command, name_options
 from langchain_rse.explaining.bars import BLOCKS, NOTHING
 
@@ -73,10 +73,8 @@ def _text_of(error: Exception) -> str:
     """The message of an error and its notes; also its class, if it is not an expected one."""
     text = str(error)
     if isinstance(error, ValidationError):
-        problems = [
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
-        ]
-        text = first_few(problems)
+        # Without quotation marks, in which `name_options` would leave names as they are.
+        text = problems_of(error, str)
     if not isinstance(error, (ImportError, LookupError, OSError, ValueError)):
         text = f"{type(error).__name__}: {text}"
     return "\n".join([text, *getattr(error, "__notes__", ())])

@@ -31,20 +31,29 @@ class Table:
 
         If that is too wide as well, the last column is not aligned, so that lines are shorter.
         """
-        rows = self._rows()
-        if max(len("  ".join(row)) for row in rows) <= width:
-            return str(self)
+        rows = ["  ".join(row) for row in self._rows()]
+        columns = self._columns_as_lines()
+        if max(map(len, rows)) <= width:
+            lines = rows
+        elif max(map(len, columns)) <= width:
+            lines = columns
+        else:
+            lines = []
+            for *cells, last_cell in self._rows():
+                lines.append("  ".join([*cells, last_cell.strip()]))
+        return "\n".join([self._title(), *lines])
+
+    def _columns_as_lines(self) -> list[str]:
+        """A line for each column: its head, and the cells of each row in a column."""
         columns = [(head, *cells) for head, cells in self._columns().items()]
-        widths = [max(map(len, row)) for row in zip(*columns, strict=True)]
-        lines = [self._title()]
+        widths = [max(map(len, cells)) for cells in zip(*columns, strict=True)]
+        lines = []
         for head, *cells in columns:
-            parts = [head.ljust(widths[0])]
-            parts += [cell.rjust(size) for cell, size in zip(cells, widths[1:], strict=True)]
-            lines.append("  ".join(parts))
-        if max(map(len, lines[1:])) <= width:
-            return "\n".join(lines)
-        lines = [self._title(), *("  ".join([*row[:-1], row[-1].strip()]) for row in rows)]
-        return "\n".join(lines)
+            aligned = [head.ljust(widths[0])]
+            for cell, cell_width in zip(cells, widths[1:], strict=True):
+                aligned.append(cell.rjust(cell_width))
+            lines.append("  ".join(aligned))
+        return lines
 
     def _repr_html_(self) -> str:
         head, *rows = self._rows()

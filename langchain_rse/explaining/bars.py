@@ -7,6 +7,8 @@ NOTHING = "·"
 BLOCKS = "▁▂▃▄▅▆▇█"
 """The characters of a strip, where nothing is and by the height of a bar."""
 
+_FEWEST_CELLS = 10
+
 
 def bar_as_html(tag: str, start: int, end: int, length: int) -> str:
     """Draw the characters from ``start`` to before ``end`` of a document of that length."""
@@ -19,13 +21,16 @@ def strip_of(bars: Iterable[Sequence[float]], length: int, cells: int) -> str:
     """Draw a document of that length in ``cells`` characters.
 
     Each bar is the start and end of a part of the document, in characters, and a height from 0 to
-    1. Where bars overlap, the highest is drawn.
+    1. Where bars overlap, the highest is drawn. There are at least ten cells.
     """
-    levels = [-1] * cells
+    cells = max(cells, _FEWEST_CELLS)
+    symbols = NOTHING + BLOCKS
+    levels = [0] * cells
     for start, end, height in bars:
-        first = int(start * cells / length)
-        last = max(math.ceil(end * cells / length) - 1, first)
-        level = min(int(height * len(BLOCKS)), len(BLOCKS) - 1)
-        for cell in range(first, min(last + 1, cells)):
+        level = min(int(height * len(BLOCKS)) + 1, len(BLOCKS))
+        first_cell = int(start * cells / length)
+        end_cell = math.ceil(end * cells / length)
+        end_cell = max(end_cell, first_cell + 1)  # the shortest part is seen
+        for cell in range(first_cell, min(end_cell, cells)):
             levels[cell] = max(levels[cell], level)
-    return "".join(NOTHING if level < 0 else BLOCKS[level] for level in levels)
+    return "".join(symbols[level] for level in levels)

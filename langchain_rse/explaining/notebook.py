@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from string import Template
 
 from langchain_rse._messages import as_html as text_as_html
 from langchain_rse.explaining.bars import bar_as_html
 from langchain_rse.explaining.colors import LIGHT
-from langchain_rse.explaining.records import TracedDocument, TracedQuery
+from langchain_rse.explaining.records import TracedDocument, TracedQuery, TracedSegment
 from langchain_rse.explaining.text import (
     closeness_of,
     describe_relevance,
@@ -45,9 +45,8 @@ def _parts(trace: TracedQuery) -> Iterator[str]:
     for line in (headline(trace), summarize(trace), closeness_of(trace)):
         if line:
             yield f"<p>{text_as_html(line)}</p>"
-    returned = {document.doc_id: document for document, _ in trace.answer}
-    for document in list(returned.values())[:_MOST_STRIPS]:
-        yield from _strip(trace, document)
+    for document, segments in trace.answer_by_document[:_MOST_STRIPS]:
+        yield from _strip(document, segments)
     for document, segment in trace.answer:
         title = text_as_html(f"{segment.number}. {describe_segment(document, segment)}")
         relevance = text_as_html(describe_relevance(document, segment))
@@ -60,13 +59,12 @@ def _parts(trace: TracedQuery) -> Iterator[str]:
         yield f'<pre dir="auto">{left_out}</pre></details>'
 
 
-def _strip(trace: TracedQuery, document: TracedDocument) -> Iterator[str]:
+def _strip(document: TracedDocument, segments: Sequence[TracedSegment]) -> Iterator[str]:
     """A document as a strip: its returned segments, and the best chunks of the search."""
     length = document.length or 1
     bars = []
-    for segment in trace.segments:
-        if segment.returned and segment.doc_id == document.doc_id:
-            bars.append(bar_as_html("b", segment.start_index, segment.end_index, length))
+    for segment in segments:
+        bars.append(bar_as_html("b", segment.start_index, segment.end_index, length))
     for chunk in document.chunks:
         is_best = chunk.rank is not None and chunk.rank < _BEST
         if is_best and chunk.start_index is not None and chunk.end_index is not None:

@@ -188,17 +188,16 @@ def _draw_document(
 
 
 def _draw_segments(ax: Axes, trace: RSETrace, document: TracedDocument, colors: Colors) -> None:
-    for segment in trace.segments:
-        if segment.returned and segment.doc_id == document.doc_id:
-            # With an edge, since the area can be thinner than a line.
-            ax.axvspan(
-                segment.chunk_start - 0.5,
-                segment.chunk_end - 0.5,
-                color=colors.segment,
-                alpha=0.3,
-                linewidth=1,
-                label="returned segment",
-            )
+    for segment in trace.returned_in(document):
+        # With an edge, since the area can be thinner than a line.
+        ax.axvspan(
+            segment.chunk_start - 0.5,
+            segment.chunk_end - 0.5,
+            color=colors.segment,
+            alpha=0.3,
+            linewidth=1,
+            label="returned segment",
+        )
 
 
 def _draw_credited(ax: Axes, document: TracedDocument, colors: Colors) -> None:

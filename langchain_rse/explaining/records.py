@@ -149,6 +149,23 @@ class TracedQuery:
         return [(documents[segment.doc_id], segment) for segment in returned]
 
     @property
+    def answer_by_document(self) -> list[tuple[TracedDocument, list[TracedSegment]]]:
+        """The documents of the answer, in its order, each with its returned segments."""
+        by_document: dict[str, tuple[TracedDocument, list[TracedSegment]]] = {}
+        for document, segment in self.answer:
+            _, segments = by_document.setdefault(document.doc_id, (document, []))
+            segments.append(segment)
+        return list(by_document.values())
+
+    def returned_in(self, document: TracedDocument) -> list[TracedSegment]:
+        """The returned segments of a document, the best first."""
+        returned = []
+        for segment in self.segments:
+            if segment.returned and segment.doc_id == document.doc_id:
+                returned.append(segment)
+        return returned
+
+    @property
     def candidates(self) -> list[tuple[TracedDocument, TracedChunk]]:
         """All candidates with their documents, the best documents first."""
         candidates = []

@@ -52,7 +52,6 @@ def render_report(trace: RSETrace) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     text = environment.from_string(_read("report.html.jinja")).render(
         trace=trace,
-        answer=_answer_by_document(trace),
         looks_like_code=looks_like_code,
         data=Markup(data.translate(_ESCAPES)),  # noqa: S704 - escaped
         inline={  # our own
@@ -77,15 +76,6 @@ def _read(name: str) -> str:
 def _digest(code: str) -> str:
     """The digest by which the page's policy allows inline code."""
     return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-
-
-def _answer_by_document(trace: RSETrace) -> list[tuple[TracedDocument, list[TracedSegment]]]:
-    """The documents of the answer, in its order, each with its returned segments."""
-    documents: dict[str, tuple[TracedDocument, list[TracedSegment]]] = {}
-    for document, segment in trace.answer:
-        _, segments = documents.setdefault(document.doc_id, (document, []))
-        segments.append(segment)
-    return list(documents.values())
 
 
 def _page_data(trace: RSETrace) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from langchain_rse.explaining.bars import bar_as_html, strip_of
 from langchain_rse.explaining.colors import DARK, LIGHT
 
 _WIDTH = 80  # characters of a line with a strip
-_FEWEST_CELLS = 10  # of a strip
 _MOST_STRIPS = 6
 _MOST_LISTED = 8  # pieces that only the other retriever returned
 _EXCERPT = 60
@@ -125,7 +124,7 @@ class SideBySide:
     def _strips(self, width: int) -> Iterator[str]:
         """Two strips for each document: which parts of it are returned by each side."""
         label_width = max(len("segments"), len(self.other_name))
-        cells = max(width - _NAME - label_width - 2, _FEWEST_CELLS)
+        cells = width - _NAME - label_width - 2
         for doc_id, name in self.strip_documents():
             length = self.length_of(doc_id)
             for label, pieces in ((self.other_name, self.other), ("segments", self.segments)):

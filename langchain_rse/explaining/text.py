@@ -1,7 +1,7 @@
 """A traced query in words: the lines that ``print(trace)`` shows, and what others are made of."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from langchain_rse._messages import counted, visible
 from langchain_rse.explaining.records import (
@@ -31,7 +31,7 @@ def headline(trace: TracedQuery) -> str:
         return ""
     document, segment = max(trace.answer, key=lambda pair: pair[1].value)
     chunks = chunks_of(document, segment)
-    best = max(chunks, key=lambda chunk: chunk.relevance)
+    best = _best_of(chunks)
     highest = max(chunk.relevance for _, chunk in trace.candidates)
     is_best = best.relevance >= highest
     place = f"Mainly {_shorten(document.name)}, chunk"
@@ -51,6 +51,10 @@ def chunks_of(document: TracedDocument, segment: TracedSegment) -> list[TracedCh
     """The chunks of a segment that the solver saw."""
     chunks = range(segment.chunk_start, segment.chunk_end)
     return [chunk for chunk in document.chunks if chunk.index in chunks]
+
+
+def _best_of(chunks: Sequence[TracedChunk]) -> TracedChunk:
+    return max(chunks, key=lambda chunk: chunk.relevance)
 
 
 def summarize(trace: TracedQuery) -> str:
@@ -157,7 +161,7 @@ def _describe_chunks(document: TracedDocument, segment: TracedSegment) -> str:
     if first == last:
         return f"chunk {first}"
     chunks = chunks_of(document, segment)
-    best = max(chunks, key=lambda chunk: chunk.relevance)
+    best = _best_of(chunks)
     filled = [chunk for chunk in chunks if not chunk.is_candidate]
     filled_in = f", {len(filled)} filled in" if filled else ""
     return f"chunks {first} to {last} (the best is {best.index}{filled_in})"
@@ -188,7 +192,7 @@ def relevance_parts(chunk: TracedChunk) -> list[tuple[str, str]]:
 
 def describe_relevance(document: TracedDocument, segment: TracedSegment) -> str:
     """What the relevance of a segment's best chunk was made of, in a line."""
-    chunk = max(chunks_of(document, segment), key=lambda chunk: chunk.relevance)
+    chunk = _best_of(chunks_of(document, segment))
     parts = [f"{name} {number}" for name, number in relevance_parts(chunk)]
     from_neighbors = chunk.credited - chunk.relevance
     if from_neighbors >= _LEAST_SHOWN:

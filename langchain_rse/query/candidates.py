@@ -48,15 +48,12 @@ class RelevanceParts(NamedTuple):
     The sum is its relevance, before `RSEConfig.document_weight`.
     """
 
-    vectors: float = 0.0  # the score and rank of the search
-    words: float = 0.0  # the words of the query among the candidates
-    full_text: float = 0.0  # the full-text index, see `hybrid`
-    reranker: float = 0.0
-    # Below 1 if the query names other documents: all of these were multiplied by it.
-    name_factor: float = 1.0
-    matched_query: str = (
-        ""  # the words that were compared: those of the query that name no document
-    )
+    vectors: float  # the score and rank of the search
+    words: float  # the words of the query among the candidates
+    full_text: float  # the full-text index, see `hybrid`
+    reranker: float
+    name_factor: float  # below 1 if the query names other documents: all were multiplied by it
+    matched_query: str  # the words that were compared: those that name no document
 
 
 class Candidate(NamedTuple):

@@ -130,22 +130,19 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         lines: dict[int, dict[int, str]] = {}  # by the position of the message and their number
         shown: dict[ShownChunk, int] = {}
         for position, passage in _newest_first(messages):
+            name = f"[{passage.number}] {passage.citation}"
             if passage.chunks <= shown.keys():
                 numbers = sorted({shown[chunk] for chunk in passage.chunks})
                 where = ", ".join(f"[{number}]" for number in numbers)
-                line = f"Shown as {where}: [{passage.number}] {passage.citation}."
-                lines.setdefault(position, {})[passage.number] = line
-                continue
-            if room >= 0:
-                room -= self._length_function(passage.text)
-            if room >= 0:
-                shown.update(dict.fromkeys(passage.chunks, passage.number))
+                line = f"Shown as {where}: {name}."
             else:
-                line = (
-                    f"Removed to make room: [{passage.number}] {passage.citation}. "
-                    "Search again to read it."
-                )
-                lines.setdefault(position, {})[passage.number] = line
+                if room >= 0:
+                    room -= self._length_function(passage.text)
+                if room >= 0:
+                    shown.update(dict.fromkeys(passage.chunks, passage.number))
+                    continue
+                line = f"Removed to make room: {name}. Search again to read it."
+            lines.setdefault(position, {})[passage.number] = line
         fitted = list(messages)
         for position, lines_of_message in lines.items():
             message = messages[position]
