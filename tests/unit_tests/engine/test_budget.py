@@ -129,6 +129,16 @@ def test_budget_gives_segments_that_fit(problem: dict[str, Any], budget: float) 
     assert total_length(segments, lengths) <= budget
 
 
+@example(
+    budget_problem(
+        [1.0, 0.0, 0.0, 0.1, 0.1, 0.1, 0.1],
+        [1, 1, 1, 1, 1, 1, 10],
+        penalty=0.25,
+        segment_cost=3.0,
+        boundaries=[1],
+    ),
+    0,
+)
 @settings(max_examples=60)
 @given(budget_problems(), st.integers(0, 60))
 def test_where_there_is_room_the_penalty_alone_decides(problem: dict[str, Any], room: int) -> None:
