@@ -17,13 +17,17 @@ help:  ## Show this help.
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 10), "langchain-rse needs Python 3.10 or newer, not " + sys.version'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.demo: pyproject.toml | $(BIN)/python
+# A virtual environment that was there before may have a pip that knows no dependency groups.
+$(VENV)/.pip: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	@touch $@
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --editable '.[cli]'
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(BIN)/python
+$(VENV)/.test: pyproject.toml | $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group test --group lint --group browser
 	@touch $@ $(VENV)/.demo
 
@@ -97,7 +101,7 @@ else
 	$(BIN)/python benchmarks/indexing.py
 endif
 
-$(VENV)/.release: pyproject.toml | $(BIN)/python
+$(VENV)/.release: pyproject.toml | $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --group release
 	@touch $@
 

@@ -129,7 +129,9 @@ def explain_nothing_chosen(
             )
         if settings.on_missing == "split":
             return _log(logging.WARNING, "the docstore lacks the chunks. Add their documents again")
-    shortest = min(scored.lengths[column] for column in worth)
+    shortest = f"{min(scored.lengths[column] for column in worth)} characters"
+    if not budget.is_exact:
+        shortest += "; with its headings, length_function counts more than the budget"
     advice = "Make chunks smaller, or raise the budget"
     if not settings.allow_trim:
         advice += "; allow_trim=True returns a part"
@@ -137,7 +139,7 @@ def explain_nothing_chosen(
     return _log(
         logging.WARNING if budget.limit else logging.INFO,
         "none of the candidates that are worth the penalty fits max_context_length="
-        f"{budget.limit:g}: the shortest has {shortest} characters. {advice}",
+        f"{budget.limit:g}: the shortest has {shortest}. {advice}",
     )
 
 

@@ -630,6 +630,12 @@ def test_a_log_line_says_that_nothing_fits(way: Way, caplog: pytest.LogCaptureFi
     assert way.invoke(retriever, QUERY, max_context_length=0) == []
     assert way.invoke(retriever, "   ", max_context_length=1) == []
     assert len(caplog.messages) == 1
+    assert way.invoke(retriever, QUERY, max_context_length=6, length_function=heading_length) == []
+    assert "5 characters; with its headings, length_function counts more" in caplog.messages[-1]
+
+
+def heading_length(text: str) -> int:
+    return len(text) + 30
 
 
 def test_the_budget_per_call_and_by_config(way: Way) -> None:
