@@ -106,4 +106,10 @@ def _shorten(lines: Sequence["Line"], most: int) -> list["Line"]:
             first_only = kinds.index("only")
             break
     start = max(first_only - _LINES_BEFORE, 1)
-    return [*head, shown[0], *shown[start : start + most]]
+    end = start + most
+    excerpt = shown[start:end]
+    if start > 1:
+        excerpt.insert(0, ("both", "..."))
+    if end < len(shown):
+        excerpt.append(("both", "..."))
+    return [*head, shown[0], *excerpt]

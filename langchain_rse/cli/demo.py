@@ -12,7 +12,7 @@ from langchain_rse.cli.output import command_line, print_text
 
 _QUESTION = "How does a metaclass create a class?"
 _CHARACTERS = 4_000  # on each side
-_LINES = 12  # of the passage
+_LINES = 11  # of the passage
 
 
 def demo(
@@ -36,7 +36,10 @@ def demo(
     print_text(f"The Python reference, {characters:,} characters, {indexed}.\n", lines=True)
     comparison = opened.retriever.compare(_QUESTION, max_context_length=_CHARACTERS)
     print_comparison(comparison, None if full else _LINES)
-    print_text("\n+ is text of the answer that the best chunks lack. Now your own:", lines=True)
+    legend = "+ is text that the best chunks lack."
+    if not full:
+        legend += " --full prints all."
+    print_text(f"\n{legend} Your own:", lines=True)
     print_text(f"{command_line()} index PATH... --kb my-kb")
     print_text(f"{command_line()} compare QUESTION --kb my-kb")
 

@@ -71,6 +71,7 @@ def test_demo_indexes_once_and_shows_both(run: Run) -> None:
     # Both sides have strips, and the answer has text that the chunks lack.
     assert "specialnames     top-k chunks ···" in first.stdout
     assert sum(line.startswith("+ ") for line in lines) > 5
+    assert lines.count("  ...") == 2  # the passage goes on, before and after
     assert lines[-1].endswith("compare QUESTION --kb my-kb")
 
     second = run("demo", "--full")
@@ -78,6 +79,8 @@ def test_demo_indexes_once_and_shows_both(run: Run) -> None:
     assert "already indexed" in second.stdout
     assert len(second.stdout.splitlines()) > 60
     assert "Only top-k chunks:" in second.stdout
+    assert "  ..." not in second.stdout.splitlines()
+    assert "--full" not in second.stdout
 
 
 def test_compare(run: Run, tmp_path: Path) -> None:
