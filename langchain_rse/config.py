@@ -379,9 +379,9 @@ class QuerySettings(BaseModel):
     ``"split"``, candidates that name no document are left out, with a warning that counts them."""
     duplicates: Literal["drop", "drop_near", "keep"] = "drop"
     """``"drop"``: of documents with the same text, only the one with the best candidate counts.
-    ``"drop_near"`` also leaves out a candidate if better ones of other documents have at least 80 %
-    of its sequences of five words; not for texts that are nearly alike on purpose, such as
-    contracts. ``"keep"`` keeps all of them."""
+    ``"drop_near"`` also leaves out a candidate if candidates of better documents, which have a
+    better best candidate, have at least 80 % of its sequences of five words; not for texts that are
+    nearly alike on purpose, such as contracts. ``"keep"`` keeps all of them."""
 
     solver: Annotated[_Solver, _Inherited] = INHERIT
     irrelevant_chunk_penalty: Annotated[_Share, _Inherited] = INHERIT

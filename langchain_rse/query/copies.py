@@ -1,5 +1,6 @@
 """Decides which candidates do not count: old or stale ones, and copies of better ones."""
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
@@ -91,10 +92,17 @@ def _left_out_of(
 
 
 def _near_copies(ranked: Ranked, layouts: Layouts) -> dict[ChunkKey, LeftOut]:
-    """Find candidates whose word sequences are nearly all in better ones of other documents."""
-    copies: dict[ChunkKey, LeftOut] = {}
-    first_with: dict[_Words, Candidate] = {}  # the best candidate with a sequence of words
+    """Find candidates whose word sequences are nearly all in those of better documents.
+
+    Documents are in the order of their best candidates. The first with a text keeps all of it:
+    chunk by chunk, the copies of a passage would take turns, and none would come back whole.
+    """
+    by_document: dict[str, list[tuple[Candidate, float]]] = {}
     for candidate, relevance in ranked:
+        by_document.setdefault(candidate.key, []).append((candidate, relevance))
+    copies: dict[ChunkKey, LeftOut] = {}
+    first_with: dict[_Words, Candidate] = {}  # the first candidate with a sequence of words
+    for candidate, relevance in itertools.chain.from_iterable(by_document.values()):
         sequences = _word_sequences(candidate, layouts)
         originals = []
         for sequence in sequences:

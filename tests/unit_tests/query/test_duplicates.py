@@ -226,7 +226,7 @@ def test_nearly_the_same_text_comes_once_if_asked_for(way: Way) -> None:
     assert ranks == {0, 1, 2}
     # By default too, though its neighbor would give it credit.
     balanced = in_words(texts, config="balanced", duplicates="drop_near")
-    assert ("b", 0) not in places(way.invoke(balanced, f"{query} pears are green"))
+    assert ("b", 0) not in places(way.invoke(balanced, f"{query} apples are red pears"))
     between = in_words({"a": texts["a"], "b": report("green pears", WORDS, "pears are green")})
     found = way.invoke(between, f"{query} pears", duplicates="drop_near", segment_cost=3.0)
     assert {("b", 0), ("b", 1), ("b", 2)} <= places(found)
@@ -234,6 +234,18 @@ def test_nearly_the_same_text_comes_once_if_asked_for(way: Way) -> None:
     found = way.invoke(retriever, f"{WORDS} and so forth", duplicates="drop_near")
     assert ("b", 0) in places(found)
     assert ("a", 0) not in places(found)
+
+
+def test_of_two_copies_of_a_passage_one_comes_back_whole(way: Way) -> None:
+    lines = [" ".join(f"word{line}{number}" for number in range(30)) for line in range(4)]
+    # The documents take turns in having the better chunk: the query has a word that only one has.
+    texts = {
+        "a": report(f"{lines[0]} red", lines[1], f"{lines[2]} red", lines[3]),
+        "b": report(lines[0], f"{lines[1]} red", lines[2], f"{lines[3]} red"),
+    }
+    retriever = in_words(texts, duplicates="drop_near")
+    (segment,) = way.invoke(retriever, " ".join([*lines, "red red red"]))
+    assert segment.page_content in texts.values()
 
 
 def test_a_part_of_a_better_text_is_a_copy_and_more_than_it_is_none(way: Way) -> None:
