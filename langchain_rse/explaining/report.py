@@ -48,10 +48,12 @@ def render_report(trace: RSETrace) -> str:
     """Make an HTML page of a trace: one file that loads nothing else."""
     style = _read("report.css")
     script = "".join(_read(name) for name in _SCRIPTS)
-    data = json.dumps(_page_data(trace), ensure_ascii=False, separators=(",", ":"))
+    page_data = _page_data(trace)
+    data = json.dumps(page_data, ensure_ascii=False, separators=(",", ":"))
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     text = environment.from_string(_read("report.html.jinja")).render(
         trace=trace,
+        enabled=page_data["enabled"],
         looks_like_code=looks_like_code,
         data=Markup(data.translate(_ESCAPES)),  # noqa: S704 - escaped
         inline={  # our own
@@ -92,7 +94,7 @@ def _page_data(trace: RSETrace) -> dict[str, Any]:
     returned = [segment for _, segment in trace.answer]
     characters = sum(segment.end_index - segment.start_index for segment in returned)
     return {
-        "enabled": settings["solver"] == "exact",
+        "enabled": settings["solver"] == "exact" and _has_considered(trace),
         "settings": {name: settings[name] for name in _OF_SOLVER},
         "order": settings["order"],
         "rate": characters / trace.spent if trace.spent else 1,
@@ -102,6 +104,11 @@ def _page_data(trace: RSETrace) -> dict[str, Any]:
         "unreturned": [placed(segment) for segment in trace.segments if not segment.returned],
         "documents": [_document_data(trace, document, words) for document in trace.documents],
     }
+
+
+def _has_considered(trace: RSETrace) -> bool:
+    """True if there are chunks for the solver to choose from."""
+    return any(chunk.weight for document in trace.documents for chunk in document.chunks)
 
 
 def _other_settings(settings: dict[str, Any]) -> list[str]:

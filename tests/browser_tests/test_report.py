@@ -272,12 +272,24 @@ def test_settings_are_copied(open_page: Open, trace: RSETrace) -> None:
         assert "neighbor_credit=0.5" in page.evaluate("getSelection().toString()")
 
 
-@pytest.mark.parametrize("query", ["", "nothing of this"])
-def test_empty_answers_have_a_page(open_page: Open, query: str) -> None:
+def test_an_empty_answer_has_a_page(open_page: Open) -> None:
     retriever = retriever_of({"a.txt": "rent"})
-    page = open_page(retriever.explain(query, minimum_value=99.0).to_html())
+    page = open_page(retriever.explain("nothing of this", minimum_value=99.0).to_html())
     assert page.get_by_text("Nothing was returned").is_visible()
+    assert page.locator("#folded .bar").first.is_visible()
     slide(page, "Penalty", 0.1)
+
+
+@pytest.mark.parametrize("query", ["", "something else"])
+def test_if_no_candidate_was_considered_the_sliders_are_off(open_page: Open, query: str) -> None:
+    retriever = retriever_of({"a.txt": "rent", "b.txt": "a lease"})
+    page = open_page(retriever.explain(query, score_floor=2.0).to_html())
+    assert page.get_by_text("Nothing was returned").is_visible()
+    assert page.get_by_text("No candidate was considered").is_visible()
+    assert page.get_by_role("slider", name="Penalty").is_disabled()
+    assert page.get_by_role("button", name="Play the budget").count() == 0
+    assert page.locator("#folded .bar").count() == 2 * bool(query)
+    assert page.locator("#folded .bar:visible").count() == 0
 
 
 def test_many_chunks(open_page: Open) -> None:

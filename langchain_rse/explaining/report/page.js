@@ -76,7 +76,7 @@ addDocuments();
 addSliders();
 update();
 byId("play").parentNode.hidden = byId("reset").parentNode.hidden = !data.enabled;
-byId("others").open = !recorded.segments.length;
+byId("others").open = !recorded.segments.length && data.documents.some((doc) => !doc.reason);
 setTimeout(() => chunks.forEach(partOf)); // after the first paint, for the sliders
 const returned = chunks.filter((chunk) => chunk.outcome === "returned");
 if (returned.length && matchMedia("(min-width: 60rem)").matches) showChunk(bestOf(returned));
