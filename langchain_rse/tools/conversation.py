@@ -108,14 +108,21 @@ def _texts_in(content: str | list[Any]) -> dict[int, str]:
 
 
 def replace_passages(content: str | list[Any], lines: Mapping[int, str]) -> str | list[Any]:
-    """Copy the content of a message of the tool, with lines in place of passages, by number."""
+    """Copy the content of a message of the tool, with lines in place of passages, by number.
+
+    Where a line is empty, the passage is left out. Not all may be.
+    """
     if isinstance(content, str):
-        return _PASSAGE.sub(lambda match: lines.get(int(match["number"]), match[0]), content)
+        replaced = _PASSAGE.sub(lambda match: lines.get(int(match["number"]), match[0]), content)
+        # Lines of documents begin with "> ", so none of these are theirs.
+        return re.sub("\n{3,}", "\n\n", replaced).strip("\n")
     blocks = []
     for block in content:
         number = _number_of(block)
         if number is None or number not in lines:
             blocks.append(block)
+            continue
+        if not lines[number]:
             continue
         # A search result still, since Anthropic refuses other blocks beside search results.
         text = {"type": "text", "text": lines[number]}

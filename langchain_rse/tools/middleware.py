@@ -34,11 +34,11 @@ _ToolResult: TypeAlias = ToolMessage | Command[Any]
 class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
     """Keep the passages of a whole conversation within one budget, in LangChain's `create_agent`.
 
-    The newest passages stay whole, as far as the budget goes. In the place of each older one, the
-    model reads a line that names it and says to search again; so does the tool, which then shows
-    such a passage again if it finds it. Calls in parallel that find the same passage show it once.
-    All this changes what the model reads, not the agent's state: its messages and artifacts keep
-    all passages, to check quotations and citations.
+    The newest passages stay whole, as far as the budget goes. In the place of older ones, the model
+    reads a line in each message that lists their numbers and says to search again; so does the
+    tool, which then shows such a passage again if it finds it. Calls in parallel that find the same
+    passage show it once. All this changes what the model reads, not the agent's state: its messages
+    and artifacts keep all passages, to check quotations and citations.
 
     ``create_agent(model, middleware=[RSEMiddleware(tool, max_context_length=12_000)])`` gives the
     tools to the agent; they are not given to it a second time.
@@ -47,7 +47,7 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         tools: Tools from `create_rse_tool`.
         max_context_length: The most text of all passages that the model reads at once, with their
             headings, in the units of the tools' ``length_function``. At least that of each tool.
-            The lines in place of passages are not counted.
+            The lines in place of passages, one or few in a message, are not counted.
 
     Raises:
         TypeError: If a tool is not from `create_rse_tool`.
@@ -127,28 +127,37 @@ class RSEMiddleware(AgentMiddleware[AgentState[Any], Any]):
         After the first that does not fit, no older one stays: the request changes least if its
         beginning stays as it was in the last one.
         """
+        removed: dict[int, list[int]] = {}  # numbers of passages, by the position of the message
         lines: dict[int, dict[int, str]] = {}  # by the position of the message and their number
         shown: dict[ShownChunk, int] = {}
         for position, passage in _newest_first(messages):
-            name = f"[{passage.number}] {passage.citation}"
             if passage.chunks <= shown.keys():
-                numbers = sorted({shown[chunk] for chunk in passage.chunks})
-                where = ", ".join(f"[{number}]" for number in numbers)
-                line = f"Shown as {where}: {name}."
+                others = sorted({shown[chunk] for chunk in passage.chunks})
+                line = f"Shown as {_listed(others)}: [{passage.number}]."
+                lines.setdefault(position, {})[passage.number] = line
+                continue
+            if room >= 0:
+                room -= self._length_function(passage.text)
+            if room >= 0:
+                shown.update(dict.fromkeys(passage.chunks, passage.number))
             else:
-                if room >= 0:
-                    room -= self._length_function(passage.text)
-                if room >= 0:
-                    shown.update(dict.fromkeys(passage.chunks, passage.number))
-                    continue
-                line = f"Removed to make room: {name}. Search again to read it."
-            lines.setdefault(position, {})[passage.number] = line
+                removed.setdefault(position, []).append(passage.number)
+        for position, numbers in removed.items():
+            # One line for all: in a long conversation, a line for each would outgrow the passages.
+            lines_of_message = lines.setdefault(position, {})
+            lines_of_message.update(dict.fromkeys(numbers, ""))
+            line = f"Removed to make room: {_listed(sorted(numbers))}. Search again to read it."
+            lines_of_message[min(numbers)] = line
         fitted = list(messages)
         for position, lines_of_message in lines.items():
             message = messages[position]
             content = replace_passages(message.content, lines_of_message)
             fitted[position] = message.model_copy(update={"content": content})
         return fitted
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(f"[{number}]" for number in numbers)
 
 
 def _newest_first(messages: Sequence[AnyMessage]) -> Iterator[tuple[int, ShownPassage]]:

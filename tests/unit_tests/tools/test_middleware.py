@@ -93,8 +93,9 @@ def text_of(message: ToolMessage) -> str:
     return "\n\n".join(text_of_blocks([block]) for block in message.content)  # type: ignore[list-item]
 
 
-def removed(number: int, place: str) -> str:
-    return f"Removed to make room: [{number}] {place}. Search again to read it."
+def removed(*numbers: int) -> str:
+    listed = ", ".join(f"[{number}]" for number in numbers)
+    return f"Removed to make room: {listed}. Search again to read it."
 
 
 def contents(messages: Sequence[BaseMessage]) -> list[Any]:
@@ -108,11 +109,11 @@ def test_in_the_next_turn_old_passages_make_room_and_can_be_found_again(way: Way
     model, messages = converse(way, [[search(0)], [search(90)], [search(0)]], [budget])
 
     assert contents(model.read[1]) == [f"[1] {TEXT_0}"]
-    assert contents(model.read[3]) == [removed(1, PLACE_0), f"[2] {TEXT_90}"]
+    assert contents(model.read[3]) == [removed(1), f"[2] {TEXT_90}"]
     # Shown again, and not "shown above": the tool reads what the model does.
     assert contents(model.read[-1]) == [
-        f"Shown as [3]: [1] {PLACE_0}.",
-        removed(2, PLACE_90),
+        "Shown as [3]: [1].",
+        removed(2),
         f"[3] {TEXT_0}",
     ]
     # The state keeps everything.
@@ -131,12 +132,31 @@ def test_what_the_model_still_reads_is_not_shown_again() -> None:
     assert str(answers(messages)[1].content).endswith("Found again, and shown above: [1].")
 
 
+@pytest.mark.parametrize("content", ["text", "search_results"])
+def test_all_that_was_removed_from_a_message_is_one_line(content: ContentType) -> None:
+    texts = {f"{angle}": lines(angle, name=LINE) for angle in (0, 1, 2, 180, 181, 182)}
+    retriever = make_retriever(texts, max_context_length=None)
+    tool = create_rse_tool(retriever, k=3, max_context_length=3 * LIMIT, content=content)
+    budget = RSEMiddleware(tool, max_context_length=3 * LIMIT)
+    model, messages = converse(SYNC, [[search(0)], [search(180)]], [budget])
+    first, second = contents(model.read[-1])
+    whole, second_whole = contents(messages)
+    assert second == second_whole
+    if content == "text":
+        kept, _ = whole.split("\n\n[2] ")
+        assert first == f"{kept}\n\n{removed(2, 3)}"
+    else:
+        assert len(first) == 2
+        assert first[0] == whole[0]
+        assert first[1]["title"] == removed(2, 3)
+
+
 @fakes.both_ways
 def test_calls_at_once_that_find_the_same_show_it_once(way: Way) -> None:
     tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT)
     budget = RSEMiddleware(tool, max_context_length=2 * LIMIT)
     model, _ = converse(way, [[search(0, 0)]], [budget])
-    assert contents(model.read[-1]) == [f"[1] {TEXT_0}", f"Shown as [1]: [21] {PLACE_0}."]
+    assert contents(model.read[-1]) == [f"[1] {TEXT_0}", "Shown as [1]: [21]."]
 
 
 def test_what_was_cleared_stands_for_nothing() -> None:
@@ -160,7 +180,7 @@ def test_of_calls_at_once_the_passages_of_the_highest_values_stay() -> None:
     budget = RSEMiddleware(tool, max_context_length=LIMIT)
     model, messages = converse(SYNC, [[search(0, 90)]], [budget])
     less, more = contents(model.read[-1])
-    assert less == removed(1, f"less, characters 0-{len(texts['less'])}")
+    assert less == removed(1)
     assert more == contents(messages)[1]
     assert more.startswith("[21] more, ")
 
@@ -169,7 +189,7 @@ def test_search_results_stay_search_results() -> None:
     tool = create_rse_tool(RETRIEVER, k=1, max_context_length=LIMIT, content="search_results")
     budget = RSEMiddleware(tool, max_context_length=LIMIT)
     model, messages = converse(SYNC, [[search(0)], [search(90)]], [budget])
-    line = removed(1, PLACE_0)
+    line = removed(1)
     block = {
         "type": "search_result",
         "source": "a",
@@ -232,7 +252,7 @@ def test_the_budget_is_in_the_units_of_the_tools() -> None:
     budget = RSEMiddleware(tool, max_context_length=2 * words(f"[1] {TEXT_0}"))
     model, _ = converse(SYNC, [[search(0)], [search(90)], [search(180)]], [budget])
     first, second, _ = contents(model.read[-1])
-    assert first == removed(1, PLACE_0)
+    assert first == removed(1)
     assert second == f"[2] {TEXT_90}"
 
 
@@ -253,7 +273,7 @@ def test_several_tools_share_the_budget_and_other_tools_are_left_alone() -> None
         app = create_agent(model, [clock], middleware=middleware)
         messages = SYNC.invoke(app, {"messages": messages})["messages"]
     assert contents(model.read[-1]) == [
-        removed(1, PLACE_0),
+        removed(1),
         clock.invoke({}),
         f"[2] {TEXT_90}",
     ]
