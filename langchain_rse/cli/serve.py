@@ -15,6 +15,7 @@ from langchain_rse.cli.output import print_error
 from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, ScoreFloor, settings
 
 if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
@@ -96,21 +97,26 @@ def serve_mcp(
         k=k,
         max_context_length=max_context_length,
         tools=tools.value,
-        host=host,
-        port=port,
         log_level="WARNING",
         lifespan=_quiet if transport is Transport.STDIO else None,
-        transport_security=_allowed_hosts(host, allow_host or []),
-        max_sessions=_MAX_SESSIONS,
-        session_idle_timeout=_IDLE_SECONDS,
     )
     if transport is Transport.STDIO:
-        server.run(transport.value)
+        server.run("stdio")
     else:
         readers = "whoever reaches it" if token is None else "whoever has the token"
         address = f"http://{host}:{port}/mcp"
         print_error(f"Serving {kb} on {address}: {readers} can read all documents", "")
-        _serve(server.streamable_http_app(), host, port, token)
+        app = _http_app(server, host, allow_host or [])
+        _serve(app, host, port, token)
+
+
+def _http_app(server: "MCPServer[Any]", host: str, allowed_hosts: Sequence[str]) -> "ASGIApp":
+    return server.streamable_http_app(
+        host=host,
+        transport_security=_allowed_hosts(host, allowed_hosts),
+        max_sessions=_MAX_SESSIONS,
+        session_idle_timeout=_IDLE_SECONDS,
+    )
 
 
 def _serve(app: "ASGIApp", host: str, port: int, token: str | None) -> None:

@@ -1,24 +1,23 @@
 """An MCP server, with which any agent can search the documents of a retriever."""
 
-import asyncio
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
 from langchain_core.tools import BaseTool
-from mcp.server.fastmcp import FastMCP
-from mcp.types import ToolAnnotations
+from mcp.server.mcpserver import MCPServer
+from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from langchain_rse._messages import visible
 from langchain_rse._sync import arun
-from langchain_rse.query.access import DocumentAccess
 from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.names import find_document, names_of
 from langchain_rse.tools.connector import (
     CONNECTOR_INSTRUCTIONS,
     MakeUrl,
+    answer_of,
     make_connector_tools,
     url_of_source,
 )
@@ -47,7 +46,7 @@ def create_mcp_server(
     tools: Literal["passages", "connector"] = "passages",
     make_url: MakeUrl = url_of_source,
     **settings: Any,  # noqa: ANN401
-) -> "FastMCP[Any]":
+) -> "MCPServer[Any]":
     """Make an MCP server with the tools ``search``, ``read_around`` and ``list_documents``.
 
     With ``tools="connector"``, it has ``search`` and ``fetch`` in the form that ChatGPT's
@@ -55,8 +54,8 @@ def create_mcp_server(
 
     The tools only read, and only documents that pass the filters of the retriever: a filter that
     cannot be applied to a document as a whole leaves ``search`` alone, and the other tools answer
-    with an error. ``create_mcp_server(retriever).run()`` serves one client on stdin and
-    stdout, ``run("streamable-http")`` any number of clients, without authentication by default.
+    with an error. ``create_mcp_server(retriever).run()`` serves one client on stdin and stdout,
+    ``run("streamable-http", port=8000)`` any number of clients, without authentication by default.
 
     Args:
         retriever: The retriever that searches.
@@ -69,7 +68,7 @@ def create_mcp_server(
             that ask for ``search`` and ``fetch``.
         make_url: For ``"connector"``: makes the address of a passage, which ChatGPT needs to cite
             it, from its Document; "" if it has none. By default, the source if it is on the web.
-        **settings: Arguments of the SDK's ``FastMCP``, such as ``host``, ``port`` and ``auth``.
+        **settings: Arguments of the SDK's ``MCPServer``, such as ``auth`` and ``log_level``.
 
     Raises:
         ValueError: If ``k`` or ``max_context_length`` is out of its range, or ``tools`` is unknown.
@@ -90,21 +89,13 @@ def create_mcp_server(
     else:
         instructions = _INSTRUCTIONS
         functions = _make_tools(retriever, search_tool, k, timeout)
-    server: FastMCP[Any] = FastMCP(name, instructions, **settings)
-    _set_version(server)
+    server: MCPServer[Any] = MCPServer(
+        name, instructions=instructions, version=version("langchain-rse"), **settings
+    )
+    read_only = ToolAnnotations(read_only_hint=True)
     for function in functions:
-        server.add_tool(
-            function, annotations=ToolAnnotations(readOnlyHint=True), structured_output=is_connector
-        )
+        server.add_tool(function, annotations=read_only, structured_output=is_connector)
     return server
-
-
-def _set_version(server: "FastMCP[Any]") -> None:
-    """Make the server tell clients this package's version, not that of the SDK."""
-    # FastMCP takes no version. Its session manager, which this call makes, has the server inside
-    # that answers clients of all transports.
-    server.streamable_http_app()
-    server.session_manager.app.version = version("langchain-rse")
 
 
 def _make_tools(
@@ -118,7 +109,7 @@ def _make_tools(
         Each passage has its source and place. To read on, give these to read_around.
         """
         answer = search_tool.ainvoke({"query": query, "k": k})
-        return str(await asyncio.wait_for(answer, timeout))
+        return str(await answer_of(answer, timeout))
 
     async def read_around(document: str, start: _Index, end: _Index) -> str:
         """Read the text of a document from character start until end, at most 20,000.
@@ -127,20 +118,21 @@ def _make_tools(
         file name as search or list_documents give it. To read around a passage, give a smaller
         start and a larger end than its own.
         """
-        answer = _read_around(retriever.document_access(), document, start, end)
-        return await asyncio.wait_for(answer, timeout)
+        answer = _read_around(retriever, document, start, end)
+        return await answer_of(answer, timeout)
 
     async def list_documents(
         offset: _Index = 0, limit: Annotated[int, Field(ge=1, le=200)] = 50
     ) -> str:
         """List the documents with their lengths in characters, from number offset (0 is first)."""
-        answer = _list_documents(retriever.document_access(), offset, limit)
-        return await asyncio.wait_for(answer, timeout)
+        answer = _list_documents(retriever, offset, limit)
+        return await answer_of(answer, timeout)
 
     return [search, read_around, list_documents]
 
 
-async def _read_around(access: DocumentAccess, document: str, start: int, end: int) -> str:
+async def _read_around(retriever: RSERetriever, document: str, start: int, end: int) -> str:
+    access = retriever.document_access()
     manifests = {manifest.doc_id: manifest for manifest in await arun(access.manifests())}
     doc_id = find_document(document, names_of(manifests.values()))
     end = min(end, start + _MAX_CHARACTERS)
@@ -148,8 +140,8 @@ async def _read_around(access: DocumentAccess, document: str, start: int, end: i
     return f"{citation_of(passage.metadata)}\n{quote_lines(passage.page_content)}"
 
 
-async def _list_documents(access: DocumentAccess, offset: int, limit: int) -> str:
-    manifests = await arun(access.manifests())
+async def _list_documents(retriever: RSERetriever, offset: int, limit: int) -> str:
+    manifests = await arun(retriever.document_access().manifests())
     page = manifests[offset : offset + limit]
     if not page:
         return f"There are {len(manifests)} documents, none from number {offset}."

@@ -19,12 +19,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
-from mcp import ClientSession, StdioServerParameters
+from mcp import Client, ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult, InitializeResult
+from mcp_types import CallToolResult, InitializeResult
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +70,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 def check_server(started: InitializeResult) -> None:
     """Clients are told this package's name and version, not those of the SDK."""
-    server = started.serverInfo
+    server = started.server_info
     assert (server.name, server.version) == ("langchain-rse", version("langchain-rse"))
 
 
@@ -115,9 +116,9 @@ def http_server(folder: Path, *options: str) -> Iterator[str]:
 @contextlib.asynccontextmanager
 async def over_http(url: str, **headers: str) -> AsyncIterator[ClientSession]:
     async with (
-        httpx.AsyncClient(headers=headers) as client,
-        streamable_http_client(url, http_client=client) as (read, write, _),
-        ClientSession(read, write) as session,
+        httpx2.AsyncClient(headers=headers) as client,
+        streamable_http_client(url, http_client=client) as streams,
+        ClientSession(*streams) as session,
     ):
         check_server(await session.initialize())
         yield session
@@ -131,7 +132,7 @@ async def over_http(url: str, **headers: str) -> AsyncIterator[ClientSession]:
 
 async def ask(session: ClientSession, tool: str, **arguments: Any) -> tuple[str, bool]:
     result = await session.call_tool(tool, arguments)
-    return text_of(result), result.isError
+    return text_of(result), result.is_error
 
 
 def text_of(result: CallToolResult) -> str:
@@ -143,7 +144,7 @@ def text_of(result: CallToolResult) -> str:
 async def exercise(session: ClientSession) -> None:
     tools = (await session.list_tools()).tools
     assert [tool.name for tool in tools] == ["search", "read_around", "list_documents"]
-    assert all(tool.annotations and tool.annotations.readOnlyHint for tool in tools)
+    assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
 
     text, is_error = await ask(session, "search", query="When do herons fish?", k=2)
     assert not is_error
@@ -194,17 +195,17 @@ async def test_a_connector_over_stdio(folder: Path) -> None:
     async with over_stdio(folder, "--tools", "connector") as session:
         tools = (await session.list_tools()).tools
         assert [tool.name for tool in tools] == ["search", "fetch"]
-        assert all(tool.outputSchema for tool in tools)
+        assert all(tool.output_schema for tool in tools)
 
         found = await session.call_tool("search", {"query": "When do herons fish?"})
-        assert not found.isError
-        assert json.loads(text_of(found)) == found.structuredContent
+        assert not found.is_error
+        assert json.loads(text_of(found)) == found.structured_content
         results = json.loads(text_of(found))["results"]
         assert 1 <= len(results) <= 5
         for result in results:
             assert result.keys() == {"id", "title", "text", "url"}
             fetched = await session.call_tool("fetch", {"id": result["id"]})
-            assert json.loads(text_of(fetched)) == fetched.structuredContent
+            assert json.loads(text_of(fetched)) == fetched.structured_content
             document = json.loads(text_of(fetched))
             assert (document["id"], document["title"]) == (result["id"], result["title"])
             assert result["text"] in document["text"]
@@ -212,7 +213,7 @@ async def test_a_connector_over_stdio(folder: Path) -> None:
 
         for passage_id in ("/etc/passwd", "/etc/passwd#0-10"):
             refused = await session.call_tool("fetch", {"id": passage_id})
-            assert refused.isError
+            assert refused.is_error
             assert "there is no" in text_of(refused)
 
 
@@ -226,6 +227,19 @@ async def test_over_http(folder: Path) -> None:
         with pytest.raises(urllib.error.HTTPError, match="421"):
             await asyncio.to_thread(urllib.request.urlopen, forged)
     assert f"Serving kb on {url}" in (folder / "stderr").read_text()
+
+
+async def test_a_client_of_the_newest_protocol(folder: Path) -> None:
+    """It has no session: each request says all that the server has to know."""
+    with http_server(folder) as url:
+        async with Client(url) as client:
+            assert client.protocol_version in MODERN_PROTOCOL_VERSIONS
+            assert client.server_info
+            assert client.server_info.version == version("langchain-rse")
+            found = await client.call_tool("search", {"query": "When do herons fish?"})
+            assert isinstance(found, CallToolResult)
+            assert not found.is_error
+            assert text_of(found).startswith("[1] ")
 
 
 def test_other_machines_need_a_name_or_a_token(folder: Path) -> None:
@@ -292,12 +306,12 @@ def disconnect_in_the_middle(url: str) -> None:
     client_info = {"name": "impatient", "version": "1"}
     settings = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client_info}
     question = {"name": "search", "arguments": {"query": "a slow question"}}
-    with httpx.Client(headers=accepted, trust_env=False, timeout=30) as client:
+    with httpx2.Client(headers=accepted, trust_env=False, timeout=30) as client:
         first = client.post(url, json=_request("initialize", settings, number=1))
         client.headers["Mcp-Session-Id"] = first.headers["Mcp-Session-Id"]
         ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         client.post(url, json=ready).raise_for_status()
-        with pytest.raises(httpx.ReadTimeout):
+        with pytest.raises(httpx2.ReadTimeout):
             client.post(url, json=_request("tools/call", question, number=2), timeout=0.5)
 
 

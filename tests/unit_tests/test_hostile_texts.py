@@ -11,10 +11,12 @@ import random
 import re
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
+from mcp.server.mcpserver import MCPServer
 from rich.console import Console
 
 from langchain_rse import RSERetriever, RSETrace, TraceCollector, create_rse_tool
@@ -110,17 +112,18 @@ def test_an_agents_tool() -> None:
 async def test_the_tools_of_an_mcp_server() -> None:
     for retriever, query in retrievers():
         server = create_mcp_server(retriever, k=TEXTS)
-        (content,) = await server.call_tool("search", {"query": query, "k": TEXTS})
-        found = retriever.invoke(query, k=TEXTS)
-        check_passages(content.text, len(found))  # type: ignore[union-attr]
 
-        (content,) = await server.call_tool("list_documents", {"limit": 200})
-        lines = unquoted_lines(content.text)  # type: ignore[union-attr]
+        async def call(tool: str, server: MCPServer[Any] = server, **arguments: Any) -> str:
+            answer: Any = await server.call_tool(tool, arguments)
+            return str(answer.content[0].text)
+
+        found = retriever.invoke(query, k=TEXTS)
+        check_passages(await call("search", query=query, k=TEXTS), len(found))
+        lines = unquoted_lines(await call("list_documents", limit=200))
         assert len(lines) == 1 + TEXTS
         name = found[0].metadata["doc_id"]
-        arguments = {"document": name, "start": 0, "end": 999}
-        (content,) = await server.call_tool("read_around", arguments)
-        assert len(unquoted_lines(content.text)) == 1  # type: ignore[union-attr]
+        read = await call("read_around", document=name, start=0, end=999)
+        assert len(unquoted_lines(read)) == 1
 
 
 def test_reports(harmless: RSETrace) -> None:

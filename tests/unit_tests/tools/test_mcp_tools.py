@@ -11,7 +11,8 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
-from mcp.server.fastmcp.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolResult, TextContent
 
 from langchain_rse import RSERetriever
 from langchain_rse.tools.mcp import create_mcp_server
@@ -141,8 +142,22 @@ async def test_a_call_ends_in_time(
 
     monkeypatch.setattr(DictStore, "asimilarity_search_with_score", sleep)
     server = create_mcp_server(with_filter(), timeout=0.05, tools=tools)
-    with pytest.raises(ToolError):
+    with pytest.raises(ToolError, match=r"no answer within 0\.05 seconds"):
         await server.call_tool("search", {"query": "plan"})
+
+
+@pytest.mark.parametrize("tools", TOOLS)
+async def test_a_store_that_fails_tells_clients_nothing_of_itself(
+    tools: Literal["passages", "connector"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any, **__: Any) -> None:
+        raise ConnectionError("db.internal:5432 refused user rse")
+
+    monkeypatch.setattr(DictStore, "asimilarity_search_with_score", fail)
+    server = create_mcp_server(with_filter(), tools=tools)
+    with pytest.raises(ToolError) as caught:
+        await server.call_tool("search", {"query": "plan"})
+    assert "internal" not in str(caught.value)
 
 
 async def test_a_question_about_something_else_gets_a_sentence() -> None:
@@ -159,10 +174,12 @@ async def call_connector(
 ) -> dict[str, Any]:
     """The structured answer of a tool; its text is the same as JSON, in one piece."""
     server = create_mcp_server(retriever, tools="connector", **settings)
-    answer: Any = await server.call_tool(tool, arguments)  # both, whatever its annotation says
-    (content,), structured = answer
-    assert json.loads(content.text) == structured
-    return dict(structured)
+    answer = await server.call_tool(tool, arguments)
+    assert isinstance(answer, CallToolResult)
+    (content,) = answer.content
+    assert isinstance(content, TextContent)
+    assert json.loads(content.text) == answer.structured_content
+    return dict(answer.structured_content)
 
 
 async def search(retriever: RSERetriever, **settings: Any) -> list[dict[str, str]]:
@@ -180,13 +197,13 @@ async def test_a_connector_has_the_schemas_that_its_clients_ask_for() -> None:
         ("fetch", "id", ["id", "title", "text", "url", "metadata"]),
     ):
         tool = by_name[name]
-        assert tool.inputSchema["required"] == [argument]
-        assert tool.inputSchema["properties"].keys() == {argument}
-        assert tool.inputSchema["properties"][argument]["type"] == "string"
-        assert tool.outputSchema is not None
-        assert tool.outputSchema["required"] == required
+        assert tool.input_schema["required"] == [argument]
+        assert tool.input_schema["properties"].keys() == {argument}
+        assert tool.input_schema["properties"][argument]["type"] == "string"
+        assert tool.output_schema is not None
+        assert tool.output_schema["required"] == required
         assert tool.annotations is not None
-        assert tool.annotations.readOnlyHint
+        assert tool.annotations.read_only_hint
 
 
 async def test_what_search_finds_can_be_fetched() -> None:
