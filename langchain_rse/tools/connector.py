@@ -3,18 +3,17 @@
 Both answer with JSON: https://platform.openai.com/docs/mcp says which fields there have to be.
 """
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.tools import BaseTool
-from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from langchain_rse._sync import Steps, arun
-from langchain_rse.errors import MissingRecordError, RSEError
+from langchain_rse.errors import MissingRecordError
+from langchain_rse.query.access import DocumentAccess
 from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.metadata import encodable
@@ -28,7 +27,6 @@ CONNECTOR_INSTRUCTIONS = (
 MakeUrl = Callable[[Document], str]
 """Makes the address of a passage, under which a reader finds it; "" if there is none."""
 
-_Answer = TypeVar("_Answer")
 _PASSAGE_ID = re.compile(r"(?s)(.+)#([0-9]{1,15})-([0-9]{1,15})")
 _Query = Annotated[str, Field(max_length=MAX_QUERY_LENGTH, pattern=r"\S")]
 
@@ -81,7 +79,6 @@ def make_connector_tools(
     search_tool: BaseTool,
     *,
     most_characters: int,
-    timeout: float,
     make_url: MakeUrl = url_of_source,
 ) -> list[Callable[..., Any]]:
     """Make the functions that clients call; they read the docstrings as descriptions.
@@ -90,7 +87,6 @@ def make_connector_tools(
         retriever: The retriever that searches.
         search_tool: The tool that searches, as `create_rse_tool` makes it.
         most_characters: The most characters of a document in one answer of ``fetch``.
-        timeout: The most seconds that a call may take; then it is an error.
         make_url: Makes the address of a passage.
     """
 
@@ -100,29 +96,14 @@ def make_connector_tools(
         Each result is a passage with its text. To read the text around it, give its id to fetch.
         Without results, the documents have no answer, or other words may find it.
         """
-        return await answer_of(_search(search_tool, query, make_url), timeout)
+        return await _search(search_tool, query, make_url)
 
     async def fetch(id: str) -> FetchedText:  # noqa: A002 - the name that clients know
         """Read a passage that search has found, with the text around it or the whole document."""
-        answer = arun(_fetch(retriever, id, most_characters, make_url))
-        return await answer_of(answer, timeout)
+        access = retriever.document_access()
+        return await arun(_fetch(access, id, most_characters, make_url))
 
     return [search, fetch]
-
-
-async def answer_of(answer: Awaitable[_Answer], timeout: float) -> _Answer:
-    """Wait for the answer of a tool.
-
-    Raises:
-        ToolError: If there is none in time, or the call was wrong; the client reads why. Of other
-            errors, it reads only that there was one.
-    """
-    try:
-        return await asyncio.wait_for(answer, timeout)
-    except asyncio.TimeoutError:
-        raise ToolError(f"there was no answer within {timeout:g} seconds") from None
-    except (RSEError, ValueError) as error:
-        raise ToolError(str(error)) from error
 
 
 async def _search(search_tool: BaseTool, query: str, make_url: MakeUrl) -> FoundPassages:
@@ -143,13 +124,12 @@ async def _search(search_tool: BaseTool, query: str, make_url: MakeUrl) -> Found
 
 
 def _fetch(
-    retriever: RSERetriever, passage_id: str, most_characters: int, make_url: MakeUrl
+    access: DocumentAccess, passage_id: str, most_characters: int, make_url: MakeUrl
 ) -> Steps[FetchedText]:
     """Read the text around a passage; the same error if its document must not be read as if none.
 
     The passage is read as well: its title and address are those that ``search`` told.
     """
-    access = retriever.document_access()
     place = _place_of(passage_id)
     manifest = yield from access.manifest(place.doc_id)
     end = min(place.end, place.start + most_characters)

@@ -12,7 +12,6 @@ from langchain_core.stores import BaseStore
 from langchain_rse._sync import Steps
 from langchain_rse.query.access import read_passage
 from langchain_rse.stores.records import DOC_ID, RELEVANCE_SCORE, SEGMENT
-from langchain_rse.tools.passages import citation_of
 from langchain_rse.tools.places import NUMBER
 from langchain_rse.tools.search_results import SEARCH_RESULT, text_of_blocks
 
@@ -40,7 +39,6 @@ class ShownPassage(NamedTuple):
     """A passage that a tool has shown in a conversation."""
 
     number: int
-    citation: str  # its source and place
     value: float
     chunks: frozenset[ShownChunk]
     text: str  # as the model reads it, with its heading; empty if it was taken out of the message
@@ -74,7 +72,6 @@ def passages_in(message: object) -> Iterator[ShownPassage]:
         ]
         yield ShownPassage(
             number=rse[NUMBER],
-            citation=citation_of(metadata),
             value=metadata[RELEVANCE_SCORE],
             chunks=frozenset(chunks),
             text=texts.get(rse[NUMBER], ""),

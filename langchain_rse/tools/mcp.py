@@ -1,23 +1,27 @@
 """An MCP server, with which any agent can search the documents of a retriever."""
 
-from collections.abc import Callable
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
 from langchain_core.tools import BaseTool
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from langchain_rse._messages import visible
 from langchain_rse._sync import arun
+from langchain_rse.errors import RSEError
+from langchain_rse.query.access import DocumentAccess
 from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.names import find_document, names_of
 from langchain_rse.tools.connector import (
     CONNECTOR_INSTRUCTIONS,
     MakeUrl,
-    answer_of,
     make_connector_tools,
     url_of_source,
 )
@@ -80,26 +84,43 @@ def create_mcp_server(
     if is_connector:
         instructions = CONNECTOR_INSTRUCTIONS
         functions = make_connector_tools(
-            retriever,
-            search_tool,
-            most_characters=_MAX_CHARACTERS,
-            timeout=timeout,
-            make_url=make_url,
+            retriever, search_tool, most_characters=_MAX_CHARACTERS, make_url=make_url
         )
     else:
         instructions = _INSTRUCTIONS
-        functions = _make_tools(retriever, search_tool, k, timeout)
+        functions = _make_tools(retriever, search_tool, k)
     server: MCPServer[Any] = MCPServer(
         name, instructions=instructions, version=version("langchain-rse"), **settings
     )
     read_only = ToolAnnotations(read_only_hint=True)
     for function in functions:
-        server.add_tool(function, annotations=read_only, structured_output=is_connector)
+        tool = _make_tool(function, timeout)
+        server.add_tool(tool, annotations=read_only, structured_output=is_connector)
     return server
 
 
+def _make_tool(
+    function: Callable[..., Awaitable[Any]], timeout: float
+) -> Callable[..., Awaitable[Any]]:
+    """Make a function end in time, and tell clients what was wrong with a call.
+
+    Of other errors, the SDK tells them only that there was one.
+    """
+
+    @functools.wraps(function)
+    async def tool(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        try:
+            return await asyncio.wait_for(function(*args, **kwargs), timeout)
+        except asyncio.TimeoutError:
+            raise ToolError(f"there was no answer within {timeout:g} seconds") from None
+        except (RSEError, ValueError) as error:
+            raise ToolError(str(error)) from error
+
+    return tool
+
+
 def _make_tools(
-    retriever: RSERetriever, search_tool: BaseTool, most: int, timeout: float
+    retriever: RSERetriever, search_tool: BaseTool, most: int
 ) -> list[Callable[..., Any]]:
     """Make the functions that clients call; they read the docstrings as descriptions."""
 
@@ -108,8 +129,7 @@ def _make_tools(
 
         Each passage has its source and place. To read on, give these to read_around.
         """
-        answer = search_tool.ainvoke({"query": query, "k": k})
-        return str(await answer_of(answer, timeout))
+        return str(await search_tool.ainvoke({"query": query, "k": k}))
 
     async def read_around(document: str, start: _Index, end: _Index) -> str:
         """Read the text of a document from character start until end, at most 20,000.
@@ -118,21 +138,18 @@ def _make_tools(
         file name as search or list_documents give it. To read around a passage, give a smaller
         start and a larger end than its own.
         """
-        answer = _read_around(retriever, document, start, end)
-        return await answer_of(answer, timeout)
+        return await _read_around(retriever.document_access(), document, start, end)
 
     async def list_documents(
         offset: _Index = 0, limit: Annotated[int, Field(ge=1, le=200)] = 50
     ) -> str:
         """List the documents with their lengths in characters, from number offset (0 is first)."""
-        answer = _list_documents(retriever, offset, limit)
-        return await answer_of(answer, timeout)
+        return await _list_documents(retriever.document_access(), offset, limit)
 
     return [search, read_around, list_documents]
 
 
-async def _read_around(retriever: RSERetriever, document: str, start: int, end: int) -> str:
-    access = retriever.document_access()
+async def _read_around(access: DocumentAccess, document: str, start: int, end: int) -> str:
     manifests = {manifest.doc_id: manifest for manifest in await arun(access.manifests())}
     doc_id = find_document(document, names_of(manifests.values()))
     end = min(end, start + _MAX_CHARACTERS)
@@ -140,8 +157,8 @@ async def _read_around(retriever: RSERetriever, document: str, start: int, end: 
     return f"{citation_of(passage.metadata)}\n{quote_lines(passage.page_content)}"
 
 
-async def _list_documents(retriever: RSERetriever, offset: int, limit: int) -> str:
-    manifests = await arun(retriever.document_access().manifests())
+async def _list_documents(access: DocumentAccess, offset: int, limit: int) -> str:
+    manifests = await arun(access.manifests())
     page = manifests[offset : offset + limit]
     if not page:
         return f"There are {len(manifests)} documents, none from number {offset}."

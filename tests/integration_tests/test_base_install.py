@@ -25,7 +25,7 @@ from langchain_rse import RSERetriever, SQLDocStore
 NEED_EXTRAS = (
     *("langchain_rse.cli.", "langchain_rse.ray"),
     *("langchain_rse.explaining.plots", "langchain_rse.explaining.report"),
-    *("langchain_rse.tools.connector", "langchain_rse.tools.mcp"),
+    "langchain_rse.tools.mcp",
     "langchain_rse.tools.middleware",
 )
 for module in pkgutil.walk_packages(langchain_rse.__path__, "langchain_rse."):
