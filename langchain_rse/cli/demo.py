@@ -36,10 +36,10 @@ def demo(
     print_text(f"The Python reference, {characters:,} characters, {indexed}.\n", lines=True)
     comparison = opened.retriever.compare(_QUESTION, max_context_length=_CHARACTERS)
     print_comparison(comparison, None if full else _LINES)
-    legend = "+ is text that the best chunks lack."
+    legend = "+ is text that the best chunks lack"
     if not full:
-        legend += " --full prints all."
-    print_text(f"\n{legend} Your own:", lines=True)
+        legend += " (--full prints all)"
+    print_text(f"\n{legend}. Now your own:", lines=True)
     print_text(f"{command_line()} index PATH... --kb my-kb")
     print_text(f"{command_line()} compare QUESTION --kb my-kb")
 

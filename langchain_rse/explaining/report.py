@@ -93,8 +93,9 @@ def _page_data(trace: RSETrace) -> dict[str, Any]:
 
     returned = [segment for _, segment in trace.answer]
     characters = sum(segment.end_index - segment.start_index for segment in returned)
+    some_considered = any(document.reason is None for document in trace.documents)
     return {
-        "enabled": settings["solver"] == "exact" and _has_considered(trace),
+        "enabled": settings["solver"] == "exact" and some_considered,
         "settings": {name: settings[name] for name in _OF_SOLVER},
         "order": settings["order"],
         "rate": characters / trace.spent if trace.spent else 1,
@@ -104,11 +105,6 @@ def _page_data(trace: RSETrace) -> dict[str, Any]:
         "unreturned": [placed(segment) for segment in trace.segments if not segment.returned],
         "documents": [_document_data(trace, document, words) for document in trace.documents],
     }
-
-
-def _has_considered(trace: RSETrace) -> bool:
-    """True if there are chunks for the solver to choose from."""
-    return any(chunk.weight for document in trace.documents for chunk in document.chunks)
 
 
 def _other_settings(settings: dict[str, Any]) -> list[str]:
