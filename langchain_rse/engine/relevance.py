@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from langchain_rse.engine.segments import Floats
-from langchain_rse.engine.words import spaced_words
+from langchain_rse.text.words import spaced_words
 
 
 def fuse_decay(relevance: Floats, ranks: ArrayLike, *, decay_rate: float) -> Floats:

@@ -9,7 +9,6 @@ import numpy as np
 from langchain_rse._messages import counted
 from langchain_rse._sync import Steps, during
 from langchain_rse.config import QuerySettings
-from langchain_rse.engine.words import find_words
 from langchain_rse.errors import CalibrationError
 from langchain_rse.evaluation.general_questions import GENERAL_QUESTIONS
 from langchain_rse.evaluation.measuring import EVERYTHING, Locator, Meter
@@ -21,6 +20,7 @@ from langchain_rse.query.pipeline import find_candidates, queries_of, retrieve
 from langchain_rse.stores.changing import read_records
 from langchain_rse.stores.reading import readable
 from langchain_rse.stores.records import Manifest, chunk_key
+from langchain_rse.text.words import find_words
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
 from langchain_rse.config import QuerySettings
-from langchain_rse.engine.words import spaced_words
 from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey
 from langchain_rse.query.ranking import Ranked, best_of_queries, rank_all
 from langchain_rse.stores.reading import Layout, Layouts, VersionKey
+from langchain_rse.text.words import spaced_words
 
 # Near copies: the number of words in each sequence that is compared, and the share of sequences
 # that are equal.

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from langchain_rse.engine import Floats
-from langchain_rse.engine.words import find_words, spaced_words, without_words
 from langchain_rse.headers.titles import title_of_source
 from langchain_rse.query.candidates import Candidate
+from langchain_rse.text.function_words import function_words_of
+from langchain_rse.text.words import find_words, spaced_words, without_words
 
 _LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]{2,}|\d{2,}")
 # The most words that a name may write as one, as in ACTIVISIONBLIZZARD.
@@ -70,12 +71,15 @@ def _name_of(candidate: Candidate) -> str:
 
 
 def _words_of_query(query: str) -> set[str]:
-    """The words of a query, and neighbors of them joined to one."""
-    words = _words(query)
+    """The content words of a query, and neighbors of all its words joined to one."""
+    function_words = function_words_of(query)
+    words = _words(query) - function_words
     in_order = find_words(query)
     for count in range(2, _MOST_JOINED + 1):
         for start in range(len(in_order)):
-            words.add("".join(in_order[start : start + count]))
+            neighbors = in_order[start : start + count]
+            if not function_words.issuperset(neighbors):
+                words.add("".join(neighbors))
     return words
 
 

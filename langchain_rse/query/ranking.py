@@ -22,6 +22,7 @@ from langchain_rse.engine import (
 from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey, RelevanceParts
 from langchain_rse.query.long_queries import beginning_of
 from langchain_rse.query.naming import named_documents
+from langchain_rse.text.function_words import without_function_words
 
 # Which calibration a reranker's scores need, by the name of its class.
 _CALIBRATIONS: Mapping[str, Calibration] = {
@@ -91,6 +92,7 @@ def rank_candidates(query: str, candidates: Sequence[Candidate], settings: Query
         named = named_documents(query, candidates)
         name_factors = np.exp(-config.name_weight * named.shortfall)
         query = named.query
+    query = without_function_words(query)
     if settings.reranker is None:
         hits = [(candidate.rank, candidate.score) for candidate in candidates]
         evidence = _evidence_of_search(

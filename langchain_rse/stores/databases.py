@@ -17,9 +17,9 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
-from langchain_rse.engine.words import with_pairs
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import encode_document
+from langchain_rse.text.words import with_pairs
 
 _EXPLANATIONS = {
     "database is locked": "stayed locked by another program for all of its timeout",

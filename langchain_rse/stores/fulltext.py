@@ -2,7 +2,7 @@
 
 The database updates the index by triggers: a chunk and its words are written, replaced and
 deleted in one transaction. Any word of a query may match; operators in it have no effect. Words are
-those of `langchain_rse.engine.words`: scripts without spaces have pairs of neighboring characters.
+those of `langchain_rse.text.words`: scripts without spaces have pairs of neighboring characters.
 """
 
 import json

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from langchain_rse.engine.words import INVISIBLE, UNSPACED, with_pairs
 from langchain_rse.stores.fulltext import LexicalIndex
+from langchain_rse.text.words import INVISIBLE, UNSPACED, with_pairs
 
 _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 

@@ -12,10 +12,10 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 from typing_extensions import override
 
-from langchain_rse.engine.words import find_words
 from langchain_rse.stores.databases import WORDS_FUNCTION, is_damage
 from langchain_rse.stores.fulltext import MOST_WORDS, LexicalIndex
 from langchain_rse.stores.json import is_readable
+from langchain_rse.text.words import find_words
 
 # For FTS5: letters, numbers, private characters and combining marks, such as vowel signs.
 _CATEGORIES = " categories 'L* N* Co M*'"

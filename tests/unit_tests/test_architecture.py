@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2] / PACKAGE
 LEVELS = [
     {"_messages", "errors", "_sync", "_progress", "embeddings"}
     | {"_asking", "_compressing", "_templates"},
+    {"text"},
     {"engine"},
     {"config"},
     {"stores"},

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_rse.engine import bm25_scores
-from langchain_rse.engine.words import find_words, spaced_words, split_words
+from langchain_rse.text.words import find_words, spaced_words, split_words
 
 
 @pytest.mark.parametrize(

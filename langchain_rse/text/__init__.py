@@ -1,0 +1,1 @@
+"""What all rooms know of text: its words, in any script. Imports nothing of the package."""
