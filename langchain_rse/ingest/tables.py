@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from langchain_rse.ingest.fences import Fence
+
 # Fewer rows of one structure are no table.
 _FEWEST_ROWS = 3
 # The most characters of a cell in quotes, in which line ends and separators are text.
@@ -94,11 +96,15 @@ _SEPARATORS: Sequence[_Separator | _Spaces] = (
 )
 
 
-def find_tables(text: str) -> list[Table]:
-    """The tables in a text, in its order."""
+def find_tables(text: str, fences: Sequence[Fence] = ()) -> list[Table]:
+    """The tables in a text, in its order, outside of its fenced blocks of code."""
     tables: list[Table] = []
+    block_ends = {fence.start: fence.end for fence in fences}
     position = 0
     while position < len(text):
+        if position in block_ends:
+            position = block_ends[position]
+            continue
         line_end = _line_end(text, position)
         table = _table_at(text, position, line_end)
         if table is None:
