@@ -26,6 +26,8 @@ _SEPARATORS = [re.compile(pattern) for pattern in ("\n\n", "\n", SENTENCE_END, "
 
 # A chunk that is at least this full ends before a heading of a higher level rather than later.
 _FULL_ENOUGH = 0.5
+# One that is less full is continued with the beginning of a section that does not fit into it.
+_TOO_SMALL = 0.25
 # Headings in a row, with the first word below them, that are longer than this share of a chunk are
 # not kept together.
 _LONGEST_HEADINGS = 0.5
@@ -104,8 +106,8 @@ def chunk_starts(text: str, start: int, end: int, size: int, outline: Outline) -
     """Where the chunks of a stretch of prose start; white space belongs to the chunk before.
 
     Sections are put together as long as they fit a chunk. One that does not is cut at paragraphs,
-    lines, sentences or words, whichever come first in this order, and following sections that fit
-    are put behind its last part.
+    lines, sentences or words, whichever come first in this order; following sections that fit are
+    put behind its last part.
     """
     first = bisect_right(outline.sections, start, key=lambda section: section.start)
     last = bisect_left(outline.sections, end, key=lambda section: section.start)
@@ -114,7 +116,11 @@ def chunk_starts(text: str, start: int, end: int, size: int, outline: Outline) -
     bounds = [*outline.sections[first:last], Heading(end, end, 0)]
     section = Heading(start, start, 0)
     for following in bounds:
-        while following.start - chunk_start > size and chunk_start < section.start:
+        while (
+            following.start - chunk_start > size
+            and section.start - chunk_start >= _TOO_SMALL * size
+            and chunk_start < section.start
+        ):
             cut = _best_cut(chunk_start, [*cuts, section], size)
             yield from _without_space(text, chunk_start, cut)
             chunk_start = cut
