@@ -6,33 +6,17 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from langchain_text_splitters import RecursiveCharacterTextSplitter, TextSplitter
+from langchain_text_splitters import TextSplitter
 from typing_extensions import override
 
+from langchain_rse.ingest.cutting import SENTENCE_END, Outline, chunk_starts, outline_of
 from langchain_rse.ingest.splitting import Span
 from langchain_rse.ingest.tables import Table, find_tables
 from langchain_rse.stores.records import with_table_header
 
 _CHUNK_SIZE = 800
 
-# A full stop after a single capital letter, as in "J. Smith", or before a small letter, as in
-# "e.g. this", ends no sentence.
-_NO_INITIAL = r"(?<!\b[A-ZÀ-ÞΑ-ΩА-ЯЁ])"
-_NO_SMALL_LETTER = r"(?![a-zß-ÿα-ωа-яё])"
-_CLOSING = r"\"'”\u2019»)\]"  # marks that may follow the end of a sentence
-# The full stops of Arabic script (\u06d4) and Armenian (\u0589) as well.
-_SENTENCE_END = rf"{_NO_INITIAL}[.?!…؟\u06d4\u0589][{_CLOSING}]*\s+(?!\s){_NO_SMALL_LETTER}"
-# In scripts that put no space after a sentence: Chinese and Japanese (\uff01 is !, \uff1f is ?),
-# Hindi, Khmer, Burmese, Amharic, Tibetan and others.
-_SENTENCE_END_WITHOUT_SPACE = rf"[。\uff01\uff1f｡।॥។៕။።།][{_CLOSING}」』\uff09]*\s*"
-_SEPARATORS = (
-    r"\n\n",
-    r"\n",
-    f"(?:{_SENTENCE_END}|{_SENTENCE_END_WITHOUT_SPACE})",
-    " ",
-    "",
-)
-_SENTENCE_OR_LINE_END = re.compile(rf"\n|{_SENTENCE_END}|{_SENTENCE_END_WITHOUT_SPACE}")
+_SENTENCE_OR_LINE_END = re.compile(rf"\n|{SENTENCE_END}")
 # A row that is longer than this many chunks is cut as text.
 _LONGEST_ROW = 2
 # A header row that is longer than this share of a chunk is not put in front of other rows.
@@ -65,15 +49,6 @@ class DefaultTextSplitter(TextSplitter):
     def __init__(self, chunk_size: int) -> None:
         super().__init__(chunk_size=chunk_size, chunk_overlap=0)
         self._size = chunk_size
-        # Without a separator, or white space, that is lost, its chunks follow one another.
-        self._prose_splitter = RecursiveCharacterTextSplitter(
-            list(_SEPARATORS),
-            is_separator_regex=True,
-            keep_separator="end",
-            strip_whitespace=False,
-            chunk_size=chunk_size,
-            chunk_overlap=0,
-        )
 
     @override
     def split_text(self, text: str) -> list[str]:
@@ -83,18 +58,20 @@ class DefaultTextSplitter(TextSplitter):
 
     def split_spans(self, text: str) -> list[Span]:
         """Split a text into spans that tile it, see `langchain_rse.ingest.splitting.Splitter`."""
+        if not text:
+            return []
+        outline = outline_of(text, self._size)
         # Where chunks start, with the header row that each is embedded with.
         starts: list[tuple[int, str]] = []
         end = 0
-        for table in find_tables(text):
+        for table in find_tables(text, outline.fences):
             table_start, table_end = table.rows[0], table.rows[-1]
             if table_end - table_start > self._size:
-                starts += [(start, "") for start in self._cut_prose(text, end, table_start)]
-                starts += self._cut_table(text, table)
+                first = self._start_with_headings(table, outline)
+                starts += [(start, "") for start in self._cut_prose(text, end, first, outline)]
+                starts += self._cut_table(text, table, first, outline)
                 end = table_end
-        starts += [(start, "") for start in self._cut_prose(text, end, len(text))]
-        if not text:
-            return []
+        starts += [(start, "") for start in self._cut_prose(text, end, len(text), outline)]
         # White space before the first chunk belongs to it.
         starts[:1] = [(0, starts[0][1] if starts else "")]
         spans: list[Span] = []
@@ -103,20 +80,30 @@ class DefaultTextSplitter(TextSplitter):
             spans.append(Span(start, stop, embedded_text, table_header=header))
         return spans
 
-    def _cut_prose(self, text: str, start: int, end: int) -> Iterator[int]:
-        """Where the chunks of a stretch of prose start; white space belongs to the chunk before."""
-        for chunk in self._prose_splitter.split_text(text[start:end]):
-            if not chunk.isspace():
-                yield start + len(chunk) - len(chunk.lstrip())
-            start += len(chunk)
+    def _cut_prose(self, text: str, start: int, end: int, outline: Outline) -> Iterator[int]:
+        """Where the chunks of a stretch of prose start."""
+        return chunk_starts(text, start, end, self._size, outline)
 
-    def _cut_table(self, text: str, table: Table) -> Iterator[tuple[int, str]]:
-        """Where the chunks of a table start, and the header row that each is embedded with."""
+    def _start_with_headings(self, table: Table, outline: Outline) -> int:
+        """Where the first chunk of a table starts: at the headings above it, if there are any."""
+        table_start, first_row_end = table.rows[:2]
+        headings_start = outline.start_uncut(table_start)
+        if first_row_end - headings_start > _LONGEST_ROW * self._size:
+            return table_start
+        return headings_start
+
+    def _cut_table(
+        self, text: str, table: Table, first: int, outline: Outline
+    ) -> Iterator[tuple[int, str]]:
+        """Where the chunks of a table start, and the header row that each is embedded with.
+
+        The first of them starts at ``first``, with the headings above the table.
+        """
         header = table.header
         if len(header) > _LONGEST_HEADER * self._size:
             header = ""
         room_below_header = self._size - len(with_table_header(header, ""))
-        chunk_start = table.rows[0]
+        chunk_start = first
         yield chunk_start, ""
         room = self._size  # for rows in the chunk; the first has the header row among them
         for row_start, row_end in pairwise(table.rows):
@@ -124,9 +111,10 @@ class DefaultTextSplitter(TextSplitter):
                 continue
             cuts = [row_start]
             if row_end - row_start > _LONGEST_ROW * self._size:
-                cuts = list(self._cut_prose(text, row_start, row_end))
+                cuts = list(self._cut_prose(text, row_start, row_end, outline))
             for cut in cuts:
-                if cut > chunk_start:
+                is_below_headings = cut == table.rows[0]
+                if cut > chunk_start and not is_below_headings:
                     chunk_start = cut
                     yield cut, header
             room = room_below_header

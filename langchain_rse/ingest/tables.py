@@ -1,13 +1,16 @@
 """Finds the tables in a text: where their rows lie, and which of these names the columns.
 
 Those of HTML are found by their tags, those of Markdown by the line under their header row. Others
-are rows with one number of cells: between tabs, pipes, semicolons or commas, as in CSV files; or
-between two or more spaces, as in text with fixed columns, if there are amounts among them.
+are rows with one number of cells: between tabs, semicolons or commas, as in CSV files; between
+pipes that also begin and end each row; or, if there are amounts among them, between pipes elsewhere
+or two or more spaces, as in text with fixed columns.
 """
 
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from langchain_rse.ingest.fences import Fence
 
 # Fewer rows of one structure are no table.
 _FEWEST_ROWS = 3
@@ -45,24 +48,40 @@ class _Separator:
         mark: The character.
         may_precede_space: True if cells may begin with white space. In prose, that is what follows
             a comma or semicolon.
+        is_around_rows: True if it must also begin and end a row.
+        needs_amounts: True if rows without an amount may be something else.
     """
 
-    needs_amounts = False
-
-    def __init__(self, mark: str, *, may_precede_space: bool) -> None:
+    def __init__(
+        self,
+        mark: str,
+        *,
+        may_precede_space: bool,
+        is_around_rows: bool = False,
+        needs_amounts: bool = False,
+    ) -> None:
         self.mark = mark
+        self.needs_amounts = needs_amounts
+        self._is_around_rows = is_around_rows
         escaped = re.escape(mark)
         no_space = "" if may_precede_space else r"\s"
         plain = rf'[^"\n{escaped}{no_space}][^\n{escaped}]*'
         cell = rf"(?:{_QUOTED}|{plain})?"
-        # Indented lines are no rows.
-        self._row = re.compile(rf"(?!\s){cell}(?:{escaped}{cell})+\r?(?:\n|\Z)")
+        # Indented lines are no rows, nor are the items of a list with commas or semicolons.
+        no_item = "" if may_precede_space else "(?![-*+] )"
+        self._row = re.compile(rf"(?!\s){no_item}{cell}(?:{escaped}{cell})+\r?(?:\n|\Z)")
         self._cell = re.compile(rf"(?:\A|{escaped})({_QUOTED}|[^\n{escaped}]*)")
 
     def row_end(self, text: str, start: int) -> int | None:
         """Where the row ends that starts here; None if there is none."""
+        if self._is_around_rows and not text.startswith(self.mark, start):
+            return None
         match = self._row.match(text, start)
-        return None if match is None else match.end()
+        if match is None:
+            return None
+        if self._is_around_rows and not match[0].rstrip().endswith(self.mark):
+            return None
+        return match.end()
 
     def cells(self, row: str) -> list[str]:
         """The cells of a row, without quotes and outer white space."""
@@ -87,18 +106,24 @@ class _Spaces:
 
 _SEPARATORS: Sequence[_Separator | _Spaces] = (
     _Separator("\t", may_precede_space=True),
-    _Separator("|", may_precede_space=True),
+    _Separator("|", may_precede_space=True, is_around_rows=True),
+    # Pipelines of a shell have pipes, too.
+    _Separator("|", may_precede_space=True, needs_amounts=True),
     _Separator(";", may_precede_space=False),
     _Separator(",", may_precede_space=False),
     _Spaces(),
 )
 
 
-def find_tables(text: str) -> list[Table]:
-    """The tables in a text, in its order."""
+def find_tables(text: str, fences: Sequence[Fence] = ()) -> list[Table]:
+    """The tables in a text, in its order, outside of its fenced blocks of code."""
     tables: list[Table] = []
+    block_ends = {fence.start: fence.end for fence in fences}
     position = 0
     while position < len(text):
+        if position in block_ends:
+            position = block_ends[position]
+            continue
         line_end = _line_end(text, position)
         table = _table_at(text, position, line_end)
         if table is None:

@@ -1,0 +1,188 @@
+"""Cuts prose into chunks: before headings, else at paragraphs, lines, sentences or words."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from langchain_rse.ingest.fences import Fence, find_fences
+from langchain_rse.ingest.headings import Heading, find_headings
+
+# A full stop after a single capital letter, as in "J. Smith", or before a small letter, as in
+# "e.g. this", ends no sentence.
+_NO_INITIAL = r"(?<!\b[A-ZÀ-ÞΑ-ΩА-ЯЁ])"
+_NO_SMALL_LETTER = r"(?![a-zß-ÿα-ωа-яё])"
+_CLOSING = r"\"'”\u2019»)\]"  # marks that may follow the end of a sentence
+# The full stops of Arabic script (\u06d4) and Armenian (\u0589) as well.
+_SENTENCE_END = rf"{_NO_INITIAL}[.?!…؟\u06d4\u0589][{_CLOSING}]*\s+(?!\s){_NO_SMALL_LETTER}"
+# In scripts that put no space after a sentence: Chinese and Japanese (\uff01 is !, \uff1f is ?),
+# Hindi, Khmer, Burmese, Amharic, Tibetan and others.
+_SENTENCE_END_WITHOUT_SPACE = rf"[。\uff01\uff1f｡।॥။៕។።།][{_CLOSING}」』\uff09]*\s*"
+SENTENCE_END = f"(?:{_SENTENCE_END}|{_SENTENCE_END_WITHOUT_SPACE})"
+"""The pattern of what ends a sentence."""
+# Best first.
+_SEPARATORS = [re.compile(pattern) for pattern in ("\n\n", "\n", SENTENCE_END, " ")]
+
+# A chunk that is at least this full ends before a heading of a higher level rather than later.
+_FULL_ENOUGH = 0.5
+# One that is less full is continued with the beginning of a section that does not fit into it.
+_TOO_SMALL = 0.25
+# Headings in a row, with the first word below them, that are longer than this share of a chunk are
+# not kept together.
+_LONGEST_HEADINGS = 0.5
+
+
+class Range(NamedTuple):
+    """A stretch of text without a cut inside."""
+
+    start: int  # may be cut
+    end: int  # the first position behind it that may be cut
+
+
+class Outline(NamedTuple):
+    """What decides where a text is cut, besides its separators."""
+
+    fences: Sequence[Fence]
+    sections: Sequence[Heading]  # the first of headings in a row, at the highest of their levels
+    uncut: Sequence[Range]  # in the order of the text, apart from one another
+
+    def start_uncut(self, position: int) -> int:
+        """Where the uncut stretch around a position starts; the position if there is none."""
+        number = bisect_right(self.uncut, position, key=lambda stretch: stretch.end)
+        if number == len(self.uncut):
+            return position
+        return min(position, self.uncut[number].start)
+
+
+def outline_of(text: str, size: int) -> Outline:
+    """The headings and fenced blocks of a text that is cut into chunks of a size."""
+    fences = find_fences(text)
+    uncut: list[Range] = []
+    sections: list[Heading] = []
+    for heading in find_headings(text, fences):
+        below = _start_of_text(text, heading)
+        follows = bool(uncut) and heading.start < uncut[-1].end
+        start = uncut[-1].start if follows else heading.start
+        if below + 1 - start > _LONGEST_HEADINGS * size:
+            # Too long, or too many in a row.
+            start, follows = heading.start, False
+            if uncut and uncut[-1].end > start:
+                uncut[-1] = Range(uncut[-1].start, start)
+        if follows:
+            uncut.pop()
+            section = sections[-1]
+            sections[-1] = section._replace(level=min(section.level, heading.level))
+        else:
+            sections.append(heading)
+        if below + 1 - start <= _LONGEST_HEADINGS * size:
+            uncut.append(Range(start, min(below + 1, len(text))))
+    return Outline(fences, sections, _with_fences(uncut, fences, size))
+
+
+def _start_of_text(text: str, heading: Heading) -> int:
+    """The first character below a heading, after HTML's tags; the text's end if there is none."""
+    end = _SPACE_AND_TAGS.match(text, heading.end)
+    return heading.end if end is None else end.end()
+
+
+_SPACE_AND_TAGS = re.compile(r"(?:\s{1,1000}|<(?!h[1-6]\b|pre\b|table\b)[a-zA-Z/][^<>]{0,300}>){0,50}")
+
+
+def _with_fences(ranges: Sequence[Range], fences: Sequence[Fence], size: int) -> list[Range]:
+    """Add the fenced blocks that fit a chunk, with the headings above them."""
+    uncut: list[Range] = []
+    for start, end in sorted([*ranges, *(Range(*fence) for fence in fences)]):
+        if uncut and start < uncut[-1].end:
+            # The first characters of a block that has a heading.
+            if max(end, uncut[-1].end) - uncut[-1].start <= size:
+                uncut[-1] = Range(uncut[-1].start, max(end, uncut[-1].end))
+        elif end - start <= size:
+            uncut.append(Range(start, end))
+    return uncut
+
+
+def chunk_starts(text: str, start: int, end: int, size: int, outline: Outline) -> Iterator[int]:
+    """Where the chunks of a stretch of prose start; white space belongs to the chunk before.
+
+    Sections are put together as long as they fit a chunk. One that does not is cut at paragraphs,
+    lines, sentences or words, whichever come first in this order; following sections that fit are
+    put behind its last part.
+    """
+    first = bisect_right(outline.sections, start, key=lambda section: section.start)
+    last = bisect_left(outline.sections, end, key=lambda section: section.start)
+    chunk_start = start
+    cuts: list[Heading] = []  # the sections inside the chunk
+    bounds = [*outline.sections[first:last], Heading(end, end, 0)]
+    section = Heading(start, start, 0)
+    for following in bounds:
+        while (
+            following.start - chunk_start > size
+            and section.start - chunk_start >= _TOO_SMALL * size
+            and chunk_start < section.start
+        ):
+            cut = _best_cut(chunk_start, [*cuts, section], size)
+            yield from _without_space(text, chunk_start, cut)
+            chunk_start = cut
+            cuts = [inner for inner in cuts if inner.start > cut]
+        if following.start - chunk_start > size:
+            *starts, chunk_start = _cut(text, Range(chunk_start, following.start), size, outline)
+            for inner_start, inner_end in pairwise([*starts, chunk_start]):
+                yield from _without_space(text, inner_start, inner_end)
+            cuts = []
+        elif section.start > chunk_start:
+            cuts.append(section)
+        section = following
+    yield from _without_space(text, chunk_start, end)
+
+
+def _without_space(text: str, start: int, end: int) -> Iterator[int]:
+    """Where the text of a chunk starts, unless it is white space."""
+    chunk = text[start:end]
+    if not chunk.isspace() and chunk:
+        yield start + len(chunk) - len(chunk.lstrip())
+
+
+def _best_cut(start: int, cuts: Sequence[Heading], size: int) -> int:
+    """The last cut of the highest level that makes a chunk full enough; else the last of all."""
+    best = cuts[-1]
+    for cut in reversed(cuts):
+        if cut.start - start < _FULL_ENOUGH * size:
+            break
+        if cut.level < best.level:
+            best = cut
+    return best.start
+
+
+def _cut(text: str, part: Range, size: int, outline: Outline, level: int = 0) -> Iterator[int]:
+    """Where the chunks of a part of a text start, at separators from a level on."""
+    if part.end - part.start <= size or level == len(_SEPARATORS):
+        yield from range(part.start, part.end, size)
+        return
+    chunk_start = piece_start = part.start
+    for piece_end in _piece_ends(text, part, _SEPARATORS[level], outline.uncut):
+        if piece_end - chunk_start > size:
+            if piece_start > chunk_start:
+                yield chunk_start
+            chunk_start = piece_start
+            if piece_end - piece_start > size:
+                yield from _cut(text, Range(piece_start, piece_end), size, outline, level + 1)
+                chunk_start = piece_end
+        piece_start = piece_end
+    if chunk_start < part.end:
+        yield chunk_start
+
+
+def _piece_ends(
+    text: str, part: Range, separator: re.Pattern[str], uncut: Sequence[Range]
+) -> Iterator[int]:
+    """Where pieces of a part end: after separators that may be cut at, and at the part's end."""
+    number = bisect_right(uncut, part.start, key=lambda stretch: stretch.end)
+    for match in separator.finditer(text, part.start, part.end):
+        end = match.end()
+        while number < len(uncut) and uncut[number].end <= end:
+            number += 1
+        if number == len(uncut) or end <= uncut[number].start:
+            if end < part.end:
+                yield end
+    yield part.end

@@ -1,0 +1,233 @@
+"""Finds the headings in a text: of Markdown, underlined, numbered, and HTML's.
+
+What may as well be prose is none: items of lists, rows of tables of contents, lines that end like
+sentences. Headings are searched outside of fenced code only.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from langchain_rse.ingest.fences import Fence, find_fences, inside_fence
+
+_LONGEST_TITLE = 200
+_LONGEST_NUMBERED = 100
+# The most characters of the fields that a Markdown file begins with.
+_MOST_FRONT_MATTER = 5_000
+
+# "# Title" to "###### Title".
+_ATX = re.compile(
+    rf"^\ufeff?[ ]{{0,3}}(?P<marks>\#{{1,6}})[ \t](?P<title>[^\n]{{1,{_LONGEST_TITLE}}})$",
+    re.MULTILINE,
+)
+# The line under a title, in reStructuredText also above it.
+_UNDERLINE = re.compile(
+    r"""^(?P<mark>[-=~^"*+\#'`:])(?P=mark){2,300}[ \t]{0,9}\r?$""", re.MULTILINE
+)
+# No titles, although they may stand above a line: items, quotations, rows of tables.
+_NO_TITLE = re.compile(r"[-*+>|] |\||.*\|[ \t]*\Z")
+_NUMBERED = re.compile(
+    rf"^\ufeff?[ ]{{0,3}}(?P<number>\d{{1,3}}(?:\.\d{{1,3}}){{0,5}})(?P<stop>[.)]?)[ \t\xa0]{{1,9}}"
+    rf"(?P<title>[^\W\d_][^\n]{{1,{_LONGEST_NUMBERED}}})$",
+    re.MULTILINE,
+)
+_NAMED = re.compile(
+    rf"""^\ufeff?[ ]{{0,3}}
+    (?P<name>book|part|title|chapter|article|section|appendix|annex|exhibit|schedule|item|note|§)
+    [ \t\xa0]{{1,3}}
+    (?P<number>\d{{1,3}}[A-Z]?(?:\.\d{{1,3}}){{0,5}}|[IVXLC]{{1,8}}|[A-Z](?:\.\d{{1,3}}){{0,5}})
+    (?P<title>(?:[.:)]|[ \t\xa0]{{0,3}}[-\u2013\u2014])?(?:[ \t\xa0]{{1,9}}[^\n]{{0,{_LONGEST_NUMBERED}}})?)
+    \r?$""",
+    re.MULTILINE | re.VERBOSE | re.IGNORECASE,
+)
+_HTML = re.compile(
+    rf"<h(?P<level>[1-6])\b[^<>]{{0,300}}>(?:(?!</?h[1-6]\b)[\s\S]){{0,{_LONGEST_TITLE}}}</h(?P=level)\s*>",
+    re.IGNORECASE,
+)
+# "== Title ==" of MediaWiki, also as "= = Title = =".
+_WIKI = re.compile(
+    rf"^\ufeff?[ ]{{0,3}}(?P<marks>=(?:[ ]?=){{0,5}})(?P<title>[^=\n]{{1,{_LONGEST_TITLE}}})(?P=marks)"
+    r"[ \t]{0,9}\r?$",
+    re.MULTILINE,
+)
+_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n")
+_FRONT_MATTER_END = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
+
+_WORD = re.compile(r"[^\W_]")
+_LIST_ITEM = re.compile(r"[ \t]{0,3}(?:\d{1,3}[.)]|[-*+])[ \t]")
+_PAGE_NUMBER = re.compile(r"(?:\.{2,}|\s)[ \t]*\d{1,4}\Z")
+_ENDS_LIKE_PROSE = (".", ",", ";", ":", "!", "-")
+_LEVELS_OF_NAMES = {"book": 1, "part": 1, "title": 1, "chapter": 1, "article": 1, "item": 2}
+
+
+class Heading(NamedTuple):
+    """A heading, with its underline."""
+
+    start: int
+    end: int  # the character after it, mostly a line end
+    level: int  # 1 is the highest
+
+
+def find_headings(text: str, fences: Sequence[Fence] | None = None) -> list[Heading]:
+    """The headings of a text, in its order.
+
+    Args:
+        text: The text.
+        fences: Its fenced blocks, if they are known.
+    """
+    if fences is None:
+        fences = find_fences(text)
+    first = _end_of_front_matter(text)
+    found = [*_atx_headings(text), *_html_headings(text), *_underlined_headings(text)]
+    found += [*_wiki_headings(text), *_numbered_headings(text), *_named_headings(text)]
+    headings: list[Heading] = []
+    for heading in sorted(found):
+        is_new = not headings or heading.start >= headings[-1].end
+        if is_new and heading.start >= first and inside_fence(fences, heading.start) is None:
+            headings.append(heading)
+    return headings
+
+
+def _end_of_front_matter(text: str) -> int:
+    """Where the text starts below the fields that Markdown files begin with."""
+    opening = _FRONT_MATTER.match(text)
+    if opening is None:
+        return 0
+    closing = _FRONT_MATTER_END.search(text, opening.end(), opening.end() + _MOST_FRONT_MATTER)
+    return 0 if closing is None else closing.end()
+
+
+def _atx_headings(text: str) -> Iterator[Heading]:
+    """Headings such as "## Title"; several lines of one level in a row are a comment of a script."""
+    last_end, last_level = -2, 0
+    lines: list[tuple[Heading, bool]] = []
+    for match in _ATX.finditer(text):
+        level = len(match["marks"])
+        continues = match.start() == last_end + 1 and level == last_level
+        if continues:
+            lines[-1] = (lines[-1][0], True)
+        if _WORD.search(match["title"]):
+            lines.append((Heading(match.start(), match.end(), level), continues))
+            last_end, last_level = match.end(), level
+    for heading, is_comment in lines:
+        if not is_comment:
+            yield heading
+
+
+def _wiki_headings(text: str) -> Iterator[Heading]:
+    """Headings such as "== Title ==" of MediaWiki."""
+    for match in _WIKI.finditer(text):
+        if _WORD.search(match["title"]):
+            yield Heading(match.start(), match.end(), match["marks"].count("="))
+
+
+def _html_headings(text: str) -> Iterator[Heading]:
+    """HTML's headings that begin a line, or follow another tag."""
+    for match in _HTML.finditer(text):
+        before = text[max(match.start() - 100, 0) : match.start()].rstrip(" \t")
+        if not before or before[-1] in "\n>\ufeff":
+            yield Heading(match.start(), match.end(), int(match["level"]))
+
+
+def _underlined_headings(text: str) -> Iterator[Heading]:
+    """Titles above a line of one mark, and reStructuredText's between two.
+
+    Levels are in the order in which the marks occur.
+    """
+    levels: dict[tuple[str, bool], int] = {}
+    last_end = -1
+    for match in _UNDERLINE.finditer(text):
+        title_end = match.start() - 1
+        title_start = _line_start(text, title_end)
+        if title_end <= 0 or title_start is None or title_start <= last_end:
+            continue
+        title = text[title_start:title_end].strip(" \t\r\ufeff")
+        underline = match[0].rstrip()
+        if not _WORD.search(title) or _NO_TITLE.match(title):
+            continue
+        line_before = _line_before(text, title_start)
+        is_overlined = line_before is not None and line_before == underline
+        if not is_overlined and line_before and title_start - 1 != last_end:
+            continue
+        if len(underline) < len(title):
+            # Markdown's may be shorter.
+            if underline[0] not in "=-" or title.endswith(_ENDS_LIKE_PROSE):
+                continue
+        start = title_start
+        if is_overlined:
+            start = _line_start(text, title_start - 1) or 0
+        level = levels.setdefault((underline[0], is_overlined), len(levels) + 1)
+        last_end = match.end()
+        yield Heading(start, last_end, min(level, 6))
+
+
+def _numbered_headings(text: str) -> Iterator[Heading]:
+    """Headings such as "4.2 Title", and "4. Title" between empty lines and outside of lists."""
+    for match in _NUMBERED.finditer(text):
+        title = match["title"].strip()
+        if not _is_title(title) or _line_before(text, match.start()):
+            continue
+        depth = match["number"].count(".") + 1
+        if depth == 1:
+            below = _line_after(text, match.end())
+            is_long = len(title) > 60
+            if below or is_long or match["stop"] != "." or _is_in_list(text, match):
+                continue
+        yield Heading(match.start(), match.end(), min(depth, 6))
+
+
+def _named_headings(text: str) -> Iterator[Heading]:
+    """Headings such as "CHAPTER 3", "Article IV" and "Section 4.1 Title"."""
+    for match in _NAMED.finditer(text):
+        title = match["title"].strip(" \t\r\xa0.:)-\u2013\u2014")
+        if title and not _is_title(title):
+            continue
+        if not match["name"][0].isupper() and match["name"] != "§":
+            continue
+        if not match["number"][0].isupper() and not match["number"][0].isdigit():
+            continue
+        if _line_before(text, match.start()):
+            continue
+        level = match["number"].count(".") + _LEVELS_OF_NAMES.get(match["name"].lower(), 1)
+        yield Heading(match.start(), match.end(), min(level, 6))
+
+
+def _is_title(title: str) -> bool:
+    """True if a line after a number can be a title: no sentence, and no row of contents."""
+    if not title[0].isupper() or title.endswith(_ENDS_LIKE_PROSE):
+        return False
+    return "  " not in title and "\t" not in title and _PAGE_NUMBER.search(title) is None
+
+
+def _is_in_list(text: str, match: re.Match[str]) -> bool:
+    """True if a numbered line between empty lines is an item of a list of such lines."""
+    start = match.start()
+    before = text[max(start - 400, 0) : start].rstrip()
+    last_line = before[before.rfind("\n") + 1 :]
+    after = text[match.end() : match.end() + 400].lstrip("\r\n")
+    return bool(
+        _LIST_ITEM.match(last_line) or _LIST_ITEM.match(after) or after.startswith(("  ", "\t"))
+    )
+
+
+def _line_start(text: str, line_end: int) -> int | None:
+    """Where the line starts that ends here; None if it is longer than a title."""
+    earliest = max(line_end - _LONGEST_TITLE, 0)
+    before = text.rfind("\n", earliest, max(line_end, 0))
+    if before < 0 and earliest > 0:
+        return None
+    return before + 1
+
+
+def _line_before(text: str, start: int) -> str | None:
+    """The line before one that starts here, of a long one its end; None if there is none."""
+    if start == 0:
+        return None
+    line_start = text.rfind("\n", max(start - 1 - _LONGEST_TITLE, 0), start - 1) + 1
+    return text[max(line_start, start - 1 - _LONGEST_TITLE) : start - 1].strip(" \t\r\xa0\ufeff")
+
+
+def _line_after(text: str, end: int) -> str:
+    """The line after one that ends here, of a long one its beginning."""
+    line = text[end + 1 : end + 1 + _LONGEST_TITLE]
+    return line.split("\n", 1)[0].strip()
