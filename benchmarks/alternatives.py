@@ -15,6 +15,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
+from pydantic import PrivateAttr
 from typing_extensions import override
 from vectors import MatrixStore
 
@@ -44,7 +45,10 @@ class NeighborRetriever(BaseRetriever):
     its neighbors is one Document.
     """
 
+    retriever: BaseRetriever
+    """Finds the hits."""
     store: MatrixStore
+    """Knows where the documents' chunks are."""
     sources: Mapping[str, str]
     """The documents' texts by id."""
     around: int
@@ -56,7 +60,7 @@ class NeighborRetriever(BaseRetriever):
     ) -> list[Document]:
         seen: set[tuple[str, int]] = set()
         found: list[Document] = []
-        for hit in self.store.similarity_search(query, k=CANDIDATES):
+        for hit in self.retriever.invoke(query):
             doc_id, index = hit.metadata["doc_id"], hit.metadata["chunk_index"]
             chunks = range(max(index - self.around, 0), index + self.around + 1)
             unseen = [
@@ -69,6 +73,23 @@ class NeighborRetriever(BaseRetriever):
                 slice_of(self.sources, self.store, doc_id, chunks) for chunks in ranges(unseen)
             ]
         return found
+
+
+class RememberingRetriever(BaseRetriever):
+    """The best hits of a retriever, which is asked only once for each query."""
+
+    retriever: BaseRetriever
+    count: int = CANDIDATES
+    """The most hits."""
+    _found: dict[str, list[Document]] = PrivateAttr(default_factory=dict)
+
+    @override
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        if query not in self._found:
+            self._found[query] = self.retriever.invoke(query)[: self.count]
+        return self._found[query]
 
 
 class ContinuityRetriever(BaseRetriever):

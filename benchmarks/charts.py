@@ -77,9 +77,9 @@ def draw_recall(
 # light and on dark ground.
 SETS_OTHERS: dict[str, tuple[str, dict[str, Any], tuple[str, str]]] = {
     "top-k chunks": ("top-k chunks", {"marker": "s"}, (LIGHT.chunk, DARK.chunk)),
-    "each hit ±1": ("each hit ±1 chunk", {"marker": "^"}, ("#374151", "#d1d5db")),
-    "dsrag-balanced, minmax": (
-        "dsRAG's greedy search",
+    "words": ("BM25", {"marker": "^"}, ("#374151", "#d1d5db")),
+    "ensemble ±1": (
+        "BM25 and vectors, ±1 chunk",
         {"marker": "D", "linestyle": "--"},
         ("#6b7280", "#9ca3af"),
     ),

@@ -40,8 +40,10 @@ LANGUAGE = "languages-"  # begins the names of sets that are not in English
 LANGUAGES = Layout(200, (400, 800, 1600), names=False)
 LAYOUTS = {
     "chats": Layout(400, (800, 1600, 3200), names=False),
+    "code": Layout(800, (1600, 3200, 6400), names=False),
     "excerpts": Layout(400, (800, 1600, 3200, 6400), names=False),
     "filings": Layout(800, (4000, 8000, 16000), names=True),
+    "manuals": Layout(400, (800, 1600, 3200), names=False),
     "mergers": Layout(800, (1600, 3200, 6400), names=False),
     "meetings": Layout(800, (4000, 8000, 16000), names=False),
     "papers": Layout(800, (1600, 3200, 6400), names=False),

@@ -195,7 +195,9 @@ def measure(folder: Folder, arguments: argparse.Namespace) -> Results:
     filled[TOP_K] = ask(folder, TOP_K, plain)
     for around in (1, 2):
         label = f"each hit ±{around}"
-        neighbors = NeighborRetriever(store=store, sources=folder.sources, around=around)
+        neighbors = NeighborRetriever(
+            retriever=plain, store=store, sources=folder.sources, around=around
+        )
         filled[label] = ask(folder, label, neighbors)
     for times in (3, 5):
         label = f"parent of {times} chunks"

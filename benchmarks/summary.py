@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import logging
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from alternatives import (
@@ -25,17 +26,19 @@ from alternatives import (
     InOrderRetriever,
     LargestGapRetriever,
     LayeredRetriever,
+    LexicalRetriever,
     NeighborRetriever,
+    RememberingRetriever,
     SameLengthRetriever,
     Search,
+    make_ensemble,
+    make_parents,
 )
 from charts import draw_sets
 from cross_encoder import CANDIDATES as RERANKED_CANDIDATES
 from cross_encoder import SEED, Cached
 from folders import (
     LANGUAGE,
-    LAYOUTS,
-    OTHER_LAYOUT,
     Folder,
     add_embeddings,
     cached_cross_encoder,
@@ -53,7 +56,7 @@ from pages import CEILING, OURS, TOP_K, difference, table
 from quality import FILL, ask, ask_each, index
 from vectors import MatrixStore
 
-from langchain_rse import PRESETS, RSERetriever
+from langchain_rse import PRESETS, RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Report
 from langchain_rse.rerankers import CrossEncoderReranker
 
@@ -61,13 +64,19 @@ MULTILINGUAL = "wordllama"
 # For retrievers that decide themselves how much comes back.
 NO_BUDGET = 10_000_000
 METRICS = {"recall": "Evidence recall", "whole": "Whole evidence"}
+WORDS = "words"
+ENSEMBLE = "ensemble"
+ENSEMBLE_RERANKED = "ensemble, cross-encoder top-k"
+WEIGHT = 0.5  # of vectors and of words in the ensemble
+PARENT = 3  # chunks
+# Of the short table.
+MAIN_SETS = ("chats", "stories", "papers", "policies", "excerpts")
 
 
 class Row(NamedTuple):
     """A set of questions, and how it is asked."""
 
     folder: str
-    names: bool
     model: str
     reranked: bool
 
@@ -76,6 +85,27 @@ class Row(NamedTuple):
         """The row's title."""
         reranker = ", cross-encoder" if self.reranked else ""
         return f"{self.folder}, {self.model}{reranker}"
+
+    @property
+    def kind(self) -> str:
+        """The rows with which it is averaged."""
+        if self.folder.startswith(LANGUAGE):
+            return "other languages"
+        return "behind the cross-encoder" if self.reranked else "without a reranker"
+
+
+class Indexed(NamedTuple):
+    """A set of documents, ready to be asked.
+
+    Attributes:
+        store: The vectors of the chunks.
+        docstore: The chunks, with their full-text index.
+        published: A retriever for the published forms, which know nothing of full text.
+    """
+
+    store: MatrixStore
+    docstore: SQLDocStore
+    published: RSERetriever
 
 
 class Pair(NamedTuple):
@@ -109,30 +139,37 @@ def main() -> None:
     parser.add_argument(
         "--reranked", nargs="*", metavar="NAME", help="sets to rerank; default: all in English"
     )
+    parser.add_argument("--every", type=int, default=1, help="ask each Nth question; default 1")
     parser.add_argument("--workers", type=int, default=2, help="processes; default 2")
     arguments = parser.parse_args()
-    rows = list(rows_of(arguments))
+    by_folder = itertools.groupby(rows_of(arguments), key=lambda row: row.folder)
+    sets = [list(rows) for _, rows in by_folder]
+    found: dict[Row, Measured] = {}
     with ProcessPoolExecutor(arguments.workers) as processes:
-        measured = list(processes.map(measure, rows, [arguments] * len(rows)))
+        for measured in processes.map(measure_set, sets, [arguments] * len(sets)):
+            found |= measured
     options = f"--models {' '.join(arguments.models)} --questions {arguments.questions}"
     if arguments.folders:
         options += f" --folders {' '.join(arguments.folders)}"
     if arguments.reranked is not None:
-        options += f" --reranked {' '.join(arguments.reranked)}"
+        options += " ".join([" --reranked", *arguments.reranked])
+    if arguments.every > 1:
+        options += f" --every {arguments.every}"
     command = f"python benchmarks/summary.py --data PATH {options}"
-    found = dict(zip(rows, measured, strict=True))
     stem = f"summary-{'-'.join(arguments.models)}"
     draw(found, arguments, stem)
     write_page(arguments, stem, write_up(found, command))
 
 
 def draw(found: Mapping[Row, Measured], arguments: argparse.Namespace, stem: str) -> None:
-    """Draw the recall of the sets in English, with the vectors of the first model."""
+    """Draw the recall of the sets in English, if any, with the vectors of the first model."""
     model = arguments.models[0]
     sets = {}
     for row, measured in found.items():
         if row.model == model and not row.reranked and not row.folder.startswith(LANGUAGE):
             sets[row.folder] = measured.filled
+    if not sets:
+        return
     title = f"Evidence recall by characters, {model} vectors"
     for suffix, dark in (("", False), ("-dark", True)):
         draw_sets(sets, OURS, title, arguments.out / f"{stem}{suffix}.png", dark=dark)
@@ -141,68 +178,139 @@ def draw(found: Mapping[Row, Measured], arguments: argparse.Namespace, stem: str
 def rows_of(arguments: argparse.Namespace) -> Iterator[Row]:
     """The sets with the models that can embed them, without and with the cross-encoder."""
     for name in folder_names(arguments):
-        names = LAYOUTS.get(name, OTHER_LAYOUT).names
         if name.startswith(LANGUAGE):
-            yield Row(name, names, MULTILINGUAL, reranked=False)
+            yield Row(name, MULTILINGUAL, reranked=False)
             continue
         for model in arguments.models:
-            yield Row(name, names, model, reranked=False)
+            yield Row(name, model, reranked=False)
             if arguments.reranked is None or name in arguments.reranked:
-                yield Row(name, names, model, reranked=True)
+                yield Row(name, model, reranked=True)
 
 
-def measure(row: Row, arguments: argparse.Namespace) -> Measured:
-    """Ask all methods about a set."""
+def measure_set(rows: Sequence[Row], arguments: argparse.Namespace) -> dict[Row, Measured]:
+    """Ask all methods about a set, which is indexed once for each model."""
     logging.disable(logging.WARNING)
-    arguments.embeddings, arguments.names = row.model, row.names
-    folder = read_folder(arguments, row.folder)
-    if row.reranked:
-        count = min(arguments.questions, len(folder.questions))
-        chosen = random.Random(SEED).sample(folder.questions, count)
-        folder = dataclasses.replace(folder, questions=chosen)
-    indexed, store = index(folder, arguments, InMemoryStore())
-    settings: dict[str, Any] = {"vectorstore": store, "docstore": indexed.docstore}
-    if row.reranked:
-        model = Cached(cached_cross_encoder(folder, arguments))
-        plain: BaseRetriever = ContextualCompressionRetriever(
-            base_compressor=Classic(model=model, top_n=RERANKED_CANDIDATES),
-            base_retriever=store.as_retriever(search_kwargs={"k": RERANKED_CANDIDATES}),
-        )
-        reranker = CrossEncoderReranker(model=model)
-        settings |= {"reranker": reranker, "fetch_k": RERANKED_CANDIDATES}
-        search = by_cross_encoder(store, reranker)
-    else:
-        plain = store.as_retriever(search_kwargs={"k": CANDIDATES})
-        search = by_vectors(store)
-    ours = RSERetriever(**settings)
-    filled = ask_filled(folder, plain, settings, reranked=row.reranked)
+    measured: dict[Row, Measured] = {}
+    for model, of_model in itertools.groupby(rows, key=lambda row: row.model):
+        arguments.embeddings = model
+        folder = read_folder(arguments, rows[0].folder)
+        docstore = SQLDocStore("sqlite://", lexical=True)
+        _, store = index(folder, arguments, docstore)
+        published, _ = index(folder, arguments, InMemoryStore())
+        indexed = Indexed(store, docstore, published)
+        for row in of_model:
+            measure_row = measure_reranked if row.reranked else measure
+            measured[row] = measure_row(folder, indexed, arguments)
+        docstore.close()
+    return measured
+
+
+def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> Measured:
+    """Ask all methods without a reranker."""
+    store, docstore = indexed.store, indexed.docstore
+    folder = dataclasses.replace(folder, questions=folder.questions[:: arguments.every])
+    by_vectors = store.as_retriever(search_kwargs={"k": CANDIDATES})
+    by_words, ensemble = with_words(by_vectors, docstore)
+    ours = RSERetriever(vectorstore=store, docstore=docstore)
+
+    def around(hits: BaseRetriever, chunks: int) -> NeighborRetriever:
+        return NeighborRetriever(retriever=hits, store=store, sources=folder.sources, around=chunks)
+
+    children = store.another(f"{folder.name}, children")
+    size = folder.layout.chunk_size
+    alternatives: dict[str, BaseRetriever] = {
+        "each hit ±1": around(by_vectors, 1),
+        "each hit ±2": around(by_vectors, 2),
+        WORDS: by_words,
+        f"{WORDS} ±1": around(by_words, 1),
+        ENSEMBLE: ensemble,
+        f"{ENSEMBLE} ±1": around(ensemble, 1),
+        f"parent of {PARENT} chunks": make_parents(children, folder.documents, size, PARENT),
+        "SCAR": ContinuityRetriever(store=store, sources=folder.sources),
+    }
+    filled = ask_rearranged(folder, by_vectors)
+    for label, retriever in alternatives.items():
+        filled[label] = ask(folder, label, retriever)
+    for calibration in ("identity", "minmax"):
+        filled |= ask_greedy(folder, indexed.published, calibration)
     filled[OURS] = ask(folder, OURS, ours, **FILL)
-    return Measured(filled, ask_up_to_gap(folder, search, ours), ask_stopped(folder, ours))
+    gap = ask_up_to_gap(folder, search_by_vectors(store), ours)
+    return Measured(filled, gap, ask_stopped(folder, ours))
 
 
-def ask_filled(
-    folder: Folder, plain: BaseRetriever, settings: dict[str, Any], *, reranked: bool
+def measure_reranked(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> Measured:
+    """Ask the methods that rerank about a sample of the questions."""
+    store, docstore = indexed.store, indexed.docstore
+    count = min(arguments.questions, len(folder.questions))
+    chosen = random.Random(SEED).sample(folder.questions, count)
+    folder = dataclasses.replace(folder, questions=chosen[:: arguments.every])
+    model = Cached(cached_cross_encoder(folder, arguments))
+
+    def reranked(hits: BaseRetriever) -> RememberingRetriever:
+        few = RememberingRetriever(retriever=hits, count=RERANKED_CANDIDATES)
+        compressor = Classic(model=model, top_n=RERANKED_CANDIDATES)
+        return RememberingRetriever(
+            retriever=ContextualCompressionRetriever(base_compressor=compressor, base_retriever=few)
+        )
+
+    by_vectors = store.as_retriever(search_kwargs={"k": CANDIDATES})
+    _, ensemble = with_words(by_vectors, docstore)
+    reranker = CrossEncoderReranker(model=model)
+    settings: dict[str, Any] = {"reranker": reranker, "fetch_k": RERANKED_CANDIDATES}
+    ours = RSERetriever(vectorstore=store, docstore=docstore, **settings)
+    filled = ask_rearranged(folder, reranked(by_vectors))
+    filled[ENSEMBLE_RERANKED] = ask(folder, ENSEMBLE_RERANKED, reranked(ensemble))
+    filled |= ask_greedy(folder, indexed.published, "minmax", **settings)
+    filled[OURS] = ask(folder, OURS, ours, **FILL)
+    gap = ask_up_to_gap(folder, search_by_cross_encoder(store, reranker), ours)
+    return Measured(filled, gap, ask_stopped(folder, ours))
+
+
+def with_words(
+    by_vectors: BaseRetriever, docstore: SQLDocStore
+) -> tuple[RememberingRetriever, RememberingRetriever]:
+    """Hits by words, and those of LangChain's ensemble of vectors and words."""
+    by_words = RememberingRetriever(retriever=LexicalRetriever(docstore=docstore))
+    ensemble = make_ensemble(by_vectors, by_words, WEIGHT)
+    return by_words, RememberingRetriever(retriever=ensemble)
+
+
+def ask_rearranged(folder: Folder, plain: BaseRetriever) -> dict[str, Report]:
+    """Ask for the best chunks, and for the same in other orders."""
+    return {
+        TOP_K: ask(folder, TOP_K, plain),
+        "in document order": ask_each(
+            folder, "in order", lambda budget: InOrderRetriever(retriever=plain, budget=budget)
+        ),
+        "documents, then chunks": ask(folder, "layered", LayeredRetriever(retriever=plain)),
+    }
+
+
+def ask_greedy(
+    folder: Folder,
+    published: RSERetriever,
+    calibration: Literal["identity", "minmax"],
+    **settings: Any,  # noqa: ANN401 - the retriever's own
 ) -> dict[str, Report]:
-    """Ask the alternatives, each made to fill the budgets."""
-    reports = {TOP_K: ask(folder, TOP_K, plain)}
-    reports["in document order"] = ask_each(
-        folder, "in order", lambda budget: InOrderRetriever(retriever=plain, budget=budget)
+    """Ask the published greedy search, made to fill each budget."""
+    config = PRESETS["dsrag-balanced"].replace(calibration=calibration)
+    retriever = RSERetriever(
+        vectorstore=published.vectorstore,
+        docstore=published.docstore,
+        config=config,
+        max_context_length=None,
+        **settings,
     )
-    reports["documents, then chunks"] = ask(folder, "layered", LayeredRetriever(retriever=plain))
-    if not reranked:
-        some: dict[str, Any] = {"store": settings["vectorstore"], "sources": folder.sources}
-        for around in (1, 2):
-            label = f"each hit ±{around}"
-            reports[label] = ask(folder, label, NeighborRetriever(**some, around=around))
-        reports["SCAR"] = ask(folder, "SCAR", ContinuityRetriever(**some))
-    for calibration in ("minmax",) if reranked else ("identity", "minmax"):
-        config = PRESETS["dsrag-balanced"].replace(calibration=calibration)
-        label = f"dsrag-balanced, {calibration}"
-        reports[label] = greedy(folder, label, RSERetriever(**settings, config=config))
-    return reports
+
+    def at(budget: int) -> BaseRetriever:
+        size = folder.layout.chunk_size
+        return FilledRetriever(retriever=retriever, chunk_size=size, budget=budget)
+
+    label = f"dsrag-balanced, {calibration}"
+    return {label: ask_each(folder, label, at)}
 
 
-def by_vectors(store: MatrixStore) -> Search:
+def search_by_vectors(store: MatrixStore) -> Search:
     """The candidates of a query with their cosine similarities."""
 
     def search(query: str) -> list[tuple[Document, float]]:
@@ -211,7 +319,7 @@ def by_vectors(store: MatrixStore) -> Search:
     return search
 
 
-def by_cross_encoder(store: MatrixStore, reranker: CrossEncoderReranker) -> Search:
+def search_by_cross_encoder(store: MatrixStore, reranker: CrossEncoderReranker) -> Search:
     """The candidates of a query with the sigmoid of the cross-encoder's logits."""
 
     def search(query: str) -> list[tuple[Document, float]]:
@@ -243,17 +351,6 @@ def ask_stopped(folder: Folder, ours: RSERetriever) -> Pair:
     return Pair(ours=stopped, other=ask(folder, "as long", ours, [length], **FILL))
 
 
-def greedy(folder: Folder, label: str, retriever: RSERetriever) -> Report:
-    """Ask a published form, made to fill each budget."""
-    retriever = retriever.model_copy(update={"max_context_length": None})
-
-    def at(budget: int) -> BaseRetriever:
-        size = folder.layout.chunk_size
-        return FilledRetriever(retriever=retriever, chunk_size=size, budget=budget)
-
-    return ask_each(folder, label, at)
-
-
 def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
     """The whole page, line by line."""
     yield from ("# All sets of questions", "", f"Made by `{command}`.", "")
@@ -262,6 +359,13 @@ def write_up(results: Mapping[Row, Measured], command: str) -> Iterator[str]:
         "with the highest mean in that row; *cells below* counts the budgets at which any",
         "alternative is above ours. Intervals: 95 %, paired, by bootstrap. Evidence is whole if it",
         "stands whole in one passage.",
+        "",
+        "*Words* is BM25 over all chunks, from the docstore's full-text index; *ensemble* is",
+        f"LangChain's `EnsembleRetriever` of vectors and words, each with a weight of {WEIGHT};",
+        "*parent* is LangChain's `ParentDocumentRetriever`. *±1* adds the two neighbors of each",
+        f"hit; *each hit* is one by vectors. Each search has its best {CANDIDATES} hits; behind",
+        f"the cross-encoder, {RERANKED_CANDIDATES} are reranked. Means of {len(MAIN_SETS)} sets",
+        f"are of {', '.join(MAIN_SETS)}.",
         "",
     )
     for metric, title in METRICS.items():
@@ -310,23 +414,55 @@ def write_up_metric(results: Mapping[Row, Mapping[str, Report]], metric: str) ->
         )
     header = ["set, model", TOP_K, "best alternative", "its mean", OURS, "difference"]
     yield from table([*header, "cells below"], lines, left=1)
-    for reranked in (False, True):
-        some = {row: reports for row, reports in results.items() if row.reranked == reranked}
-        if not some:
-            continue
+    for kind in dict.fromkeys(row.kind for row in results):
+        some = {row: reports for row, reports in results.items() if row.kind == kind}
         labels = list(next(iter(some.values())))
         yield from table(
-            ["behind the cross-encoder" if reranked else "vectors alone", *labels],
+            [kind, *labels],
             [[row.title, *figures(reports, labels, metric)] for row, reports in some.items()],
         )
-        for model in dict.fromkeys(row.model for row in some):
-            of_model = [reports for row, reports in some.items() if row.model == model]
-            means = [
-                np.mean([reports[label].mean(metric).mean() for reports in of_model])
-                for label in labels
-            ]
-            head = f"mean of {len(of_model)} sets, {model}"
-            yield from table([head, *labels], [["", *(f"{mean:.3f}" for mean in means)]])
+        if ENSEMBLE_RERANKED in labels:
+            yield from write_up_differences(some, [TOP_K, ENSEMBLE_RERANKED], metric)
+        yield from write_up_means(f"means, {kind}", some, labels, metric)
+
+
+def write_up_differences(
+    results: Mapping[Row, Mapping[str, Report]], others: Sequence[str], metric: str
+) -> Iterator[str]:
+    """Ours minus some alternatives in each row."""
+    lines = []
+    for row, reports in results.items():
+        line = [row.title]
+        line += [difference([reports[OURS]], [reports[other]], metric) for other in others]
+        lines.append(line)
+    yield from table([f"{OURS} minus", *others], lines)
+
+
+def write_up_means(
+    title: str, results: Mapping[Row, Mapping[str, Report]], labels: Sequence[str], metric: str
+) -> Iterator[str]:
+    """The means of each method over the sets of each model, and over the main sets."""
+    columns: dict[str, list[float]] = {}
+    for model in dict.fromkeys(row.model for row in results):
+        by_set = {
+            row.folder: [float(reports[label].mean(metric).mean()) for label in labels]
+            for row, reports in results.items()
+            if row.model == model
+        }
+        columns[f"all {len(by_set)}, {model}"] = np.mean(list(by_set.values()), axis=0).tolist()
+        if by_set.keys() > set(MAIN_SETS):
+            some = [by_set[name] for name in MAIN_SETS]
+            columns[f"{len(MAIN_SETS)} sets, {model}"] = np.mean(some, axis=0).tolist()
+    lines = [
+        [label, *(f"{means[place]:.3f}" for means in columns.values())]
+        for place, label in enumerate(labels)
+    ]
+    ours = labels.index(OURS)
+    gains = ["minus the best alternative"]
+    for means in columns.values():
+        best = max(mean for place, mean in enumerate(means) if place != ours)
+        gains.append(f"{means[ours] - best:+.3f}")
+    yield from table([title, *columns], [*lines, gains])
 
 
 def write_up_pairs(pairs: Mapping[Row, Pair], other: str, ours: str) -> Iterator[str]:

@@ -34,9 +34,7 @@ class Cache:
         self._file = file
         self._lock = threading.Lock()  # several searches may run at once
         self._known: dict[str, Floats32] = {}
-        if file.exists():
-            with np.load(file) as stored:
-                self._known = dict(zip(stored["keys"].tolist(), stored["vectors"], strict=True))
+        self._read()
 
     def get(
         self,
@@ -79,7 +77,13 @@ class Cache:
             progress("", end="")
             self._write()
 
+    def _read(self) -> None:
+        if self._file.exists():
+            with np.load(self._file) as stored:
+                self._known |= zip(stored["keys"].tolist(), stored["vectors"], strict=True)
+
     def _write(self) -> None:
+        self._read()  # another process may have written meanwhile
         self._file.parent.mkdir(parents=True, exist_ok=True)
         ignore = self._file.parent / ".gitignore"
         if not ignore.exists():
