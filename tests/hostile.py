@@ -24,6 +24,7 @@ from langchain_rse.headers.titles import first_heading, title_of_source
 from langchain_rse.ingest.documents import SourceDocument
 from langchain_rse.ingest.rejoining import rejoin
 from langchain_rse.ingest.replacing import is_unrelated
+from langchain_rse.ingest.sentences import default_text_splitter
 from langchain_rse.ingest.splitting import find_spans
 from langchain_rse.query.trimming import longest_part
 from langchain_rse.stores.records import Chunk, DocumentVersion, Version
@@ -111,9 +112,23 @@ REPETITIONS = {
     "deep headings": "###### ",
     "headings of hashes": "# # ",
     "lines of hashes": "#\n",
+    "headings and empty lines": "# a\n\n",
+    "headings of levels": "# a\n## b\n",
+    "headings and fences": "# a\n```\n",
+    "headings of MediaWiki": "== a ==\n",
+    "underlined headings": "aaa\n===\n\n",
+    "underlined and overlined headings": "===\naaa\n===\n",
+    "short underlined headings": "a\n---\n",
+    "numbered headings": "1.1 A\n\n",
+    "headings of chapters": "1. A\n\n",
+    "named headings": "Section 1\n\n",
     "rows": "|a|b|\n",
     "cells": "|",
     "fences": "```\n",
+    "fences of tildes": "~~~\n",
+    "fences without an end": "``` a\n",
+    "fences in lists": "- ```\n",
+    "tildes": "~",
     "backticks": "`",
     "backticks and letters": "`a ",
     "brackets": "[",
@@ -188,6 +203,11 @@ def hostile_texts(length: int) -> Iterator[tuple[str, str]]:
     yield "letters, then another", "a" * (length - 1) + "b"
     yield "points, then a letter", "." * (length - 1) + "a"
     yield "hashes, then a letter", "# " + "#" * (length - 3) + "a"
+    yield "a long heading", "# " + "a " * (length // 2 - 1)
+    yield "a long fence", "```\n" + "a = 1\n\n" * (length // 7 - 2) + "```\n# b"
+    yield "a long fence without an end", "```\n" + "# a\n\n" * (length // 5 - 1)
+    marks = int((2 * length) ** 0.5) - 2
+    yield "shorter and shorter fences", "".join("`" * count + "\n" for count in range(marks, 2, -1))
     yield "entity of many digits", f"&#{'9' * (length - 3)};"
     yield "tag of spaces", f"</script{' ' * (length - 9)}x"
     yield "one bracket before it", "<" + "a" * (length - 1)
@@ -238,6 +258,10 @@ def _split_and_miss(text: str) -> Call:
 def _split_into_halves(text: str) -> Call:
     middle = len(text) // 2
     return _find_spans(text, [text[:middle], text[middle:]])
+
+
+def _split_by_default(text: str) -> Call:
+    return lambda: find_spans(text, default_text_splitter())
 
 
 def _read_file(text: str) -> Call:
@@ -336,6 +360,7 @@ READERS: dict[str, Callable[[str], Call]] = {
     "chunks without tags": _split_without_tags,
     "chunks, one of them missing": _split_and_miss,
     "chunks as long as half the text": _split_into_halves,
+    "a text that is split by default": _split_by_default,
     "an HTML file": _read_file,
     "an answer with quotations": _check_answer,
     "a passage that is quoted": _check_passage,

@@ -31,6 +31,10 @@ _TOO_SMALL = 0.25
 # Headings in a row, with the first word below them, that are longer than this share of a chunk are
 # not kept together.
 _LONGEST_HEADINGS = 0.5
+# What may stand between a heading and the text below it.
+_SPACE_AND_TAGS = re.compile(
+    r"(?:\s{1,1000}|<(?!h[1-6]\b|pre\b|table\b)[a-zA-Z/][^<>]{0,300}>){0,50}"
+)
 
 
 class Range(NamedTuple):
@@ -84,9 +88,6 @@ def _start_of_text(text: str, heading: Heading) -> int:
     """The first character below a heading, after HTML's tags; the text's end if there is none."""
     end = _SPACE_AND_TAGS.match(text, heading.end)
     return heading.end if end is None else end.end()
-
-
-_SPACE_AND_TAGS = re.compile(r"(?:\s{1,1000}|<(?!h[1-6]\b|pre\b|table\b)[a-zA-Z/][^<>]{0,300}>){0,50}")
 
 
 def _with_fences(ranges: Sequence[Range], fences: Sequence[Fence], size: int) -> list[Range]:

@@ -20,19 +20,9 @@ class Fence(NamedTuple):
     end: int  # where the line after it starts
 
 
-class _FenceLine(NamedTuple):
-    """A line that may open a block, close one, or both."""
-
-    start: int
-    end: int
-    marks: str
-    may_open: bool
-    may_close: bool
-
-
 def find_fences(text: str) -> list[Fence]:
     """The fenced blocks of a text, in its order; one that never closes is none."""
-    lines = _fence_lines(text)
+    lines = list(_FENCE_LINE.finditer(text))
     fences: list[Fence] = []
     # The fewest marks of a block that never closes: others of as many marks do not either.
     shortest_unclosed: dict[str, int] = {}
@@ -40,17 +30,18 @@ def find_fences(text: str) -> list[Fence]:
     while number < len(lines):
         opening = lines[number]
         number += 1
-        mark, length = opening.marks[0], len(opening.marks)
-        if not opening.may_open or length >= shortest_unclosed.get(mark, length + 1):
+        marks = opening["marks"]
+        never_closes = len(marks) >= shortest_unclosed.get(marks[0], len(marks) + 1)
+        if never_closes or not _may_open(text, opening):
             continue
         for closing_number in range(number, len(lines)):
             closing = lines[closing_number]
-            if closing.may_close and closing.marks.startswith(opening.marks):
-                fences.append(Fence(opening.start, closing.end))
+            if closing["marks"].startswith(marks) and _may_close(closing):
+                fences.append(Fence(opening.start(), min(closing.end() + 1, len(text))))
                 number = closing_number + 1
                 break
         else:
-            shortest_unclosed[mark] = length
+            shortest_unclosed[marks[0]] = len(marks)
     return fences
 
 
@@ -62,22 +53,14 @@ def inside_fence(fences: Sequence[Fence], position: int) -> Fence | None:
     return None
 
 
-def _fence_lines(text: str) -> list[_FenceLine]:
-    lines: list[_FenceLine] = []
-    for match in _FENCE_LINE.finditer(text):
-        marks, info = match["marks"], match["info"].strip()
-        may_open = "`" not in info or marks[0] == "~"
-        is_underline = marks[0] == "~" and not info and _is_below_title(text, match)
-        line = _FenceLine(
-            match.start(),
-            min(match.end() + 1, len(text)),
-            marks,
-            may_open and not is_underline,
-            may_close=not info and not match["item"] and not is_underline,
-        )
-        if line.may_open or line.may_close:
-            lines.append(line)
-    return lines
+def _may_open(text: str, line: re.Match[str]) -> bool:
+    if line["marks"][0] == "`":
+        return "`" not in line["info"]
+    return bool(line["info"].strip()) or not _is_below_title(text, line)
+
+
+def _may_close(line: re.Match[str]) -> bool:
+    return not line["item"] and not line["info"].strip()
 
 
 def _is_below_title(text: str, line: re.Match[str]) -> bool:

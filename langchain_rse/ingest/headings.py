@@ -12,6 +12,7 @@ from langchain_rse.ingest.fences import Fence, find_fences, inside_fence
 
 _LONGEST_TITLE = 200
 _LONGEST_NUMBERED = 100
+_LONGEST_OF_CHAPTER = 60  # after one number, as in "4. Title"
 # The most characters of the fields that a Markdown file begins with.
 _MOST_FRONT_MATTER = 5_000
 
@@ -36,7 +37,10 @@ _NAMED = re.compile(
     (?P<name>book|part|title|chapter|article|section|appendix|annex|exhibit|schedule|item|note|§)
     [ \t\xa0]{{1,3}}
     (?P<number>\d{{1,3}}[A-Z]?(?:\.\d{{1,3}}){{0,5}}|[IVXLC]{{1,8}}|[A-Z](?:\.\d{{1,3}}){{0,5}})
-    (?P<title>(?:[.:)]|[ \t\xa0]{{0,3}}[-\u2013\u2014])?(?:[ \t\xa0]{{1,9}}[^\n]{{0,{_LONGEST_NUMBERED}}})?)
+    (?P<title>
+        (?:[.:)]|[ \t\xa0]{{0,3}}[-\u2013\u2014])?
+        (?:[ \t\xa0]{{1,9}}[^\n]{{0,{_LONGEST_NUMBERED}}})?
+    )
     \r?$""",
     re.MULTILINE | re.VERBOSE | re.IGNORECASE,
 )
@@ -46,8 +50,8 @@ _HTML = re.compile(
 )
 # "== Title ==" of MediaWiki, also as "= = Title = =".
 _WIKI = re.compile(
-    rf"^\ufeff?[ ]{{0,3}}(?P<marks>=(?:[ ]?=){{0,5}})(?P<title>[^=\n]{{1,{_LONGEST_TITLE}}})(?P=marks)"
-    r"[ \t]{0,9}\r?$",
+    r"^\ufeff?[ ]{0,3}(?P<marks>=(?:[ ]?=){0,5})"
+    rf"(?P<title>[^=\n]{{1,{_LONGEST_TITLE}}})(?P=marks)[ \t]{{0,9}}\r?$",
     re.MULTILINE,
 )
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n")
@@ -75,13 +79,36 @@ def find_headings(text: str, fences: Sequence[Fence] | None = None) -> list[Head
         text: The text.
         fences: Its fenced blocks, if they are known.
     """
-    if fences is None:
-        fences = find_fences(text)
+    candidates = [*_marked_headings(text), *_numbered_headings(text), *_named_headings(text)]
+    return _outside_fences(text, candidates, find_fences(text) if fences is None else fences)
+
+
+def end_before_headings(text: str) -> int:
+    """Where the headings begin that a part of a text ends with; its length if there are none.
+
+    Numbered lines are left: whether they are items of a list is seen in the text after them.
+    """
+    end = len(text)
+    for heading in reversed(_outside_fences(text, _marked_headings(text), find_fences(text))):
+        if text[heading.end : end].strip():
+            break
+        end = heading.start
+    return end
+
+
+def _marked_headings(text: str) -> list[Heading]:
+    """What is a heading by its marks, wherever it stands."""
+    finders = (_atx_headings, _wiki_headings, _html_headings, _underlined_headings)
+    return [heading for find in finders for heading in find(text)]
+
+
+def _outside_fences(
+    text: str, candidates: Sequence[Heading], fences: Sequence[Fence]
+) -> list[Heading]:
+    """The headings outside of fenced blocks and of the fields at the text's beginning."""
     first = _end_of_front_matter(text)
-    found = [*_atx_headings(text), *_html_headings(text), *_underlined_headings(text)]
-    found += [*_wiki_headings(text), *_numbered_headings(text), *_named_headings(text)]
     headings: list[Heading] = []
-    for heading in sorted(found):
+    for heading in sorted(candidates):
         is_new = not headings or heading.start >= headings[-1].end
         if is_new and heading.start >= first and inside_fence(fences, heading.start) is None:
             headings.append(heading)
@@ -98,7 +125,7 @@ def _end_of_front_matter(text: str) -> int:
 
 
 def _atx_headings(text: str) -> Iterator[Heading]:
-    """Headings such as "## Title"; several lines of one level in a row are a comment of a script."""
+    """Headings such as "## Title"; lines of one level in a row are the comment of a script."""
     last_end, last_level = -2, 0
     lines: list[tuple[Heading, bool]] = []
     for match in _ATX.finditer(text):
@@ -170,7 +197,7 @@ def _numbered_headings(text: str) -> Iterator[Heading]:
         depth = match["number"].count(".") + 1
         if depth == 1:
             below = _line_after(text, match.end())
-            is_long = len(title) > 60
+            is_long = len(title) > _LONGEST_OF_CHAPTER
             if below or is_long or match["stop"] != "." or _is_in_list(text, match):
                 continue
         yield Heading(match.start(), match.end(), min(depth, 6))

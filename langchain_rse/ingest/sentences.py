@@ -1,4 +1,4 @@
-"""The default text splitter, whose chunks end where paragraphs, lines, sentences or rows do."""
+"""The default text splitter, whose chunks end where sections, paragraphs or sentences do."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ _LONGEST_HEADER = 0.5
 def default_text_splitter(chunk_size: int = _CHUNK_SIZE) -> DefaultTextSplitter:
     """Return the splitter that is used when none is given.
 
-    It cuts at empty lines, else at ends of lines, of sentences in most scripts, or of words. A
-    table that is longer than a chunk is cut between its rows, and each chunk of it is embedded
-    with the table's header row in front.
+    It cuts before headings, else at empty lines, at ends of lines, of sentences in most scripts,
+    or of words. Short sections share a chunk. A heading is in the chunk of the text below it. A
+    fenced block of code that fits a chunk is not cut. A table that is longer than a chunk is cut
+    between its rows, and each chunk of it is embedded with the table's header row in front.
 
     Args:
         chunk_size: The most characters of a chunk; by default 800. A longer row of a table is a

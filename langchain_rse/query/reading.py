@@ -13,6 +13,7 @@ from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
+from langchain_rse.ingest.headings import end_before_headings
 from langchain_rse.query.budget import Budget, Texts
 from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.lookup import DocumentsChangedError
@@ -124,7 +125,8 @@ def read(
             for column in range(segment.start, segment.end)
         ]
         document_segment = DocumentSegment(layout, chunks, segment.value, skipped, dropped)
-        segments += _without_missing(document_segment, settings.on_missing)
+        for part in _without_missing(document_segment, settings.on_missing):
+            segments.append(_without_last_headings(part))
     # Parts of a split or trimmed segment have other values than the segment.
     segments.sort(key=lambda segment: -segment.value)
     return ReadSegments(segments, included)
@@ -187,6 +189,28 @@ def _without_missing(segment: DocumentSegment, on_missing: str) -> list[Document
             "the document and add it again, or set on_missing='split' to go on without them"
         )
     return split_segment(segment, set(missing))
+
+
+def _without_last_headings(segment: DocumentSegment) -> DocumentSegment:
+    """The segment without the headings at its end, whose text is in the next chunk.
+
+    The default splitter puts headings into the chunk below them; others may not.
+    """
+    last_record = segment.chunks[-1].record
+    current = segment.document.manifest.current
+    if last_record is None or current is None:
+        return segment
+    ends_document = segment.end == current.chunks and not segment.dropped
+    if ends_document:
+        return segment
+    text = segment.text
+    after_end = len(text) - end_before_headings(text)
+    last_chunk = len(last_record.page_content) - segment.dropped
+    if len(segment.chunks) == 1:
+        last_chunk -= segment.skipped
+    if after_end == 0 or after_end >= last_chunk:
+        return segment  # a chunk that is a heading was chosen as it is
+    return segment._replace(dropped=segment.dropped + after_end)
 
 
 def split_segment(segment: DocumentSegment, left_out: Collection[int]) -> list[DocumentSegment]:

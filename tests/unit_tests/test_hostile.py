@@ -48,6 +48,8 @@ def test_a_hostile_text_is_read_to_its_end(reader: str) -> None:
         ("chunks without tags", "<script>"),
         ("chunks without tags", "<style>"),
         ("chunks as they are", "-"),
+        ("a text that is split by default", "# a\n```\n"),
+        ("a text that is split by default", "``` a\n"),
         ("an HTML file", " \n"),
         ("an HTML file", "<div>"),
         ("an answer with quotations", ".'a"),

@@ -1,0 +1,333 @@
+"""What a user relies on where documents have headings and fenced code: where chunks end."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import CharacterTextSplitter
+
+from langchain_rse import RSERetriever
+from langchain_rse.indexer import default_text_splitter
+from langchain_rse.ingest.fences import find_fences
+from langchain_rse.ingest.headings import end_before_headings, find_headings
+from langchain_rse.ingest.splitting import find_spans
+from langchain_rse.ingest.tables import find_tables
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import Way
+
+way = fakes.way
+
+SENTENCE = "The heron waits in the reeds until a fish comes near. "
+PIPELINES = (
+    "cat herons.txt | sort | uniq -c\ngrep -v carp f | sort | head -5\nls | wc -l | tail -1\n" * 12
+)
+
+
+def chunks_of(text: str, size: int = 800) -> list[str]:
+    spans, _ = find_spans(text, default_text_splitter(size))
+    assert "".join(text[span.start : span.end] for span in spans) == text
+    return [text[span.start : span.end].strip() for span in spans]
+
+
+HEADINGS = {
+    "Markdown": "## The heron",
+    "Markdown, closed": "## The heron ##",
+    "Markdown, indented": "   # The heron",
+    "Markdown, with code": "### `heron.wait(time)`",
+    "underlined by =": "The heron\n=========",
+    "underlined by -": "The heron\n---------",
+    "underlined by less": "The heron\n---",
+    "underlined by *": 'The "heron"\n***********',
+    "underlined by ~": "The heron\n~~~~~~~~~",
+    "underlined by ^": "The heron\n^^^^^^^^^^",
+    "underlined by quotation marks": 'The heron\n"""""""""',
+    "underlined by +": "The heron\n+++++++++",
+    "overlined": "===========\n The heron\n===========",
+    "MediaWiki": "== The heron ==",
+    "WikiText": " = = The heron = = ",
+    "numbered": "4.2 The heron",
+    "numbered with a stop": "4.2.1. The heron",
+    "chapter by number": "4. THE HERON",
+    "section": "Section 4.1 The Heron",
+    "article": "Article IV",
+    "article in capitals": "ARTICLE IV. THE HERON",
+    "chapter": "CHAPTER 3",
+    "chapter with a title": "Chapter 3: The Heron",
+    "item": "Item 7A. Herons",
+    "appendix": "Appendix B",
+    "HTML": "<h2>The heron</h2>",
+    "HTML with attributes": '<h2 class="bird" id="heron">The\n<b>heron</b></H2>',
+}
+
+PROSE = {
+    "an item of a list": "1. Wait for the heron.\n2. Count it.",
+    "items apart from one another": "1. Wait for the heron\n\n2. Count it\n\n3. Go home",
+    "an item above code": "1. Count the herons\n\n    count herons",
+    "an item with a bracket": "1) Wait for the heron",
+    "a row of contents": "4.2 The heron ........ 17",
+    "a row of contents without dots": "Item 7. Herons 17",
+    "a number in prose": "The herons of the lake ate\n4.2 Million carps and\n3.1 Million pikes.",
+    "a section in prose": "As it was said before in\nSection 4.1 The heron is a bird.",
+    "a sentence about a section": "Part I of the book is about herons",
+    "a table of Markdown": "| heron | carp |\n|---|---|\n| 1 | 2 |",
+    "a table without outer pipes": "heron | carp\n--- | ---\n1 | 2",
+    "a horizontal rule": "The heron is a bird.\n\n---\n\nThe carp is a fish.",
+    "a rule below a sentence": "The heron is a bird.\n---\nThe carp is a fish.",
+    "a signature": "Best regards\nA. Heron\n-----",
+    "an item above a rule": "- the heron\n---",
+    "a comment in code": "```sh\n# count the herons\ncount herons\n```",
+    "a comment in tildes": "~~~\n# count the herons\n~~~",
+    "a comment in a longer fence": "````\n```\n# count the herons\n```\n# and carps\n````",
+    "a comment in a list's fence": "- ```\n  # count the herons\n  ```",
+    "a comment of several lines": "# count the herons\n# and the carps\ncount()",
+    "an indented comment": "def count():\n    # count the herons\n    return 3",
+    "a hash without a title": "#\n##\n# ---",
+    "a tag": "#herons",
+    "HTML in a sentence": "Write `<h1>The heron</h1>` above it.",
+    "a tag of HTML without an end": "<h1>The heron",
+    "a comparison": "a == b == c",
+    "points": "Wait\n....",
+    "a very long line": "# " + "heron " * 20_000,
+}
+
+
+@pytest.mark.parametrize("kind", HEADINGS)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=repr)
+@pytest.mark.parametrize("before", ["", f"{SENTENCE}\n\n"], ids=["first", "later"])
+def test_a_heading_is_in_the_chunk_of_the_text_below_it(
+    kind: str, line_end: str, before: str
+) -> None:
+    heading = HEADINGS[kind]
+    text = f"{before}{heading}\n\n{SENTENCE * 12}".replace("\n", line_end)
+    shown_heading = heading.replace("\n", line_end)
+    (found,) = find_headings(text)
+    assert text[found.start : found.end].strip() == shown_heading.strip()
+    # Whatever room is left for it, also if it is as long as the heading.
+    for size in range(250, 330, 4):
+        chunks = chunks_of(text, size)
+        assert not any(chunk.endswith(shown_heading.strip()) for chunk in chunks)
+    chunks = chunks_of(text, 300)
+    assert sum(shown_heading.strip() in chunk for chunk in chunks) == 1
+
+
+@pytest.mark.parametrize("kind", PROSE)
+def test_what_may_be_prose_is_no_heading(kind: str) -> None:
+    assert find_headings(f"{SENTENCE}\n\n{PROSE[kind]}\n\n{SENTENCE}") == []
+
+
+def test_the_fields_above_a_markdown_file_are_no_heading() -> None:
+    text = f"---\ntitle: Herons\n---\n\n# The heron\n\n{SENTENCE}"
+    (found,) = find_headings(text)
+    assert text[found.start : found.end] == "# The heron"
+
+
+def test_a_heading_follows_a_byte_order_mark() -> None:
+    assert len(find_headings(f"\ufeff# The heron\r\n{SENTENCE}")) == 1
+    assert len(find_headings(f"\ufeffThe heron\r\n=========\r\n{SENTENCE}")) == 1
+
+
+def test_small_sections_share_a_chunk_up_to_the_next_of_a_higher_level() -> None:
+    small = [f"## Bird {number}\n\n{SENTENCE}" for number in range(9)]
+    text = "\n\n".join(["# Birds", *small[:5], "# More birds", *small[5:]])
+    chunks = chunks_of(text, 500)
+    assert [chunk.splitlines()[0] for chunk in chunks] == ["# Birds", "# More birds"]
+
+
+def test_a_long_section_is_cut_at_paragraphs_and_the_next_one_follows_its_end() -> None:
+    paragraphs = [f"{SENTENCE * 4}".strip() for _ in range(4)]
+    long_section = "\n\n".join(["# Long", *paragraphs])
+    text = f"{long_section}\n\n# Short\n\n{SENTENCE}\n\n# Long again\n\n{SENTENCE * 14}"
+    chunks = chunks_of(text, 500)
+    assert chunks[0] == f"# Long\n\n{paragraphs[0]}\n\n{paragraphs[1]}"
+    assert chunks[1] == f"{paragraphs[2]}\n\n{paragraphs[3]}\n\n# Short\n\n{SENTENCE.strip()}"
+    assert chunks[2].startswith("# Long again")
+
+
+def test_a_few_lines_above_a_long_section_are_in_a_chunk_with_its_beginning() -> None:
+    paragraphs = "\n\n".join([SENTENCE * 3] * 4)
+    text = f"# Birds\n\n{SENTENCE}\n\n## The heron\n\n{paragraphs}"
+    first, *_ = chunks_of(text, 500)
+    assert first.startswith(f"# Birds\n\n{SENTENCE}\n\n## The heron\n\n{SENTENCE}")
+
+
+def test_a_heading_stands_with_the_first_rows_of_a_table() -> None:
+    rows = "".join(f"| Delta-{number} | {number} |\n" for number in range(60))
+    text = f"{SENTENCE * 3}\n\n## Plants\n\n| plant | staff |\n| --- | --- |\n{rows}"
+    spans, _ = find_spans(text, default_text_splitter(400))
+    (chunk,) = [text[span.start : span.end] for span in spans if "## Plants" in span.embedded_text]
+    assert chunk.startswith("## Plants\n\n| plant | staff |\n| --- | --- |\n| Delta-0 |")
+    assert spans[2].embedded_text.startswith("| plant | staff |\n| --- | --- |\n| Delta-")
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~", "`````", "  ```", "~~~~"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=repr)
+def test_a_fenced_block_that_fits_is_not_cut(fence: str, line_end: str) -> None:
+    code = f"{fence}python\nheron = 1\n\n# wait\nheron += 1\n\ncarp = 2\n{fence}".replace(
+        "\n", line_end
+    )
+    for sentences in range(1, 8):
+        text = f"{SENTENCE * sentences}{line_end}{code}{line_end}{SENTENCE * 4}"
+        (found,) = find_fences(text)
+        assert text[found.start : found.end].rstrip("\r\n") == code
+        assert sum(code.strip() in chunk for chunk in chunks_of(text, 240)) == 1
+
+
+def test_a_block_in_a_list_is_not_cut() -> None:
+    code = "- ```\n  heron = 1\n\n  carp = 2\n  ```"
+    text = f"{SENTENCE * 3}\n\n{code}\n\n{SENTENCE * 3}"
+    assert sum(code in chunk for chunk in chunks_of(text, 200)) == 1
+
+
+def test_a_block_that_does_not_fit_is_cut_like_text() -> None:
+    code = "```\n" + "heron = 1\n\n" * 40 + "```"
+    chunks = chunks_of(f"# Code\n\n{code}\n\n# Next\n\n{SENTENCE}", 200)
+    assert chunks[0].startswith("# Code\n\n```\nheron = 1")
+    assert all(len(chunk) <= 200 for chunk in chunks)
+
+
+def test_after_a_block_that_never_closes_there_are_headings() -> None:
+    text = f"```\n{SENTENCE}\n\n# The heron\n\n{SENTENCE}"
+    assert find_fences(text) == []
+    assert len(find_headings(text)) == 1
+
+
+def test_a_title_above_tildes_opens_no_block() -> None:
+    text = f"{SENTENCE}\n\nThe heron\n~~~~~~~~~\n\n{SENTENCE}\n\nThe carpet\n~~~~~~~~~~\n"
+    assert find_fences(text) == []
+    assert len(find_headings(text)) == 2
+
+
+@pytest.mark.parametrize("text", [PIPELINES, f"```\na,b\n1,2\n3,4\n```\n{PIPELINES}"])
+def test_pipelines_and_code_are_no_tables(text: str) -> None:
+    assert find_tables(text, find_fences(text)) == []
+    spans, _ = find_spans(text, default_text_splitter(200))
+    assert len(spans) > 3
+    assert not any(span.table_header for span in spans)
+
+
+def test_a_list_of_items_with_commas_is_no_table() -> None:
+    items = "".join(f"* [`{number:x}`] - **doc,test**: heron {number}\n" for number in range(60))
+    assert find_tables(items) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "chunks"),
+    [
+        ("# The heron", 1),
+        ("# The heron\n\n## The carp\n", 1),
+        ("The heron\n=========", 1),
+        ("# Heron\n\n" * 10_000, 113),
+        ("# Heron\n## Carp\n" * 5_000, 100),
+    ],
+)
+def test_documents_of_headings_only_are_split(text: str, chunks: int) -> None:
+    found = chunks_of(text)
+    assert 0.9 * chunks <= len(found) <= 1.3 * chunks
+    assert all(len(chunk) <= 800 for chunk in found)
+
+
+TEXT = st.integers(1, 12).map(lambda count: SENTENCE * count)
+LONG_WORD = st.integers(1, 300).map(lambda count: "x" * count)
+TITLE = st.integers(0, 9999).map(lambda number: f"Bird {number}")
+HEADING = st.one_of(
+    st.builds("{} {}".format, st.sampled_from(["#", "##", "####"]), TITLE),
+    TITLE.map(lambda title: f"{title}\n{'=' * len(title)}"),
+    TITLE.map(lambda title: f"<h3>{title}</h3>"),
+)
+CODE = st.builds(
+    lambda fence, lines: f"{fence}\n" + "heron = 1\n\n# wait\n" * lines + fence,
+    st.sampled_from(["```", "~~~", "````"]),
+    st.integers(1, 12),
+)
+BLOCKS = st.lists(
+    st.one_of(
+        st.tuples(st.just("heading"), HEADING),
+        st.tuples(st.just("text"), st.one_of(TEXT, LONG_WORD)),
+        st.tuples(st.just("code"), CODE),
+    ),
+    max_size=25,
+)
+
+
+@given(BLOCKS, st.sampled_from(["\n", "\r\n"]), st.integers(150, 500))
+def test_chunks_of_any_document_end_before_headings_and_outside_of_code(
+    blocks: list[tuple[str, str]], line_end: str, size: int
+) -> None:
+    text = ""
+    headings_start: int | None = None  # of headings in a row
+    endings: set[int] = set()  # where no chunk may end
+    uncut: list[tuple[int, int]] = []
+    for kind, block in blocks:
+        start = len(text)
+        text += block.replace("\n", line_end)
+        if kind == "heading":
+            headings_start = start if headings_start is None else headings_start
+            fits = len(text) + len(2 * line_end) + 1 - headings_start <= size / 2
+            if fits:
+                endings.add(len(text))
+            else:
+                headings_start = start
+        else:
+            first = start if headings_start is None else headings_start
+            if kind == "code" and len(text) + len(line_end) - first <= size:
+                uncut.append((start, len(text)))
+            headings_start = None
+        text += 2 * line_end
+    spans, _ = find_spans(text, default_text_splitter(size))
+    assert "".join(text[span.start : span.end] for span in spans) == text
+    last = len(text.rstrip())
+    for span in spans:
+        chunk = text[span.start : span.end]
+        assert len(chunk.strip()) <= size
+        end = span.start + len(chunk.rstrip())
+        assert end == last or end not in endings
+        for start, stop in uncut:
+            assert not start < span.start < stop
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Herons.\n\n# Carps\n", "Herons.\n\n"),
+        ("Herons.\n\n# Fish\n\nCarps\n-----\n\n", "Herons.\n\n"),
+        ("Herons.\n<h2>Carps</h2>\n", "Herons.\n"),
+        ("Herons.\n\n```\n# Carps\n```\n", "Herons.\n\n```\n# Carps\n```\n"),
+        ("# Herons\n\nThey fish.", "# Herons\n\nThey fish."),
+        ("Do this:\n\n1. Wait\n", "Do this:\n\n1. Wait\n"),
+        ("# Herons\n", ""),
+        ("", ""),
+    ],
+)
+def test_headings_at_the_end_of_a_part_are_found(text: str, kept: str) -> None:
+    assert text[: end_before_headings(text)] == kept
+
+
+@fakes.both_ways
+def test_segments_of_other_splitters_do_not_end_with_a_heading(way: Way) -> None:
+    parts = [
+        "# Herons\n\nherons wait in reeds for dawn\n\n## Carps\n",
+        "carps swim in ponds at noon\n\n## Oaks\n",
+        "oaks grow on hills near towns\n\n## Ends\n",
+    ]
+    text = "<cut>".join(parts)
+    splitter = CharacterTextSplitter(
+        "<cut>", chunk_size=60, chunk_overlap=0, keep_separator="start", strip_whitespace=False
+    )
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+        docstore=InMemoryStore(),
+        text_splitter=splitter,
+        k=1,
+        max_context_length=60,
+    )
+    way.add(retriever, [Document(text, metadata={"source": "birds.md"})])
+    (herons,) = way.invoke(retriever, "herons wait in reeds")
+    assert herons.page_content == "# Herons\n\nherons wait in reeds for dawn\n\n"
+    start, end = herons.metadata["start_index"], herons.metadata["end_index"]
+    assert herons.page_content == text[start:end]
+    (oaks,) = way.invoke(retriever, "oaks grow on hills")
+    assert oaks.page_content.endswith("## Ends\n")  # as the document does
