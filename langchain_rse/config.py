@@ -159,8 +159,9 @@ class RSEConfig(BaseModel):
     other documents then use the same words. The scores of a reranker are not changed by it."""
     lexical_credit: _Share = 0.7
     """The relevance, from 0 to 1, of the candidate that matches the words of the query best (BM25
-    among the candidates). It is combined with the relevance r from scores as
-    ``1 - (1 - r)(1 - words)``; with a reranker, in the search's share of the relevance."""
+    among the candidates; half as much if the full-text index was searched, see ``hybrid``). It is
+    combined with the relevance r from scores as ``1 - (1 - r)(1 - words)``; with a reranker, in the
+    search's share of the relevance. Function words, such as "how" and "the", do not count."""
     name_weight: _NotNegative = 0.2
     """How much a query that names documents, by their ``title`` or the file name in ``source``,
     prefers them: the relevance of other documents is multiplied by ``exp(-name_weight * s)``, where
@@ -208,11 +209,14 @@ class RSEConfig(BaseModel):
     def from_file(cls, path: str | os.PathLike[str]) -> RSEConfig:
         """Read a config that `to_file` wrote; a ValueError names the file if it holds none."""
         fields = read_settings(path)
-        if hybrid := fields["hybrid"]:
+        hybrid = fields["hybrid"]
+        if hybrid != "auto":
             warn(f"{path} has {hybrid=} as well: give that to RSERetriever(..., {hybrid=})")
         return cls.of(fields["config"])
 
-    def to_file(self, path: str | os.PathLike[str], *, hybrid: float = 0.0) -> None:
+    def to_file(
+        self, path: str | os.PathLike[str], *, hybrid: float | Literal["auto"] = "auto"
+    ) -> None:
         """Write the config as JSON, for `from_file` and ``--config`` of the command line.
 
         ``hybrid`` is a field of the retriever: the command line restores it, `from_file` warns of
@@ -220,7 +224,9 @@ class RSEConfig(BaseModel):
         """
         if callable(self.calibration):
             raise ValueError(f"no file can hold calibration={self.calibration!r}")  # noqa: TRY004
-        fields = {**self.model_dump(), **({"hybrid": hybrid} if hybrid else {})}
+        fields = self.model_dump()
+        if hybrid != "auto":
+            fields["hybrid"] = hybrid
         Path(path).write_text(f"{json.dumps(fields, indent=2)}\n", encoding="utf-8")
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - any field
@@ -350,10 +356,12 @@ class QuerySettings(BaseModel):
     ``max_context_length`` counts both; ``start_index`` and ``end_index`` do not."""
     fetch_k: _Count = 200
     """The number of candidates, which are chunks, to fetch."""
-    hybrid: _Share = 0.0
-    """Share of lexical relevance, from 0 to 1: ``(1 - hybrid) * r + hybrid * lexical``. Above 0,
-    ``fetch_k`` more candidates come from the docstore's full-text index, ``SQLDocStore(...,
-    lexical=True)``, with the same ``filter``, which must be a dict of fields and their values."""
+    hybrid: Literal["auto"] | _Share = "auto"
+    """Weight of the docstore's full-text index, from 0 to 1: the relevance of the chunk that it ranks
+    first. Relevance r from vectors becomes ``1 - (1 - r)(1 - hybrid * full_text)``, and ``fetch_k``
+    more candidates come from the index. ``"auto"``: `RSEConfig.lexical_credit`, if the docstore has
+    such an index (`SQLDocStore`) and it can apply ``search_kwargs``: a ``filter`` that is a dict of
+    fields and their values. Otherwise only the words of the candidates count. 0: not searched."""
     score_floor: Literal["calibrated"] | _Number | None = "calibrated"
     """The score that the best candidate of a query must reach; if it does not, nothing is returned
     for the query, with a log line that has both numbers. ``"calibrated"``: what
@@ -455,7 +463,7 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any]:
     content = Path(path).read_bytes()
     try:
         saved = dict(json.loads(content).items())
-        hybrid = saved.pop("hybrid", 0.0)
+        hybrid = saved.pop("hybrid", "auto")
         settings = QuerySettings(config=RSEConfig(**saved), hybrid=hybrid)
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)} is not a JSON object of settings: {error}") from error

@@ -49,11 +49,11 @@ class RelevanceParts(NamedTuple):
     """
 
     vectors: float  # the score and rank of the search
-    words: float  # the words of the query among the candidates
     full_text: float  # the full-text index, see `hybrid`
+    words: float  # the words of the query among the candidates
     reranker: float
     name_factor: float  # below 1 if the query names other documents: all were multiplied by it
-    matched_query: str  # the words that were compared: those that name no document
+    matched_query: str  # the words that were compared: not function words, or names of documents
 
 
 class Candidate(NamedTuple):

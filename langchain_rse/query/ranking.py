@@ -32,6 +32,10 @@ _CALIBRATIONS: Mapping[str, Calibration] = {
     "SimilarityBasedRelevanceFilter": "identity",
 }
 
+# With the full-text index, the share of `RSEConfig.lexical_credit` that is left for BM25 among the
+# candidates.
+_SHARE_BESIDE_INDEX = 0.5
+
 Ranked = Sequence[tuple[Candidate, float]]
 """Candidates with their relevance, best first."""
 
@@ -40,13 +44,13 @@ class _Evidence(NamedTuple):
     """What each kind of evidence adds to the relevance of candidates; shapes ``(candidates,)``."""
 
     vectors: Floats
-    words: Floats
     full_text: Floats
+    words: Floats
     reranker: Floats
 
     def total(self) -> Floats:
         """The relevance."""
-        return self.vectors + self.words + self.full_text + self.reranker
+        return self.vectors + self.full_text + self.words + self.reranker
 
     def times(self, factor: float | Floats) -> _Evidence:
         """The same evidence, each multiplied by a factor."""
@@ -95,18 +99,15 @@ def rank_candidates(query: str, candidates: Sequence[Candidate], settings: Query
     query = without_function_words(query)
     if settings.reranker is None:
         hits = [(candidate.rank, candidate.score) for candidate in candidates]
-        evidence = _evidence_of_search(
-            hits, query, candidates, name_factors, hybrid=settings.hybrid, config=config
-        )
+        evidence = _evidence_of_search(hits, query, candidates, name_factors, settings)
     else:
         evidence = _evidence_of_reranker(query, candidates, name_factors, settings)
     relevance = evidence.total()
     added = np.transpose(evidence).tolist()  # a row for each candidate
     ranked = []
     for number in _best_first(relevance):
-        vectors, words, full_text, reranker = added[number]
         name_factor = float(name_factors[number])
-        parts = RelevanceParts(vectors, words, full_text, reranker, name_factor, query)
+        parts = RelevanceParts(*added[number], name_factor=name_factor, matched_query=query)
         ranked.append((candidates[number]._replace(parts=parts), float(relevance[number])))
     return ranked
 
@@ -134,21 +135,15 @@ def _evidence_of_reranker(
     """Weigh the reranker's relevance against that of the search, see `rerank_weight`."""
     config = settings.config
     reranked_hits = [(candidate.rank, candidate.score) for candidate in candidates]
-    relevance, _ = _relevance_of(reranked_hits, name_factors, config)
+    relevance = _relevance_of(reranked_hits, name_factors, config)
     search_share = 1.0 - config.rerank_weight
     by_reranker = _no_evidence(len(candidates))._replace(reranker=relevance)
     if not search_share or not relevance.any():
         return by_reranker
     search_config = config.model_copy(update={"calibration": "minmax", "min_relevance": 0.0})
     search_hits = [(candidate.search_rank, candidate.search_score) for candidate in candidates]
-    by_search = _evidence_of_search(
-        search_hits,
-        query,
-        candidates,
-        name_factors,
-        hybrid=settings.hybrid,
-        config=search_config,
-    )
+    search_settings = settings.model_copy(update={"config": search_config})
+    by_search = _evidence_of_search(search_hits, query, candidates, name_factors, search_settings)
     mixed = by_search.times(search_share * relevance.max())
     mixed = mixed._replace(reranker=(1.0 - search_share) * relevance)
     return mixed.times(np.where(relevance > 0, 1.0, 0.0))
@@ -159,21 +154,33 @@ def _evidence_of_search(
     query: str,
     candidates: Sequence[Candidate],
     name_factors: Floats,
-    *,
-    hybrid: float,
-    config: RSEConfig,
+    settings: QuerySettings,
 ) -> _Evidence:
-    """The relevance by the vector store's scores, the words of the query, and `hybrid`."""
-    texts = [candidate.document.page_content for candidate in candidates]
-    credit = _score_credit(name_factors, config)
-    by_vectors, by_words = _relevance_of(hits, name_factors, config, query, texts, credit=credit)
-    evidence = _no_evidence(len(candidates))._replace(vectors=by_vectors, words=by_words)
-    if not hybrid:
-        return evidence
-    lexical_hits = [(candidate.lexical_rank, candidate.lexical_score) for candidate in candidates]
-    lexical_config = config.model_copy(update={"calibration": "minmax"})
-    by_index, _ = _relevance_of(lexical_hits, name_factors, lexical_config)
-    return evidence.times(1 - hybrid)._replace(full_text=hybrid * by_index)
+    """The relevance by the vector store's scores, the full-text index and the query's words.
+
+    They are independent evidence: noisy or, as for neighbors.
+    """
+    config = settings.config
+    by_vectors = _score_credit(name_factors, config) * _relevance_of(hits, name_factors, config)
+    by_index = np.zeros(len(candidates))
+    lexical_credit = config.lexical_credit
+    if any(candidate.lexical_rank is not None for candidate in candidates):
+        lexical_hits = [(each.lexical_rank, each.lexical_score) for each in candidates]
+        lexical_config = config.model_copy(update={"calibration": "minmax", "min_relevance": 0.0})
+        weight = lexical_credit if settings.hybrid == "auto" else settings.hybrid
+        by_index = weight * _relevance_of(lexical_hits, name_factors, lexical_config)
+        # The same words again, with their statistics among the candidates.
+        lexical_credit *= _SHARE_BESIDE_INDEX
+    by_words = np.zeros(len(candidates))
+    if lexical_credit:
+        by_words = lexical_credit * _relevance_of_words(
+            hits, query, candidates, name_factors, config
+        )
+    return _no_evidence(len(candidates))._replace(
+        vectors=by_vectors,
+        full_text=(1 - by_vectors) * by_index,
+        words=(1 - by_vectors) * (1 - by_index) * by_words,
+    )
 
 
 def _score_credit(name_factors: Floats, config: RSEConfig) -> float:
@@ -184,46 +191,54 @@ def _score_credit(name_factors: Floats, config: RSEConfig) -> float:
     return config.score_credit
 
 
-def _relevance_of(
+def _relevance_of(hits: Sequence[_Hit], name_factors: Floats, config: RSEConfig) -> Floats:
+    """The relevance of candidates by their hits in one search; 0 for those without a rank.
+
+    It is multiplied by ``name_factors``, which are below 1 for candidates of documents that the
+    query does not name, if it names others.
+    """
+    relevance = np.zeros(len(hits))
+    numbers = _ranked_numbers(hits)
+    if not numbers:
+        return relevance
+    factors = name_factors[numbers]
+    calibrated = calibrate([hits[number][1] for number in numbers], config.calibration)
+    ranks = np.arange(len(numbers))
+    if (factors < 1).any():
+        ranks = _ranks(calibrated * factors)
+    fused = _fuse(calibrated * factors, ranks, config)
+    relevance[numbers] = np.where(calibrated >= config.min_relevance, fused, 0.0)
+    return relevance
+
+
+def _relevance_of_words(
     hits: Sequence[_Hit],
+    query: str,
+    candidates: Sequence[Candidate],
     name_factors: Floats,
     config: RSEConfig,
-    query: str = "",
-    texts: Sequence[str] | None = None,
-    *,
-    credit: float = 1.0,
-) -> tuple[Floats, Floats]:
-    """The relevance of candidates by their hits in one search, and what their words add to it.
+) -> Floats:
+    """The relevance of the search's candidates by the words of the query: BM25 among them."""
+    relevance = np.zeros(len(hits))
+    numbers = _ranked_numbers(hits)
+    texts = [candidates[number].document.page_content for number in numbers]
+    words = bm25_scores(query, texts) * name_factors[numbers]
+    if not words.any():  # none match a query in another language
+        return relevance
+    relevance[numbers] = _fuse(minmax(words), _ranks(words), config)
+    if config.min_relevance:
+        calibrated = calibrate([hits[number][1] for number in numbers], config.calibration)
+        relevance[numbers] *= calibrated >= config.min_relevance
+    return relevance
 
-    ``credit`` is the relevance of the best candidate by its score.
-    It is multiplied by ``name_factors``, which are below 1 for candidates of documents that the
-    query does not name, if it names others. Candidates without a rank have relevance 0. Words add
-    nothing if there are no ``texts``.
-    """
-    by_scores = np.zeros(len(hits))
-    added_by_words = np.zeros(len(hits))
+
+def _ranked_numbers(hits: Sequence[_Hit]) -> list[int]:
+    """The numbers of the hits that have a rank, by their rank."""
     ranked_numbers = []
     for number, (rank, _) in enumerate(hits):
         if rank is not None:
             ranked_numbers.append((rank, number))
-    numbers = [number for _, number in sorted(ranked_numbers)]
-    if not numbers:
-        return by_scores, added_by_words
-    factors = name_factors[numbers]
-    calibrated = calibrate([hits[number][1] for number in numbers], config.calibration)
-    is_enough = calibrated >= config.min_relevance
-    ranks = np.arange(len(numbers))
-    if (factors < 1).any():
-        ranks = _ranks(calibrated * factors)
-    fused = credit * _fuse(calibrated * factors, ranks, config)
-    by_scores[numbers] = np.where(is_enough, fused, 0.0)
-    if config.lexical_credit and texts:
-        words = bm25_scores(query, [texts[number] for number in numbers]) * factors
-        if words.any():  # none match a query in another language
-            # Scores and words are independent evidence: noisy or, as for neighbors.
-            by_words = config.lexical_credit * _fuse(minmax(words), _ranks(words), config)
-            added_by_words[numbers] = np.where(is_enough, by_words * (1 - fused), 0.0)
-    return by_scores, added_by_words
+    return [number for _, number in sorted(ranked_numbers)]
 
 
 def _fuse(relevance: Floats, ranks: NDArray[np.intp], config: RSEConfig) -> Floats:

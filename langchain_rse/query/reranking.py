@@ -13,6 +13,7 @@ from langchain_rse.errors import CandidateError
 from langchain_rse.query.candidates import Candidate, Candidates
 from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
 from langchain_rse.query.naming import named_documents
+from langchain_rse.query.ranking import rank_candidates
 from langchain_rse.query.searching import (
     AT_ONCE,
     check_documents,
@@ -48,13 +49,25 @@ def rerank(
         return candidates
     leaves_out_names = settings.config.name_weight > 0 and is_reranker(reranker)
     tasks = []
-    for query, candidates_of_query in candidates.items():
+    for query, found in candidates.items():
+        candidates_of_query = _best_of_search(query, found, settings)
         query_to_rerank = query
         if leaves_out_names:
             query_to_rerank = _without_names(query, candidates_of_query)
         tasks.append(_rerank_query(reranker, candidates_of_query, query_to_rerank, callbacks))
     reranked = yield from concurrently(tasks, AT_ONCE)
     return dict(zip(candidates, reranked, strict=True))
+
+
+def _best_of_search(
+    query: str, candidates: Sequence[Candidate], settings: QuerySettings
+) -> Sequence[Candidate]:
+    """The ``fetch_k`` best of both searches, since a reranker's time and price are by candidate."""
+    if len(candidates) <= settings.fetch_k:
+        return candidates
+    ranked = rank_candidates(query, candidates, settings.model_copy(update={"reranker": None}))
+    best = {candidate.chunk_key for candidate, _ in ranked[: settings.fetch_k]}
+    return [candidate for candidate in candidates if candidate.chunk_key in best]
 
 
 def _without_names(query: str, candidates: Sequence[Candidate]) -> str:

@@ -17,11 +17,12 @@ from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError
 from langchain_rse.query.candidates import Candidate, ChunkKey, Sources
+from langchain_rse.query.full_text import full_text_of
 from langchain_rse.query.long_queries import beginning_of, warn_of_long
-from langchain_rse.query.search_arguments import SCORE_THRESHOLD, check_filtered, may_exclude
+from langchain_rse.query.search_arguments import SCORE_THRESHOLD, check_filtered
 from langchain_rse.query.wrapped import check_taken, warn_of_few
 from langchain_rse.stores.changing import read_records
-from langchain_rse.stores.fulltext import check_filter, check_lexical
+from langchain_rse.stores.fulltext import check_lexical
 from langchain_rse.stores.namespaces import namespace_of, refuse_namespaces
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
@@ -37,6 +38,7 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.stores.vectorstores import adapter_for, vector_id_of
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
+from langchain_rse.text.function_words import without_function_words
 
 # Names under which retrievers leave scores in metadata, the usual one first. A "score" may be a
 # distance; in the others, higher is better.
@@ -114,13 +116,14 @@ def search(
 ) -> Steps[Searched]:
     """Find candidates for each query, each chunk at its best rank."""
     check_search(sources, settings)
+    full_text = full_text_of(sources, settings)
     searches = []
     for query in queries:
         if sources.vectorstore is None:
             searches.append(_ask_retriever(sources.base_retriever, query, settings, callbacks))
         else:
             searches.append(_search_vectors(sources, query, settings))
-    if settings.hybrid:
+    if full_text.weight:
         searches += [_search_words(sources.docstore, query, settings) for query in queries]
     answers = yield from concurrently(searches, AT_ONCE)
     answers = [_in_namespace(answer, sources) for answer in answers]
@@ -147,25 +150,7 @@ def check_search(sources: Sources, settings: QuerySettings) -> None:
     """Raise a ValueError if the wrapped retriever or the full-text index cannot apply filters."""
     if sources.vectorstore is None:
         check_taken(sources.base_retriever, settings.search_kwargs)
-    if not settings.hybrid:
-        return
-    if sources.vectorstore is None:
-        raise ValueError(
-            f"hybrid={settings.hybrid} needs vectorstore, since filters inside a base_retriever "
-            "are unknown. Use hybrid=0, with a base_retriever that searches by words as well"
-        )
-    try:
-        check_lexical(sources.docstore)
-        check_filter(settings.search_kwargs.get("filter"))
-    except ValueError as error:
-        raise ValueError(f"hybrid={settings.hybrid}: {error}") from error
-    unknown = sorted(may_exclude(settings.search_kwargs).keys() - {"filter"})
-    if unknown:
-        raise ValueError(
-            f"hybrid={settings.hybrid}: lexical search cannot apply {', '.join(unknown)} in "
-            "search_kwargs. Use filter, a dict of fields and the values they equal, or "
-            "hybrid=0"
-        )
+    full_text_of(sources, settings)
 
 
 def _in_namespace(answer: list[_ScoredDocument], sources: Sources) -> list[_ScoredDocument]:
@@ -284,7 +269,7 @@ def _search_words(
         found = yield from call(
             store.lexical_search,
             store.alexical_search,
-            beginning_of(query),
+            without_function_words(beginning_of(query)),
             settings.fetch_k,
             filter=settings.search_kwargs.get("filter"),
         )
