@@ -19,13 +19,15 @@ _WINDOW = 32
 # In a repetitive text, only so many places with the same window are compared.
 _MOST_PLACES = 8
 
-# `shared_shares` compares the windows with the lowest digests: one in 16.
-_WORD = 8  # bytes
+# `shared_shares` compares one window in 16: those whose first bytes have a low digest. Digests are
+# products with an odd number near the golden ratio, whose high bits are spread (Knuth).
+_EIGHT = 8
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_LOWEST_DIGESTS = np.uint64(1 << 60)
+_SAMPLED = np.uint64(1 << 60)
+_HALF = np.uint64(32)
 _OWNER_BITS = np.uint64(20)
 _SEPARATOR = 0xFF  # no byte of UTF-8
-_WHITE_SPACE = b" \t\n\r\v\f"
+_LAST_WHITE_SPACE = ord(" ")
 
 # Lines below headings: their signs depend on the level of the heading.
 _RULE = re.compile(r"([=~^*#+.-])\1{3,}")
@@ -72,32 +74,31 @@ class Passages:
                     found = number
         return None if found is None else self._names[found]
 
-    def shared_ranges(self, text: str) -> list[range]:
-        """The characters of a text that stand in these texts, as ascending ranges."""
-        ranges: list[range] = []
-        position = begin = 0
-        while position <= len(text) - _WINDOW:
-            found = range(position, position)
-            for number, start in self._places.get(text[position : position + _WINDOW], ()):
-                common = _common_around(text, begin, position, self._texts[number], start)
-                if len(common) > len(found):
-                    found = common
-            if found:
-                ranges.append(found)
-                begin = found.stop
-            position = max(found.stop, position + 1)
-        return ranges
+    def shared_characters(self, text: str) -> NDArray[np.bool_]:
+        """Which characters of a text are in passages that stand in these texts."""
+        is_shared = np.zeros(len(text), np.bool_)
+        for begin in range(len(text) - _WINDOW + 1):
+            end = begin + _WINDOW
+            for number, start in self._places.get(text[begin:end], ()):
+                other = self._texts[number]
+                # Beside the first and the last window of a passage, less than a window is left.
+                before = text[max(begin - _WINDOW, 0) : begin]
+                other_before = other[max(start - _WINDOW, 0) : start]
+                after = text[end : end + _WINDOW]
+                other_after = other[start + _WINDOW : start + 2 * _WINDOW]
+                first = begin - _count_equal(before[::-1], other_before[::-1])
+                is_shared[first : end + _count_equal(after, other_after)] = True
+        return is_shared
 
 
-def _common_around(text: str, first: int, position: int, other: str, start: int) -> range:
-    """The characters from ``first`` on that are the same in another text, around equal windows."""
-    begin, end = position, position + _WINDOW
-    shift = start - position
-    while begin > max(first, -shift) and text[begin - 1] == other[begin + shift - 1]:
-        begin -= 1
-    while end < len(text) and end + shift < len(other) and text[end] == other[end + shift]:
-        end += 1
-    return range(begin, end)
+def _count_equal(one: str, other: str) -> int:
+    """The number of characters with which both texts begin."""
+    count = 0
+    for sign, other_sign in zip(one, other, strict=False):
+        if sign != other_sign:
+            break
+        count += 1
+    return count
 
 
 def shared_shares(texts: Sequence[str], owners: Sequence[int]) -> Floats:
@@ -113,10 +114,10 @@ def shared_shares(texts: Sequence[str], owners: Sequence[int]) -> Floats:
     Returns:
         Shape ``(texts,)``, from 0 to 1.
     """
-    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     separator = bytes([_SEPARATOR])
-    joined = separator.join([*encoded, b""]).translate(None, _WHITE_SPACE)
-    digests, numbers = _sample_windows(joined)
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    joined = np.frombuffer(separator.join([*encoded, b""]), np.uint8)
+    digests, numbers = _sample_windows(np.compress(joined > _LAST_WHITE_SPACE, joined))
     owner_of = np.asarray(owners, np.uint64)
     shared = _shared_digests(digests, owner_of[numbers])
     if not shared.size:
@@ -127,25 +128,25 @@ def shared_shares(texts: Sequence[str], owners: Sequence[int]) -> Floats:
     return np.asarray(shared_count / np.maximum(sampled, 1))
 
 
-def _sample_windows(joined: bytes) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+def _sample_windows(
+    joined: NDArray[np.uint8],
+) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """The digests of some windows of texts that end with a separator, and the texts' numbers.
 
-    Whether a window is among them depends only on its own characters.
+    Whether a window is among them depends only on its first eight bytes.
     """
-    count = len(joined) - _WINDOW + 1
-    if count <= 0:
+    if joined.size < _WINDOW:
         return np.zeros(0, np.uint64), np.zeros(0, np.intp)
-    # The eight bytes from each place on, as one number.
-    words = np.ndarray((len(joined) - _WORD + 1,), "<u8", joined, strides=(1,))
-    digests_of_words = words * _MULTIPLIER
-    positions = np.flatnonzero(digests_of_words[:count] < _LOWEST_DIGESTS)
-    ends = np.flatnonzero(np.frombuffer(joined, np.uint8) == _SEPARATOR)
+    # The next eight bytes from each place on, as one number.
+    eights = np.ndarray((joined.size - _EIGHT + 1,), "<u8", joined, strides=(1,))
+    positions = np.flatnonzero(eights[: joined.size - _WINDOW + 1] * _MULTIPLIER < _SAMPLED)
+    ends = np.flatnonzero(joined == _SEPARATOR)
     numbers = np.searchsorted(ends, positions)
     is_in_one_text = positions + _WINDOW <= ends[numbers]
     positions, numbers = positions[is_in_one_text], numbers[is_in_one_text]
-    digests = digests_of_words[positions]
-    for offset in range(_WORD, _WINDOW, _WORD):
-        digests = digests * _MULTIPLIER + digests_of_words[positions + offset]
+    digests = np.zeros(positions.size, np.uint64)
+    for offset in range(0, _WINDOW, _EIGHT):
+        digests = (digests ^ (digests >> _HALF) ^ eights[positions + offset]) * _MULTIPLIER
     return digests, numbers
 
 

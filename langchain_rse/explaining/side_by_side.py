@@ -184,8 +184,8 @@ def parts_of(piece: Piece, others: Sequence[Piece]) -> list[Part]:
     """
     text = piece.text
     is_shared = [False] * len(text)
-    shared = [_overlap(piece, other) for other in others]
-    for start, end in [*shared, *_copied(text, others)]:
+    ranges = [_overlap(piece, other) for other in others]
+    for start, end in [*ranges, *_copied(text, others)]:
         is_shared[start:end] = [True] * (end - start)
     parts: list[Part] = []
     begin = 0
@@ -222,8 +222,8 @@ def _copied(text: str, others: Iterable[Piece]) -> Iterator[tuple[int, int]]:
     # Where the characters that are compared stand in the text; then its end.
     positions = [position for position, sign in enumerate(text) if not sign.isspace()]
     positions.append(len(text))
-    for found in passages.shared_ranges("".join(text.split())):
-        yield positions[found.start], positions[found.stop]
+    for number in passages.shared_characters("".join(text.split())).nonzero()[0]:
+        yield positions[number], positions[number + 1]  # with the white space after it
 
 
 def _count_only(pieces: Iterable[Piece], others: Sequence[Piece]) -> int:

@@ -15,10 +15,10 @@ from langchain_rse.query.ranking import Ranked, best_of_queries, rank_all
 from langchain_rse.stores.reading import Layout, Layouts, VersionKey
 
 # Passages: the fewest characters, without white space, of a text that counts as a copy: some 30
-# words. And the least share of it, by an estimate, that other documents must have: as neighboring
-# chunks are estimated apart, a copy may have less than all.
+# words. And the share of a candidate, by an estimate, that other documents must have before texts
+# are compared: less than all, as a passage that lies in two chunks is estimated for each.
 _SHORTEST_PASSAGE = 150
-_SHARED_SHARE = 0.3
+_SHARED_SHARE = 0.2
 # Near copies: the number of words in each sequence that is compared, and the share of sequences
 # that are equal.
 _SEQUENCE_LENGTH = 5
@@ -122,13 +122,15 @@ def _copied_passages(
     first_candidates: dict[str, Candidate] = {}  # by document id
     copies: dict[ChunkKey, LeftOut] = {}
     for of_document in by_document:
-        if not any(shares[candidate.chunk_key] for candidate, _ in of_document):
-            continue
+        sharing_chunks = {c.chunk_index for c, _ in of_document if shares[c.chunk_key]}
         texts: dict[int, str] = {}
         for candidate, relevance in of_document:
+            index = candidate.chunk_index
+            if sharing_chunks.isdisjoint((index - 1, index, index + 1)):
+                continue
             text = comparable(_own_text(candidate, layouts))
-            texts[candidate.chunk_index] = text
-            if shares[candidate.chunk_key] < _SHARED_SHARE or len(text) < _SHORTEST_PASSAGE:
+            texts[index] = text
+            if index not in sharing_chunks or len(text) < _SHORTEST_PASSAGE:
                 continue
             doc_id = passages.name_with(text)
             if doc_id is None or _is_named_beside(candidate, first_candidates[doc_id], queries):
