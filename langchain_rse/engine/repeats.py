@@ -20,8 +20,8 @@ _WINDOW = 32
 _MOST_PLACES = 8
 
 # `shared_shares` compares one window in 32, by its first and last bytes: if the first bytes have a
-# low digest. Digests are products with an odd number near the golden ratio, which spreads their high
-# bits (Knuth).
+# low digest. Digests are products with an odd number near the golden ratio, which spreads high bits
+# (Knuth).
 _EIGHT = 8
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SAMPLED = np.uint64(1 << 59)
