@@ -386,10 +386,13 @@ class QuerySettings(BaseModel):
     """What to do if the docstore lacks a chunk: raise an error, or split the segment there. With
     ``"split"``, candidates that name no document are left out, with a warning that counts them."""
     duplicates: Literal["drop", "drop_near", "keep"] = "drop"
-    """``"drop"``: of documents with the same text, only the one with the best candidate counts.
-    ``"drop_near"`` also leaves out a candidate if candidates of better documents, which have a
-    better best candidate, have at least 80 % of its sequences of five words; not for texts that are
-    nearly alike on purpose, such as contracts. ``"keep"`` keeps all of them."""
+    """``"drop"``: text that stands word for word in several documents comes back once, whole, from
+    the document with the better best candidate. A candidate is left out if all of it, at least 150
+    characters without white space, stands in candidates of a better document. It stays if the query
+    names its document by words that do not name the other one. ``"drop_near"`` leaves out a
+    candidate if candidates of better documents have at least 80 % of its sequences of five words;
+    not for texts that are nearly alike on purpose, such as contracts. ``"keep"`` keeps all of
+    them."""
 
     solver: Annotated[_Solver, _Inherited] = INHERIT
     irrelevant_chunk_penalty: Annotated[_Share, _Inherited] = INHERIT

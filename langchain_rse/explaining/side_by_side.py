@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from langchain_rse._messages import as_html as text_as_html
 from langchain_rse._messages import counted, visible
+from langchain_rse.engine.repeats import Passages
 from langchain_rse.explaining.bars import bar_as_html, strip_of
 from langchain_rse.explaining.colors import DARK, LIGHT
 
@@ -175,17 +176,17 @@ class SideBySide:
         return page
 
 
-def parts_of(piece: Piece, others: Iterable[Piece]) -> list[Part]:
+def parts_of(piece: Piece, others: Sequence[Piece]) -> list[Part]:
     """Cut a piece into parts that other pieces have or lack.
 
-    Pieces without a place are compared by their text.
+    Text counts as the same if it has the same place, or if it stands word for word in another
+    piece, such as one of another document. Pieces without a place are compared by their text.
     """
     text = piece.text
     is_shared = [False] * len(text)
-    for other in others:
-        start, end = _overlap(piece, other)
-        for position in range(start, end):
-            is_shared[position] = True
+    ranges = [_overlap(piece, other) for other in others]
+    for start, end in [*ranges, *_copied(text, others)]:
+        is_shared[start:end] = [True] * (end - start)
     parts: list[Part] = []
     begin = 0
     for position in range(1, len(text) + 1):
@@ -211,6 +212,18 @@ def _overlap(piece: Piece, other: Piece) -> tuple[int, int]:
     if own and own in other.text:
         return 0, len(piece.text)
     return 0, 0
+
+
+def _copied(text: str, others: Iterable[Piece]) -> Iterator[tuple[int, int]]:
+    """Which characters of a text stand word for word in other pieces, as ranges."""
+    passages = Passages()
+    for other in others:
+        passages.add("".join(other.text.split()), other.name)
+    # Where the characters that are compared stand in the text; then its end.
+    positions = [position for position, sign in enumerate(text) if not sign.isspace()]
+    positions.append(len(text))
+    for number in passages.shared_characters("".join(text.split())).nonzero()[0]:
+        yield positions[number], positions[number + 1]  # with the white space after it
 
 
 def _count_only(pieces: Iterable[Piece], others: Sequence[Piece]) -> int:

@@ -29,7 +29,9 @@ def full_text_of(sources: Sources, settings: QuerySettings) -> FullText:
             raise ValueError(f"hybrid={settings.hybrid}: {obstacle}; or use hybrid=0")
         return FullText(settings.hybrid)
     if SCORE_THRESHOLD in settings.search_kwargs:
-        obstacle = obstacle or f"chunks found by words have no score to compare with {SCORE_THRESHOLD}"
+        obstacle = (
+            obstacle or f"chunks found by words have no score to compare with {SCORE_THRESHOLD}"
+        )
     return FullText(0.0 if obstacle else settings.config.lexical_credit, obstacle)
 
 

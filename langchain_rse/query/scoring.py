@@ -65,8 +65,8 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
             for column, relevance_for_query in relevance_by_column.items():
                 row[column] = relevance_for_query
     credited_rows = give_credit(rows, columns.window_sizes, columns.only_chunks, config)
-    if settings.duplicates == "drop_near":
-        # Near copies are only used to fill gaps between relevant chunks.
+    if settings.duplicates != "keep":
+        # Copies are only used to fill gaps between relevant chunks.
         credited_rows = credited_rows * _is_no_copy(columns.chunks, looked_up)
     lengths = [layout.lengths() for layout in columns.documents]
     document_lengths = [layout.manifest.length for layout, _ in columns.chunks]

@@ -140,6 +140,29 @@ def test_parts(others: list[tuple[int, int]], start: int, length: int) -> None:
             position += 1
 
 
+def test_text_of_another_document_that_is_the_same_is_no_difference() -> None:
+    shared = " ".join(f"word{number}" for number in range(60))
+    segment = Piece("a", "a", 100, f"First!\n{shared}\n")
+    # In two chunks, with other line breaks, and among other text.
+    middle = shared.index("word30")
+    chunks = [
+        Piece("b", "b", 0, f"Second? {shared[:middle]}"),
+        Piece("b", "b", 900, f"{shared[middle:]} and on".replace(" ", "\n")),
+    ]
+    found = SideBySide("q", [segment], chunks, "chunks", {})
+    assert found.only_in_segments == len("First!\n")
+    assert found.only_in_other == len("Second? ") + len("and\non")
+    assert "+ First!\n  word0 word1" in str(found)
+    assert "<mark>First!\n</mark>word0" in found.to_html()
+
+
+def test_a_word_in_the_middle_is_a_difference() -> None:
+    clause = " ".join(f"word{number}" for number in range(60))
+    other = clause.replace("word30", "Acme")
+    parts = parts_of(Piece("a", "a", 0, clause), [Piece("b", "b", 0, other)])
+    assert [part.text for part in parts if part.is_only_here] == ["word30 "]
+
+
 def test_without_places() -> None:
     found = SideBySide("q", [Piece("a", None, None, "one two")], [], "none", {})
     assert str(found).endswith("a\n+ one two")

@@ -171,6 +171,10 @@ def test_copies(way: Way) -> None:
     assert of(trace, second.doc_id) == ["duplicate"] * 2
     assert second.reason == f"{first.doc_id!r} has the same text"
     assert trace.why(second, second.chunks[0]) == f"{first.doc_id!r} has the same text"
+    passage = f"{' '.join(f'word{number}' for number in range(40))} 0\n"
+    copied = make_retriever({"a": passage, "b": f"{passage}u 80\n"})
+    trace = explain(way, copied)
+    assert sorted(outcomes(trace).values()) == ["below the penalty", "duplicate", "returned"]
     near = make_retriever(
         {"a": "w x y z v 0\n", "b": "w x y z v 0 \nu 80\n"}, duplicates="drop_near"
     )
