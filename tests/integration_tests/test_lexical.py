@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 
 from langchain_rse import SQLDocStore
-from langchain_rse.stores import fulltext
+from langchain_rse.stores.fulltext_postgres import PostgresIndex
 from tests.integration_tests.processes import run_at_once
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.fulltext_suite import (
@@ -103,7 +103,7 @@ def test_check_compares_the_index_with_the_chunks(
 def test_common_words_are_left_out_beside_rarer_ones(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fulltext, "_MOST_RANKED", 50)
+    monkeypatch.setattr(PostgresIndex, "_most_ranked", 50)
     store = SQLDocStore(postgres_url, table_name="common", lexical=True)
     texts = [f"common number{n}" + " rare" * (n < 3) for n in range(100)]
     indexer(store).add_documents([document("a", *texts)])
