@@ -45,7 +45,7 @@ WORDS_FUNCTION = "langchain_rse_chunk_words"
 
 # Words of SQLite's messages on a damaged table or index.
 _DAMAGE = ("malformed", "vtable constructor failed", "invalid fts5 file format")
-_ROWS_PER_STATEMENT = 250  # SQLite takes at least 999 parameters
+_ROWS_PER_STATEMENT = 499  # SQLite takes at least 999 parameters
 _NO_FTS5 = "no such module: fts5"
 # PostgreSQL's codes.
 _DEADLOCK = "40P01"
