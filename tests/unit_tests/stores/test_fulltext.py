@@ -261,12 +261,14 @@ def test_bytes_overwritten_in_the_index(tmp_path: Path) -> None:
     index = indexer(store)
     index.add_documents([document("a", *(f"zulu word{n}" for n in range(500)))])
     store.close()
-    content = path.read_bytes()
     with closing(sqlite3.connect(path)) as connection:
-        query = "SELECT block FROM langchain_rse_lexical_data ORDER BY length(block) DESC"
-        (block,) = connection.execute(query).fetchone()
-    place = content.index(block[:60])
-    path.write_bytes(content[:place] + b"\xff" * 60 + content[place + 60 :])
+        query = "SELECT block FROM langchain_rse_lexical_data WHERE length(block) > 100"
+        blocks = [block for (block,) in connection.execute(query)]
+    content = path.read_bytes()
+    for block in blocks:
+        assert block[:60] in content
+        content = content.replace(block[:60], b"\xff" * 60)
+    path.write_bytes(content)
     with pytest.raises(FullTextError, match="damaged"):
         store.lexical_search("zulu word7", 5)
     assert index.check(repair=True).ok
