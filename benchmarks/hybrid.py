@@ -27,8 +27,8 @@ PAGE = 2_000
 
 
 def compare_hybrid(folder: Path, retriever: RSERetriever, queries: Sequence[str]) -> None:
-    """Make the full-text index of the chunks that are there, and search by it."""
-    docstore = with_words(SQLDocStore(f"sqlite:///{folder / 'chunks.db'}", lexical=True))
+    """Search the full-text index of the chunks that are there."""
+    docstore = SQLDocStore(f"sqlite:///{folder / 'chunks.db'}")
     report_hybrid({"Chroma": store_of(retriever)}, docstore, queries)
     docstore.close()
 
@@ -42,7 +42,7 @@ def compare_postgres(retriever: RSERetriever, queries: Sequence[str]) -> None:
         server = get_server(Path(folder) / "data")
         try:
             url = server.get_uri(driver="psycopg")
-            docstore = SQLDocStore(url)
+            docstore = SQLDocStore(url, lexical=False)
             for keys in pages(list(retriever.docstore.yield_keys())):
                 records = retriever.docstore.mget(keys)
                 docstore.mset(

@@ -10,6 +10,7 @@ RSEError
 ├── SplittingError (ValueError)
 ├── AdoptionError (ValueError)
 ├── EmbeddingError (ValueError)
+├── FullTextError (ValueError)
 └── CalibrationError (ValueError)
 
 Each is also the built-in kind in parentheses. Wrong arguments raise a plain `ValueError` or
@@ -55,6 +56,10 @@ class AdoptionError(RSEError, ValueError):
 
 class EmbeddingError(RSEError, ValueError):
     """The embedding model returned vectors that cannot be searched."""
+
+
+class FullTextError(RSEError, ValueError):
+    """The full-text index of a docstore cannot be searched: it is damaged or missing."""
 
 
 class CalibrationError(RSEError, ValueError):

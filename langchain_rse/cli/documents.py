@@ -17,8 +17,6 @@ from langchain_rse.cli.output import AsJson, print_json, print_text
 if TYPE_CHECKING:
     from langchain_rse.stores.records import Manifest
 
-_NAMES = {"lexical": "full-text index"}  # of figures that people know by another name
-
 
 def list_documents(kb: Folder, *, as_json: AsJson = False) -> None:
     """List the documents of a knowledge base.
@@ -80,7 +78,7 @@ def stats(kb: Folder, *, as_json: AsJson = False) -> None:
         print_json(figures)
         return
     for name, value in figures.items():
-        print_text(f"{_NAMES.get(name, name) + ':':16} {_format(value)}")
+        print_text(f"{name + ':':16} {_format(value)}")
 
 
 def _format(value: object) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from langchain_core.documents import Document
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from langchain_rse.cli.models import DEFAULT, CountingEmbeddings, load_embeddings
 from langchain_rse.cli.output import command_line, errors
@@ -47,7 +47,14 @@ class StoredSettings(BaseModel):
 
     embeddings: str  # the name of the model
     headers: bool = False
-    lexical: bool = False  # whether there is a full-text index
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_lexical(cls, fields: Any) -> Any:  # noqa: ANN401 - from JSON
+        # Folders of before say whether there is a full-text index, which there always is now.
+        if isinstance(fields, dict):
+            return {name: value for name, value in fields.items() if name != "lexical"}
+        return fields
 
     @classmethod
     def read(cls, folder: Path) -> StoredSettings:
@@ -87,12 +94,7 @@ class KnowledgeBase:
     @classmethod
     def existing(cls, folder: Path, **fields: Any) -> KnowledgeBase:  # noqa: ANN401
         """Open the one in a folder, with fields of its retriever; a ValueError if there is none."""
-        settings = StoredSettings.read(folder)
-        if fields.get("hybrid") and not settings.lexical:
-            errors.print("Making the full-text index of this knowledge base, once.")
-            settings = settings.model_copy(update={"lexical": True})
-            settings.write(folder)
-        return cls(folder, settings, fields)
+        return cls(folder, StoredSettings.read(folder), fields)
 
     @classmethod
     def create(
@@ -130,7 +132,7 @@ class KnowledgeBase:
         from langchain_rse.stores.sql import SQLDocStore
 
         path = (self.folder / _DOCSTORE).as_posix()  # in the text of a URL, "%20" would be a space
-        return SQLDocStore(URL.create("sqlite", database=path), lexical=self.settings.lexical)
+        return SQLDocStore(URL.create("sqlite", database=path))
 
     @cached_property
     def vectorstore(self) -> Chroma:

@@ -19,7 +19,7 @@ _PRESETS = (
 Preset = Annotated[str | None, typer.Option(help=_PRESETS)]
 _PENALTY = "The relevance from which text is returned: less returns more. Default: the preset's."
 Penalty = Annotated[float | None, typer.Option("--penalty", min=0, max=1, help=_PENALTY)]
-_WORDS = "Share of the search by words. Their index is made when this is first used."
+_WORDS = "Share of the search by words."
 Hybrid = Annotated[float | None, typer.Option(min=0, max=1, help=_WORDS)]
 _SAVED = "Settings that `evaluate --save-config` wrote; options beside it count more."
 Config = Annotated[Path | None, typer.Option(help=_SAVED, exists=True, dir_okay=False)]

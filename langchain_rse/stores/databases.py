@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import threading
+import time
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,15 +13,25 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+import orjson
 import sqlalchemy as sa
 from langchain_core.documents import Document
-from sqlalchemy.engine import URL, Engine, make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import StaticPool
 
+<<<<<<< HEAD
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import encode_document
 from langchain_rse.text.words import with_pairs
+=======
+from langchain_rse._sync import batches
+from langchain_rse.text.words import with_pairs
+from langchain_rse.errors import CorruptRecordError
+from langchain_rse.stores.json import encode_document
+from langchain_rse.stores.metadata import encodable
+from langchain_rse.stores.records import DOC_ID, HEADER, TABLE_HEADER
+>>>>>>> h-index
 
 _EXPLANATIONS = {
     "database is locked": "stayed locked by another program for all of its timeout",
@@ -34,17 +46,30 @@ _EXPLANATIONS = {
     ),
 }
 """What to say of a database, by words in SQLite's messages."""
-# Words of SQLite's messages on a damaged table or index.
-WORDS_FUNCTION = "langchain_rse_words"
-"""The SQL function, on SQLite, that makes the words of a text as a full-text index splits them."""
+WORDS_FUNCTION = "langchain_rse_chunk_words"
+"""The SQL function, on SQLite, that makes the text of a chunk's record for a full-text index."""
 
-_DEADLOCK = "40P01"  # PostgreSQL's code
+# Words of SQLite's messages on a damaged table or index.
 _DAMAGE = ("malformed", "vtable constructor failed", "invalid fts5 file format")
+_ROWS_PER_STATEMENT = 499  # SQLite takes at least 999 parameters
+_NO_FTS5 = "no such module: fts5"
+# PostgreSQL's codes.
+_DEADLOCK = "40P01"
+_DAMAGE_CODES = {"XX001", "XX002"}
+_NO_TABLE = "42P01"
+_NO_RIGHT = "42501"
+_READ_ONLY = "25006"
 
 
 def is_deadlock(error: DBAPIError) -> bool:
     """True if the database ended a transaction, as several waited for each other in a circle."""
-    return getattr(error.orig, "sqlstate", None) == _DEADLOCK
+    return _code_of(error) == _DEADLOCK
+
+
+def _code_of(error: DBAPIError) -> str | None:
+    """PostgreSQL's code of an error."""
+    code: str | None = getattr(error.orig, "sqlstate", None)
+    return code
 
 
 def parse_url(url: str | URL) -> URL:
@@ -117,10 +142,47 @@ def make_rows(pairs: Iterable[tuple[str, Document]]) -> list[dict[str, str]]:
     return [{"key": key, "value": encode_document(document, key)} for key, document in records]
 
 
+def write_rows(connection: Connection, table: str, rows: list[dict[str, str]]) -> None:
+    """Write the rows of records to a table of SQLite or PostgreSQL, over those of the same keys."""
+    statement = f'INSERT INTO "{table}" (key, value) VALUES %s '  # noqa: S608 - a checked name
+    statement += "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+    if connection.dialect.name != "sqlite":
+        connection.execute(sa.text(statement % "(:key, :value)"), rows)
+        return
+    # Many rows in a statement, as FTS5 writes its words to disk after each.
+    for batch in batches(rows, _ROWS_PER_STATEMENT):
+        parameters: list[str] = []
+        for row in batch:
+            parameters += [row["key"], row["value"]]
+        values = ", ".join(["(?, ?)"] * len(batch))
+        connection.exec_driver_sql(statement % values, tuple(parameters))
+
+
 def is_damage(error: DBAPIError) -> bool:
     """True if SQLite says that a table or an index is damaged."""
     reason = str(error.orig)
     return any(words in reason for words in _DAMAGE)
+
+
+def first_line(error: DBAPIError) -> str:
+    """The first line of the database's own message."""
+    return str(error.orig).partition("\n")[0]
+
+
+def is_unsearchable(error: DBAPIError) -> bool:
+    """True if an index cannot be searched: it is damaged, missing, or closed to this user."""
+    if _code_of(error) in {*_DAMAGE_CODES, _NO_TABLE, _NO_RIGHT}:
+        return True
+    reason = str(error.orig)
+    return is_damage(error) or "no such table" in reason or _NO_FTS5 in reason
+
+
+def is_refusal(error: DBAPIError) -> bool:
+    """True if the database lets this user create no index, or cannot have one."""
+    if _code_of(error) in {_NO_RIGHT, _READ_ONLY}:
+        return True
+    reason = str(error.orig)
+    return "readonly database" in reason or _NO_FTS5 in reason
 
 
 def prepare_engine(engine: Engine) -> None:
@@ -131,11 +193,25 @@ def prepare_engine(engine: Engine) -> None:
         _engines.add(engine)
 
 
+def use_wal(engine: Engine, timeout: float) -> None:
+    """Switch a file of SQLite to WAL mode for good; retries, as SQLite waits not for this lock."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            with engine.connect() as connection:
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+                return
+        except OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
 def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
     # Damaged text that is not UTF-8 is read anyway; its checksum then fails.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     # The triggers of a full-text index call it, whoever writes.
-    connection.create_function(WORDS_FUNCTION, 1, _words_of_bytes, deterministic=True)
+    connection.create_function(WORDS_FUNCTION, 1, _words_of_record, deterministic=True)
     cursor = connection.cursor()
     # Commits survive a power cut. This is SQLite's default, which a build may change.
     cursor.execute("PRAGMA synchronous=FULL")
@@ -144,9 +220,30 @@ def _tune_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401
     cursor.close()
 
 
-def _words_of_bytes(text: bytes) -> str:
-    # As bytes, since SQLite hands on lone surrogates, which Python does not decode.
-    return with_pairs(text.decode(errors="replace"))
+def _words_of_record(record: bytes | None) -> str | None:
+    """The words of a chunk: its document's id, its headers and its text; None without a record.
+
+    The record comes as bytes: damaged text may not be UTF-8.
+    """
+    fields = _fields_of_record(record or b"")
+    metadata = fields.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = {}
+    names = (metadata.get(DOC_ID), metadata.get(HEADER), metadata.get(TABLE_HEADER))
+    texts = [text for text in (*names, fields.get("page_content")) if isinstance(text, str)]
+    return with_pairs(encodable(" ".join(texts))) if texts else None
+
+
+def _fields_of_record(record: bytes) -> dict[str, Any]:
+    """The fields of a record, however damaged; empty if it is no JSON."""
+    try:
+        fields = orjson.loads(record)
+    except orjson.JSONDecodeError:
+        try:  # lone surrogates, and damaged text
+            fields = json.loads(record.decode(errors="replace"))
+        except (ValueError, RecursionError):
+            return {}
+    return fields if isinstance(fields, dict) else {}
 
 
 # Async engines

@@ -5,11 +5,12 @@ deleted in one transaction. Any word of a query may match; operators in it have 
 those of `langchain_rse.text.words`: scripts without spaces have pairs of neighboring characters.
 """
 
+import contextlib
 import json
 import logging
 import numbers
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import sqlalchemy as sa
 from langchain_core.documents import Document
@@ -17,7 +18,8 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from langchain_rse._messages import warn
-from langchain_rse.errors import CorruptRecordError
+from langchain_rse.errors import CorruptRecordError, FullTextError
+from langchain_rse.stores.databases import first_line, is_unsearchable
 from langchain_rse.stores.json import decode_document
 from langchain_rse.stores.metadata import UNENCODABLE
 from langchain_rse.stores.records import (
@@ -30,20 +32,18 @@ from langchain_rse.stores.records import (
 
 logger = logging.getLogger(__name__)
 
-# Chunks that are ranked for a query. If more have one of its words, the most common are left out.
-_MOST_RANKED = 2_000
 # The words used of a query; longer ones are passages, whose further words hardly matter.
 MOST_WORDS = 256
 _LONGEST_QUERY = 20_000  # characters
 
 
 def check_lexical(docstore: object) -> Any:  # noqa: ANN401 - a docstore with `lexical_search`
-    """Return the docstore if it has a full-text index, else raise a ValueError."""
+    """Return the docstore if it has a full-text index, else raise a FullTextError."""
     if getattr(docstore, "lexical", False):
         return docstore
-    raise ValueError(
-        "needs a docstore with a full-text index: SQLDocStore(..., lexical=True), which also "
-        f"indexes the chunks already in its table; got {docstore!r}"
+    raise FullTextError(
+        "needs a docstore with a full-text index: SQLDocStore(..., lexical=True) on SQLite or "
+        f"PostgreSQL, which also indexes the chunks already in its table; got {docstore!r}"
     )
 
 
@@ -67,6 +67,18 @@ def _is_equality(item: tuple[object, object]) -> bool:
     return isinstance(value, (str, numbers.Real))
 
 
+class WordCounts(NamedTuple):
+    """How many chunks have each word; approximate while old versions are being removed.
+
+    Args:
+        counts: The number of chunks by word.
+        total: The number of all chunks.
+    """
+
+    counts: dict[str, int]
+    total: int
+
+
 class LexicalIndex:
     """The full-text index of a table of chunks; the settings say how text is split into words.
 
@@ -80,8 +92,14 @@ class LexicalIndex:
     # A row if the index was built by this version of the package.
     _form_query: ClassVar[str]
     _lock: ClassVar[str]  # begins a transaction that excludes other writers
+    # The chunks that are ranked for a query. If more have one of its words, the most common words
+    # are left out.
+    _most_ranked: ClassVar[int]
     # Each word of :query, and the number of chunks that have it, counted up to :most.
     _count: ClassVar[str]
+    # Each of :words, a JSON list, and the number of chunks that have it.
+    _word_counts: ClassVar[str]
+    _total: ClassVar[str]  # the number of chunks
     # The :limit chunks that match :query best: key, record, score, the document's manifest.
     _search: ClassVar[str]
     _within: ClassVar[str]  # true for chunks whose keys begin with :prefix, all before :end
@@ -125,6 +143,10 @@ class LexicalIndex:
                 ) from error
             raise
 
+    def remedy(self, connection: Connection) -> str:  # noqa: ARG002 - for PostgreSQL
+        """What to do if the database refuses to create the index."""
+        return "Open the database once where it can be written to"
+
     def drop(self, connection: Connection) -> None:
         """Remove the index and its triggers, in one transaction."""
         self.lock(connection)
@@ -136,6 +158,15 @@ class LexicalIndex:
 
     def fits(self, connection: Connection) -> bool:
         """True if the index has the words of the chunks that the table has now."""
+        try:
+            return self._check(connection)
+        except DBAPIError as error:
+            if is_unsearchable(error):
+                return False
+            raise
+
+    def _check(self, connection: Connection) -> bool:
+        """`fits`, but for errors of a damaged index."""
         for query in self._problems:
             if connection.exec_driver_sql(self._sql(query)).first() is not None:
                 return False
@@ -153,8 +184,46 @@ class LexicalIndex:
         if k < 1:
             raise ValueError(f"k must be at least 1; got {k!r}")
         reader = _MatchReader(check_filter(condition))
-        # U+FFFF sorts after all characters of keys in the order of bytes.
-        within = {"prefix": prefix, "end": f"{prefix}\uffff"}
+        with self._explained():
+            return self._search_chunks(connection, query, k, reader, _within(prefix))
+
+    def count_words(self, connection: Connection, words: Iterable[str], prefix: str) -> WordCounts:
+        """Count chunks; see `SQLDocStore.word_counts`."""
+        # By the form in which the database takes them.
+        asked = {UNENCODABLE.sub(" ", word): word for word in words}
+        within = _within(prefix)
+        parameters = {"words": json.dumps(list(asked)), **within}
+        with self._explained():
+            rows = connection.execute(sa.text(self._sql(self._word_counts)), parameters).all()
+            total = connection.execute(sa.text(self._sql(self._total)), within).scalar_one()
+        return WordCounts({asked[word]: count for word, count in rows}, total)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise a FullTextError for errors of the database that are due to the index."""
+        try:
+            yield
+        except DBAPIError as error:
+            if not is_unsearchable(error):
+                raise
+            raise self._damaged(first_line(error)) from error
+        except UnicodeDecodeError as error:  # Python cannot read SQLite's message
+            raise self._damaged("its words cannot be read") from error
+
+    def _damaged(self, reason: str) -> FullTextError:
+        return FullTextError(
+            f"the full-text index of table {self._table!r} is damaged or missing ({reason}): "
+            "check(repair=True) or langchain-rse check --repair builds it again"
+        )
+
+    def _search_chunks(
+        self,
+        connection: Connection,
+        query: str,
+        k: int,
+        reader: "_MatchReader",
+        within: Mapping[str, str],
+    ) -> list[tuple[Document, float]]:
         words = self._choose_words(connection, query, within)
         if not words:
             return []
@@ -195,13 +264,13 @@ class LexicalIndex:
     ) -> dict[str, int]:
         """Choose the words of a query to search for, rarest first, with their numbers of chunks."""
         text = self._terms(UNENCODABLE.sub(" ", query[:_LONGEST_QUERY]))
-        parameters = {"query": text, "most": _MOST_RANKED + 1, **within}
+        parameters = {"query": text, "most": self._most_ranked + 1, **within}
         rows = connection.execute(sa.text(self._sql(self._count)), parameters)
         counts = sorted((count, term) for term, count in rows)
         words: dict[str, int] = {}
         ranked_chunks = 0
         for count, term in counts:
-            if words and ranked_chunks + count > _MOST_RANKED:
+            if words and ranked_chunks + count > self._most_ranked:
                 break
             if count:
                 words[term] = count
@@ -216,6 +285,12 @@ class LexicalIndex:
         within = self._within.format(table=self._table)
         names = {"table": self._table, "settings": self._settings, "within": within}
         return statement.format(**names, words=MOST_WORDS, **self._characters)
+
+
+def _within(prefix: str) -> dict[str, str]:
+    """The parameters for keys that begin with a prefix."""
+    # U+FFFF sorts after all characters of keys in the order of bytes.
+    return {"prefix": prefix, "end": f"{prefix}\uffff"}
 
 
 class _MatchReader:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
+from sqlalchemy.engine import Connection
 from typing_extensions import override
 
 from langchain_rse.stores.fulltext import LexicalIndex
@@ -58,7 +59,12 @@ class PostgresIndex(LexicalIndex):
             END IF;
             RETURN to_tsvector(language, words);
             EXCEPTION WHEN data_exception THEN RETURN ''; END $$""",
-        """CREATE FUNCTION "{table}_lexical_update"() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        # With the rights of its owner, so that others who write to the table need no more rights;
+        # their temporary tables are looked at last.
+        """SELECT set_config(
+            'search_path', current_setting('search_path') || ', pg_temp', true)""",
+        """CREATE FUNCTION "{table}_lexical_update"() RETURNS trigger LANGUAGE plpgsql
+            SECURITY DEFINER SET search_path FROM CURRENT AS $$ BEGIN
             INSERT INTO "{table}_lexical"
             VALUES (NEW.key, "{table}_lexical_words"('{settings}', NEW.value))
             ON CONFLICT (key) DO UPDATE SET words = excluded.words; RETURN NULL; END $$""",
@@ -79,6 +85,13 @@ class PostgresIndex(LexicalIndex):
         AND strpos(prosrc, 'table_header') > 0"""
     _settings_query = """SELECT obj_description(to_regclass('"{table}_lexical"'), 'pg_class')"""
     _lock = 'LOCK TABLE "{table}" IN SHARE ROW EXCLUSIVE MODE'
+    # For a user who may not create the index, or not read it.
+    _grant_query = """SELECT CASE WHEN to_regclass('"{table}_lexical"') IS NULL
+        THEN 'GRANT CREATE ON SCHEMA ' || quote_ident(current_schema()) || ' TO ' || grantee ||
+            '; GRANT SELECT, UPDATE, REFERENCES, TRIGGER ON "{table}" TO ' || grantee
+        ELSE 'GRANT SELECT ON "{table}_lexical" TO ' || grantee END
+        FROM quote_ident(current_user) AS grantee"""
+    _most_ranked = 2_000
     # In quotes, nothing in a word is an operator.
     _count = r"""SELECT CAST(term AS text), (SELECT count(*) FROM (
             SELECT 1 FROM "{table}_lexical" WHERE words @@ term AND {within} LIMIT :most) AS chunks)
@@ -86,6 +99,10 @@ class PostgresIndex(LexicalIndex):
                 AS tsquery) AS term
             FROM unnest(to_tsvector('{settings}', :query))
             ORDER BY positions[1], lexeme LIMIT {words}) AS terms"""
+    _word_counts = """SELECT word, (SELECT count(*) FROM "{table}_lexical"
+            WHERE words @@ plainto_tsquery('{settings}', word) AND {within})
+        FROM json_array_elements_text(CAST(:words AS json)) AS word"""
+    _total = 'SELECT count(*) FROM "{table}_lexical" WHERE {within}'
     # ts_rank ignores how rare a word is, so each word is ranked by itself and weighted by BM25's
     # inverse document frequency. 1: divided by 1 + the logarithm of the text's length.
     _search = """WITH weighted AS MATERIALIZED (
@@ -120,6 +137,17 @@ class PostgresIndex(LexicalIndex):
                 f"as 'simple' or 'english'; got {language!r}"
             )
         super().__init__(table, language)
+
+    @override
+    def create(self, connection: Connection) -> None:
+        super().create(connection)
+        # An error if another user made it who lets this one not read it.
+        connection.exec_driver_sql(self._sql('SELECT FROM "{table}_lexical" LIMIT 1'))
+
+    @override
+    def remedy(self, connection: Connection) -> str:
+        grant = connection.exec_driver_sql(self._sql(self._grant_query)).scalar()
+        return f"Run as the owner of the table: {grant}. Or open the table once as its owner"
 
     @override
     def _terms(self, query: str) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 from typing_extensions import override
 
-from langchain_rse.stores.databases import WORDS_FUNCTION, is_damage
+from langchain_rse.stores.databases import WORDS_FUNCTION
 from langchain_rse.stores.fulltext import MOST_WORDS, LexicalIndex
 from langchain_rse.stores.json import is_readable
 from langchain_rse.text.words import find_words
@@ -30,17 +30,7 @@ class SQLiteIndex(LexicalIndex):
     """
 
     _is_chunk = "key GLOB '?*/?*/[0-9]*' AND key NOT GLOB '*/*/*[^0-9]*'"
-    # SQLite's texts end at NUL, so NUL becomes a space; an escaped backslash and "u0000" is no NUL.
-    _json = r"replace(replace(value, '\\', '\\ '), '\u0000', ' ')"
-    _add_key = (
-        'INSERT INTO "{table}_lexical_keys"(key) '
-        f'SELECT key FROM "{{table}}" WHERE key = new.key AND {_is_chunk} '
-        'AND NOT EXISTS (SELECT 1 FROM "{table}_lexical_keys" WHERE key = new.key);'
-    )
-    _add = (
-        'INSERT INTO "{table}_lexical"(rowid, text) '
-        'SELECT id, text FROM "{table}_lexical_texts" WHERE key = new.key;'
-    )
+    _is_new_chunk = _is_chunk.replace("key", "new.key")
     # The index keeps no texts, so it must be given the words to remove.
     _remove = (
         'INSERT INTO "{table}_lexical"("{table}_lexical", rowid, text) '
@@ -53,28 +43,28 @@ class SQLiteIndex(LexicalIndex):
         # number is used twice: that of a forgotten chunk keeps its words.
         """CREATE TABLE "{table}_lexical_keys" (id INTEGER PRIMARY KEY AUTOINCREMENT,
             key TEXT NOT NULL UNIQUE)""",
-        # The words of a chunk are those of its document's id, its headers and its text. A record
-        # that is not JSON has none, and can be deleted.
         f"""CREATE VIEW "{{table}}_lexical_texts" AS
-            SELECT id, key, CASE WHEN typeof(value) = 'text' AND json_valid(value) THEN
-                {WORDS_FUNCTION}(CAST(
-                coalesce(json_extract({_json}, '$.metadata.doc_id'), '') || ' ' ||
-                coalesce(json_extract({_json}, '$.metadata.header'), '') || ' ' ||
-                coalesce(json_extract({_json}, '$.metadata.table_header'), '') || ' ' ||
-                coalesce(json_extract({_json}, '$.page_content'), '') AS BLOB)) END AS text
+            SELECT id, key, {WORDS_FUNCTION}(CAST(value AS BLOB)) AS text
             FROM "{{table}}_lexical_keys" JOIN "{{table}}" USING (key)""",
         f"""INSERT INTO "{{table}}_lexical_keys"(key)
             SELECT key FROM "{{table}}" WHERE {_is_chunk}""",
         """INSERT INTO "{table}_lexical"(rowid, text)
             SELECT id, text FROM "{table}_lexical_texts" ORDER BY id""",
         """INSERT INTO "{table}_lexical"("{table}_lexical") VALUES ('optimize')""",
-        f"""CREATE TRIGGER "{{table}}_lexical_insert" AFTER INSERT ON "{{table}}" BEGIN
+        f"""CREATE TRIGGER "{{table}}_lexical_insert" AFTER INSERT ON "{{table}}"
+            WHEN {_is_new_chunk} BEGIN
             DELETE FROM "{{table}}_lexical_keys" WHERE key = new.key;
-            {_add_key} {_add} END""",
+            INSERT INTO "{{table}}_lexical_keys"(key) VALUES (new.key);
+            INSERT INTO "{{table}}_lexical"(rowid, text)
+            VALUES (last_insert_rowid(), {WORDS_FUNCTION}(CAST(new.value AS BLOB))); END""",
         f"""CREATE TRIGGER "{{table}}_lexical_update" BEFORE UPDATE ON "{{table}}" BEGIN
             {_remove} END""",
-        f"""CREATE TRIGGER "{{table}}_lexical_updated" AFTER UPDATE ON "{{table}}" BEGIN
-            {_add_key} {_add} END""",
+        f"""CREATE TRIGGER "{{table}}_lexical_updated" AFTER UPDATE ON "{{table}}"
+            WHEN {_is_new_chunk} BEGIN
+            INSERT INTO "{{table}}_lexical_keys"(key) SELECT new.key WHERE NOT EXISTS
+                (SELECT 1 FROM "{{table}}_lexical_keys" WHERE key = new.key);
+            INSERT INTO "{{table}}_lexical"(rowid, text)
+            SELECT id, text FROM "{{table}}_lexical_texts" WHERE key = new.key; END""",
         f"""CREATE TRIGGER "{{table}}_lexical_delete" BEFORE DELETE ON "{{table}}" BEGIN
             {_remove} DELETE FROM "{{table}}_lexical_keys" WHERE key = old.key; END""",
     )
@@ -93,8 +83,9 @@ class SQLiteIndex(LexicalIndex):
     )
     _form_query = (
         "SELECT 1 FROM sqlite_master WHERE type = 'view' AND name = '{table}_lexical_texts' "
-        "AND instr(sql, 'table_header')"
+        f"AND instr(sql, '{WORDS_FUNCTION}')"
     )
+    _most_ranked = 5_000
     _lock = "BEGIN IMMEDIATE"  # Python's driver begins none before CREATE
     _count = """SELECT value, (SELECT count(*) FROM (
             SELECT 1 FROM "{table}_lexical" WHERE "{table}_lexical" MATCH value AND {within}
@@ -108,6 +99,14 @@ class SQLiteIndex(LexicalIndex):
         LEFT JOIN "{table}" AS manifest
             ON manifest.key = 'manifest/' || substr(chunk.key, 1, instr(chunk.key, '/') - 1)
         ORDER BY score DESC, id"""
+    _word_counts = """SELECT value, (SELECT count(*) FROM "{table}_lexical"
+            WHERE "{table}_lexical" MATCH '"' || replace(value, '"', '""') || '"' AND {within})
+        FROM json_each(:words)"""
+    # Without a prefix, the rows of FTS5's own table are counted, which are the smallest.
+    _total = """SELECT CASE WHEN :prefix = ''
+        THEN (SELECT count(*) FROM "{table}_lexical_docsize")
+        ELSE (SELECT count(*) FROM "{table}_lexical_keys" WHERE key >= :prefix AND key < :end)
+        END"""
     _within = """(:prefix = '' OR EXISTS (SELECT 1 FROM "{table}_lexical_keys"
         WHERE id = "{table}_lexical".rowid AND key >= :prefix AND key < :end))"""
     _or = " OR "
@@ -122,6 +121,13 @@ class SQLiteIndex(LexicalIndex):
         """INSERT INTO "{table}_lexical"("{table}_lexical", rank) VALUES ('integrity-check', 1)"""
     )
 
+    # FTS5 does not open, and so does not remove, a table whose version or structure is damaged:
+    # these are the ones of an empty table.
+    _opening = (
+        """REPLACE INTO "{table}_lexical_config" VALUES ('version', 4)""",
+        """REPLACE INTO "{table}_lexical_data" VALUES (10, x'00000000000000')""",
+    )
+
     def __init__(self, table: str, tokenizer: str) -> None:
         if tokenizer.strip().lower().startswith("trigram"):
             raise ValueError(
@@ -134,23 +140,21 @@ class SQLiteIndex(LexicalIndex):
         super().__init__(table, f"tokenize='{literal}'")
 
     @override
-    def fits(self, connection: Connection) -> bool:
+    def _check(self, connection: Connection) -> bool:
+        if not super()._check(connection):
+            return False
         try:
             connection.exec_driver_sql(self._sql(self._integrity_check))
         except DBAPIError as error:
-            if is_damage(error):
-                return False
             if "readonly" not in str(error.orig):  # the check counts as writing
                 raise
-        return super().fits(connection)
+        return True
 
     @override
     def remove(self, connection: Connection) -> None:
-        if is_indexed(connection, self._table):
-            # FTS5 does not open, and so does not remove, a table whose version is damaged.
-            connection.exec_driver_sql(
-                self._sql("""REPLACE INTO "{table}_lexical_config" VALUES ('version', 4)""")
-            )
+        if _has_table(connection, f"{self._table}_lexical_config"):
+            for statement in self._opening:
+                connection.exec_driver_sql(self._sql(statement))
         super().remove(connection)
 
     @override
@@ -174,5 +178,9 @@ def forget_damaged(connection: Connection, table: str, records: Mapping[str, Any
 
 def is_indexed(connection: Connection, table: str) -> bool:
     """True if a table of SQLite has a full-text index, made by any store."""
+    return _has_table(connection, f"{table}_lexical_keys")
+
+
+def _has_table(connection: Connection, name: str) -> bool:
     query = sa.text("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name")
-    return connection.execute(query, {"name": f"{table}_lexical_keys"}).first() is not None
+    return connection.execute(query, {"name": name}).first() is not None

@@ -4,23 +4,68 @@
 # ruff: noqa: S608
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from langchain_rse._messages import first_few
-from langchain_rse.errors import CorruptRecordError
+from langchain_rse.errors import CorruptRecordError, FullTextError
+from langchain_rse.stores.databases import first_line, is_refusal
 from langchain_rse.stores.fulltext import LexicalIndex
 from langchain_rse.stores.fulltext_postgres import PostgresIndex
 from langchain_rse.stores.fulltext_sqlite import SQLiteIndex
 from langchain_rse.stores.json import is_readable
 
 
-def lexical_index(backend: str, table: str, *, tokenizer: str, language: str) -> LexicalIndex:
-    """Make the full-text index of a table for a kind of database."""
+def lexical_index(
+    backend: str, table: str, *, lexical: bool | None, tokenizer: str, language: str
+) -> LexicalIndex | None:
+    """The full-text index of a table, by the arguments of `SQLDocStore`; None for no index.
+
+    Raises:
+        ValueError: If ``lexical=True`` and the database has no full-text search.
+    """
+    if lexical is False:
+        return None
     if backend == "sqlite":
         return SQLiteIndex(table, tokenizer)
     if backend == "postgresql":
         return PostgresIndex(table, language)
-    raise ValueError(f"lexical=True works on SQLite and PostgreSQL; url names {backend!r}")
+    if lexical:
+        raise ValueError(f"lexical=True works on SQLite and PostgreSQL; url names {backend!r}")
+    return None
+
+
+def refusal_of_index(
+    engine: Engine, store: str, index: LexicalIndex, *, required: bool
+) -> str | None:
+    """Create a full-text index if it is missing.
+
+    Args:
+        engine: The engine of its database.
+        store: The name of the docstore in messages.
+        index: The index.
+        required: Whether the docstore must have it.
+
+    Returns:
+        Why this user cannot have the index, and what to do; None if it is there.
+
+    Raises:
+        FullTextError: If it is ``required`` and this user cannot have it.
+    """
+    try:
+        with engine.begin() as connection:
+            index.create(connection)
+    except DBAPIError as error:
+        if not is_refusal(error):
+            raise
+        with engine.connect() as connection:
+            remedy = index.remedy(connection)
+        reason = f"{store} cannot be searched by words, as it has no full-text index and this user "
+        reason += f"cannot create one ({first_line(error)}). {remedy}"
+        if required:
+            raise FullTextError(reason) from error
+        return f"{reason}. To do without and be told no more, open it with lexical=False"
+    return None
 
 
 def find_index_problems(

@@ -7,7 +7,7 @@ ids of their own, and a search that finds those of another namespace can tell th
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
@@ -40,8 +40,12 @@ class NamespacedStore(StepStore):
         self.docstore = docstore
         self.namespace = namespace
         self.digest = namespace_digest(namespace)
-        self.lexical = bool(getattr(docstore, "lexical", False))
         self._is_marked = False  # True once the docstore is known to have namespaces
+
+    @property
+    def lexical(self) -> bool:
+        """True if the docstore can be searched by words."""
+        return bool(getattr(self.docstore, "lexical", False))
 
     @override
     def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
@@ -88,6 +92,18 @@ class NamespacedStore(StepStore):
         await arun(self._check())
         store: Any = self.docstore
         return await store.alexical_search(*args, **kwargs, prefix=f"{self.digest}-")
+
+    def word_counts(self, words: Iterable[str]) -> Any:  # noqa: ANN401
+        """Count chunks of the namespace, see `SQLDocStore.word_counts`."""
+        run(self._check())
+        store: Any = self.docstore
+        return store.word_counts(words, prefix=f"{self.digest}-")
+
+    async def aword_counts(self, words: Iterable[str]) -> Any:  # noqa: ANN401
+        """Like `word_counts`, async."""
+        await arun(self._check())
+        store: Any = self.docstore
+        return await store.aword_counts(words, prefix=f"{self.digest}-")
 
     def _check_and_mark(self) -> Steps[None]:
         """Before the first write, mark that the docstore has namespaces."""

@@ -3,7 +3,6 @@
 import contextlib
 import re
 import threading
-import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -15,11 +14,12 @@ from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, Connection, Engine
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.schema import CreateTable
 from typing_extensions import override
 
+from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, batches, call
 from langchain_rse.stores.changing import Change, ComparesAndSets
 from langchain_rse.stores.databases import (
@@ -32,10 +32,17 @@ from langchain_rse.stores.databases import (
     make_table,
     parse_url,
     prepare_engine,
+    use_wal,
+    write_rows,
 )
-from langchain_rse.stores.fulltext import LexicalIndex, check_lexical
+from langchain_rse.stores.fulltext import LexicalIndex, WordCounts, check_lexical
 from langchain_rse.stores.fulltext_sqlite import forget_damaged, is_indexed
-from langchain_rse.stores.indexes import find_index_problems, lexical_index, rebuild_indexes
+from langchain_rse.stores.indexes import (
+    find_index_problems,
+    lexical_index,
+    rebuild_indexes,
+    refusal_of_index,
+)
 from langchain_rse.stores.json import (
     decode_documents,
     is_record,
@@ -67,8 +74,10 @@ class SQLDocStore(ComparesAndSets):
         url: A SQLAlchemy database URL, for example ``"sqlite:///folder/chunks.db"``;
             ``"sqlite://"`` keeps the store in memory.
         table_name: Name of the table: letters, digits and underscores, at most 40.
-        lexical: True to keep a full-text index of the chunks, for `lexical_search`, on SQLite and
-            PostgreSQL. It is made when the store is first used, and then kept by the database.
+        lexical: Whether to have a full-text index of the chunks, for `lexical_search`. It is made
+            when the store is first used, and then kept up to date by the database. None: on SQLite
+            and PostgreSQL, unless this user may not create it, which a warning says. True: an
+            error if there can be none. False: the store neither makes an index nor searches one.
         tokenizer: On SQLite: a tokenizer of FTS5, such as ``"porter unicode61"`` for English
             without endings.
         language: On PostgreSQL: a text search configuration, such as ``"english"``.
@@ -79,6 +88,7 @@ class SQLDocStore(ComparesAndSets):
         ImportError: If the database's driver is not installed.
         ValueError: If the URL, the table's name, the tokenizer or the language cannot be used;
             when first used, also if the full-text index was built with another of them.
+        FullTextError: When first used, if ``lexical=True`` and this user cannot create the index.
 
     Example:
         >>> store = SQLDocStore("sqlite://")
@@ -92,7 +102,7 @@ class SQLDocStore(ComparesAndSets):
         url: str | URL,
         *,
         table_name: str = "langchain_rse",
-        lexical: bool = False,
+        lexical: bool | None = None,
         tokenizer: str = "unicode61",
         language: str = "simple",
         timeout: float = 30.0,
@@ -110,11 +120,10 @@ class SQLDocStore(ComparesAndSets):
         self._is_memory = self._is_sqlite and is_memory(self._url)
         self._timeout = timeout
         self._engine_kwargs = self._complete_engine_kwargs(engine_kwargs or {})
-        self.lexical = lexical
+        self._lexical = lexical
         self._word_settings = {"tokenizer": tokenizer, "language": language}
-        self._index: LexicalIndex | None = None
-        if lexical:
-            self._index = lexical_index(backend, table_name, **self._word_settings)
+        self._index = lexical_index(backend, table_name, lexical=lexical, **self._word_settings)
+        self._refusal: str | None = None  # why there is no index, until the caller is told
         self._table = make_table(table_name)
         self._select = self._make_select()
         self._engine = self._make_engine()
@@ -139,12 +148,17 @@ class SQLDocStore(ComparesAndSets):
             )
         arguments: dict[str, Any] = {
             "table_name": self._table.name,
-            "lexical": self.lexical,
+            "lexical": self._lexical,
             "timeout": self._timeout,
             "engine_kwargs": self._engine_kwargs,
             **self._word_settings,
         }
         return partial(type(self), self._url, **arguments), ()
+
+    @property
+    def lexical(self) -> bool:
+        """True if the store has a full-text index, or will create one when it is first used."""
+        return self._index is not None
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """Yield the keys that begin with the prefix, in the order of their bytes, page by page."""
@@ -171,8 +185,8 @@ class SQLDocStore(ComparesAndSets):
     ) -> list[tuple[Document, float]]:
         """Find the chunks of current versions that match the words of a query best.
 
-        Any word may match; rare words count more. At most about 2,000 chunks are ranked: if more
-        have one of the words, the most common words are left out.
+        Any word may match; rare words count more. At most about 5,000 chunks are ranked on SQLite,
+        2,000 on PostgreSQL: if more have one of the words, the most common words are left out.
 
         Args:
             query: The query; operators and quotes in it have no effect.
@@ -185,10 +199,11 @@ class SQLDocStore(ComparesAndSets):
             The chunks, with metadata as in the vector store, and their scores above 0, best first.
 
         Raises:
-            ValueError: If the store was made without ``lexical=True``, ``k`` is below 1, or
-                the filter is of another form.
+            FullTextError: If the store has no full-text index, or it is damaged.
+            ValueError: If ``k`` is below 1, or the filter is of another form.
         """
-        return self._run(self._checked_index().search, query, k, filter, prefix)
+        check_lexical(self)
+        return self._run(self._search, query, k, filter, prefix)
 
     async def alexical_search(
         self,
@@ -199,12 +214,35 @@ class SQLDocStore(ComparesAndSets):
         prefix: str = "",
     ) -> list[tuple[Document, float]]:
         """Like `lexical_search`, async."""
-        return await self._arun(self._checked_index().search, query, k, filter, prefix)
+        check_lexical(self)
+        return await self._arun(self._search, query, k, filter, prefix)
+
+    def word_counts(self, words: Iterable[str], *, prefix: str = "") -> WordCounts:
+        """Count the chunks that have each of some words, and all chunks, as BM25 needs them.
+
+        Chunks of old versions count until they are removed.
+
+        Args:
+            words: The words, such as ``["margin", "2023"]``; on PostgreSQL, those that the
+                ``language`` leaves out are in no chunk.
+            prefix: Only chunks whose keys begin with this are counted.
+
+        Raises:
+            FullTextError: If the store has no full-text index, or it is damaged.
+        """
+        check_lexical(self)
+        return self._run(self._count_words, list(words), prefix)
+
+    async def aword_counts(self, words: Iterable[str], *, prefix: str = "") -> WordCounts:
+        """Like `word_counts`, async."""
+        check_lexical(self)
+        return await self._arun(self._count_words, list(words), prefix)
 
     def drop_lexical_index(self) -> None:
         """Remove the table's full-text index, also one built with another tokenizer or language.
 
-        Needs ``lexical=True``; the store makes a new index when it is next used.
+        The store makes a new index when it is next used, unless it is opened with
+        ``lexical=False`` from then on.
         """
         index = self._checked_index()
         with explained(self), self._lock:
@@ -309,14 +347,10 @@ class SQLDocStore(ComparesAndSets):
         if not rows:
             return
         if self._is_sqlite or self._is_postgres:
-            statement: sa.Executable = sa.text(
-                f'INSERT INTO "{self._table.name}" (key, value) VALUES (:key, :value) '  # noqa: S608
-                "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-            )
+            write_rows(connection, self._table.name, rows)
         else:
             self._delete_rows(connection, [row["key"] for row in rows])
-            statement = sa.insert(self._table)
-        connection.execute(statement, rows)
+            connection.execute(sa.insert(self._table), rows)
 
     def _delete_rows(self, connection: Connection, keys: Sequence[str]) -> None:
         key = self._table.c.key
@@ -379,9 +413,17 @@ class SQLDocStore(ComparesAndSets):
         return [name for name in names if isinstance(name, str) and name.startswith(prefix)]
 
     def _checked_index(self) -> LexicalIndex:
-        """The full-text index; a ValueError if the store was made without one."""
+        """The full-text index; a FullTextError if there is none."""
         check_lexical(self)
         return cast("LexicalIndex", self._index)
+
+    # The index may be refused when the store is first used, so it is asked for only then.
+
+    def _search(self, connection: Connection, *args: Any) -> list[tuple[Document, float]]:  # noqa: ANN401
+        return self._checked_index().search(connection, *args)
+
+    def _count_words(self, connection: Connection, words: list[str], prefix: str) -> WordCounts:
+        return self._checked_index().count_words(connection, words, prefix)
 
     # Transactions
 
@@ -389,6 +431,7 @@ class SQLDocStore(ComparesAndSets):
         """Do work in a transaction."""
         with explained(self):
             self._prepare()
+            self._warn_of_refusal()
             with (
                 self._lock if self._is_memory else contextlib.nullcontext(),
                 self._engine.connect() as connection,
@@ -397,12 +440,13 @@ class SQLDocStore(ComparesAndSets):
 
     async def _arun(self, work: Callable[..., T], *args: object) -> T:
         """Do work in a transaction, through the async driver or in a thread."""
-        if not self._is_async:
-            return await run_in_executor(None, self._run, work, *args)
         with explained(self):
-            engine = await self._async_engines.get()
             if not self._is_ready:
                 await run_in_executor(None, self._prepare)
+                self._warn_of_refusal()  # here, as a thread does not know the caller's line
+            if not self._is_async:
+                return await run_in_executor(None, self._run, work, *args)
+            engine = await self._async_engines.get()
             async with engine.connect() as connection:
                 return await connection.run_sync(self._transact, work, *args)  # type: ignore[no-any-return]
 
@@ -469,9 +513,19 @@ class SQLDocStore(ComparesAndSets):
         with self._lock:
             self._create_table()
             if self._index is not None:
-                with self._engine.begin() as connection:
-                    self._index.create(connection)
+                required = self._lexical is True
+                self._refusal = refusal_of_index(
+                    self._engine, repr(self), self._index, required=required
+                )
+            if self._refusal is not None:
+                self._index = None
             self._is_ready = True
+
+    def _warn_of_refusal(self) -> None:
+        """Warn once if the store has no full-text index as the database refuses it."""
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            warn(refusal)
 
     def _create_table(self) -> None:
         is_file = self._is_sqlite and not self._is_memory
@@ -481,7 +535,7 @@ class SQLDocStore(ComparesAndSets):
         if sa.inspect(self._engine).has_table(self._table.name):
             return
         if is_file:
-            self._use_wal()
+            use_wal(self._engine, self._timeout)
         try:
             with self._engine.begin() as connection:
                 connection.execute(CreateTable(self._table, if_not_exists=True))
@@ -489,16 +543,3 @@ class SQLDocStore(ComparesAndSets):
             # PostgreSQL may fail if two processes create the table at the same time.
             if not sa.inspect(self._engine).has_table(self._table.name):
                 raise
-
-    def _use_wal(self) -> None:
-        """Switch the file to WAL mode for good; retries, as SQLite does not wait for this lock."""
-        deadline = time.monotonic() + self._timeout
-        while True:
-            try:
-                with self._engine.connect() as connection:
-                    connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-                    return
-            except OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)

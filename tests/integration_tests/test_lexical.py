@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from langchain_core.documents import Document
 
 from langchain_rse import SQLDocStore
-from langchain_rse.stores import fulltext
+from langchain_rse.errors import FullTextError
+from langchain_rse.stores.fulltext_postgres import PostgresIndex
 from tests.integration_tests.processes import run_at_once
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.fulltext_suite import (
@@ -22,6 +23,7 @@ from tests.unit_tests.stores.fulltext_suite import (
     document,
     execute,
     indexer,
+    key_of_chunk,
 )
 
 way = fakes.way
@@ -103,7 +105,7 @@ def test_check_compares_the_index_with_the_chunks(
 def test_common_words_are_left_out_beside_rarer_ones(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fulltext, "_MOST_RANKED", 50)
+    monkeypatch.setattr(PostgresIndex, "_most_ranked", 50)
     store = SQLDocStore(postgres_url, table_name="common", lexical=True)
     texts = [f"common number{n}" + " rare" * (n < 3) for n in range(100)]
     indexer(store).add_documents([document("a", *texts)])
@@ -120,6 +122,115 @@ def test_the_texts_escapes_are_read_as_they_are(postgres_url: str) -> None:
     indexer(store).add_documents([Document(text, metadata={"doc_id": "a"})])
     for word in ("one", "two", "three", "four", "five", "u0000", "ud800", "CAFÉ"):
         assert len(store.lexical_search(word, 5)) == 1, word
+    store.close()
+
+
+@pytest.fixture
+def restricted_url(postgres_url: str) -> Iterator[str]:
+    """The same database for a role that may not create anything in it."""
+    name = f"restricted_{next(_numbers)}"
+    execute(postgres_url, f"CREATE ROLE {name} LOGIN")
+    execute(postgres_url, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    yield sa.make_url(postgres_url).set(username=name).render_as_string(hide_password=False)
+    execute(postgres_url, f"DROP OWNED BY {name} CASCADE")
+    execute(postgres_url, f"DROP ROLE {name}")
+
+
+@fakes.both_ways
+def test_a_role_that_may_not_create_the_index(
+    postgres_url: str, restricted_url: str, way: fakes.Way
+) -> None:
+    table = f"restricted_{next(_numbers)}"
+    role = sa.make_url(restricted_url).username
+    owner = SQLDocStore(postgres_url, table_name=table, lexical=False)
+    indexer(owner).add_documents([document("a", "zulu")])
+    execute(postgres_url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role}")
+
+    store = SQLDocStore(restricted_url, table_name=table)
+    with pytest.warns(UserWarning, match=r"cannot create one \(permission denied") as caught:
+        assert way.call(store.mget, store.amget, [key_of_chunk(owner)]) != [None]
+    assert not store.lexical
+    with pytest.raises(FullTextError):
+        way.call(store.lexical_search, store.alexical_search, "zulu", 5)
+    way.add(indexer(store), [document("b", "zulu")])  # all else works
+    required = SQLDocStore(restricted_url, table_name=table, lexical=True)
+    with pytest.raises(FullTextError, match="GRANT CREATE ON SCHEMA public"):
+        required.mget(["a"])
+
+    # The statements that the warning names are enough.
+    (warning,) = caught
+    assert warning.filename == fakes.__file__  # which makes the call
+    grants = str(warning.message).partition("owner of the table: ")[2].partition(". Or open")[0]
+    for statement in grants.split("; "):
+        execute(postgres_url, statement)
+    allowed = SQLDocStore(restricted_url, table_name=table)
+    found = way.call(allowed.lexical_search, allowed.alexical_search, "zulu", 5)
+    assert len(found) == 2
+    # The owner's writes keep that index up to date.
+    indexer(owner).add_documents([document("c", "zulu")])
+    indexer(owner).delete(["a"])
+    assert len(allowed.lexical_search("zulu", 5)) == 2
+    for each in (owner, store, required, allowed):
+        way.call(each.close, each.aclose)
+        each.close()
+    execute(postgres_url, f"DROP TABLE {table} CASCADE")
+
+
+def test_a_role_that_may_not_read_the_index(postgres_url: str, restricted_url: str) -> None:
+    table = f"unreadable_{next(_numbers)}"
+    role = sa.make_url(restricted_url).username
+    owner = SQLDocStore(postgres_url, table_name=table)
+    indexer(owner).add_documents([document("a", "zulu")])
+    execute(postgres_url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role}")
+
+    store = SQLDocStore(restricted_url, table_name=table)
+    with pytest.warns(UserWarning, match=f"GRANT SELECT ON .{table}_lexical. TO {role}"):
+        indexer(store).add_documents([document("b", "zulu")])
+    # Its writes keep the index up to date, though it may not write to it.
+    assert len(owner.lexical_search("zulu", 5)) == 2
+    execute(postgres_url, f"GRANT SELECT ON {table}_lexical TO {role}")
+    allowed = SQLDocStore(restricted_url, table_name=table)
+    assert len(allowed.lexical_search("zulu", 5)) == 2
+    for each in (owner, store, allowed):
+        each.close()
+
+
+def test_a_writers_temporary_table_is_not_taken_for_the_index(
+    postgres_url: str, restricted_url: str
+) -> None:
+    """Its triggers would run with the rights of the owner."""
+    table = f"temporary_{next(_numbers)}"
+    role = sa.make_url(restricted_url).username
+    owner = SQLDocStore(postgres_url, table_name=table)
+    indexer(owner).add_documents([document("a", "zulu")])
+    execute(postgres_url, f"GRANT INSERT ON {table} TO {role}")
+    engine = sa.create_engine(restricted_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            f"CREATE TEMPORARY TABLE {table}_lexical (key text PRIMARY KEY, words tsvector)"
+        )
+        connection.exec_driver_sql(f"INSERT INTO {table} VALUES ('x/y/0', '{{}}')")
+        query = f"SELECT count(*) FROM pg_temp.{table}_lexical"
+        assert connection.exec_driver_sql(query).scalar() == 0
+    engine.dispose()
+    assert execute(postgres_url, f"SELECT count(*) FROM {table}_lexical WHERE key = 'x/y/0'") == [
+        (1,)
+    ]
+    owner.close()
+
+
+@fakes.both_ways
+def test_a_missing_index_is_named_and_repaired(postgres_url: str, way: fakes.Way) -> None:
+    store = SQLDocStore(postgres_url, table_name="missing")
+    index = indexer(store)
+    way.add(index, [document("a", "zulu")])
+    execute(postgres_url, "DROP TABLE missing_lexical")
+    with pytest.raises(FullTextError, match=r"damaged or missing \(.*check\(repair=True\)"):
+        way.call(store.lexical_search, store.alexical_search, "zulu", 5)
+    assert way.call(index.check, index.acheck, repair=True).ok
+    assert len(way.call(store.lexical_search, store.alexical_search, "zulu", 5)) == 1
+    way.delete(index, ["a"])
+    way.call(store.close, store.aclose)
     store.close()
 
 

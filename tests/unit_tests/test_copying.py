@@ -61,9 +61,16 @@ def test_a_copy_of_a_retriever_answers_and_writes(
     assert other.vectorstore is not retriever.vectorstore
 
 
-def test_a_copy_of_a_sql_docstore_is_of_the_same_table(copied: Copy, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lexical", [None, True, False])
+def test_a_copy_of_a_sql_docstore_is_of_the_same_table(
+    copied: Copy, tmp_path: Path, lexical: Any
+) -> None:
     store = SQLDocStore(
-        f"sqlite:///{tmp_path}/a.db", table_name="t", timeout=3.0, engine_kwargs={"echo": False}
+        f"sqlite:///{tmp_path}/a.db",
+        table_name="t",
+        lexical=lexical,
+        timeout=3.0,
+        engine_kwargs={"echo": False},
     )
     store.mset([("k", Document("text"))])
     other = copied(copied(store))
@@ -72,7 +79,7 @@ def test_a_copy_of_a_sql_docstore_is_of_the_same_table(copied: Copy, tmp_path: P
     other.mset([("k", Document("new"))])
     other.close()
     assert store.mget(["k"]) == [Document("new")]
-    assert not other.lexical
+    assert other.lexical == (lexical is not False)
 
 
 @pytest.mark.parametrize("namespace", ["", "tenant"])

@@ -217,7 +217,7 @@ def test_words_that_are_common_elsewhere_are_searched_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The most common words of a query are left out; which these are, is counted within."""
-    monkeypatch.setattr("langchain_rse.stores.fulltext._MOST_RANKED", 20)
+    monkeypatch.setattr("langchain_rse.stores.fulltext_sqlite.SQLiteIndex._most_ranked", 20)
     a, b = (opened(vectorstore, lexical, name) for name in (A, B))
     way.add(a, [document("d", *(f"zulu {n}" for n in range(100)))])
     way.add(b, [document("d", "zulu", *(f"yankee {n}" for n in range(19)))])

@@ -157,6 +157,7 @@ ERRORS: dict[str, Any] = {
     "CorruptRecordError": ValueError,
     "EmbeddingError": ValueError,
     "FormatError": ValueError,
+    "FullTextError": ValueError,
     "MetadataError": (TypeError, ValueError),
     "MissingRecordError": LookupError,
     "SplittingError": ValueError,

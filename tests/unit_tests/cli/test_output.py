@@ -118,3 +118,6 @@ def test_settings_of_a_knowledge_base_come_back(tmp_path: Path) -> None:
     stored = StoredSettings(embeddings="module:Class", headers=True)
     stored.write(tmp_path)
     assert StoredSettings.read(tmp_path) == stored
+    earlier = '{"embeddings": "module:Class", "headers": true, "lexical": false}'
+    (tmp_path / "settings.json").write_text(earlier, encoding="utf-8")
+    assert StoredSettings.read(tmp_path) == stored

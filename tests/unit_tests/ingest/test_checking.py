@@ -145,7 +145,8 @@ class Pair:
 def pair(request: pytest.FixtureRequest, way: Way, tmp_path: Path) -> Iterator[Pair]:
     docstore: Any = InMemoryByteStore()
     if request.param == "sqlite":
-        docstore = SQLDocStore(f"sqlite:///{tmp_path / 'chunks.db'}")
+        # Without a full-text index, so that `spoil` may write to the table.
+        docstore = SQLDocStore(f"sqlite:///{tmp_path / 'chunks.db'}", lexical=False)
     yield Pair(docstore, way)
     if request.param == "sqlite":
         docstore.close()

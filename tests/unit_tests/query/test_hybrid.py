@@ -345,7 +345,7 @@ def test_other_search_arguments_are_the_vector_stores(way: Way) -> None:
 
 
 @pytest.mark.parametrize(
-    "docstore", [InMemoryStore(), SQLDocStore("sqlite://")], ids=["other", "plain"]
+    "docstore", [InMemoryStore(), SQLDocStore("sqlite://", lexical=False)], ids=["other", "plain"]
 )
 def test_a_docstore_without_full_text_index(way: Way, docstore: Any) -> None:
     with pytest.raises(ValueError, match=r"hybrid=0.5: needs .*SQLDocStore\(..., lexical=True\)"):

@@ -60,7 +60,8 @@ def test_what_is_written_is_synced(tmp_path: Path) -> None:
 
 def test_a_change_waits_for_another_writer(tmp_path: Path) -> None:
     """And reads only then: what is read first cannot be written any more, says SQLite."""
-    store = SQLDocStore(f"sqlite:///{tmp_path}/chunks.db", timeout=0.05)
+    url = f"sqlite:///{tmp_path}/chunks.db"
+    store = SQLDocStore(url, lexical=False, timeout=0.05)  # other programs may write to it
     store.mset([("a", OLD)])
     other = sqlite3.connect(tmp_path / "chunks.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

@@ -307,9 +307,8 @@ def test_metadata_that_is_nested_too_deep_is_refused(store: BaseStore[str, Docum
 
 # The last two are no UTF-8; SQLite keeps the second as text.
 @pytest.mark.parametrize("record", ["not JSON", b"\x80\x81", "CAST(x'7b80ff' AS TEXT)"])
-def test_one_corrupt_record_leaves_the_others(
-    path: Path, file_store: SQLDocStore, record: str | bytes
-) -> None:
+def test_one_corrupt_record_leaves_the_others(path: Path, record: str | bytes) -> None:
+    file_store = SQLDocStore(f"sqlite:///{path}", lexical=False)  # others may write to it
     byte_store = InMemoryByteStore()
     stores = (file_store, JSONDocStore(byte_store))
     for store in stores:
@@ -487,7 +486,8 @@ def test_the_file_is_in_wal_mode(path: Path, file_store: SQLDocStore) -> None:
     connection.close()
 
 
-def test_reading_while_another_connection_writes(path: Path, file_store: SQLDocStore) -> None:
+def test_reading_while_another_connection_writes(path: Path) -> None:
+    file_store = SQLDocStore(f"sqlite:///{path}", lexical=False)
     put(file_store, ("a", Document("old")))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

@@ -6,18 +6,25 @@ import functools
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-import sqlalchemy as sa
+from langchain_core.documents import Document
 
 from langchain_rse import SQLDocStore
-from langchain_rse.stores import fulltext as lexical
+from langchain_rse.text.words import find_words
+from langchain_rse.errors import FullTextError
+from langchain_rse.stores import databases
+from langchain_rse.stores.fulltext_sqlite import SQLiteIndex
+from langchain_rse.stores.indexes import lexical_index
+from langchain_rse.stores.json import encode_document
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.fulltext_suite import (
     LexicalSuite,
     MakeStore,
     document,
     indexer,
+    key_of_chunk,
 )
 
 way = fakes.way
@@ -93,7 +100,7 @@ def test_text_without_spaces(query: str, expected: int | None) -> None:
 
 
 def test_common_words_are_left_out_only_beside_rarer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexical, "_MOST_RANKED", 5)
+    monkeypatch.setattr(SQLiteIndex, "_most_ranked", 5)
     store = SQLDocStore("sqlite://", lexical=True)
     texts = [f"common number{n}" for n in range(20)] + ["rare common", "rare"]
     indexer(store).add_documents([document("a", *texts)])
@@ -115,29 +122,84 @@ def test_bad_arguments_are_named(arguments: dict[str, str], message: str) -> Non
         SQLDocStore(**{"url": "sqlite://", "lexical": True, **arguments})  # type: ignore[arg-type]
 
 
+def test_the_index_is_there_by_default(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/chunks.db"
+    without = SQLDocStore(url, lexical=False)
+    indexer(without).add_documents([document("a", "zulu")])
+    assert not without.lexical
+    store = SQLDocStore(url)
+    assert store.lexical
+    assert len(store.lexical_search("zulu", 1)) == 1
+
+
+def test_other_databases_have_none() -> None:
+    settings = {"tokenizer": "unicode61", "language": "simple"}
+    assert lexical_index("mysql", "chunks", lexical=None, **settings) is None
+    assert lexical_index("mysql", "chunks", lexical=False, **settings) is None
+
+
+def read_only(path: Path, **arguments: Any) -> SQLDocStore:
+    return SQLDocStore(f"sqlite:///file:{path}?mode=ro&uri=true", **arguments)
+
+
 def test_a_read_only_database_is_searched(tmp_path: Path) -> None:
-    path = tmp_path / "chunks.db"
-    store = SQLDocStore(f"sqlite:///{path}", lexical=True)
-    indexer(store).add_documents([document("a", "zulu")])
-    store.close()
-    reader = SQLDocStore(f"sqlite:///file:{path}?mode=ro&uri=true", lexical=True)
-    assert len(reader.lexical_search("zulu", 1)) == 1
-
-
-def test_a_read_only_database_without_an_index(tmp_path: Path) -> None:
     path = tmp_path / "chunks.db"
     store = SQLDocStore(f"sqlite:///{path}")
     indexer(store).add_documents([document("a", "zulu")])
     store.close()
-    reader = SQLDocStore(f"sqlite:///file:{path}?mode=ro&uri=true", lexical=True)
-    with pytest.raises(sa.exc.OperationalError, match="is read-only"):
-        reader.lexical_search("zulu", 1)
+    assert len(read_only(path).lexical_search("zulu", 1)) == 1
+    assert len(read_only(path, lexical=True).lexical_search("zulu", 1)) == 1
+
+
+@fakes.both_ways
+def test_a_read_only_database_without_an_index(tmp_path: Path, way: fakes.Way) -> None:
+    path = tmp_path / "chunks.db"
+    store = SQLDocStore(f"sqlite:///{path}", lexical=False)
+    store.mset([("a", Document("text"))])
+    store.close()
+
+    reader = read_only(path)
+    with pytest.warns(UserWarning, match="no full-text index.* where it can be written") as caught:
+        assert way.call(reader.mget, reader.amget, ["a"]) == [Document("text")]
+    assert [warning.filename for warning in caught] == [fakes.__file__]  # which makes the call
+    assert not reader.lexical
+    assert way.call(reader.mget, reader.amget, ["a"]) == [Document("text")]  # warns once
+    with pytest.raises(FullTextError, match="needs a docstore with a full-text index"):
+        way.call(reader.lexical_search, reader.alexical_search, "text", 1)
+    assert reader.index_problems() == []
+
+    silent = read_only(path, lexical=False)
+    assert way.call(silent.mget, silent.amget, ["a"]) == [Document("text")]
+    required = read_only(path, lexical=True)
+    with pytest.raises(FullTextError, match=r"cannot create one \(attempt to write a readonly"):
+        way.call(required.mget, required.amget, ["a"])
+
+
+@fakes.both_ways
+def test_a_search_that_learns_that_there_is_no_index(tmp_path: Path, way: fakes.Way) -> None:
+    path = tmp_path / "chunks.db"
+    SQLDocStore(f"sqlite:///{path}", lexical=False).mset([("a", Document("text"))])
+    reader = read_only(path)
+    with pytest.warns(UserWarning, match="no full-text index"), pytest.raises(FullTextError):
+        way.call(reader.lexical_search, reader.alexical_search, "text", 1)
+    assert not reader.lexical
+
+
+def test_a_sqlite_without_fts5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    creation = [each.replace("USING fts5", "USING fts9") for each in SQLiteIndex._creation]
+    monkeypatch.setattr(SQLiteIndex, "_creation", tuple(creation))
+    monkeypatch.setattr(databases, "_NO_FTS5", "no such module: fts9")
+    store = SQLDocStore(f"sqlite:///{tmp_path}/chunks.db")
+    with pytest.warns(UserWarning, match="no such module"):
+        store.mset([("a", Document("text"))])
+    assert store.mget(["a"]) == [Document("text")]
+    assert not store.lexical
 
 
 def test_an_index_of_before_is_built_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It had no words of scripts without spaces, and none of header rows of tables."""
+    """It had no words of scripts without spaces."""
     path = tmp_path / "chunks.db"
     store = SQLDocStore(f"sqlite:///{path}", lexical=True)
     indexer(store).add_documents([document("a", "\u5317\u4eac\u662f\u9996\u90fd\u3002")])
@@ -146,8 +208,9 @@ def test_an_index_of_before_is_built_again(
         (view,) = connection.execute(
             "SELECT sql FROM sqlite_master WHERE name = 'langchain_rse_lexical_texts'"
         ).fetchone()
-        earlier_view = view.replace("langchain_rse_words(CAST(", "((").replace(" AS BLOB)", ")")
-        earlier_view = earlier_view.replace("metadata.table_header", "metadata.header")
+        call = "langchain_rse_chunk_words(CAST(value AS BLOB))"
+        earlier_view = view.replace(call, "json_extract(value, '$.page_content')")
+        assert earlier_view != view
         connection.execute("DROP VIEW langchain_rse_lexical_texts")
         connection.execute(earlier_view)
         connection.execute(
@@ -163,3 +226,75 @@ def test_an_index_of_before_is_built_again(
 def test_trigrams_are_refused() -> None:
     with pytest.raises(ValueError, match="finds Chinese and Japanese as well"):
         SQLDocStore("sqlite://", lexical=True, tokenizer="trigram")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE langchain_rse_lexical_data SET block = x'ff' WHERE id > 10",
+        "DELETE FROM langchain_rse_lexical_data WHERE id = 10",
+        "UPDATE langchain_rse_lexical_config SET v = 99",
+        "DROP TABLE langchain_rse_lexical",
+        "DROP TABLE langchain_rse_lexical_keys",
+    ],
+)
+@fakes.both_ways
+def test_a_damaged_index_is_named_and_repaired(tmp_path: Path, way: fakes.Way, damage: str) -> None:
+    path = tmp_path / "chunks.db"
+    store = SQLDocStore(f"sqlite:///{path}")
+    index = indexer(store)
+    index.add_documents([document("a", "zulu")])
+    store.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(damage)
+    with pytest.raises(FullTextError, match=r"damaged or missing \(.*check\(repair=True\)"):
+        way.call(store.lexical_search, store.alexical_search, "zulu", 5)
+    assert store.mget([key_of_chunk(store)]) != [None]  # all else works
+    assert way.call(store.index_problems, store.aindex_problems) != []
+    assert way.call(index.check, index.acheck, repair=True).ok
+    assert len(way.call(store.lexical_search, store.alexical_search, "zulu", 5)) == 1
+
+
+def test_bytes_overwritten_in_the_index(tmp_path: Path) -> None:
+    path = tmp_path / "chunks.db"
+    store = SQLDocStore(f"sqlite:///{path}")
+    index = indexer(store)
+    index.add_documents([document("a", *(f"zulu word{n}" for n in range(500)))])
+    store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT block FROM langchain_rse_lexical_data WHERE length(block) > 100"
+        blocks = [block for (block,) in connection.execute(query)]
+    content = path.read_bytes()
+    for block in blocks:
+        assert block[:60] in content
+        content = content.replace(block[:60], b"\xff" * 60)
+    path.write_bytes(content)
+    with pytest.raises(FullTextError, match="damaged"):
+        store.lexical_search("zulu word7", 5)
+    assert index.check(repair=True).ok
+    assert store.lexical_search("word7", 5)[0][0].page_content == "zulu word7"
+
+
+def test_another_programs_writes_are_refused(tmp_path: Path) -> None:
+    """Else the index would no longer fit."""
+    path = tmp_path / "chunks.db"
+    SQLDocStore(f"sqlite:///{path}").mset([("a", Document("text"))])
+    with closing(sqlite3.connect(path)) as connection:
+        with pytest.raises(sqlite3.OperationalError, match="no such function"):
+            connection.execute("DELETE FROM langchain_rse")
+        assert connection.execute("SELECT count(*) FROM langchain_rse").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [b"", b"[]", b"1", b"{}", b'{"metadata":[]}', b'{"page_content":1}', b"\xff{", b"[" * 100_000],
+)
+def test_a_damaged_record_has_no_words(record: bytes) -> None:
+    assert databases._words_of_record(record) is None
+
+
+def test_the_words_of_a_record_are_read_as_they_are() -> None:
+    text = "One\x00two \ud800three \U0001f600four \\u0000 caf\u00e9"
+    record = encode_document(Document(text, metadata={"doc_id": "A", "header": "H"}), "key")
+    words = databases._words_of_record(record.encode()) or ""
+    assert find_words(words) == ["a", "h", "one", "two", "three", "four", "u0000", "café"]
