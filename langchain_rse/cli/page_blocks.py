@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 
-# A main part with a smaller share of the text outside boilerplate is not all of the content.
-_LEAST_MAIN_SHARE = 0.5
+# Links above the first heading with more than this share of the text are content.
+_MOST_LINKS_ABOVE = 0.5
 # The fewest characters outside headings that are the content of a page without a main part.
 # A page with fewer is made of navigation, and this is what it says.
 _LEAST_CONTENT = 40
@@ -33,6 +33,11 @@ class Place(IntEnum):
     ARTICLE = 1
     BODY = 2
     BOILERPLATE = 3
+
+
+# With a smaller share of the text outside boilerplate, <main> or articles are not all of the
+# content. Some pages have little in <main>, and the help of their search beside it.
+_LEAST_SHARES = {Place.MAIN: 0.2, Place.ARTICLE: 0.5}
 
 
 class Kind(IntEnum):
@@ -116,7 +121,7 @@ def _leave_out_links_above(blocks: Sequence[Block]) -> None:
     else:
         return  # no heading
     page_size = sum(block.size for block in blocks if block.place != Place.BOILERPLATE)
-    if sum(block.size for block in links) < _LEAST_MAIN_SHARE * page_size:
+    if sum(block.size for block in links) < _MOST_LINKS_ABOVE * page_size:
         for block in links:
             block.place = Place.BOILERPLATE
 
@@ -154,10 +159,10 @@ def content_of(blocks: Sequence[Block]) -> list[Block]:
         if block.kind != Kind.HEADING:
             sizes_without_headings[block.place] += block.size
     outside_boilerplate = sum(sizes[: Place.BOILERPLATE])
-    for last in (Place.MAIN, Place.ARTICLE):
+    for last, least_share in _LEAST_SHARES.items():
         size = sum(sizes[: last + 1])
         says_something = sum(sizes_without_headings[: last + 1]) > 0
-        if says_something and size >= _LEAST_MAIN_SHARE * outside_boilerplate:
+        if says_something and size >= least_share * outside_boilerplate:
             return [block for block in blocks if block.place <= last]
     if sum(sizes_without_headings[: Place.BOILERPLATE]) >= _LEAST_CONTENT:
         return [block for block in blocks if block.place < Place.BOILERPLATE]
