@@ -21,6 +21,8 @@ _MOST_FENCED_SHARE = 0.5
 LINKS_ONLY = 0.9
 # A paragraph outside the content with this share of its text in links is navigation.
 MOSTLY_LINKS = 0.5
+# Longer cells have paragraphs of their own.
+_LONGEST_CELL = 1000
 _NO_LETTERS_OR_DIGITS = re.compile(r"[\W_]+")
 _DIGITS = "0123456789"
 _BACKTICKS = re.compile("`{3,}")
@@ -209,16 +211,17 @@ class PageTable:
 def replace_by_rows(blocks: list[Block], table: PageTable, place: Place) -> None:
     """Replace the blocks of a table by its rows, one line each, after its caption.
 
-    Tables that arrange the page stay as they are: those with headings, code, tables or navigation
-    in cells, and those without two rows of at least two filled cells.
+    Tables that arrange the page stay as they are: those with headings, code, tables, navigation or
+    long texts in cells, and those without two rows of at least two filled cells.
     """
     rows = _rows_of(blocks, table)
     full_rows = sum(sum(map(bool, row)) > 1 for row in rows)
     if full_rows <= 1:
         return
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    if all(cell.names_column for cell in table.rows[0]):
-        lines.insert(1, f"|{'---|' * len(rows[0])}")
+    first_cells = next(cells for cells in table.rows if cells)
+    if all(cell.names_column for cell in first_cells):
+        lines.insert(1, f"|{'---|' * len(first_cells)}")
     in_cells: set[int] = set()
     for row in table.rows:
         for cell in row:
@@ -241,13 +244,16 @@ def _rows_of(blocks: Sequence[Block], table: PageTable) -> list[list[str]]:
     if table.has_tables:
         return []
     rows: list[list[str]] = []
-    for cells in table.rows:
+    for cells in filter(None, table.rows):
         row: list[str] = []
         for cell in cells:
             blocks_of_cell = blocks[cell.first : cell.end]
             for block in blocks_of_cell:
                 if block.kind in {Kind.HEADING, Kind.CODE} or block.place == Place.BOILERPLATE:
                     return []
-            row.append(" ".join(block.text for block in blocks_of_cell))
+            text = " ".join(block.text for block in blocks_of_cell)
+            if len(text) > _LONGEST_CELL:
+                return []
+            row.append(text)
         rows.append(row)
     return rows

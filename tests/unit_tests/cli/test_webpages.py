@@ -96,6 +96,14 @@ def test_tables_that_arrange_a_page_are_read_as_text() -> None:
     outer = f"<table><tr><td>left<td>{inner}<tr><td>right<td>x</table>"
     assert lines_of(outer) == ["left", "| a | b |", "|---|---|", "| 1 | 2 |", "right", "x"]
     assert lines_of("<table><tr><td>one<tr><td>two</table>") == ["one", "two"]
+    article = f"<tr><td>{MAIN_TEXT * 20}<p>{MAIN_TEXT}</p><td>side"
+    assert lines_of(f"<table>{article}{article}</table>")[1:3] == [MAIN_TEXT, "side"]
+
+
+def test_empty_rows_name_no_columns() -> None:
+    table = "<table><tr></tr><tr><td>a<td>b<tr><td>c<td></table>"
+    assert lines_of(table) == ["a", "b", "c"]
+    assert lines_of(f"{table[:-8]}<tr><td>d<td>e</table>") == ["| a | b |", "| c |  |", "| d | e |"]
 
 
 def test_the_title_stands_above_other_headings() -> None:
