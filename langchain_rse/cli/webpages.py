@@ -249,7 +249,7 @@ class _Reader:
             self._texts.append(" ")
         else:
             self._end_block()
-            if tag in _LISTS and len(self._lists) > 1:
+            if tag in _LISTS and self._open["item"]:
                 gap = 1
             self._gap = max(self._gap, gap)
 

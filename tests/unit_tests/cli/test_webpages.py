@@ -29,7 +29,7 @@ def lines_of(html: str) -> list[str]:
 def test_headings_paragraphs_and_breaks() -> None:
     page = """<h1>Cats <a class="headerlink" href="#cats">¶</a></h1><p>Cats <b>sleep</b>
       most   of<br>the day.</p><div>A line.</div><div>Another.</div><h3>Their
-      food</h3>Fish."""
+      <br>food</h3>Fish."""
     assert text_of(page) == (
         "# Cats\n\nCats sleep most of\nthe day.\n\nA line.\nAnother.\n\n### Their food\n\nFish."
     )
@@ -51,6 +51,12 @@ def test_lists_keep_marks_numbers_and_depth() -> None:
         "3. Close it",
         *("cat", "a small animal", "dog", "another"),
     ]
+
+
+def test_nested_lists_stay_together_and_are_indented_so_far() -> None:
+    assert text_of("<ul><li>a<ul><li>b</ul></ul>") == "- a\n  - b"
+    deepest = text_of(f"{'<ul><li>' * 100}a")
+    assert deepest == "        - a"
 
 
 def test_code_keeps_its_lines_and_indentation() -> None:
@@ -109,6 +115,8 @@ def test_empty_rows_name_no_columns() -> None:
 def test_the_title_stands_above_other_headings() -> None:
     assert text_of("<title>Cats - Animals</title><h1>Cats</h1>Text.") == "# Cats\n\nText."
     assert text_of("<title>Animals</title><h2>2.0</h2>Text.") == "# Animals\n\n## 2.0\n\nText."
+    icon = "<svg><title>Copy</title></svg><title>Cats</title><p>Text."
+    assert read_html(icon) == ("# Cats\n\nCopy\n\nText.", "Cats")
     page = read_html("<title> About\n cats</title><svg><title>Copy</title></svg><p>Text.")
     assert page == ("# About cats\n\nCopy\n\nText.", "About cats")
 
@@ -146,8 +154,29 @@ def test_boilerplate_is_left_out(page: str, heading: str) -> None:
     assert text_of(page) == f"# {heading}\n\n{MAIN_TEXT}"
 
 
+@pytest.mark.parametrize(
+    "tag", ["nav", "div role=navigation", "div role=search", "div role=banner", "div class=Navbar"]
+)
+def test_boilerplate_below_the_first_heading(tag: str) -> None:
+    end = tag.split(maxsplit=1)[0]
+    page = f"<h1>Cats</h1><p>{MAIN_TEXT}</p><{tag}><p>Previous page</p></{end}>"
+    assert text_of(page) == f"# Cats\n\n{MAIN_TEXT}"
+
+
+@pytest.mark.parametrize("tag", ["main", "div role=main", "article"])
+def test_text_beside_the_main_part(tag: str) -> None:
+    end = tag.split(maxsplit=1)[0]
+    assert text_of(f"<p>Aside.</p><{tag}><p>{MAIN_TEXT}</p></{end}><p>More.</p>") == MAIN_TEXT
+
+
+def test_navigation_in_a_table() -> None:
+    nav = "<nav>Previous page</nav>"
+    page = f"<p>{MAIN_TEXT}</p><table><tr><td>{nav}<td>a<td>b<tr><td>c<td>d<td>e</table>"
+    assert lines_of(page) == [MAIN_TEXT, "a", "b", "c", "d", "e"]
+
+
 def test_a_table_of_contents_is_left_out_with_its_heading() -> None:
-    contents = """<h2>Contents</h2><ul><li><a href="#f">1. Food</a><ul><li><a href="#m">Fish</a>
+    contents = """<h2>Contents</h2><ul><li><a href="#f">7. Food</a><ul><li><a href="#m">Fish</a>
       </ul></li></ul>"""
     body = f"<h2 id=f>1 Food</h2><p>{MAIN_TEXT}</p><h3 id=m>Fish</h3><p>Raw.</p>"
     expected = f"# Cats\n\n## 1 Food\n\n{MAIN_TEXT}\n\n### Fish\n\nRaw."
