@@ -104,9 +104,7 @@ def test_html(tmp_path: Path) -> None:
     (document,) = read(path)[0]
     assert document.metadata == {"source": str(path), "title": "About pets"}
     lines = [line.strip() for line in document.page_content.splitlines() if line.strip()]
-    assert lines == [
-        *("About", "pets", "Pets", "Cats sleep.", "Dogs bark.", "one", "two", "first", "second")
-    ]
+    assert lines == [*("# Pets", "Cats sleep.", "Dogs bark.", "- one", "- two", "first", "second")]
 
 
 def test_html_is_read_as_it_declares(tmp_path: Path) -> None:

@@ -1,0 +1,289 @@
+"""Web pages are read as Markdown: their content, without what stands on every page of a site."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_rse.cli.webpages import read_html
+from langchain_rse.ingest.tables import find_tables
+
+MAIN_TEXT = "The main text of this page is about cats, which sleep most of the day."
+LINKS = '<ul><li><a href="a.html">Alpha</a></li><li><a href="b.html">Beta</a></li></ul>'
+
+
+def text_of(html: str) -> str:
+    return read_html(html).text
+
+
+def lines_of(html: str) -> list[str]:
+    return [line for line in text_of(html).splitlines() if line]
+
+
+# How the content is written
+
+
+def test_headings_paragraphs_and_breaks() -> None:
+    page = """<h1>Cats <a class="headerlink" href="#cats">¶</a></h1><p>Cats <b>sleep</b>
+      most   of<br>the day.</p><div>A line.</div><div>Another.</div><h3>Their
+      <br>food</h3>Fish."""
+    assert text_of(page) == (
+        "# Cats\n\nCats sleep most of\nthe day.\n\nA line.\nAnother.\n\n### Their food\n\nFish."
+    )
+
+
+def test_only_signs_that_link_to_a_heading_are_left_out() -> None:
+    page = '<h2>B<a href="#b">#</a></h2><p>C <a href="#1">1</a>, <a href="x.html">§</a></p>'
+    assert text_of(page) == "## B\n\nC 1, §"
+
+
+def test_lists_keep_marks_numbers_and_depth() -> None:
+    page = """<ol><li>Open the box<li><p>Feed the cat:</p><ul><li>fish</li><li>milk</li></ul>
+      <li>Close it</ol><dl><dt>cat</dt><dd>a small animal</dd><dt>dog</dt><dd>another</dd></dl>"""
+    assert lines_of(page) == [
+        "1. Open the box",
+        "2. Feed the cat:",
+        "  - fish",
+        "  - milk",
+        "3. Close it",
+        *("cat", "a small animal", "dog", "another"),
+    ]
+
+
+def test_nested_lists_stay_together_and_are_indented_so_far() -> None:
+    assert text_of("<ul><li>a<ul><li>b</ul></ul>") == "- a\n  - b"
+    deepest = text_of(f"{'<ul><li>' * 100}a")
+    assert deepest == "        - a"
+
+
+def test_code_keeps_its_lines_and_indentation() -> None:
+    page = f"""<p>{MAIN_TEXT}</p><pre>
+<span>def</span> f():
+
+    # not a heading
+    return "```"<br>f()
+</pre><p>After.</p>"""
+    assert text_of(page) == (
+        f"{MAIN_TEXT}\n\n````\ndef f():\n\n    # not a heading\n"
+        '    return "```"\nf()\n````\n\nAfter.'
+    )
+
+
+def test_a_plain_text_in_one_element_is_not_code() -> None:
+    assert text_of("<h1>A</h1><pre>\n1. Title\n========\n\n  text\n</pre>") == (
+        "# A\n\n1. Title\n========\n\n  text"
+    )
+
+
+@pytest.mark.parametrize("cell", ["th", "td"])
+def test_tables_are_found_with_their_header_rows(cell: str) -> None:
+    header = f"<thead><tr><{cell}>Name<{cell}>Legs</thead>"
+    rows = "".join(f"<tr><td>animal {n}<td><p>{n}\n legs</p>" for n in range(3))
+    table_tag = f"<table><caption>Legs</caption>{header}{rows}</table>"
+    text = text_of(f"<p>Animals:</p>{table_tag}<p>End.</p>")
+    assert text == (
+        "Animals:\n\nLegs\n\n| Name | Legs |\n|---|---|\n| animal 0 | 0 legs |\n"
+        "| animal 1 | 1 legs |\n| animal 2 | 2 legs |\n\nEnd."
+    )
+    (table,) = find_tables(text)
+    assert table.header == "| Name | Legs |\n|---|---|"
+    assert len(table.rows) == 5  # the starts of four rows, and the end
+
+
+def test_tables_that_arrange_a_page_are_read_as_text() -> None:
+    code = "<table><tr><td>left<td><pre>a = 1\nb = 2</pre><tr><td>right<td>x</table>"
+    assert lines_of(f"<p>{MAIN_TEXT}</p>{code}")[1:] == [
+        *("left", "```", "a = 1", "b = 2", "```", "right", "x")
+    ]
+    inner = "<table><tr><th>a<th>b<tr><td>1<td>2</table>"
+    outer = f"<table><tr><td>left<td>{inner}<tr><td>right<td>x</table>"
+    assert lines_of(outer) == ["left", "| a | b |", "|---|---|", "| 1 | 2 |", "right", "x"]
+    assert lines_of("<table><tr><td>one<tr><td>two</table>") == ["one", "two"]
+    article = f"<tr><td>{MAIN_TEXT * 20}<p>{MAIN_TEXT}</p><td>side"
+    assert lines_of(f"<table>{article}{article}</table>")[1:3] == [MAIN_TEXT, "side"]
+
+
+def test_empty_rows_name_no_columns() -> None:
+    table = "<table><tr></tr><tr><td>a<td>b<tr><td>c<td></table>"
+    assert lines_of(table) == ["a", "b", "c"]
+    assert lines_of(f"{table[:-8]}<tr><td>d<td>e</table>") == ["| a | b |", "| c |  |", "| d | e |"]
+
+
+def test_the_title_stands_above_other_headings() -> None:
+    assert text_of("<title>Cats - Animals</title><h1>Cats</h1>Text.") == "# Cats\n\nText."
+    assert text_of("<title>Animals</title><h2>2.0</h2>Text.") == "# Animals\n\n## 2.0\n\nText."
+    icon = "<svg><title>Copy</title></svg><title>Cats</title><p>Text."
+    assert read_html(icon) == ("# Cats\n\nCopy\n\nText.", "Cats")
+    page = read_html("<title> About\n cats</title><svg><title>Copy</title></svg><p>Text.")
+    assert page == ("# About cats\n\nCopy\n\nText.", "About cats")
+
+
+# What is left out
+
+
+MDBOOK = f"""<title>Ownership - The Book</title><body><div id="mdbook-help-popup">
+<h2>Keyboard shortcuts</h2><p>Press <kbd>S</kbd> to search</p></div>
+<nav id="sidebar"><ol><li><a href="a.html">Chapter 1</a></ol></nav><div class="page">
+<div id="menu-bar"><button>Themes</button><ul id="theme-list" role="menu"><li role="none">
+<button>Light</button><li><button>Coal</button><li><button>Ayu</button></ul>
+<h1 class="menu-title">The Book</h1></div>
+<main><h1 id="o"><a class="header" href="#o">Ownership</a></h1><p>{MAIN_TEXT}</p></main>
+<nav><a href="b.html">Next chapter</a></nav></div></body>"""
+
+SPHINX = f"""<title>Cats — 1.0</title><div class="related" role="navigation"><h3>Navigation</h3>
+<ul><li><a href="genindex.html">index</a></ul></div><div class="document"><div class="body"
+role="main"><section id="cats"><h1>Cats<a class="headerlink" href="#cats">¶</a></h1>
+<p>{MAIN_TEXT}</p></section></div></div><div class="sphinxsidebar"><h3>Quick search</h3></div>
+<div class="footer">Copyright 2026.</div>"""
+
+WITHOUT_MAIN = f"""<title>Cats</title><div id="menu"><ul><li><a href="x.html">Other page</a></ul>
+<a href="y.html">Home</a> | <a href="z.html">About</a></div><header><a href="/">Logo</a></header>
+<h1>Cats</h1><p>{MAIN_TEXT}</p><aside><p><a href="q.html">Edit this page</a></p></aside>
+<div role="dialog">We use cookies</div><footer>Copyright 2026</footer>"""
+
+
+@pytest.mark.parametrize(
+    ("page", "heading"),
+    [(MDBOOK, "Ownership"), (SPHINX, "Cats"), (WITHOUT_MAIN, "Cats")],
+    ids=["mdbook", "sphinx", "without main"],
+)
+def test_boilerplate_is_left_out(page: str, heading: str) -> None:
+    assert text_of(page) == f"# {heading}\n\n{MAIN_TEXT}"
+
+
+@pytest.mark.parametrize(
+    "tag", ["nav", "div role=navigation", "div role=search", "div role=banner", "div class=Navbar"]
+)
+def test_boilerplate_below_the_first_heading(tag: str) -> None:
+    end = tag.split(maxsplit=1)[0]
+    page = f"<h1>Cats</h1><p>{MAIN_TEXT}</p><{tag}><p>Previous page</p></{end}>"
+    assert text_of(page) == f"# Cats\n\n{MAIN_TEXT}"
+
+
+@pytest.mark.parametrize("tag", ["main", "div role=main", "article"])
+def test_text_beside_the_main_part(tag: str) -> None:
+    end = tag.split(maxsplit=1)[0]
+    assert text_of(f"<p>Aside.</p><{tag}><p>{MAIN_TEXT}</p></{end}><p>More.</p>") == MAIN_TEXT
+
+
+def test_navigation_in_a_table() -> None:
+    nav = "<nav>Previous page</nav>"
+    page = f"<p>{MAIN_TEXT}</p><table><tr><td>{nav}<td>a<td>b<tr><td>c<td>d<td>e</table>"
+    assert lines_of(page) == [MAIN_TEXT, "a", "b", "c", "d", "e"]
+
+
+def test_a_table_of_contents_is_left_out_with_its_heading() -> None:
+    contents = """<h2>Contents</h2><ul><li><a href="#f">7. Food</a><ul><li><a href="#m">Fish</a>
+      </ul></li></ul>"""
+    body = f"<h2 id=f>1 Food</h2><p>{MAIN_TEXT}</p><h3 id=m>Fish</h3><p>Raw.</p>"
+    expected = f"# Cats\n\n## 1 Food\n\n{MAIN_TEXT}\n\n### Fish\n\nRaw."
+    assert text_of(f"<h1>Cats</h1>{contents}{body}") == expected
+    # What else stands below that heading stays, with it.
+    with_text = text_of(f"<h1>Cats</h1>{contents}<p>And more.</p>{body}")
+    assert with_text.startswith("# Cats\n\n## Contents\n\nAnd more.\n\n## 1 Food")
+
+
+# What must not get lost
+
+
+def test_a_list_of_links_that_is_content_stays() -> None:
+    page = f"<h1>Databases</h1><p>{MAIN_TEXT}</p><h2>Supported</h2>{LINKS}"
+    assert lines_of(page)[-2:] == ["- Alpha", "- Beta"]
+    assert "- Alpha" in text_of(f"<main>{page}</main>")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"<h1>Index</h1>{LINKS}",
+        f"<h1>Index</h1><nav>{LINKS}</nav>",
+        f"<nav><h1>Index</h1>{LINKS}</nav>",
+        f"<body class='nav'><h1>Index</h1>{LINKS}</body>",
+        f"<header><h1>Index</h1>{LINKS}</header>",
+        f"<footer><h1>Index</h1>{LINKS}</footer>",
+        f"<div role='navigation'><h1>Index</h1>{LINKS}</div><main></main>",
+        f"<main><h1>Index</h1></main><nav>{LINKS}</nav>",
+    ],
+)
+def test_a_page_of_links_keeps_them(page: str) -> None:
+    assert lines_of(page) == ["# Index", "- Alpha", "- Beta"]
+
+
+def test_links_that_are_most_of_a_page_stay_above_its_first_heading() -> None:
+    links = "".join(f'<p><a href="{n}.html">Chapter {n} of the book</a></p>' for n in range(9))
+    assert "Chapter 8" in text_of(f"{links}<h2>Contact</h2><p>{MAIN_TEXT}</p>")
+
+
+def test_edges_of_sections_keep_their_text() -> None:
+    page = f"""<article><header><h1>Cats</h1><p>By Ann</p></header><p>{MAIN_TEXT}</p>
+      <aside><p>Never give them milk.</p></aside><footer>[1] A book on cats.</footer></article>"""
+    for text in ("# Cats", "By Ann", "Never give them milk.", "[1] A book on cats."):
+        assert text in lines_of(page)
+
+
+def test_the_main_part_may_be_shorter_than_help_beside_it() -> None:
+    help_text = (
+        "<div><h2>Keyboard shortcuts</h2><p>Press S to search in the book. Press ? for help."
+    )
+    assert (
+        text_of(f"{help_text}</div><main>See the next chapter.</main>") == "See the next chapter."
+    )
+
+
+def test_a_tiny_main_part_is_not_all_of_the_content() -> None:
+    page = f"<main><p>Welcome.</p></main><div><h2>Cats</h2><p>{MAIN_TEXT}</p></div>"
+    assert lines_of(page) == ["Welcome.", "## Cats", MAIN_TEXT]
+
+
+def test_what_a_click_shows_is_read() -> None:
+    page = f"""<p>{MAIN_TEXT}</p><div role="tabpanel" hidden>On Linux, use apt.</div>
+      <details><summary>Answer</summary><p style="display: none">42</p></details>
+      <h3><button>Why?</button></h3><button>Copy</button>"""
+    assert lines_of(page)[1:] == ["On Linux, use apt.", "Answer", "42", "### Why?"]
+
+
+# Any page
+
+BLOCKS = ["article", "aside", "body", "dd", "div", "dl", "dt", "footer", "h1", "h2", "header"]
+BLOCKS += ["html", "li", "main", "nav", "ol", "p", "pre", "section", "table", "tbody", "td"]
+BLOCKS += ["textarea", "th", "thead", "title", "tr", "ul"]
+INLINE = ["a", "b", "br", "button", "code", "ruby", "span", "svg"]
+ATTRIBUTES = ["", "", "", ' role="main"', ' role="navigation"', ' id="nav"']
+
+
+@st.composite
+def pages(draw: st.DrawFn) -> str:
+    """Tags in any order, with words that are different from each other between them."""
+    parts: list[str] = []
+    for number in range(draw(st.integers(1, 30))):
+        tag = draw(st.sampled_from([*BLOCKS, *INLINE]))
+        if draw(st.booleans()):
+            tag += draw(st.sampled_from(ATTRIBUTES))
+        elif draw(st.booleans()):
+            tag = f"/{tag}"
+        parts.append(f"<{tag}> word{number} ")
+    return "".join(parts)
+
+
+@given(pages())
+def test_words_are_read_once_in_their_order(page: str) -> None:
+    words = re.findall(r"word\d+", text_of(page.replace("title", "i").replace("button", "i")))
+    in_order = [int(word.removeprefix("word")) for word in words]
+    assert words
+    assert len(set(words)) == len(words)
+    assert in_order == sorted(in_order)
+
+
+@given(pages())
+def test_pages_without_links_and_parts_lose_nothing(page: str) -> None:
+    unusual = r"\ba\b|title|button|main|nav|footer|header|aside|article|section"
+    harmless = re.sub(unusual, "i", page)
+    assert re.findall(r"word\d+", text_of(harmless)) == re.findall(r"word\d+", harmless)
+
+
+@given(st.text(alphabet='<>/="!-& adhilprtuv', max_size=200))
+def test_any_text_can_be_read(page: str) -> None:
+    assert isinstance(text_of(page), str)
