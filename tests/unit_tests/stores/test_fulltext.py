@@ -12,12 +12,12 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_rse import SQLDocStore
-from langchain_rse.text.words import find_words
 from langchain_rse.errors import FullTextError
 from langchain_rse.stores import databases
 from langchain_rse.stores.fulltext_sqlite import SQLiteIndex
 from langchain_rse.stores.indexes import lexical_index
 from langchain_rse.stores.json import encode_document
+from langchain_rse.text.words import find_words
 from tests.unit_tests import fakes
 from tests.unit_tests.stores.fulltext_suite import (
     LexicalSuite,
