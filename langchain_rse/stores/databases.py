@@ -20,18 +20,12 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import StaticPool
 
-<<<<<<< HEAD
-from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.json import encode_document
-from langchain_rse.text.words import with_pairs
-=======
 from langchain_rse._sync import batches
-from langchain_rse.text.words import with_pairs
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import encode_document
 from langchain_rse.stores.metadata import encodable
 from langchain_rse.stores.records import DOC_ID, HEADER, TABLE_HEADER
->>>>>>> h-index
+from langchain_rse.text.words import with_pairs
 
 _EXPLANATIONS = {
     "database is locked": "stayed locked by another program for all of its timeout",
