@@ -32,6 +32,7 @@ __all__ = [
     "PRESETS",
     "BestSegment",
     "Greedy",
+    "Hybrid",
     "LengthFunction",
     "QuerySettings",
     "RSEConfig",
@@ -43,6 +44,10 @@ __all__ = [
 
 LengthFunction = Callable[[str], float]
 """From a text to its length: ``len`` counts characters."""
+
+
+Hybrid = Literal["auto"] | Annotated[float, Field(strict=True, ge=0, le=1)]
+"""The weight of the full-text index; ``"auto"``: that of words, where there is an index."""
 
 
 def _check_calibration(calibration: Any) -> Calibration:  # noqa: ANN401 - anything may be given
@@ -153,7 +158,7 @@ class RSEConfig(BaseModel):
     rank are averaged."""
     decay_rate: _Positive = 15.0
     """The rank at which 1/e of the relevance is left, with ``rank_fusion="decay"``."""
-    score_credit: _Share = 0.65
+    score_credit: _Share = 0.55
     """The relevance, from 0 to 1, of the candidate that the search scores best, before the words of
     the query count. If the query names documents (`name_weight`), the mean of this and 1, since
     other documents then use the same words. The scores of a reranker are not changed by it."""
@@ -214,9 +219,7 @@ class RSEConfig(BaseModel):
             warn(f"{path} has {hybrid=} as well: give that to RSERetriever(..., {hybrid=})")
         return cls.of(fields["config"])
 
-    def to_file(
-        self, path: str | os.PathLike[str], *, hybrid: float | Literal["auto"] = "auto"
-    ) -> None:
+    def to_file(self, path: str | os.PathLike[str], *, hybrid: Hybrid = "auto") -> None:
         """Write the config as JSON, for `from_file` and ``--config`` of the command line.
 
         ``hybrid`` is a field of the retriever: the command line restores it, `from_file` warns of
@@ -356,19 +359,18 @@ class QuerySettings(BaseModel):
     ``max_context_length`` counts both; ``start_index`` and ``end_index`` do not."""
     fetch_k: _Count = 200
     """The number of candidates, which are chunks, to fetch."""
-    hybrid: Literal["auto"] | _Share = "auto"
-    """Weight of the docstore's full-text index, from 0 to 1: the relevance of the chunk that it ranks
-    first. Relevance r from vectors becomes ``1 - (1 - r)(1 - hybrid * full_text)``, and ``fetch_k``
-    more candidates come from the index. ``"auto"``: `RSEConfig.lexical_credit`, if the docstore has
-    such an index (`SQLDocStore`) and it can apply ``search_kwargs``: a ``filter`` that is a dict of
-    fields and their values. Otherwise only the words of the candidates count. 0: not searched."""
+    hybrid: Hybrid = "auto"
+    """Weight of the docstore's full-text index, from 0 to 1: the relevance of the chunk that it
+    ranks first. ``fetch_k`` more candidates come from it, and relevance r from vectors becomes
+    ``1 - (1 - r)(1 - hybrid * full_text)``. ``"auto"``: `RSEConfig.lexical_credit`, if the docstore
+    has an index (`SQLDocStore`) that can apply ``search_kwargs``: a ``filter`` must be a dict of
+    fields and values. Else only the words of the candidates count. 0: not searched."""
     score_floor: Literal["calibrated"] | _Number | None = "calibrated"
     """The score that the best candidate of a query must reach; if it does not, nothing is returned
     for the query, with a log line that has both numbers. ``"calibrated"``: what
     `RSERetriever.calibrate` found for this vector store, model and reranker; no floor before. A
     number: in the units of the scores, the reranker's if there is one; if these are distances, the
-    greatest that is close enough. None: no floor. With ``hybrid``, a query of which at least half
-    of the words stand in one candidate passes any floor; rare words count most."""
+    greatest that is close enough. None: no floor."""
     search_kwargs: Annotated[dict[str, Any], AfterValidator(_check_search_kwargs)] = Field(
         default_factory=dict
     )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from langchain_rse._sync import Steps
-from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
+from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, resolve_settings
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.measuring import EVERYTHING, Figures
 from langchain_rse.evaluation.questions import Question
@@ -66,7 +66,7 @@ class RecallGuarantee(SettingsTable):
         ladder: The penalties that were tried, from the most text to the least.
         questions: The number of questions with evidence.
         config: The retriever's config with ``changes``.
-        hybrid: The share of lexical relevance that the retriever had.
+        hybrid: The weight of the full-text index that the retriever had.
     """
 
     changes: Changes
@@ -77,7 +77,7 @@ class RecallGuarantee(SettingsTable):
     ladder: tuple[Rung, ...]
     questions: int
     config: RSEConfig
-    hybrid: float
+    hybrid: Hybrid
 
     @property
     def chosen(self) -> Rung:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, arun, call, compute, during, run
-from langchain_rse.config import QuerySettings, RSEConfig
+from langchain_rse.config import Hybrid, QuerySettings, RSEConfig
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evidence import find_evidence
 from langchain_rse.evaluation.measuring import Locator, Meter
@@ -37,7 +37,7 @@ class SettingsTable(Table):
     """A printed result with the settings that were chosen, which can be written to a file."""
 
     config: RSEConfig
-    hybrid: float
+    hybrid: Hybrid
 
     def to_file(self, path: str | os.PathLike[str]) -> None:
         """Write ``config`` and ``hybrid`` to a file, see `RSEConfig.to_file`."""

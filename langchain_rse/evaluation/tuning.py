@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, NonNegativeInt, m
 from typing_extensions import Self
 
 from langchain_rse._sync import Steps, arun, run
-from langchain_rse.config import QuerySettings, RSEConfig, resolve_settings
+from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, resolve_settings
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.guaranteeing import CONFIDENCE, RecallGuarantee, guarantee_recall
 from langchain_rse.evaluation.measuring import Budgets, Figures
@@ -67,7 +67,7 @@ class Tuning(SettingsTable):
         trials: All trials, the best first, with scores from the questions they were chosen by.
         questions: The number of questions.
         config: The retriever's config with ``changes``.
-        hybrid: The share of lexical relevance that all trials had.
+        hybrid: The weight of the full-text index that all trials had.
     """
 
     changes: Changes
@@ -79,7 +79,7 @@ class Tuning(SettingsTable):
     trials: tuple[Trial, ...]
     questions: int
     config: RSEConfig
-    hybrid: float
+    hybrid: Hybrid
 
     def _title(self) -> str:
         low, high = self.interval

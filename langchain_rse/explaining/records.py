@@ -138,6 +138,7 @@ class TracedQuery:
     documents: list[TracedDocument]  # the best first
     segments: list[TracedSegment]  # the best first
     reason: str | None = None  # why nothing was chosen
+    full_text: str = ""  # why the full-text index was not searched, where it would be
     reached: list[TracedReach] = field(default_factory=list)  # of each query, if there is a floor
 
     @property

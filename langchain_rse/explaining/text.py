@@ -100,6 +100,8 @@ def _lines(trace: TracedQuery) -> Iterator[str]:
         yield headline(trace)
     if trace.reason:
         yield f"Nothing was returned: {trace.reason}"
+    if trace.full_text:
+        yield f"Full-text index not searched: {trace.full_text}"
     yield from _reach_lines(trace)
     yield from _answer_lines(trace)
     yield from left_out_lines(trace)
@@ -172,8 +174,8 @@ def relevance_parts(chunk: TracedChunk) -> list[tuple[str, str]]:
     words = ", ".join(chunk.matched_words[:_MOST_WORDS])
     added = {
         "vectors": (chunk.by_vectors, ""),
+        "full-text index": (chunk.by_full_text, "" if chunk.by_words else f" ({words})"),
         "words": (chunk.by_words, f" ({words})"),
-        "full-text index": (chunk.by_full_text, ""),
         "reranker": (chunk.by_reranker, ""),
     }
     parts = []

@@ -17,11 +17,10 @@ from langchain_rse.query.lookup import LookedUp
 from langchain_rse.stores.changing import Record
 from langchain_rse.stores.floors import added_chunks, floor_in
 from langchain_rse.stores.pairing import Model
+from langchain_rse.text.function_words import without_function_words
 
 # The number of best candidates in which words of the query are looked for.
 _BEST = 20
-# With `hybrid`, a query passes any floor if one candidate has this share of its words.
-_ENOUGH_WORDS = 0.5
 _LAST_QUERIES = 10  # that `Refusals` looks at
 # Where rerankers of LangChain's packages name their model.
 _MODEL_FIELDS = ("model", "model_name", "model_id")
@@ -158,7 +157,7 @@ def _measure_query(
         floor=calibrated.floor,
         closer_than=calibrated.closer_than(reach),
         compared_with=calibrated.answered_name,
-        is_refused=calibrated.refuses(reach) and not _passes_by_words(share, settings),
+        is_refused=calibrated.refuses(reach),
     )
 
 
@@ -181,12 +180,8 @@ def _compare_with_number(
     return reached._replace(
         reach=best.score,
         floor=number,
-        is_refused=is_worse and not _passes_by_words(reached.word_share, settings),
+        is_refused=is_worse,
     )
-
-
-def _passes_by_words(share: float, settings: QuerySettings) -> bool:
-    return settings.hybrid > 0 and share >= _ENOUGH_WORDS
 
 
 def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -208,7 +203,8 @@ def share_of_words(
         if candidate.lexical_rank is not None and candidate.lexical_rank < _BEST:
             best.append(candidate)
     texts = list(dict.fromkeys(candidate.document.page_content for candidate in best))
-    return float(max(word_shares(beginning_of(query), texts), default=0.0))
+    content = without_function_words(beginning_of(query))
+    return float(max(word_shares(content, texts), default=0.0))
 
 
 def direction_of(by_rank: Sequence[Candidate]) -> bool | None:

@@ -239,6 +239,7 @@ def find_candidates(
     yield from _check_pair(sources)
     searched = yield from search(sources, queries, settings, callbacks)
     log.searched = searched.candidates
+    log.obstacle = searched.obstacle
     log.solved = None
     log.reached = []
     log.reason = None

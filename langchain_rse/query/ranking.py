@@ -107,7 +107,7 @@ def rank_candidates(query: str, candidates: Sequence[Candidate], settings: Query
     ranked = []
     for number in _best_first(relevance):
         name_factor = float(name_factors[number])
-        parts = RelevanceParts(*added[number], name_factor=name_factor, matched_query=query)
+        parts = RelevanceParts(*added[number], name_factor, query)
         ranked.append((candidates[number]._replace(parts=parts), float(relevance[number])))
     return ranked
 

@@ -15,7 +15,7 @@ from langchain_core.stores import BaseStore
 from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.config import QuerySettings
-from langchain_rse.errors import CandidateError, CorruptRecordError
+from langchain_rse.errors import CandidateError, CorruptRecordError, FullTextError
 from langchain_rse.query.candidates import Candidate, ChunkKey, Sources
 from langchain_rse.query.full_text import full_text_of
 from langchain_rse.query.long_queries import beginning_of, warn_of_long
@@ -75,6 +75,7 @@ class Searched(NamedTuple):
 
     candidates: dict[str, list[Candidate]]  # of each query, best first
     documents: int  # the number of Documents that were found, candidates or not
+    obstacle: str = ""  # why the full-text index was not searched, where it would be
 
 
 def queries_of(question: str, settings: QuerySettings, callbacks: Callbacks) -> Steps[list[str]]:
@@ -143,7 +144,7 @@ def search(
     if sources.vectorstore is None:
         most = max(len(answer) for answer in by_vectors)
         warn_of_few(sources.base_retriever, most, settings.fetch_k)
-    return Searched(candidates, sum(len(answer) for answer in answers))
+    return Searched(candidates, sum(map(len, answers)), full_text.obstacle)
 
 
 def check_search(sources: Sources, settings: QuerySettings) -> None:
@@ -266,13 +267,20 @@ def _search_words(
 ) -> Steps[list[_ScoredDocument]]:
     store = check_lexical(docstore)
     with during(f"searching the full-text index of {type(store).__name__}"):
-        found = yield from call(
-            store.lexical_search,
-            store.alexical_search,
-            without_function_words(beginning_of(query)),
-            settings.fetch_k,
-            filter=settings.search_kwargs.get("filter"),
-        )
+        try:
+            found = yield from call(
+                store.lexical_search,
+                store.alexical_search,
+                without_function_words(beginning_of(query)),
+                settings.fetch_k,
+                filter=settings.search_kwargs.get("filter"),
+            )
+        except FullTextError as error:
+            if settings.hybrid != "auto":
+                raise
+            if store.lexical:  # otherwise the store has just said that it has none
+                warn(f"words are looked for among the candidates only: {error}")
+            return []
     return list(found)
 
 

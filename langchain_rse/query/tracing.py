@@ -84,6 +84,7 @@ class QueryLog:
 
     settings: QuerySettings  # as they were used
     searched: Candidates = field(default_factory=dict)  # before a reranker
+    obstacle: str = ""  # why the full-text index was not searched, where it would be
     solved: Solved | None = None  # None if there were no candidates
     reached: Sequence[Reached] = ()  # of each query, if there is a score floor
     reason: str | None = None  # why nothing was returned
@@ -131,6 +132,7 @@ def _make_trace(query: str, log: QueryLog, documents: Sequence[Document]) -> RSE
         documents=_trace_documents(log, traced_segments),
         segments=traced_segments,
         reason=log.reason,
+        full_text=log.obstacle,
         reached=[_trace_reached(reached) for reached in log.reached],
     )
 
@@ -401,7 +403,7 @@ def _trace_words(chunks: Iterable[TracedChunk], candidates: Iterable[Candidate])
         for text, words in zip(texts, matched_words(matched_query, texts), strict=True):
             words_of[query, text] = words
     for chunk in chunks:
-        if chunk.by_words:
+        if chunk.by_words or chunk.by_full_text:
             chunk.matched_words = words_of.get((chunk.query, chunk.text or ""), [])
 
 
