@@ -106,8 +106,9 @@ def rank_candidates(query: str, candidates: Sequence[Candidate], settings: Query
     added = np.transpose(evidence).tolist()  # a row for each candidate
     ranked = []
     for number in _best_first(relevance):
+        vectors, full_text, words, reranker = added[number]
         name_factor = float(name_factors[number])
-        parts = RelevanceParts(*added[number], name_factor, query)
+        parts = RelevanceParts(vectors, full_text, words, reranker, name_factor, query)
         ranked.append((candidates[number]._replace(parts=parts), float(relevance[number])))
     return ranked
 
