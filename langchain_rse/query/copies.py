@@ -7,11 +7,12 @@ from typing import NamedTuple, TypeGuard
 
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine.repeats import Passages, comparable, shared_shares
-from langchain_rse.headers.titles import title_of_source
 from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey
 from langchain_rse.query.long_queries import beginning_of
+from langchain_rse.query.naming import name_of
 from langchain_rse.query.ranking import Ranked, best_of_queries, rank_all
 from langchain_rse.stores.reading import Layout, Layouts, VersionKey
+from langchain_rse.text.function_words import without_function_words
 from langchain_rse.text.words import find_words, spaced_words
 
 # Passages: the fewest characters, without white space, of a text that counts as a copy: some 30
@@ -180,14 +181,10 @@ def _is_named_beside(candidate: Candidate, other: Candidate, queries: Sequence[s
     if parts is None or parts.name_factor < 1:
         return False
     query = beginning_of(candidate.query or queries[0])
-    naming_words = set(find_words(query)) - set(find_words(parts.matched_query))
-    own_name, other_name = find_words(_name_of(candidate)), find_words(_name_of(other))
+    content = without_function_words(query)
+    naming_words = set(find_words(content)) - set(find_words(parts.matched_query))
+    own_name, other_name = find_words(name_of(candidate)), find_words(name_of(other))
     return bool(naming_words & (set(own_name) - set(other_name)))
-
-
-def _name_of(candidate: Candidate) -> str:
-    metadata = candidate.document.metadata
-    return str(metadata.get("title") or title_of_source(metadata.get("source")))
 
 
 def _near_copies(ranked: Ranked, layouts: Layouts) -> dict[ChunkKey, LeftOut]:

@@ -20,7 +20,9 @@ def beginning_of(query: str) -> str:
 def warn_of_long(queries: Sequence[str], settings: QuerySettings) -> None:
     """Warn if words at the end of a query do not count, and they would in a shorter one."""
     config = settings.config
-    reads_words = config.lexical_credit or config.name_weight or settings.hybrid
+    reads_words = (
+        config.lexical_credit or config.name_weight or settings.hybrid not in {"auto", 0.0}
+    )
     longest = max(map(len, queries), default=0)
     if longest > MAX_QUERY_LENGTH and reads_words:
         warn(

@@ -46,7 +46,7 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
     query_words = _words_of_query(query)
     named_words = {}  # by document: the words of its name that are in the query
     for key, candidate in best_candidates.items():
-        named_words[key] = query_words & _words(_name_of(candidate))
+        named_words[key] = query_words & _words(name_of(candidate))
     if not any(named_words.values()):  # true for most queries, which saves reading the texts
         return nothing_named
     weights = _weights(named_words, candidates)
@@ -65,7 +65,8 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
     )
 
 
-def _name_of(candidate: Candidate) -> str:
+def name_of(candidate: Candidate) -> str:
+    """The title of a candidate's document, else the name of its file."""
     metadata = candidate.document.metadata
     return str(metadata.get("title") or title_of_source(metadata.get("source")))
 

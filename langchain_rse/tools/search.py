@@ -160,10 +160,12 @@ def _check_filter(retriever: RSERetriever, fields: _FilterFields, *, can_join: b
         return
     own_filter = retriever.search_kwargs.get("filter")
     has_one_condition = len(fields) == 1 and not own_filter
-    if not isinstance(own_filter, Mapping | None) or (retriever.hybrid and not has_one_condition):
+    needs_index = retriever.hybrid not in {"auto", 0.0}
+    if not isinstance(own_filter, Mapping | None) or (needs_index and not has_one_condition):
         raise ValueError(
             "filter_fields cannot be joined with each other and the retriever's filter "
-            f"{own_filter!r:.200}: that needs a dict and hybrid=0; got hybrid={retriever.hybrid}. "
+            f"{own_filter!r:.200}: that needs a dict, and hybrid='auto' or 0; got "
+            f"hybrid={retriever.hybrid!r}. "
             "Or give make_filter, a function from a dict of fields and values, and that filter, "
             "to a filter"
         )
