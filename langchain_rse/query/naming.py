@@ -15,6 +15,8 @@ from langchain_rse.query.candidates import Candidate
 from langchain_rse.text.function_words import function_words_of
 from langchain_rse.text.words import find_words, spaced_words, without_words
 
+# Names in programs, such as __del__: their words are no names of documents.
+_PRIVATE_NAME = re.compile(r"\b_\w+")
 _LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]{2,}|\d{2,}")
 # The most words that a name may write as one, as in ACTIVISIONBLIZZARD.
 _MOST_JOINED = 3
@@ -74,8 +76,9 @@ def name_of(candidate: Candidate) -> str:
 def _words_of_query(query: str) -> set[str]:
     """The content words of a query, and neighbors of all its words joined to one."""
     function_words = function_words_of(query)
-    words = _words(query) - function_words
-    in_order = find_words(query)
+    without_private = _PRIVATE_NAME.sub(" ", query)
+    words = _words(without_private) - function_words
+    in_order = find_words(without_private)
     for count in range(2, _MOST_JOINED + 1):
         for start in range(len(in_order)):
             neighbors = in_order[start : start + count]

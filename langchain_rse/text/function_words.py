@@ -16,7 +16,7 @@ from itertools import chain
 
 from langchain_rse.text.words import find_words, fold_case, split_words, without_words
 
-_QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\u201c[^\u201d]*\u201d")
+_QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d")
 # Single letters are what remains of "what's", "don't" and "l'art".
 _LISTS: Mapping[str, str] = {
     "English": """

@@ -1,0 +1,83 @@
+"""Function words: what is left of a query is what it asks for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_rse.text.function_words import function_words_of, without_function_words
+from langchain_rse.text.words import find_words
+
+
+@pytest.mark.parametrize(
+    ("query", "content"),
+    [
+        ("How do I read a file?", ["read", "file"]),
+        ("What is the difference between String and &str?", ["difference", "string", "str"]),
+        ("What's Python's GIL?", ["python", "gil"]),
+        ("Was ist der Unterschied zwischen Liste und Tupel?", ["unterschied", "liste", "tupel"]),
+        ("Où se trouve l'aéroport de Lyon ?", ["trouve", "aéroport", "lyon"]),
+        ("¿Cuándo se fundó la ciudad?", ["fundó", "ciudad"]),
+        ("Когда был основан город?", ["основан", "город"]),
+        ("भारत की राजधानी क्या है?", ["भारत", "राजधानी"]),
+        ("ما هي عاصمة فرنسا؟", ["عاصمة", "فرنسا"]),
+        ("worker_threads", ["worker", "threads"]),
+    ],
+)
+def test_what_a_query_asks_for(query: str, content: list[str]) -> None:
+    assert find_words(without_function_words(query)) == content
+
+
+@pytest.mark.parametrize("query", ["How do I?", "what is it", "the", "", "  ", "?!"])
+def test_a_query_without_other_words_keeps_them(query: str) -> None:
+    assert without_function_words(query) == query
+
+
+@pytest.mark.parametrize("query", ["北京在哪里", "東京はどこですか", "กรุงเทพอยู่ที่ไหน"])
+def test_scripts_without_spaces_need_no_list(query: str) -> None:
+    assert find_words(without_function_words(query)) == find_words(query)
+
+
+def test_the_language_is_the_one_with_most_words() -> None:
+    # "die" is an article in German, and a word in English.
+    assert find_words(without_function_words("Why do the stars die?")) == ["stars", "die"]
+    assert find_words(without_function_words("Wie alt ist die Stadt?")) == ["alt", "stadt"]
+
+
+def test_a_query_in_two_languages_loses_the_words_of_one() -> None:
+    words = find_words(without_function_words("Was ist der Unterschied, or what is it?"))
+    assert "unterschied" in words
+    assert not {"was", "ist", "der"} <= set(words)
+
+
+def test_a_language_without_a_list_keeps_all_words() -> None:
+    query = "Hol született Bartók?"
+    assert without_function_words(query) == query
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ("What does `is` compare?", "is"),
+        ('Why does "for" need a colon?', "for"),
+        ("Why does \u201cfrom\u201d follow yield?", "from"),
+        ("What does the WHO say about it?", "who"),
+        ("Who pays for the IT department?", "it"),
+    ],
+)
+def test_quoted_words_and_acronyms_are_meant(query: str, kept: str) -> None:
+    assert kept in find_words(without_function_words(query))
+    assert kept not in function_words_of(query)
+
+
+def test_capitals_everywhere_are_no_acronyms() -> None:
+    assert find_words(without_function_words("HOW DO I READ A FILE?")) == ["read", "file"]
+
+
+@given(st.text(max_size=200))
+def test_words_are_only_left_out(query: str) -> None:
+    remaining = find_words(without_function_words(query))
+    if find_words(query):
+        assert remaining
+    assert set(remaining) <= set(find_words(query))
