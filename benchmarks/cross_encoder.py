@@ -28,13 +28,12 @@ from langchain_classic.retrievers import ContextualCompressionRetriever
 from langchain_classic.retrievers.document_compressors import CrossEncoderReranker as Classic
 from langchain_core.cross_encoders import BaseCrossEncoder
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.stores import InMemoryStore
 from pages import OURS, TOP_K, difference, mean_over_cells, table
 from quality import FILL, ask, ask_each, index
 from reranked import ENOUGH_OVERLAP, evidence_share
 from vectors import CachedCrossEncoder, MatrixStore, progress
 
-from langchain_rse import PRESETS, RSEConfig, RSERetriever
+from langchain_rse import PRESETS, RSEConfig, RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Report
 from langchain_rse.rerankers import CrossEncoderReranker
 
@@ -82,7 +81,7 @@ def main() -> None:
             whole.questions, min(arguments.questions, len(whole.questions))
         )
         folder = dataclasses.replace(whole, questions=chosen)
-        ours, store = index(folder, arguments, InMemoryStore())
+        ours, store = index(folder, arguments, SQLDocStore("sqlite://"))
         model = Cached(cached_cross_encoder(folder, arguments))
         scores[name] = score_all(folder, store, model)
         results[name] = measure(folder, ours, store, model)

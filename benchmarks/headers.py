@@ -19,12 +19,11 @@ from folders import (
     read_folder,
     write_page,
 )
-from langchain_core.stores import InMemoryStore
 from pages import CEILING, table, with_interval
 from quality import FILL, ask
 from vectors import CachedEmbeddings, MatrixStore, progress
 
-from langchain_rse import DocumentHeaders, RSERetriever
+from langchain_rse import DocumentHeaders, RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Report
 
 WITHOUT, WITH, VECTORS_ONLY = "without headers", "with headers", "in the vectors only"
@@ -77,7 +76,7 @@ def measure(folder: Folder, embeddings: CachedEmbeddings) -> dict[str, dict[str,
         progress(f"{folder.name}: indexing {label}")
         retrievers[label] = RSERetriever(
             vectorstore=MatrixStore(embeddings, f"{folder.name}, {label}", named=named),
-            docstore=InMemoryStore(),
+            docstore=SQLDocStore("sqlite://"),
             text_splitter=folder.splitter,
             headers=headers,
         )

@@ -78,7 +78,7 @@ def readers() -> dict[str, Reader]:
     """What reads texts of strangers."""
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(AllAlike()),
-        docstore=SQLDocStore("sqlite://", lexical=True),
+        docstore=SQLDocStore("sqlite://"),
     )
     retriever.add_documents(
         [Document(f"Pump {n} needs oil every {n} weeks.", id=str(n)) for n in range(200)]

@@ -27,13 +27,12 @@ from folders import (
     read_folder,
     write_page,
 )
-from langchain_core.stores import InMemoryStore
 from numpy.typing import NDArray
 from pages import table
 from quality import index
 from vectors import MatrixStore, progress
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse._sync import run
 from langchain_rse.config import resolve_settings
 from langchain_rse.embeddings import WordLlamaEmbeddings
@@ -113,7 +112,7 @@ def measure(folder: Folder, others: dict[str, Folder], arguments: argparse.Names
         )
         folder = dataclasses.replace(folder, questions=chosen)
         count = RERANKED["others"]
-    retriever, store = index(folder, arguments, InMemoryStore())
+    retriever, store = index(folder, arguments, SQLDocStore("sqlite://"))
     if arguments.reranker:
         retriever = retriever.model_copy(
             update={

@@ -39,7 +39,7 @@ from folders import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.stores import BaseStore, InMemoryStore
+from langchain_core.stores import BaseStore
 from mixed import HAS_ROWS, Mixed, cut_into_rows, cut_out_notes, write_up_mixed
 from pages import (
     CEILING,
@@ -187,7 +187,7 @@ def options_given(arguments: argparse.Namespace) -> Iterator[str]:
 def measure(folder: Folder, arguments: argparse.Namespace) -> Results:
     """Index a folder once and ask all methods."""
     size = folder.layout.chunk_size
-    ours, store = index(folder, arguments, InMemoryStore())
+    ours, store = index(folder, arguments, SQLDocStore("sqlite://"))
     plain = store.as_retriever(search_kwargs={"k": CANDIDATES})
 
     results = Results(folder, chunks=len(store))
@@ -237,7 +237,7 @@ def index(
 
 def measure_hybrid(folder: Folder, arguments: argparse.Namespace) -> Results:
     """Ask by vectors, by words and by both, over a docstore with a full-text index."""
-    docstore = SQLDocStore("sqlite://", lexical=True)
+    docstore = SQLDocStore("sqlite://")
     ours, store = index(folder, arguments, docstore)
     results = Results(folder, chunks=len(store))
     reports = results.hybrids
@@ -260,7 +260,7 @@ def measure_hybrid(folder: Folder, arguments: argparse.Namespace) -> Results:
 def measure_mixed(mixed: Mixed, arguments: argparse.Namespace, command: str) -> Iterator[str]:
     """Ask about short documents and reports: the best chunks, and ours, with a penalty or none."""
     folder = mixed.folder
-    ours, store = index(folder, arguments, InMemoryStore())
+    ours, store = index(folder, arguments, SQLDocStore("sqlite://"))
     plain = store.as_retriever(search_kwargs={"k": CANDIDATES})
     reports = {
         TOP_K: ask(folder, TOP_K, plain),

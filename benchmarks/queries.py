@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from folders import Folder, add_embeddings, folder_names, make_parser, read_folder, write_page
 from langchain_core.runnables import RunnableLambda
-from langchain_core.stores import InMemoryStore
 from pages import SEED, difference, mean_over_cells, table, with_interval
 from quality import FILL, ask, index
 from vectors import progress
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Question, Report
 
 ONE, JOINT, TURNS, BESIDE = "one query", "joint", "turns", "joint, and the question itself"
@@ -45,7 +44,7 @@ def main() -> None:
     }
     for name in folder_names(arguments):
         folder = read_folder(arguments, name)
-        retriever, store = index(folder, arguments, InMemoryStore())
+        retriever, store = index(folder, arguments, SQLDocStore("sqlite://"))
         for measured, asked in zip(
             kinds.values(), (in_clauses(folder), in_pairs(folder)), strict=True
         ):

@@ -20,7 +20,6 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun, Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from numpy.typing import NDArray
 from pages import OURS, RESAMPLES, SEED, TOP_K, table
@@ -28,7 +27,7 @@ from quality import FILL, ask, ask_each
 from typing_extensions import override
 from vectors import progress
 
-from langchain_rse import PRESETS, RSEConfig, RSERetriever
+from langchain_rse import PRESETS, RSEConfig, RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Question
 
 SEEDS = 10
@@ -112,7 +111,9 @@ def measure(folder: Folder, seeds: int) -> dict[str, Floats]:
     """Evidence recall by method, each of shape ``(seeds, questions, budgets)``."""
     # Its vectors are never asked.
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=1))
-    index = RSERetriever(vectorstore=store, docstore=InMemoryStore(), text_splitter=folder.splitter)
+    index = RSERetriever(
+        vectorstore=store, docstore=SQLDocStore("sqlite://"), text_splitter=folder.splitter
+    )
     index.add_documents(folder.documents)
     by_document: dict[str, list[Document]] = {}
     for chunk in store.get_by_ids(list(store.store)):

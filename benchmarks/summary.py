@@ -194,7 +194,7 @@ def measure_set(rows: Sequence[Row], arguments: argparse.Namespace) -> dict[Row,
     for model, of_model in itertools.groupby(rows, key=lambda row: row.model):
         arguments.embeddings = model
         folder = read_folder(arguments, rows[0].folder)
-        docstore = SQLDocStore("sqlite://", lexical=True)
+        docstore = SQLDocStore("sqlite://")
         _, store = index(folder, arguments, docstore)
         published, _ = index(folder, arguments, InMemoryStore())
         indexed = Indexed(store, docstore, published)

@@ -159,7 +159,7 @@ def measure(
     """For each budget, the share of questions whose row is returned, and that with its header."""
     retriever = RSERetriever(
         vectorstore=MatrixStore(embeddings, "tables", named=False),
-        docstore=SQLDocStore("sqlite://", lexical=True),
+        docstore=SQLDocStore("sqlite://"),
         text_splitter=splitter,
         irrelevant_chunk_penalty=0.0,  # fills the budget
         **settings,

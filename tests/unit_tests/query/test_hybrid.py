@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -17,7 +18,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import PrivateAttr
 
 from langchain_rse import ExistingIndex, RSEConfig, RSERetriever, SQLDocStore
-from langchain_rse.errors import FormatError
+from langchain_rse.errors import FormatError, FullTextError
 from langchain_rse.evaluation import Evidence, Question, atune, evaluate, tune
 from langchain_rse.stores.records import chunk_key, document_key, manifest_key
 from tests.unit_tests import fakes
@@ -102,19 +103,107 @@ def test_the_mix_by_hand(way: Way) -> None:
     retriever = make(TEXTS)
     for hybrid in (0.5, 0.3):
         found = relevances(way.invoke(retriever, "Zulu", hybrid=hybrid))
-        expected = {place: (1 - hybrid) * worth for place, worth in dense.items()}
-        assert found == pytest.approx({**expected, ("d1", 1): hybrid})
+        assert found == pytest.approx({**dense, ("d1", 1): hybrid})
 
 
-def test_credit_for_words_is_part_of_the_dense_side(way: Way) -> None:
+def test_vectors_the_index_and_words_are_independent_evidence(way: Way) -> None:
     retriever = make({"d1": "zulu 0.5\nother 0.4\n"})
+    other = 0.4 * math.exp(-0.1)
     without = relevances(way.invoke(retriever, "zulu", hybrid=0.0, lexical_credit=0.6))
-    # What words alone found, one chunk, is worth 1 to their side.
+    assert without == pytest.approx({("d1", 0): 1 - 0.5 * 0.4, ("d1", 1): other})
+    # Beside the index, words among the candidates count half.
+    found = relevances(way.invoke(retriever, "zulu", hybrid=0.2, lexical_credit=0.6))
+    assert found == pytest.approx({("d1", 0): 1 - 0.5 * 0.8 * 0.7, ("d1", 1): other})
+
+
+def test_by_default_the_index_counts_as_much_as_words(way: Way) -> None:
+    retriever = make({"d1": "zulu 0.5\nother 0.4\n"}, hybrid="auto")
     found = relevances(way.invoke(retriever, "zulu", lexical_credit=0.6))
-    assert without == pytest.approx({("d1", 0): 0.5 + 0.6 * 0.5, ("d1", 1): 0.4 * math.exp(-0.1)})
-    assert found == pytest.approx(
-        {("d1", 0): (without["d1", 0] + 1) / 2, ("d1", 1): without["d1", 1] / 2}
+    assert found["d1", 0] == pytest.approx(1 - 0.5 * 0.4 * 0.7)
+    # Who wants no words searches for none.
+    assert ("d1", 1) not in relevances(way.invoke(make(TEXTS, hybrid="auto"), "zulu"))
+
+
+def test_function_words_of_the_query_find_nothing(way: Way) -> None:
+    texts = {"d1": "how do i read the zulu\nvector 0.5\n", "d2": "how do i write it\n"}
+    found = relevances(way.invoke(make(texts), "How do I find zulu?"))
+    assert set(found) == {("d1", 0), ("d1", 1)}
+    assert ("d2", 0) in relevances(way.invoke(make(texts), "How do I?"))
+
+
+class Broken(SQLDocStore):
+    """A docstore whose full-text index is damaged."""
+
+    def lexical_search(self, *_: Any, **__: Any) -> Any:
+        raise FullTextError("the full-text index is damaged")
+
+    async def alexical_search(self, *_: Any, **__: Any) -> Any:
+        self.lexical_search()
+
+
+OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {
+    "no index": ({"docstore": InMemoryStore()}, "needs a docstore with a full-text index"),
+    "not wanted": ({"docstore": SQLDocStore("sqlite://", lexical=False)}, "needs a docstore"),
+    "filter": ({"search_kwargs": {"filter": {"a": {"$gt": 1}}}}, "filter must be a dict"),
+    "argument": ({"search_kwargs": {"where_document": {"$contains": "x"}}}, "where_document"),
+    "threshold": ({"search_kwargs": {"score_threshold": 0.1}}, "score_threshold"),
+}
+
+
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_by_default_the_trace_says_why_the_index_is_not_searched(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields, reason = OBSTACLES[name]
+    with_scores = Ranked.similarity_search_with_score
+    monkeypatch.setattr(Ranked, "similarity_search_with_relevance_scores", with_scores)
+    retriever = make({"d1": "zulu 0.5\n"}, hybrid="auto", lexical_credit=0.6, **fields)
+    with warnings.catch_warnings(record=True):  # of filters that are not understood
+        warnings.simplefilter("always")
+        trace = retriever.explain("zulu")
+    assert reason in trace.full_text
+    assert f"Full-text index not searched: {trace.full_text}" in str(trace)
+    assert all(chunk.by_full_text == 0 for _, chunk in trace.candidates)
+
+
+def test_the_trace_says_nothing_where_the_index_was_searched() -> None:
+    trace = make(TEXTS, hybrid="auto", lexical_credit=0.6).explain("zulu")
+    assert trace.full_text == ""
+    assert "not searched" not in str(trace)
+    [found] = [chunk for _, chunk in trace.candidates if chunk.index == 1]
+    assert found.by_full_text == pytest.approx(0.6)
+    assert found.matched_words == ["zulu"]
+
+
+def test_a_damaged_index_is_said_and_the_search_goes_on(way: Way) -> None:
+    retriever = make(
+        {"d1": "zulu 0.5\n"}, docstore=Broken("sqlite://"), hybrid="auto", lexical_credit=0.6
     )
+    with pytest.warns(UserWarning, match="among the candidates only: the full-text index is dam"):
+        found = relevances(way.invoke(retriever, "zulu"))
+    # Words among the candidates count in full.
+    assert found == pytest.approx({("d1", 0): 1 - 0.5 * 0.4})
+    with pytest.raises(FullTextError, match="damaged"):
+        way.invoke(retriever, "zulu", hybrid=0.5)
+
+
+def test_a_reranker_gets_the_best_of_both_searches(way: Way) -> None:
+    texts = {f"d{n}": f"vector 0.{n}\n" for n in range(1, 9)}
+    texts |= {f"w{n}": "zulu " * n + "\n" for n in range(1, 9)}
+    seen: list[str] = []
+
+    class Watching(BaseDocumentCompressor):
+        def compress_documents(
+            self, documents: Sequence[Document], query: str, callbacks: Any = None
+        ) -> Sequence[Document]:
+            del query, callbacks
+            seen.extend(document.page_content for document in documents)
+            return documents
+
+    way.invoke(make(texts, fetch_k=4, reranker=Watching()), "zulu")
+    assert len(seen) == 4
+    assert "vector 0.8\n" in seen
+    assert any("zulu" in text for text in seen)
 
 
 TRACE: ContextVar[str] = ContextVar("TRACE", default="")
@@ -212,9 +301,10 @@ def test_scores_and_ranks_of_both_sides(way: Way) -> None:
 
 
 def test_words_alone(way: Way) -> None:
-    assert set(relevances(way.invoke(make(TEXTS), "zulu", hybrid=1.0))) == {("d1", 1)}
-    assert way.invoke(make(TEXTS), "missing", hybrid=1.0) == []
-    assert way.invoke(make({"d1": "zulu\n"}), "zulu", hybrid=1.0)[0].page_content == "zulu\n"
+    alone = {"hybrid": 1.0, "score_credit": 0.0}
+    assert set(relevances(way.invoke(make(TEXTS), "zulu", **alone))) == {("d1", 1)}
+    assert way.invoke(make(TEXTS), "missing", **alone) == []
+    assert way.invoke(make({"d1": "zulu\n"}), "zulu", **alone)[0].page_content == "zulu\n"
 
 
 @pytest.mark.parametrize("query", ['"zulu', "zulu AND NOT tango", "(zulu", "'zulu; --", "\x00zulu"])
@@ -244,7 +334,7 @@ def test_documents_are_selected_by_the_mix(way: Way) -> None:
     }
     config = PLAIN.replace(top_k_for_document_selection=1)
     retriever = make(texts, config=config)
-    assert set(relevances(way.invoke(retriever, "zulu", hybrid=0.7))) == {("w1", 0)}
+    assert set(relevances(way.invoke(retriever, "zulu", hybrid=0.95))) == {("w1", 0)}
     assert set(relevances(way.invoke(retriever, "zulu", hybrid=0.2))) == {("d1", 0)}
 
 
