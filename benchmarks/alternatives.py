@@ -14,13 +14,14 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import VectorStore
-from langchain_text_splitters import RecursiveCharacterTextSplitter
+from langchain_text_splitters import TextSplitter
 from pydantic import PrivateAttr
 from typing_extensions import override
 from vectors import MatrixStore
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.config import BestSegment
+from langchain_rse.ingest.splitting import find_spans
 
 try:
     from dsrag import rse as dsrag
@@ -231,18 +232,53 @@ def slice_of(
     )
 
 
+class _Parents(TextSplitter):
+    """Makes parents of consecutive chunks of another splitter."""
+
+    def __init__(self, splitter: TextSplitter, times: int) -> None:
+        super().__init__(add_start_index=True)
+        self._splitter = splitter
+        self._times = times
+        self.chunks: dict[str, list[str]] = {}  # by the text of their parent
+
+    @override
+    def split_text(self, text: str) -> list[str]:
+        spans = find_spans(text, self._splitter)[0]
+        parents = []
+        for first in range(0, len(spans), self._times):
+            group = spans[first : first + self._times]
+            parent = text[group[0].start : group[-1].end].strip()
+            self.chunks[parent] = [span.embedded_text for span in group]
+            parents.append(parent)
+        return parents
+
+
+class _Children(TextSplitter):
+    """Splits parents into the chunks that they were made of."""
+
+    def __init__(self, parents: _Parents) -> None:
+        super().__init__()
+        self._parents = parents
+
+    @override
+    def split_text(self, text: str) -> list[str]:
+        return self._parents.chunks[text]
+
+
 def make_parents(
-    vectorstore: VectorStore, documents: Sequence[Document], chunk_size: int, times: int
+    vectorstore: VectorStore, documents: Sequence[Document], splitter: TextSplitter, times: int
 ) -> ParentDocumentRetriever:
-    """LangChain's retriever of parents, filled; parents come in the order of their first hit."""
+    """LangChain's retriever of parents, filled; parents come in the order of their first hit.
+
+    Its children are the chunks that all methods have, so they have the same vectors.
+    """
+    parents = _Parents(splitter, times)
     retriever = ParentDocumentRetriever(
         vectorstore=vectorstore,
         docstore=InMemoryStore(),
         id_key=PARENT_ID,
-        child_splitter=RecursiveCharacterTextSplitter(chunk_size=chunk_size, chunk_overlap=0),
-        parent_splitter=RecursiveCharacterTextSplitter(
-            chunk_size=times * chunk_size, chunk_overlap=0, add_start_index=True
-        ),
+        child_splitter=_Children(parents),
+        parent_splitter=parents,
         search_kwargs={"k": CANDIDATES},
     )
     retriever.add_documents(list(documents))

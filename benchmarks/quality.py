@@ -186,7 +186,6 @@ def options_given(arguments: argparse.Namespace) -> Iterator[str]:
 
 def measure(folder: Folder, arguments: argparse.Namespace) -> Results:
     """Index a folder once and ask all methods."""
-    size = folder.layout.chunk_size
     ours, store = index(folder, arguments, SQLDocStore("sqlite://"))
     plain = store.as_retriever(search_kwargs={"k": CANDIDATES})
 
@@ -202,7 +201,7 @@ def measure(folder: Folder, arguments: argparse.Namespace) -> Results:
     for times in (3, 5):
         label = f"parent of {times} chunks"
         children = store.another(f"{folder.name}, children of {label}")
-        parents = make_parents(children, folder.documents, size, times)
+        parents = make_parents(children, folder.documents, folder.splitter, times)
         filled[label] = ask(folder, label, parents)
     for label, at in published_forms(folder, ours, store).items():
         filled[label] = ask_each(folder, label, at)

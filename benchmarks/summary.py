@@ -217,7 +217,7 @@ def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> 
         return NeighborRetriever(retriever=hits, store=store, sources=folder.sources, around=chunks)
 
     children = store.another(f"{folder.name}, children")
-    size = folder.layout.chunk_size
+    parents = make_parents(children, folder.documents, folder.splitter, PARENT)
     alternatives: dict[str, BaseRetriever] = {
         "each hit ±1": around(by_vectors, 1),
         "each hit ±2": around(by_vectors, 2),
@@ -225,7 +225,7 @@ def measure(folder: Folder, indexed: Indexed, arguments: argparse.Namespace) -> 
         f"{WORDS} ±1": around(by_words, 1),
         ENSEMBLE: ensemble,
         f"{ENSEMBLE} ±1": around(ensemble, 1),
-        f"parent of {PARENT} chunks": make_parents(children, folder.documents, size, PARENT),
+        f"parent of {PARENT} chunks": parents,
         "SCAR": ContinuityRetriever(store=store, sources=folder.sources),
     }
     filled = ask_rearranged(folder, by_vectors)
