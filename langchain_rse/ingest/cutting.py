@@ -137,7 +137,7 @@ def _fitting_leads(
 def _leads_in_rows(text: str, headings: Sequence[Heading], size: int) -> list[Range]:
     """The lines that stay with what follows, each row of them as one range.
 
-    Headings and what stands above them are none. A row that is too long is cut.
+    Headings and what stands above them are none. Of a row that is too long, the last lines stay.
     """
     rows: list[Range] = []
     for start, below in find_leads(text):
@@ -145,8 +145,12 @@ def _leads_in_rows(text: str, headings: Sequence[Heading], size: int) -> list[Ra
         if number > 0 and headings[number - 1].end > start:
             continue
         lead = Range(start, below + 1)
-        if lead.end - lead.start > _LONGEST_HEADINGS * size:
-            continue
+        earliest = lead.end - int(_LONGEST_HEADINGS * size)
+        if start < earliest:
+            # Its last lines.
+            lead = Range(text.find("\n", earliest - 1, below) + 1, lead.end)
+            if lead.start == 0 or not text[lead.start : below].strip():
+                continue
         if rows and lead.start < rows[-1].end:
             first = rows[-1].start
             if lead.end - first <= _LONGEST_HEADINGS * size:

@@ -34,10 +34,21 @@ class _Block:
 
     def __init__(self, start: int) -> None:
         self.start = start
-        self.is_introduction = False  # if what follows is text
+        self.is_introduction = False  # if a list, code or a table follows
         self.terms_start: int | None = None  # of the last lines, if they may be terms
         self.indent = ""  # of the last line
         self.has_empty_line_below = False
+
+    def add(self, start: int, indent: str, content: str) -> None:
+        """Add a line that starts here."""
+        length = start + len(indent) + len(content) - self.start
+        is_short = length < _LONGEST_INTRODUCTION or start == self.start
+        self.is_introduction = content.endswith(":") and is_short
+        if not _may_be_term(content):
+            self.terms_start = None
+        elif self.terms_start is None or indent != self.indent:
+            self.terms_start = start
+        self.indent = indent
 
 
 def find_leads(text: str) -> Iterator[Lead]:
@@ -46,6 +57,7 @@ def find_leads(text: str) -> Iterator[Lead]:
     Leads may follow one another without text between them.
     """
     block: _Block | None = None
+    unsure: tuple[Lead, int] | None = None  # an introduction if a term starts here
     for line in _LINE.finditer(text):
         content = line["content"].rstrip()
         if not content:
@@ -57,21 +69,18 @@ def find_leads(text: str) -> Iterator[Lead]:
         if block is not None:
             is_indented = _is_deeper(indent, block.indent)
             if block.terms_start is not None and is_indented and _LETTER.search(content):
+                if unsure is not None and unsure[1] == block.terms_start:
+                    yield unsure[0]
                 yield Lead(block.terms_start, below)
-            elif block.is_introduction and (
-                _LISTED.match(content) or (block.has_empty_line_below and is_indented)
-            ):
-                yield Lead(block.start, below)
-        is_new = block is None or block.has_empty_line_below
-        if block is None or is_new:
+            elif block.is_introduction:
+                introduction = Lead(block.start, below)
+                if _LISTED.match(content) or (block.has_empty_line_below and is_indented):
+                    yield introduction
+                else:
+                    unsure = (introduction, line.start())
+        if block is None or block.has_empty_line_below:
             block = _Block(line.start())
-        end = below + len(content)
-        block.is_introduction = content.endswith(":") and end - block.start < _LONGEST_INTRODUCTION
-        if not _may_be_term(content):
-            block.terms_start = None
-        elif is_new or block.terms_start is None or indent != block.indent:
-            block.terms_start = line.start()
-        block.indent = indent
+        block.add(line.start(), indent, content)
 
 
 def _is_deeper(indent: str, above: str) -> bool:
