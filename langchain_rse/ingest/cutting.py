@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from langchain_rse.ingest.fences import Fence, find_fences
-from langchain_rse.ingest.headings import Heading, find_headings
+from langchain_rse.ingest.headings import Heading, find_headings, find_rules
+from langchain_rse.ingest.leads import find_leads
 
 # A full stop after a single capital letter, as in "J. Smith", or before a small letter, as in
 # "e.g. this", ends no sentence.
@@ -60,11 +61,12 @@ class Outline(NamedTuple):
 
 
 def outline_of(text: str, size: int) -> Outline:
-    """The headings and fenced blocks of a text that is cut into chunks of a size."""
+    """What decides where a text is cut into chunks of a size."""
     fences = find_fences(text)
+    headings = find_headings(text, fences)
     uncut: list[Range] = []
     sections: list[Heading] = []
-    for heading in find_headings(text, fences):
+    for heading in headings:
         below = _start_of_text(text, heading)
         follows = bool(uncut) and heading.start < uncut[-1].end
         start = uncut[-1].start if follows else heading.start
@@ -81,7 +83,19 @@ def outline_of(text: str, size: int) -> Outline:
             sections.append(heading)
         if below + 1 - start <= _LONGEST_HEADINGS * size:
             uncut.append(Range(start, min(below + 1, len(text))))
-    return Outline(fences, sections, _with_fences(uncut, fences, size))
+    uncut = _joined([*uncut, *(Range(*fence) for fence in fences)], size)
+    leads = _fitting_leads(text, headings, uncut, size)
+    uncut = _joined([*uncut, *leads], size)
+    sections += _below_rules(text, fences, uncut)
+    return Outline(fences, sorted(sections), uncut)
+
+
+def _below_rules(text: str, fences: Sequence[Fence], uncut: Sequence[Range]) -> Iterator[Heading]:
+    """What rules separate, as sections without a heading; not right below a heading."""
+    for rule in find_rules(text, fences):
+        number = bisect_right(uncut, rule.start, key=lambda stretch: stretch.end)
+        if number == len(uncut) or uncut[number].start > rule.start:
+            yield Heading(rule.end, rule.end, rule.level)
 
 
 def _start_of_text(text: str, heading: Heading) -> int:
@@ -90,17 +104,62 @@ def _start_of_text(text: str, heading: Heading) -> int:
     return heading.end if end is None else end.end()
 
 
-def _with_fences(ranges: Sequence[Range], fences: Sequence[Fence], size: int) -> list[Range]:
-    """Add the fenced blocks that fit a chunk, with the headings above them."""
-    uncut: list[Range] = []
-    for start, end in sorted([*ranges, *(Range(*fence) for fence in fences)]):
-        if uncut and start < uncut[-1].end:
-            # The first characters of a block that has a heading.
-            if max(end, uncut[-1].end) - uncut[-1].start <= size:
-                uncut[-1] = Range(uncut[-1].start, max(end, uncut[-1].end))
+def _joined(ranges: Sequence[Range], size: int) -> list[Range]:
+    """Join ranges that overlap, unless that makes one that does not fit a chunk."""
+    joined: list[Range] = []
+    for start, end in sorted(ranges):
+        if joined and start < joined[-1].end:
+            # Such as the first characters of a block that has a heading.
+            if max(end, joined[-1].end) - joined[-1].start <= size:
+                joined[-1] = Range(joined[-1].start, max(end, joined[-1].end))
         elif end - start <= size:
-            uncut.append(Range(start, end))
-    return uncut
+            joined.append(Range(start, end))
+    return joined
+
+
+def _fitting_leads(
+    text: str, headings: Sequence[Heading], uncut: Sequence[Range], size: int
+) -> list[Range]:
+    """The lines that stay with what follows, unless they are too long with what is around them."""
+    fitting: list[Range] = []
+    for lead in _leads_in_rows(text, headings, size):
+        number = bisect_right(uncut, lead.start, key=lambda stretch: stretch.start)
+        start, end = lead
+        if number > 0 and uncut[number - 1].end > start:
+            start = uncut[number - 1].start  # of the headings above
+        if number < len(uncut) and uncut[number].start < end:
+            end = uncut[number].end  # of the fenced block below
+        if lead.end - start <= _LONGEST_HEADINGS * size and end - start <= size:
+            fitting.append(lead)
+    return fitting
+
+
+def _leads_in_rows(text: str, headings: Sequence[Heading], size: int) -> list[Range]:
+    """The lines that stay with what follows, each row of them as one range.
+
+    Headings and what stands above them are none. Of a row that is too long, the last lines stay.
+    """
+    rows: list[Range] = []
+    for start, below in find_leads(text):
+        number = bisect_right(headings, below, key=lambda heading: heading.start)
+        if number > 0 and headings[number - 1].end > start:
+            continue
+        lead = Range(start, below + 1)
+        earliest = lead.end - int(_LONGEST_HEADINGS * size)
+        if start < earliest:
+            # Its last lines.
+            lead = Range(text.find("\n", earliest - 1, below) + 1, lead.end)
+            if lead.start == 0 or not text[lead.start : below].strip():
+                continue
+        if rows and lead.start < rows[-1].end:
+            first = rows[-1].start
+            if lead.end - first <= _LONGEST_HEADINGS * size:
+                lead = Range(first, lead.end)
+                rows.pop()
+            else:
+                rows[-1] = Range(first, lead.start)
+        rows.append(lead)
+    return rows
 
 
 def chunk_starts(text: str, start: int, end: int, size: int, outline: Outline) -> Iterator[int]:

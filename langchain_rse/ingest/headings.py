@@ -54,6 +54,13 @@ _WIKI = re.compile(
     rf"(?P<title>[^=\n]{{1,{_LONGEST_TITLE}}})(?P=marks)[ \t]{{0,9}}\r?$",
     re.MULTILINE,
 )
+# A line of marks between empty lines.
+_RULE = re.compile(
+    r"^[ \t]*\r?\n[ ]{0,3}(?P<rule>(?P<mark>[-=*])(?:[ ]?(?P=mark)){2,300})"
+    r"[ \t]*\r?\n(?=[ \t]*\r?\n)",
+    re.MULTILINE,
+)
+_LEVEL_OF_RULES = 7
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _FRONT_MATTER_END = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 
@@ -81,6 +88,14 @@ def find_headings(text: str, fences: Sequence[Fence] | None = None) -> list[Head
     """
     candidates = [*_marked_headings(text), *_numbered_headings(text), *_named_headings(text)]
     return _outside_fences(text, candidates, find_fences(text) if fences is None else fences)
+
+
+def find_rules(text: str, fences: Sequence[Fence]) -> list[Heading]:
+    """Lines of dashes or other marks between empty lines, at a level below all headings."""
+    rules: list[Heading] = []
+    for match in _RULE.finditer(text):
+        rules.append(Heading(match.start("rule"), match.end(), _LEVEL_OF_RULES))
+    return _outside_fences(text, rules, fences)
 
 
 def end_before_headings(text: str) -> int:

@@ -68,7 +68,8 @@ class DefaultTextSplitter(TextSplitter):
         for table in find_tables(text, outline.fences):
             table_start, table_end = table.rows[0], table.rows[-1]
             if table_end - table_start > self._size:
-                first = self._start_with_headings(table, outline)
+                # The last row of one table may be a line that stays with the next.
+                first = max(end, self._start_with_headings(table, outline))
                 starts += [(start, "") for start in self._cut_prose(text, end, first, outline)]
                 starts += self._cut_table(text, table, first, outline)
                 end = table_end

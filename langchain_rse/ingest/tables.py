@@ -1,13 +1,16 @@
 """Finds the tables in a text: where their rows lie, and which of these names the columns.
 
-Those of HTML are found by their tags, those of Markdown by the line under their header row. Others
+Those of HTML are found by their tags, those of Markdown by the line under their header row, grids
+by the line (+---+) above their first row. Others
 are rows with one number of cells: between tabs, semicolons or commas, as in CSV files; between
 pipes that also begin and end each row; or, if there are amounts among them, between pipes elsewhere
 or two or more spaces, as in text with fixed columns.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from langchain_rse.ingest.fences import Fence
@@ -19,6 +22,8 @@ _LONGEST_QUOTED = 10_000
 
 # The line under the header row of a Markdown table, such as |---|:--:|; databases print ---+---.
 _RULE = re.compile(r"(?=[^\n]*[|+])(?=[^\n]*-)[ \t|:+-]+\r?(?:\n|\Z)")
+# The lines between the rows of a grid, as in reStructuredText and as databases print them.
+_GRID_RULE = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*\r?(?:\n|\Z)")
 _QUOTED = rf'"(?:[^"]|""){{0,{_LONGEST_QUOTED}}}"'
 # What is between the cells of text with fixed columns.
 _SPACES = re.compile(r"[ ]{2,}")
@@ -143,6 +148,8 @@ def _line_end(text: str, start: int) -> int:
 def _table_at(text: str, start: int, line_end: int) -> Table | None:
     """The table whose first row is the line that starts here; None if there is none."""
     line = text[start:line_end]
+    if _GRID_RULE.match(line):
+        return _grid_table(text, start)
     if "|" in line:
         rule = _RULE.match(text, line_end)
         if rule is not None:
@@ -166,6 +173,40 @@ def _ruled_table(text: str, start: int, rule_end: int) -> Table:
         if "|" not in text[rows[-1] : line_end]:
             return Table(text[start:rule_end].rstrip(), rows)
         rows.append(line_end)
+
+
+def _grid_table(text: str, start: int) -> Table | None:
+    """The table that begins with a rule, which ends where a line begins without a border."""
+    rules: list[int] = []  # where the lines below rules start
+    header_end = 0  # below the rule of =
+    lines = [start]  # then where the table ends
+    while lines[-1] < len(text):
+        line_end = _line_end(text, lines[-1])
+        line = text[lines[-1] : line_end]
+        if not line.lstrip(" \t").startswith(("+", "|")):
+            break
+        lines.append(line_end)
+        if _GRID_RULE.match(line):
+            rules.append(line_end)
+            if "=" in line and len(rules) > 1 and not header_end:
+                header_end = line_end
+    numbers = [bisect_left(lines, rule) for rule in rules]
+    heights = [below - above - 1 for above, below in pairwise(numbers)]  # lines between two rules
+    if not heights:
+        return None
+    row_starts = rules
+    below_first = heights[1:]
+    if not header_end and heights[0] == 1 and min(below_first, default=0) > 1:
+        header_end = rules[1]
+        if len(below_first) == 1:
+            # A database's: each line is a row, and the last has the last rule.
+            row_starts = lines[numbers[1] : numbers[-1] - 1]
+    first = header_end or rules[1]
+    rows = [start, first]
+    rows += [row_start for row_start in row_starts if first < row_start < lines[-1]]
+    if first < lines[-1]:
+        rows.append(lines[-1])
+    return Table(text[start:header_end].rstrip(), rows)
 
 
 def _html_table(text: str, start: int, tag_end: int) -> Table:
