@@ -61,9 +61,10 @@ def named_documents(query: str, candidates: Sequence[Candidate]) -> Named:
         if shortfall[key] == 0:
             naming_words.update(weights_of_words)
     rest_of_query = without_words(query, lambda word: _words(word) <= naming_words)
+    asks_for_more = bool(set(find_words(rest_of_query)) - function_words_of(query))
     return Named(
         shortfall=np.array([shortfall[candidate.key] for candidate in candidates]),
-        query=rest_of_query if find_words(rest_of_query) else query,
+        query=rest_of_query if asks_for_more else query,
     )
 
 
