@@ -44,7 +44,7 @@ NO_LEADS = {
     "a colon above text": "He said:\n\nWait.",
     "a long paragraph": f"{SENTENCE}\n" * 5 + "It waits:\n\n- in reeds",
     "a heading": "# Herons:\n\n- in reeds",
-    "a colon above a heading": "Herons wait:\n\n# In reeds",
+    "a colon above a heading": "Herons wait:\n\n   # In reeds",
     "a line at the end": "Herons wait:",
 }
 
@@ -73,7 +73,8 @@ def test_other_lines_may_end_a_chunk(kind: str) -> None:
     headings = ("a heading", "a colon above a heading")
     uncut = outline_of(f"{before}{text}", 800).uncut
     if kind in headings:
-        assert [text[start - len(before)] for start, _ in uncut] == ["#"]
+        ((start, _),) = uncut
+        assert text[start - len(before) :].lstrip().startswith("#")
     else:
         assert uncut == []
 
@@ -117,7 +118,7 @@ def test_code_that_fits_alone_is_not_cut_for_its_introduction() -> None:
 def test_a_chunk_ends_below_a_rule_rather_than_in_what_follows(rule: str, line_end: str) -> None:
     notice = f"{SENTENCE}{line_end}{line_end}{SENTENCE}".strip()
     text = f"{line_end}{line_end}{rule}{line_end}{line_end}".join([notice] * 6)
-    chunks = chunks_of(text, 160)
+    chunks = chunks_of(text, 190)
     assert chunks[:-1] == [f"{notice}{line_end}{line_end}{rule}"] * 5
     assert chunks[-1] == notice
 
