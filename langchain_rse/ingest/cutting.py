@@ -29,9 +29,9 @@ _SEPARATORS = [re.compile(pattern) for pattern in ("\n\n", "\n", SENTENCE_END, "
 _FULL_ENOUGH = 0.5
 # One that is less full is continued with the beginning of a section that does not fit into it.
 _TOO_SMALL = 0.25
-# Headings in a row, with the first word below them, that are longer than this share of a chunk are
-# not kept together.
-_LONGEST_HEADINGS = 0.5
+# Headings or other lines that introduce what follows, in a row and with the first character below
+# them, that are longer than this share of a chunk are not kept together.
+_LONGEST_INTRODUCTION = 0.5
 # What may stand between a heading and the text below it.
 _SPACE_AND_TAGS = re.compile(
     r"(?:\s{1,1000}|<(?!h[1-6]\b|pre\b|table\b)[a-zA-Z/][^<>]{0,300}>){0,50}"
@@ -70,7 +70,7 @@ def outline_of(text: str, size: int) -> Outline:
         below = _start_of_text(text, heading)
         follows = bool(uncut) and heading.start < uncut[-1].end
         start = uncut[-1].start if follows else heading.start
-        if below + 1 - start > _LONGEST_HEADINGS * size:
+        if below + 1 - start > _LONGEST_INTRODUCTION * size:
             # Too long, or too many in a row.
             start, follows = heading.start, False
             if uncut and uncut[-1].end > start:
@@ -81,7 +81,7 @@ def outline_of(text: str, size: int) -> Outline:
             sections[-1] = section._replace(level=min(section.level, heading.level))
         else:
             sections.append(heading)
-        if below + 1 - start <= _LONGEST_HEADINGS * size:
+        if below + 1 - start <= _LONGEST_INTRODUCTION * size:
             uncut.append(Range(start, min(below + 1, len(text))))
     uncut = _joined([*uncut, *(Range(*fence) for fence in fences)], size)
     leads = _fitting_leads(text, headings, uncut, size)
@@ -129,7 +129,7 @@ def _fitting_leads(
             start = uncut[number - 1].start  # of the headings above
         if number < len(uncut) and uncut[number].start < end:
             end = uncut[number].end  # of the fenced block below
-        if lead.end - start <= _LONGEST_HEADINGS * size and end - start <= size:
+        if lead.end - start <= _LONGEST_INTRODUCTION * size and end - start <= size:
             fitting.append(lead)
     return fitting
 
@@ -145,7 +145,7 @@ def _leads_in_rows(text: str, headings: Sequence[Heading], size: int) -> list[Ra
         if number > 0 and headings[number - 1].end > start:
             continue
         lead = Range(start, below + 1)
-        earliest = lead.end - int(_LONGEST_HEADINGS * size)
+        earliest = lead.end - int(_LONGEST_INTRODUCTION * size)
         if start < earliest:
             # Its last lines.
             lead = Range(text.find("\n", earliest - 1, below) + 1, lead.end)
@@ -153,7 +153,7 @@ def _leads_in_rows(text: str, headings: Sequence[Heading], size: int) -> list[Ra
                 continue
         if rows and lead.start < rows[-1].end:
             first = rows[-1].start
-            if lead.end - first <= _LONGEST_HEADINGS * size:
+            if lead.end - first <= _LONGEST_INTRODUCTION * size:
                 lead = Range(first, lead.end)
                 rows.pop()
             else:

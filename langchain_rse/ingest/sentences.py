@@ -27,9 +27,10 @@ def default_text_splitter(chunk_size: int = _CHUNK_SIZE) -> DefaultTextSplitter:
     """Return the splitter that is used when none is given.
 
     It cuts before headings, else at empty lines, at ends of lines, of sentences in most scripts,
-    or of words. Short sections share a chunk. A heading is in the chunk of the text below it. A
-    fenced block of code that fits a chunk is not cut. A table that is longer than a chunk is cut
-    between its rows, and each chunk of it is embedded with the table's header row in front.
+    or of words. Short sections share a chunk. A heading is in the chunk of the text below it, and
+    so are the term of a definition and a line that introduces a list, code or a table. A fenced
+    block of code that fits a chunk is not cut. A table that is longer than a chunk is cut between
+    its rows, and each chunk of it is embedded with the table's header row in front.
 
     Args:
         chunk_size: The most characters of a chunk; by default 800. A longer row of a table is a
@@ -69,7 +70,7 @@ class DefaultTextSplitter(TextSplitter):
             table_start, table_end = table.rows[0], table.rows[-1]
             if table_end - table_start > self._size:
                 # The last row of one table may be a line that stays with the next.
-                first = max(end, self._start_with_headings(table, outline))
+                first = max(end, self._start_with_introduction(table, outline))
                 starts += [(start, "") for start in self._cut_prose(text, end, first, outline)]
                 starts += self._cut_table(text, table, first, outline)
                 end = table_end
@@ -86,20 +87,20 @@ class DefaultTextSplitter(TextSplitter):
         """Where the chunks of a stretch of prose start."""
         return chunk_starts(text, start, end, self._size, outline)
 
-    def _start_with_headings(self, table: Table, outline: Outline) -> int:
-        """Where the first chunk of a table starts: at the headings above it, if there are any."""
+    def _start_with_introduction(self, table: Table, outline: Outline) -> int:
+        """Where the first chunk of a table starts: at what introduces it, if there is anything."""
         table_start, first_row_end = table.rows[:2]
-        headings_start = outline.start_uncut(table_start)
-        if first_row_end - headings_start > _LONGEST_ROW * self._size:
+        introduction_start = outline.start_uncut(table_start)
+        if first_row_end - introduction_start > _LONGEST_ROW * self._size:
             return table_start
-        return headings_start
+        return introduction_start
 
     def _cut_table(
         self, text: str, table: Table, first: int, outline: Outline
     ) -> Iterator[tuple[int, str]]:
         """Where the chunks of a table start, and the header row that each is embedded with.
 
-        The first of them starts at ``first``, with the headings above the table.
+        The first of them starts at ``first``, with what introduces the table.
         """
         header = table.header
         if len(header) > _LONGEST_HEADER * self._size:
@@ -115,8 +116,8 @@ class DefaultTextSplitter(TextSplitter):
             if row_end - row_start > _LONGEST_ROW * self._size:
                 cuts = list(self._cut_prose(text, row_start, row_end, outline))
             for cut in cuts:
-                is_below_headings = cut == table.rows[0]
-                if cut > chunk_start and not is_below_headings:
+                is_introduced = cut == table.rows[0]
+                if cut > chunk_start and not is_introduced:
                     chunk_start = cut
                     yield cut, header
             room = room_below_header

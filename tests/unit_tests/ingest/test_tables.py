@@ -72,13 +72,22 @@ FORMS = {
     "HTML": "<table><tr><th>plant</th><th>city</th></tr>\n"
     + "".join(f"<tr><td>Delta-{number}</td><td>Town</td></tr>\n" for number in range(60))
     + "</table>\n",
+    "a grid": "+-------+------+\n| plant | city |\n+=======+======+\n"
+    + "".join(
+        f"| Delta | {number:4} |\n|       | Town |\n+-------+------+\n" for number in range(60)
+    ),
+    "a database's grid": "+-------+------+\n| plant | city |\n+-------+------+\n"
+    + "".join(f"| Delta | {number:4} |\n" for number in range(99))
+    + "+-------+------+\n",
     "dates": "name,31.12.2021\n" + "".join(f"Delta-{number},{number}\n" for number in range(99)),
 }
 
 
 def header_of(text: str) -> str:
-    """The first line of a table, and with it the line under it."""
-    first, second, *_ = text.splitlines()
+    """The first line of a table, with the line under it and that above it."""
+    first, second, third, *_ = text.splitlines()
+    if first.startswith("+"):
+        return f"{first}\n{second}\n{third}"
     return f"{first}\n{second}" if set(second) <= set("|-:+ ") else first
 
 
@@ -129,6 +138,7 @@ TABLES_OF_PROSE = {
     "dates and texts without names": "2021-03-04,Delta,Boston\n2021-03-05,Epsilon,Rome\n" * 30,
     "two spaces after each sentence": "The heron is a bird.  It lives at the lake\n" * 60,
     "HTML without names": f"<table>\n{'<tr><td>a</td><td>b</td></tr>' * 99}</table>\n",
+    "a grid without names": "+---+---+\n" + "| a | 1 |\n+---+---+\n" * 60,
     "a log": "2021-03-04 12:00:01,123 INFO started\n2021-03-04 12:00:02,5 INFO ended\n" * 30,
     "two rows": "name,city\nDelta,Boston\n\n" * 60,
 }
@@ -183,6 +193,72 @@ def test_rows_that_pythons_csv_writes_are_not_cut(cells: list[list[str]]) -> Non
         starts.append(written.tell())
     (table,) = find_tables(written.getvalue())
     assert table.rows == starts
+
+
+GRID = """\
++-----+------+
+| a   | b    |
++=====+======+
+| 1   | two  |
+|     | rows |
++-----+------+
+| 2   | one  |
++-----+------+
+"""
+TWO_HEADERS = """\
++---+---+
+| a     |
++---+---+
+| b | c |
++===+===+
+| 1 | 2 |
++---+---+
+"""
+PRINTED = """\
++---+---+
+| a | b |
++---+---+
+| 1 | 2 |
+| 3 | 4 |
++---+---+
+"""
+WITHOUT_NAMES = """\
++---+---+
+| 1 | 2 |
++---+---+
+| 3 | 4 |
++---+---+
+"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "header_lines", "row_lines"),
+    [
+        (GRID, 3, [3, 3, 2]),
+        (TWO_HEADERS, 5, [5, 2]),
+        (PRINTED, 3, [3, 1, 2]),
+        (WITHOUT_NAMES, 0, [3, 2]),
+        ("+===+\n| 1 |\n+---+\n", 0, [3]),
+        ("+---+\n+---+\n", 0, [2]),
+    ],
+)
+@pytest.mark.parametrize("indent", ["", "   "], ids=["plain", "indented"])
+@pytest.mark.parametrize("below", ["", "\nBelow", "Below | it"])
+def test_rows_of_grids_lie_between_rules(
+    grid: str, header_lines: int, row_lines: list[int], indent: str, below: str
+) -> None:
+    lines = [f"{indent}{line}\n" for line in grid.splitlines()]
+    (table,) = find_tables("".join(lines) + below)
+    assert table.header == "".join(lines[:header_lines]).rstrip()
+    ends = [sum(row_lines[: number + 1]) for number in range(len(row_lines))]
+    assert table.rows == [0, *(len("".join(lines[:end])) for end in ends)]
+
+
+@pytest.mark.parametrize(
+    "text", ["+---+\n", "+---+\n| a |\n", "+---+\nThe heron\n+---+\n", "+--\n+--\n"]
+)
+def test_a_line_of_a_grid_alone_is_no_table(text: str) -> None:
+    assert find_tables(text) == []
 
 
 class Index:

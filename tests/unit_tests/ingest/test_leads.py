@@ -1,0 +1,182 @@
+"""What a user relies on where lines introduce what follows: no chunk ends with such a line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_rse.ingest.cutting import outline_of
+from langchain_rse.ingest.leads import find_leads
+from tests.unit_tests.ingest.test_headings import chunks_of
+
+SENTENCE = "The heron waits in the reeds until a fish comes near. "
+
+LEADS = {
+    "a term": ("heron.wait(time)", "\n\n    Waits for a fish."),
+    "a term right above": ("heron.wait(time)", "\n    Waits for a fish."),
+    "a term above a tab": ("heron.wait(time)", "\n\n\tWaits for a fish."),
+    "several terms": ("heron.wait(time)\nheron.wait()", "\n\n    Wait for a fish."),
+    "an item above inner ones": ("- herons", "\n  - gray herons"),
+    "a directive": (".. code-block:: python", "\n\n    heron.wait()"),
+    "above a list": ("Herons wait:", "\n\n- in reeds"),
+    "right above a list": ("Herons wait:", "\n1. in reeds"),
+    "above a list in brackets": ("Herons wait:", "\n\n(a) in reeds"),
+    "above indented text": ("Herons wait like this:", "\n\n   heron.wait()"),
+    "above fenced code": ("Herons wait like this:", "\n\n```\nheron.wait()\n```"),
+    "above a table": ("Herons by lake:", "\n\n| lake | herons |\n|---|---|\n| A | 1 |"),
+    "above a grid": ("Herons by lake:", "\n\n+---+---+\n| A | 1 |\n+---+---+"),
+    "of two lines": ("Where herons wait, and how\nlong they do:", "\n\n* in reeds"),
+    "above a definition": ("These wait:\n\nheron.wait(time)", "\n\n    Waits for a fish."),
+    "a long line": (f"{SENTENCE * 4}It waits:", "\n\n- in reeds"),
+}
+
+NO_LEADS = {
+    "a sentence above a quotation": "The heron waits.\n\n    It does.",
+    "a line of a paragraph": "The heron waits,\n    as it does.",
+    "a page number": "- 33 -\n\n    The heron waits.",
+    "a number above indented lines": "33\n\n    The heron waits.",
+    "single spaces": "The heron\n\n The carp",
+    "less indented text": "    The heron\n\nThe carp",
+    "a long line above indented text": "The heron waits " * 8 + "\n\n    It does.",
+    "amounts": "Herons\n\n    12\n    13",
+    "a speaker": "A. HERON:\n\nWe wait for the fish.",
+    "a colon above text": "He said:\n\nWait.",
+    "a long paragraph": f"{SENTENCE}\n" * 5 + "It waits:\n\n- in reeds",
+    "a heading": "# Herons:\n\n- in reeds",
+    "a colon above a heading": "Herons wait:\n\n   # In reeds",
+    "a line at the end": "Herons wait:",
+}
+
+
+@pytest.mark.parametrize("kind", LEADS)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=repr)
+def test_a_line_that_introduces_is_in_the_chunk_of_what_follows(kind: str, line_end: str) -> None:
+    lead, below = (part.replace("\n", line_end) for part in LEADS[kind])
+    before = f"{SENTENCE}{line_end}{line_end}"
+    text = f"{before}{lead}{below}"
+    (start, end), *_ = outline_of(text, 800).uncut
+    assert start == len(before)
+    first = len(text) - len(below.lstrip())
+    assert end > first
+    # Whatever room is left for it, also if it is as long as the line.
+    for size in range(max(2 * (first - start) + 2, 140), 800, 4):
+        filled = f"{SENTENCE * (size // len(SENTENCE))}{line_end}{line_end}{lead}{below}"
+        last_line = lead.rsplit(line_end, 1)[-1]
+        assert not any(chunk.endswith(last_line) for chunk in chunks_of(filled, size))
+
+
+@pytest.mark.parametrize("kind", NO_LEADS)
+def test_other_lines_may_end_a_chunk(kind: str) -> None:
+    text = NO_LEADS[kind]
+    before = f"{SENTENCE}\n\n"
+    headings = ("a heading", "a colon above a heading")
+    uncut = outline_of(f"{before}{text}", 800).uncut
+    if kind in headings:
+        ((start, _),) = uncut
+        assert text[start - len(before) :].lstrip().startswith("#")
+    else:
+        assert uncut == []
+
+
+def test_leads_are_found_in_order() -> None:
+    text = "Herons:\n\nwait()\nwait(time)\n\n  waits\n\nCarps:\n- swim\n"
+    leads = [
+        (text[start:below], text[below:].split(maxsplit=1)[0]) for start, below in find_leads(text)
+    ]
+    assert leads == [
+        ("Herons:\n\n", "wait()"),
+        ("wait()\nwait(time)\n\n  ", "waits"),
+        ("Carps:\n", "-"),
+    ]
+
+
+def test_of_a_long_row_of_terms_the_last_stay_with_their_text() -> None:
+    terms = "".join(f"heron.wait_{number:02}(time)\n" for number in range(40))
+    text = f"{terms}\n    {SENTENCE}"
+    chunks = chunks_of(text, 400)
+    assert all(len(chunk) <= 400 for chunk in chunks)
+    assert chunks[-1].endswith(f"heron.wait_39(time)\n\n    {SENTENCE.strip()}")
+    assert all(stop - start <= 200 for start, stop in outline_of(text, 400).uncut)
+
+
+def test_a_long_row_of_definitions_is_cut() -> None:
+    text = "".join(f"{' ' * 2 * number}heron {number:02}\n" for number in range(60))
+    assert all(stop - start <= 200 for start, stop in outline_of(text, 400).uncut)
+    assert all(len(chunk) <= 400 for chunk in chunks_of(text, 400))
+
+
+def test_code_that_fits_alone_is_not_cut_for_its_introduction() -> None:
+    code = "```\n" + "heron.wait()\n\n" * 25 + "```"
+    assert 350 < len(code) < 380
+    text = f"{SENTENCE * 2}\n\nThe heron waits like this, until a fish comes:\n\n{code}"
+    assert chunks_of(text, 380)[-1] == code
+
+
+@pytest.mark.parametrize("rule", ["-----", "---", "=====", "* * *", "***", "- - -"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=repr)
+def test_a_chunk_ends_below_a_rule_rather_than_in_what_follows(rule: str, line_end: str) -> None:
+    notice = f"{SENTENCE}{line_end}{line_end}{SENTENCE}".strip()
+    text = f"{line_end}{line_end}{rule}{line_end}{line_end}".join([notice] * 6)
+    chunks = chunks_of(text, 190)
+    assert chunks[:-1] == [f"{notice}{line_end}{line_end}{rule}"] * 5
+    assert chunks[-1] == notice
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Herons\n-----\n\n{}",  # the underline of a title
+        "{}\n_____________\n\n{}",  # between pages of contracts, within sentences
+        "```\n\n-----\n\n```\n\n{}",
+        "---\n\n-----\n\n---\n\n{}",
+        "# Herons\n\n-----\n\n{}",
+    ],
+)
+def test_other_rules_do_not_separate(text: str) -> None:
+    sections = outline_of(text.format(SENTENCE, SENTENCE), 800).sections
+    assert [section.level for section in sections if section.level > 6] == []
+
+
+TEXT = st.integers(1, 12).map(lambda count: ("text", "", SENTENCE * count))
+NUMBER = st.integers(0, 9999)
+TERM = st.builds(
+    lambda number, count: ("lead", f"heron{number}(time)", f"    {SENTENCE * count}"),
+    NUMBER,
+    st.integers(1, 9),
+)
+INTRODUCTION = st.builds(
+    lambda number, count, mark: (
+        "lead",
+        f"Heron {number} waits:",
+        "\n".join([f"{mark} {SENTENCE.strip()}"] * count),
+    ),
+    NUMBER,
+    st.integers(1, 9),
+    st.sampled_from(["-", "1.", "(a)"]),
+)
+RULE = st.sampled_from(["---", "* * *", "====="]).map(lambda rule: ("text", "", rule))
+
+
+@given(
+    st.lists(st.one_of(TEXT, TERM, INTRODUCTION, RULE), min_size=1, max_size=20),
+    st.sampled_from(["\n", "\r\n"]),
+    st.integers(150, 500),
+)
+def test_no_chunk_of_any_document_ends_with_what_introduces_the_next(
+    blocks: list[tuple[str, str, str]], line_end: str, size: int
+) -> None:
+    text = ""
+    endings: set[int] = set()  # where no chunk may end
+    for kind, lead, below in blocks:
+        if kind == "lead":
+            text += lead
+            endings.add(len(text))
+            text += 2 * line_end
+        text += below.replace("\n", line_end) + 2 * line_end
+    start = 0
+    for chunk in chunks_of(text, size):
+        assert len(chunk) <= size
+        start = text.index(chunk, start)
+        assert start + len(chunk) not in endings
+        start += len(chunk)
