@@ -473,7 +473,7 @@ def test_the_summary_is_json() -> None:
         "trials": [list(trial) for trial in tuning.trials],
         "questions": 5,
         "config": tuning.config.model_dump(),
-        "hybrid": 0.0,
+        "hybrid": "auto",
     }
 
 

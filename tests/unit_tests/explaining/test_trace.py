@@ -68,7 +68,7 @@ def test_the_agreed_shape(trace: RSETrace) -> None:
     values = trace.to_dict()
     assert list(values) == [
         *("query", "queries", "settings", "spent", "penalty", "steps", "documents", "segments"),
-        *("reason", "reached"),
+        *("reason", "full_text", "reached"),
     ]
     assert list(values["documents"][0]) == [
         *("doc_id", "source", "title", "length", "chunk_count", "reason", "chunks"),
@@ -180,9 +180,9 @@ def test_the_parts_in_words() -> None:
     trace = make_retriever(texts, config=RSEConfig()).explain("heron0 0")
     (found,) = [chunk for document, chunk in trace.candidates if document.doc_id == "a"]
     assert found.matched_words == ["heron0", "0"]
-    # The best score counts 0.65; the words, 0.7 of the 0.35 that are missing.
-    parts = "vectors 0.65, words 0.24 (heron0, 0), neighbors 0.09"
-    assert f"relevance of chunk 0: 0.98 ({parts})" in str(trace)
+    # The best score counts 0.55; the words, 0.7 of the 0.45 that are missing.
+    parts = "vectors 0.55, words 0.31 (heron0, 0), neighbors 0.10"
+    assert f"relevance of chunk 0: 0.97 ({parts})" in str(trace)
 
 
 def test_a_document_that_is_less_relevant_takes_relevance_from_its_chunks() -> None:

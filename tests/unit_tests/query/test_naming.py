@@ -94,7 +94,7 @@ def test_what_names_nothing(query: str, names: Mapping[str, str]) -> None:
         ("capex of Activision Blizzard", "ACTIVISIONBLIZZARD_2019.txt"),
         ("FY2019 for 3M", "3M_2019.txt"),
         ("the policy of 23andMe", "https://example.com/23andMe.html?x=1"),
-        ("Über die Größe", "über.md"),
+        ("Über die Größe", "GRÖSSE.md"),
     ],
 )
 def test_names_as_files_have_them(query: str, source: str) -> None:
