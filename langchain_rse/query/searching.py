@@ -48,6 +48,10 @@ _SCORE_NAMES = (RELEVANCE_SCORE, _SCORE, "similarity_score", "similarity", "_sco
 # Differences below this share of the largest score are rounding.
 _NOISE = 1e-6
 
+# The full-text index is asked for so many chunks, in units of `RSEConfig.decay_rate`: those that it
+# ranks lower would have a relevance of less than 0.003.
+_LEXICAL_DEPTH = 6
+
 # The most searches at the same time, of one query or of several.
 AT_ONCE = 8
 
@@ -272,7 +276,7 @@ def _search_words(
                 store.lexical_search,
                 store.alexical_search,
                 without_function_words(beginning_of(query)),
-                settings.fetch_k,
+                _lexical_count(settings),
                 filter=settings.search_kwargs.get("filter"),
             )
         except FullTextError as error:
@@ -282,6 +286,14 @@ def _search_words(
                 warn(f"words are looked for among the candidates only: {error}")
             return []
     return list(found)
+
+
+def _lexical_count(settings: QuerySettings) -> int:
+    """The number of chunks to ask the full-text index for."""
+    config = settings.config
+    if config.rank_fusion == "mean":
+        return settings.fetch_k
+    return min(settings.fetch_k, math.ceil(min(_LEXICAL_DEPTH * config.decay_rate, 1e9)))
 
 
 def _identify_adopted(

@@ -10,7 +10,7 @@ import json
 import logging
 import numbers
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from langchain_core.documents import Document
@@ -67,18 +67,6 @@ def _is_equality(item: tuple[object, object]) -> bool:
     return isinstance(value, (str, numbers.Real))
 
 
-class WordCounts(NamedTuple):
-    """How many chunks have each word; approximate while old versions are being removed.
-
-    Args:
-        counts: The number of chunks by word.
-        total: The number of all chunks.
-    """
-
-    counts: dict[str, int]
-    total: int
-
-
 class LexicalIndex:
     """The full-text index of a table of chunks; the settings say how text is split into words.
 
@@ -97,9 +85,6 @@ class LexicalIndex:
     _most_ranked: ClassVar[int]
     # Each word of :query, and the number of chunks that have it, counted up to :most.
     _count: ClassVar[str]
-    # Each of :words, a JSON list, and the number of chunks that have it.
-    _word_counts: ClassVar[str]
-    _total: ClassVar[str]  # the number of chunks
     # The :limit chunks that match :query best: key, record, score, the document's manifest.
     _search: ClassVar[str]
     _within: ClassVar[str]  # true for chunks whose keys begin with :prefix, all before :end
@@ -186,17 +171,6 @@ class LexicalIndex:
         reader = _MatchReader(check_filter(condition))
         with self._explained():
             return self._search_chunks(connection, query, k, reader, _within(prefix))
-
-    def count_words(self, connection: Connection, words: Iterable[str], prefix: str) -> WordCounts:
-        """Count chunks; see `SQLDocStore.word_counts`."""
-        # By the form in which the database takes them.
-        asked = {UNENCODABLE.sub(" ", word): word for word in words}
-        within = _within(prefix)
-        parameters = {"words": json.dumps(list(asked)), **within}
-        with self._explained():
-            rows = connection.execute(sa.text(self._sql(self._word_counts)), parameters).all()
-            total = connection.execute(sa.text(self._sql(self._total)), within).scalar_one()
-        return WordCounts({asked[word]: count for word, count in rows}, total)
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:

@@ -99,10 +99,6 @@ class PostgresIndex(LexicalIndex):
                 AS tsquery) AS term
             FROM unnest(to_tsvector('{settings}', :query))
             ORDER BY positions[1], lexeme LIMIT {words}) AS terms"""
-    _word_counts = """SELECT word, (SELECT count(*) FROM "{table}_lexical"
-            WHERE words @@ plainto_tsquery('{settings}', word) AND {within})
-        FROM json_array_elements_text(CAST(:words AS json)) AS word"""
-    _total = 'SELECT count(*) FROM "{table}_lexical" WHERE {within}'
     # ts_rank ignores how rare a word is, so each word is ranked by itself and weighted by BM25's
     # inverse document frequency. 1: divided by 1 + the logarithm of the text's length.
     _search = """WITH weighted AS MATERIALIZED (

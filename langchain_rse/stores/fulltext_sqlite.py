@@ -99,14 +99,6 @@ class SQLiteIndex(LexicalIndex):
         LEFT JOIN "{table}" AS manifest
             ON manifest.key = 'manifest/' || substr(chunk.key, 1, instr(chunk.key, '/') - 1)
         ORDER BY score DESC, id"""
-    _word_counts = """SELECT value, (SELECT count(*) FROM "{table}_lexical"
-            WHERE "{table}_lexical" MATCH '"' || replace(value, '"', '""') || '"' AND {within})
-        FROM json_each(:words)"""
-    # Without a prefix, the rows of FTS5's own table are counted, which are the smallest.
-    _total = """SELECT CASE WHEN :prefix = ''
-        THEN (SELECT count(*) FROM "{table}_lexical_docsize")
-        ELSE (SELECT count(*) FROM "{table}_lexical_keys" WHERE key >= :prefix AND key < :end)
-        END"""
     _within = """(:prefix = '' OR EXISTS (SELECT 1 FROM "{table}_lexical_keys"
         WHERE id = "{table}_lexical".rowid AND key >= :prefix AND key < :end))"""
     _or = " OR "

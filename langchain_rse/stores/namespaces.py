@@ -7,7 +7,7 @@ ids of their own, and a search that finds those of another namespace can tell th
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
@@ -92,18 +92,6 @@ class NamespacedStore(StepStore):
         await arun(self._check())
         store: Any = self.docstore
         return await store.alexical_search(*args, **kwargs, prefix=f"{self.digest}-")
-
-    def word_counts(self, words: Iterable[str]) -> Any:  # noqa: ANN401
-        """Count chunks of the namespace, see `SQLDocStore.word_counts`."""
-        run(self._check())
-        store: Any = self.docstore
-        return store.word_counts(words, prefix=f"{self.digest}-")
-
-    async def aword_counts(self, words: Iterable[str]) -> Any:  # noqa: ANN401
-        """Like `word_counts`, async."""
-        await arun(self._check())
-        store: Any = self.docstore
-        return await store.aword_counts(words, prefix=f"{self.digest}-")
 
     def _check_and_mark(self) -> Steps[None]:
         """Before the first write, mark that the docstore has namespaces."""

@@ -35,7 +35,7 @@ from langchain_rse.stores.databases import (
     use_wal,
     write_rows,
 )
-from langchain_rse.stores.fulltext import LexicalIndex, WordCounts, check_lexical
+from langchain_rse.stores.fulltext import LexicalIndex, check_lexical
 from langchain_rse.stores.fulltext_sqlite import forget_damaged, is_indexed
 from langchain_rse.stores.indexes import (
     find_index_problems,
@@ -216,27 +216,6 @@ class SQLDocStore(ComparesAndSets):
         """Like `lexical_search`, async."""
         check_lexical(self)
         return await self._arun(self._search, query, k, filter, prefix)
-
-    def word_counts(self, words: Iterable[str], *, prefix: str = "") -> WordCounts:
-        """Count the chunks that have each of some words, and all chunks, as BM25 needs them.
-
-        Chunks of old versions count until they are removed.
-
-        Args:
-            words: The words, such as ``["margin", "2023"]``; on PostgreSQL, those that the
-                ``language`` leaves out are in no chunk.
-            prefix: Only chunks whose keys begin with this are counted.
-
-        Raises:
-            FullTextError: If the store has no full-text index, or it is damaged.
-        """
-        check_lexical(self)
-        return self._run(self._count_words, list(words), prefix)
-
-    async def aword_counts(self, words: Iterable[str], *, prefix: str = "") -> WordCounts:
-        """Like `word_counts`, async."""
-        check_lexical(self)
-        return await self._arun(self._count_words, list(words), prefix)
 
     def drop_lexical_index(self) -> None:
         """Remove the table's full-text index, also one built with another tokenizer or language.
@@ -421,9 +400,6 @@ class SQLDocStore(ComparesAndSets):
 
     def _search(self, connection: Connection, *args: Any) -> list[tuple[Document, float]]:  # noqa: ANN401
         return self._checked_index().search(connection, *args)
-
-    def _count_words(self, connection: Connection, words: list[str], prefix: str) -> WordCounts:
-        return self._checked_index().count_words(connection, words, prefix)
 
     # Transactions
 

@@ -18,8 +18,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.headers import DocumentHeaders
 from langchain_rse.stores.databases import prepare_engine
-from langchain_rse.stores.fulltext import WordCounts
-from langchain_rse.stores.records import document_key
 from tests.unit_tests import fakes
 
 Way = fakes.Way
@@ -368,21 +366,6 @@ class LexicalSuite:
             search(plain, "zulu")
         for _ in range(2):
             assert sorted(places(search(make_store(), "zulu"))) == [("a", 0), ("b", 0)]
-
-    @fakes.both_ways
-    def test_words_are_counted(self, way: Way, store: SQLDocStore) -> None:
-        texts = ["zulu zulu", "zulu yankee", "other", "首都是北京"]
-        way.add(indexer(store), [document("a", *texts), document("b", "yankee")])
-        words = ["zulu", "yankee", "a", "北京", "missing", 'quo"te', "\x00", "'"]
-        counted = way.call(store.word_counts, store.aword_counts, words)
-        # The text's last line end makes no chunk; "a" is the name of a document.
-        assert counted.total == 5
-        assert list(counted.counts) == words
-        assert list(counted.counts.values()) == [2, 2, 4, 1, 0, 0, 0, 0]
-        prefix = document_key("b")
-        within = way.call(store.word_counts, store.aword_counts, ["yankee", "zulu"], prefix=prefix)
-        assert within == WordCounts({"yankee": 1, "zulu": 0}, 1)
-        assert way.call(store.word_counts, store.aword_counts, []).counts == {}
 
     def test_a_store_without_lexical_keeps_the_index_all_the_same(
         self, make_store: MakeStore
