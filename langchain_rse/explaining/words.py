@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from langchain_rse.text.function_words import without_function_words
 from langchain_rse.text.words import has_unspaced, split_words
 
 _SHORT = 3  # letters of words such as "the"
@@ -12,12 +13,13 @@ _LONGEST_WORD = 100  # a longer one is compared by its beginning
 
 
 def query_words(queries: Iterable[str]) -> re.Pattern[str] | None:
-    """Make a pattern that matches the words of queries; None if they have no word to highlight.
+    """Make a pattern of the content words of queries; None if they have no word to highlight.
 
     Short words match only if they are names or numbers, others in all forms that begin alike.
     """
     patterns: dict[str, None] = {}
-    for word in split_words(" ".join(queries)):
+    content = " ".join(without_function_words(query) for query in queries)
+    for word in split_words(content):
         pattern = _pattern_of(word)
         if pattern is not None:
             patterns[pattern] = None
