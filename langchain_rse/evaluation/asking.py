@@ -198,5 +198,5 @@ class Asker:
         words = " ".join(find_words(query))
         best_words = " ".join(find_words(by_rank[0].document.page_content))
         is_quotation = bool(words) and words in best_words
-        share = share_of_words(query, by_rank, candidates)
+        share = share_of_words(query, by_rank)
         return Asked(score, share, direction_of(by_rank), is_quotation=is_quotation)

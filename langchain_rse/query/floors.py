@@ -21,6 +21,7 @@ from langchain_rse.text.function_words import without_function_words
 
 # The number of best candidates in which words of the query are looked for.
 _BEST = 20
+_ALL_WORDS = 1 - 1e-9  # as a sum of shares
 _LAST_QUERIES = 10  # that `Refusals` looks at
 # Where rerankers of LangChain's packages name their model.
 _MODEL_FIELDS = ("model", "model_name", "model_id")
@@ -131,11 +132,25 @@ def _measure_query(
 ) -> Reached:
     by_rank = best_first(candidates)
     best = by_rank[0] if by_rank else None
-    share = share_of_words(query, by_rank, candidates)
+    share = share_of_words(query, by_rank)
     reached = Reached(query, best, share)
     if best is None or best.score is None:
         if floor.number is not None and best is not None:
             warn(f"score_floor={floor.number:g} has no effect: the candidates have no scores")
+        return reached
+    reached = _compare(reached, by_rank, settings, floor)
+    if reached.is_refused and settings.reranker is None:
+        # Vectors say little of an error code; the index finds it.
+        return reached._replace(is_refused=not _has_all_words(query, candidates))
+    return reached
+
+
+def _compare(
+    reached: Reached, by_rank: Sequence[Candidate], settings: QuerySettings, floor: _Floor
+) -> Reached:
+    """Compare the best score with the floor."""
+    best = reached.best
+    if best is None or best.score is None:
         return reached
     falls_from_best = direction_of(by_rank)
     if floor.number is not None:
@@ -151,7 +166,7 @@ def _measure_query(
             "round, so no question is refused: call calibrate() again"
         )
         return reached
-    reach = calibrated.reach(best.score, share)
+    reach = calibrated.reach(best.score, reached.word_share)
     return reached._replace(
         reach=reach,
         floor=calibrated.floor,
@@ -184,6 +199,16 @@ def _compare_with_number(
     )
 
 
+def _has_all_words(query: str, candidates: Sequence[Candidate]) -> bool:
+    """True if one of the best candidates of the full-text index has all words of the query."""
+    texts = []
+    for candidate in candidates:
+        if candidate.lexical_rank is not None and candidate.lexical_rank < _BEST:
+            texts.append(candidate.document.page_content)
+    content = without_function_words(beginning_of(query))
+    return bool(max(word_shares(content, texts), default=0.0) >= _ALL_WORDS)
+
+
 def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates of the search or reranker, best first, without those found by words alone."""
     ranked = [(candidate.rank, number) for number, candidate in enumerate(candidates)]
@@ -191,18 +216,9 @@ def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [candidates[number] for _, number in order]
 
 
-def share_of_words(
-    query: str, by_rank: Sequence[Candidate], candidates: Sequence[Candidate] = ()
-) -> float:
-    """The greatest share of the query's words that one of the best candidates has.
-
-    Of ``candidates``, the best by the full-text index count as well.
-    """
-    best = list(by_rank[:_BEST])
-    for candidate in candidates:
-        if candidate.lexical_rank is not None and candidate.lexical_rank < _BEST:
-            best.append(candidate)
-    texts = list(dict.fromkeys(candidate.document.page_content for candidate in best))
+def share_of_words(query: str, by_rank: Sequence[Candidate]) -> float:
+    """The greatest share of the query's content words that one of the best candidates has."""
+    texts = list(dict.fromkeys(each.document.page_content for each in by_rank[:_BEST]))
     content = without_function_words(beginning_of(query))
     return float(max(word_shares(content, texts), default=0.0))
 

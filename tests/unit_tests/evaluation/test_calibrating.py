@@ -291,7 +291,7 @@ def test_it_says_before_how_much_it_asks(
     with caplog.at_level(logging.INFO, "langchain_rse"):
         retriever.calibrate()
     assert caplog.records[0].getMessage() == (
-        "Calibrating asks 90 general questions and 119 sentences: 209 embeddings"
+        "Calibrating asks 90 general questions and 123 sentences: 213 embeddings"
     )
 
 
