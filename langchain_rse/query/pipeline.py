@@ -244,6 +244,9 @@ def find_candidates(
     log.reached = []
     log.reason = None
     log.ended("search")
+    if not searched.documents and any(searched.candidates.values()):
+        # Words were found, so the docstore has documents: where are their vectors?
+        yield from explain_no_candidates(sources, settings, documents=0, candidates=0)
     candidates = yield from rerank(searched.candidates, settings, callbacks)
     if not any(candidates.values()):
         count = sum(len(candidates_of_query) for candidates_of_query in log.searched.values())

@@ -78,7 +78,8 @@ class Searched(NamedTuple):
     """What the searches for the queries of one question found."""
 
     candidates: dict[str, list[Candidate]]  # of each query, best first
-    documents: int  # the number of Documents that were found, candidates or not
+    # The number of Documents that the vector store or retriever found, candidates or not.
+    documents: int
     obstacle: str = ""  # why the full-text index was not searched, where it would be
 
 
@@ -148,7 +149,7 @@ def search(
     if sources.vectorstore is None:
         most = max(len(answer) for answer in by_vectors)
         warn_of_few(sources.base_retriever, most, settings.fetch_k)
-    return Searched(candidates, sum(map(len, answers)), full_text.obstacle)
+    return Searched(candidates, len(documents), full_text.obstacle)
 
 
 def check_search(sources: Sources, settings: QuerySettings) -> None:

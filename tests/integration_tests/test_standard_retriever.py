@@ -42,4 +42,4 @@ class TestRSERetriever(RetrieversIntegrationTests):
 
     @property
     def retriever_query_example(self) -> str:
-        return "How do animals such as cats and dogs spend the day?"
+        return "How do cats, dogs, birds and fish spend the day?"

@@ -18,7 +18,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import PrivateAttr
 
 from langchain_rse import ExistingIndex, RSEConfig, RSERetriever, SQLDocStore
-from langchain_rse.errors import FormatError, FullTextError
+from langchain_rse.errors import FormatError, FullTextError, StoreMismatchError
 from langchain_rse.evaluation import Evidence, Question, atune, evaluate, tune
 from langchain_rse.stores.records import chunk_key, document_key, manifest_key
 from tests.unit_tests import fakes
@@ -312,9 +312,16 @@ def test_operators_in_a_query_mean_nothing(way: Way, query: str) -> None:
     assert ("d1", 1) in relevances(way.invoke(make(TEXTS), query))
 
 
-def test_without_candidates_by_vectors(way: Way) -> None:
-    found = way.invoke(make({"d1": "zulu one\nzulu\n"}), "zulu")
+def test_words_find_chunks_that_vectors_do_not(way: Way) -> None:
+    found = way.invoke(make({"d1": "zulu one\nzulu\n", "d2": "other 0.0\n"}), "zulu")
     assert relevances(found) == {("d1", 1): 0.5}
+
+
+@pytest.mark.parametrize("hybrid", ["auto", 0.5])
+def test_a_lost_vector_store_is_an_error_though_words_are_found(way: Way, hybrid: Any) -> None:
+    retriever = make({"d1": "zulu one\nzulu\n"}, hybrid=hybrid, lexical_credit=0.6)
+    with pytest.raises(StoreMismatchError, match="found nothing, but the docstore has documents"):
+        way.invoke(retriever, "zulu")
 
 
 def test_fetch_k_limits_both_sides(way: Way) -> None:
