@@ -14,10 +14,9 @@ from pydoc_data.topics import topics
 from typing import NamedTuple
 
 from langchain_core.documents import Document
-from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.explaining.colors import DARK, LIGHT, Colors
 from langchain_rse.explaining.side_by_side import Piece, SideBySide, parts_of
@@ -47,7 +46,7 @@ class Line(NamedTuple):
 def compare() -> SideBySide:
     """Ask the question."""
     retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(WordLlamaEmbeddings()), docstore=InMemoryByteStore()
+        vectorstore=InMemoryVectorStore(WordLlamaEmbeddings()), docstore=SQLDocStore("sqlite://")
     )
     names_by_text = {topics[name]: name for name in sorted(topics, reverse=True)}
     retriever.add_documents(

@@ -304,7 +304,8 @@ def test_words_alone(way: Way) -> None:
     alone = {"hybrid": 1.0, "score_credit": 0.0}
     assert set(relevances(way.invoke(make(TEXTS), "zulu", **alone))) == {("d1", 1)}
     assert way.invoke(make(TEXTS), "missing", **alone) == []
-    assert way.invoke(make({"d1": "zulu\n"}), "zulu", **alone)[0].page_content == "zulu\n"
+    texts = {"d1": "zulu\n", "d2": "other 0.0\n"}
+    assert way.invoke(make(texts), "zulu", **alone)[0].page_content == "zulu\n"
 
 
 @pytest.mark.parametrize("query", ['"zulu', "zulu AND NOT tango", "(zulu", "'zulu; --", "\x00zulu"])
