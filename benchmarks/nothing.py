@@ -86,6 +86,7 @@ def main() -> None:
     parser.add_argument("--folders", nargs="+", metavar="NAME", help="default: all in English")
     parser.add_argument("--reranker", choices=("cross-encoder", "similarities"))
     arguments = parser.parse_args()
+    options = f" --folders {' '.join(arguments.folders)}" if arguments.folders else ""
     if not arguments.folders:
         names = folder_names(arguments)
         arguments.folders = [name for name in names if not name.startswith(LANGUAGE)]
@@ -100,6 +101,7 @@ def main() -> None:
     if arguments.reranker:
         stem += f"-{arguments.reranker}"
         command += f" --reranker {arguments.reranker}"
+    command += options
     write_page(arguments, stem, write_up(results, arguments.reranker, command))
 
 
