@@ -33,7 +33,7 @@ _WAY_TO_OWN = 0.5
 _WORD_BONUS = 6.0  # in standard deviations of what general questions reach
 _RERANKED_WAY_TO_OWN = 0.3
 _RERANKED_QUANTILE = 15.0  # times ``lost``: 0.3 by default
-_USUAL_WORD_SHARE = 0.18  # the share of words at which the bonus changes nothing
+_USUAL_WORD_SHARE = 0.17  # the share of words at which the bonus changes nothing
 _UPPER_SIXTH = 84  # the percentile one standard deviation above the median
 _ALIKE = 0.9  # share of sentences that other chunks fit as well as their own
 
