@@ -269,7 +269,8 @@ def test_chunks_of_any_document_end_before_headings_and_outside_of_code(
             fits = len(text) + len(2 * line_end) + 1 - headings_start <= size / 2
             if fits:
                 endings.add(len(text))
-            else:
+            else:  # too many in a row are cut between two
+                endings.discard(len(text[:start].rstrip()))
                 headings_start = start
         else:
             first = start if headings_start is None else headings_start
