@@ -139,8 +139,8 @@ def _measure_query(
             warn(f"score_floor={floor.number:g} has no effect: the candidates have no scores")
         return reached
     reached = _compare(reached, by_rank, settings, floor)
-    if reached.is_refused and settings.reranker is None:
-        # Vectors say little of an error code; the index finds it.
+    if reached.is_refused and floor.number is None and settings.reranker is None:
+        # Vectors say little of an error code; the index finds it. A number holds as it is.
         return reached._replace(is_refused=not _has_all_words(query, candidates))
     return reached
 

@@ -211,10 +211,12 @@ def test_a_filled_in_outcome_of_refused_candidates() -> None:
 
 def test_a_query_whose_words_the_index_finds_in_one_chunk_passes() -> None:
     texts = {"a": "ERR4432 0 60\nc 80\n", "b": lines(70, 75)}
-    retriever = make_retriever(texts, docstore=SQLDocStore("sqlite://"), score_floor=0.9)
+    retriever = make_retriever(texts, docstore=SQLDocStore("sqlite://"))
+    keep(retriever, floor_of(0.9))
     query = "What is the ERR4432 of 0"  # all but the function words
     assert retriever.invoke(query, hybrid=0.0) == []
     assert retriever.invoke(query, hybrid=0.5)
+    assert retriever.invoke(query, hybrid=0.5, score_floor=0.9) == []
     for other in ("ERR4432 zulu 0", "zulu 0"):
         assert retriever.invoke(other, hybrid=0.5) == []
 
