@@ -9,30 +9,30 @@ from langchain_rse.stores.fulltext import check_filter, check_lexical
 
 
 class FullText(NamedTuple):
-    """How much the full-text index counts for a query."""
+    """Whether the full-text index is searched for a query."""
 
-    weight: float  # 0 if it is not searched
+    is_searched: bool
     obstacle: str = ""  # why it is not, where it would be
 
 
 def full_text_of(sources: Sources, settings: QuerySettings) -> FullText:
-    """How much the full-text index counts: ``hybrid``, or by default as much as words do.
+    """Whether the full-text index is searched: by ``hybrid``, and by what it can apply.
 
     Raises:
         ValueError: If ``hybrid`` is a number above 0 and the index cannot be searched.
     """
     if settings.hybrid == 0 or (settings.hybrid == "auto" and not settings.config.lexical_credit):
-        return FullText(0.0)
+        return FullText(is_searched=False)
     obstacle = _find_obstacle(sources, settings)
     if settings.hybrid != "auto":
         if obstacle:
             raise ValueError(f"hybrid={settings.hybrid}: {obstacle}; or use hybrid=0")
-        return FullText(settings.hybrid)
+        return FullText(is_searched=True)
     if SCORE_THRESHOLD in settings.search_kwargs:
         obstacle = (
             obstacle or f"chunks found by words have no score to compare with {SCORE_THRESHOLD}"
         )
-    return FullText(0.0 if obstacle else settings.config.lexical_credit, obstacle)
+    return FullText(not obstacle, obstacle)
 
 
 def _find_obstacle(sources: Sources, settings: QuerySettings) -> str:

@@ -17,7 +17,7 @@ from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError, FullTextError
 from langchain_rse.query.candidates import Candidate, ChunkKey, Sources
-from langchain_rse.query.full_text import full_text_of
+from langchain_rse.query.full_text import FullText, full_text_of
 from langchain_rse.query.long_queries import beginning_of, warn_of_long
 from langchain_rse.query.search_arguments import SCORE_THRESHOLD, check_filtered
 from langchain_rse.query.wrapped import check_taken, warn_of_few
@@ -121,15 +121,14 @@ def search(
     sources: Sources, queries: Sequence[str], settings: QuerySettings, callbacks: Callbacks
 ) -> Steps[Searched]:
     """Find candidates for each query, each chunk at its best rank."""
-    check_search(sources, settings)
-    full_text = full_text_of(sources, settings)
+    full_text = check_search(sources, settings)
     searches = []
     for query in queries:
         if sources.vectorstore is None:
             searches.append(_ask_retriever(sources.base_retriever, query, settings, callbacks))
         else:
             searches.append(_search_vectors(sources, query, settings))
-    if full_text.weight:
+    if full_text.is_searched:
         searches += [_search_words(sources.docstore, query, settings) for query in queries]
     answers = yield from concurrently(searches, AT_ONCE)
     answers = [_in_namespace(answer, sources) for answer in answers]
@@ -152,11 +151,15 @@ def search(
     return Searched(candidates, len(documents), full_text.obstacle)
 
 
-def check_search(sources: Sources, settings: QuerySettings) -> None:
-    """Raise a ValueError if the wrapped retriever or the full-text index cannot apply filters."""
+def check_search(sources: Sources, settings: QuerySettings) -> FullText:
+    """Whether the full-text index is searched as well.
+
+    Raises:
+        ValueError: If the wrapped retriever or the full-text index cannot apply filters.
+    """
     if sources.vectorstore is None:
         check_taken(sources.base_retriever, settings.search_kwargs)
-    full_text_of(sources, settings)
+    return full_text_of(sources, settings)
 
 
 def _in_namespace(answer: list[_ScoredDocument], sources: Sources) -> list[_ScoredDocument]:
