@@ -1,13 +1,7 @@
 """RSERetriever: a LangChain retriever that returns segments instead of chunks."""
 
-import importlib
-from collections.abc import (
-    AsyncIterable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from typing import Annotated, Any, cast
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -26,39 +20,47 @@ from typing_extensions import Self, override
 
 from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, arun, run
-from langchain_rse.adopting import Adoption, ExistingIndex
-from langchain_rse.config import (
-    QuerySettings,
-    as_value_error,
-    check_run_config,
-    resolve_settings,
-)
-from langchain_rse.explaining.floors import ScoreFloor
-from langchain_rse.explaining.side_by_side import SideBySide
-from langchain_rse.explaining.trace import RSETrace
+from langchain_rse.access import DocumentAccess, StoredDocument, document_access
+from langchain_rse.config import QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
-from langchain_rse.ingest.checking import CheckReport
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult
-from langchain_rse.query.access import DocumentAccess, document_access
-from langchain_rse.query.documents import ReadsDocuments
-from langchain_rse.query.floors import Refusals
-from langchain_rse.query.pipeline import Sources, retrieve
+from langchain_rse.query.candidates import Candidates, Sources
+from langchain_rse.query.floor import AnsweredQuestion, FitArguments, ScoreFloor, fit_floor
+from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_search
-from langchain_rse.query.side_by_side import compare_answers
-from langchain_rse.query.tracing import QueryLog, TraceCollector, collect_trace
+from langchain_rse.query.trace import RSETrace, TraceCollector
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace
+from langchain_rse.stores.pairing import Model, check_pair
+from langchain_rse.stores.reading import read_manifests
 from langchain_rse.stores.records import Rule
 
+if TYPE_CHECKING:
+    from langchain_rse.adopting import Adoption, ExistingIndex
+    from langchain_rse.explaining import SideBySide
+
 __all__ = ["RSERetriever"]
+
+
+def _as_value_error(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the check with ValueErrors for TypeErrors, which pydantic would not report."""
+
+    def validate(value: Any) -> Any:  # noqa: ANN401 - anything may be given
+        try:
+            return check(value)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+    return validate
+
 
 # Fields that the indexer has, too.
 _SHARED = ("vectorstore", "docstore", "text_splitter", "headers", "metadata_rules", "namespace")
 
 
-class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
+class RSERetriever(QuerySettings, BaseRetriever):
     """A retriever that returns passages: the best runs of neighboring chunks.
 
     It fetches candidate chunks, finds the segments of their documents that have the highest value
@@ -98,15 +100,15 @@ class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
             retriever.invoke("What drove the change in gross margin?")
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    model_config = ConfigDict(validate_assignment=True)
 
     vectorstore: VectorStore | None = None
     """Finds the candidates. Either this or ``base_retriever``."""
     base_retriever: RetrieverLike | None = None
     """Finds the candidates, best first: any retriever over chunks that `RSEIndexer` wrote."""
-    docstore: Annotated[BaseStore[str, Any], BeforeValidator(as_value_error(as_docstore))]
+    docstore: Annotated[BaseStore[str, Any], BeforeValidator(_as_value_error(as_docstore))]
     """Holds the texts of the chunks: a store of Documents, or a byte store, which is wrapped."""
-    text_splitter: Annotated[Splitter, BeforeValidator(as_value_error(check_splitter))] = Field(
+    text_splitter: Annotated[Splitter, BeforeValidator(_as_value_error(check_splitter))] = Field(
         default_factory=default_text_splitter
     )
     """Splits documents in `add_documents`. By default, chunks have at most 800 characters without
@@ -123,16 +125,21 @@ class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
     """The namespace of the documents that this retriever reads and writes, see ``docs/tenants.md``;
     empty for none."""
 
-    _indexer: tuple[dict[str, Any], RSEIndexer] | None = PrivateAttr(default=None)
-    _refusals: Refusals = PrivateAttr(default_factory=Refusals)
+    # Made again when a field is set.
+    _indexer: RSEIndexer | None = PrivateAttr(default=None)
+    _sources: Sources | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _check_sources(self) -> Self:
         if (self.vectorstore is None) == (self.base_retriever is None):
             given = "neither" if self.vectorstore is None else "both"
             raise ValueError(f"give exactly one of vectorstore and base_retriever; got {given}")
-        self.docstore = in_namespace(self.docstore, self.namespace, self.vectorstore)
-        check_search(self._sources(), self)
+        docstore = in_namespace(self.docstore, self.namespace, self.vectorstore)
+        self.__dict__["docstore"] = docstore  # without checking everything again
+        sources = Sources.of(self.vectorstore, self.base_retriever, docstore)
+        check_search(sources, self)
+        self._sources = sources
+        self._indexer = None
         return self
 
     # Reading
@@ -164,14 +171,14 @@ class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
         Warns:
             UserWarning: If documents are left out because they are unknown or cannot be read.
         """
-        return super().invoke(input, check_run_config(config), **kwargs)
+        return super().invoke(input, _check_run_config(config), **kwargs)
 
     @override
     async def ainvoke(
         self, input: str, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
         """Like `invoke`, async."""
-        return await super().ainvoke(input, check_run_config(config), **kwargs)
+        return await super().ainvoke(input, _check_run_config(config), **kwargs)
 
     @override
     def _get_relevant_documents(
@@ -251,36 +258,109 @@ class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
         config: RunnableConfig | None,
         arguments: Mapping[str, Any],
     ) -> Steps[SideBySide]:
-        callbacks = (check_run_config(config) or {}).get("callbacks")
-        settings = resolve_settings(self, arguments)
-        return compare_answers(self._sources(), query, settings, other, callbacks)
+        from langchain_rse.explaining import compare_answers
 
-    def calibrate(
+        callbacks = (_check_run_config(config) or {}).get("callbacks")
+        settings = settings_of_call(self, arguments)
+        return compare_answers(self.sources, query, settings, other, callbacks)
+
+    def fit_score_floor(
         self,
-        questions: Iterable[Any] | None = None,
+        questions: Iterable[AnsweredQuestion] | None = None,
         *,
         lost: float = 0.02,
         seed: int = 0,
         show_progress: bool = False,
     ) -> ScoreFloor:
-        """Find the score below which no candidate is an answer, for ``score_floor``, and keep it.
+        """Find the score below which nothing is an answer, and keep it for ``score_floor``.
 
-        See `langchain_rse.evaluation.calibrate`, which has the same arguments.
+        General questions, which have nothing to do with most documents, and answered questions are
+        asked through the retriever's own search and reranker. The floor is kept in the docstore for
+        this vector store, embedding model and reranker; retrievers with ``score_floor="fitted"``,
+        the default, return nothing for a query that does not reach it.
+
+        With ``questions``, the floor is the value that at most a share ``lost`` of new questions of
+        the same kind are refused by, among those whose evidence is found: the
+        ``floor((n + 1) * lost)``-th lowest of ``n``, the finite-sample correction of split
+        conformal prediction (Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World",
+        2005; arXiv 2107.07511). Without, answered questions are sentences of the documents, each
+        searched in every chunk except its own, and the floor is halfway from the median of general
+        questions to the lowest share ``lost`` of sentences; behind a reranker, 0.3 of the way to
+        their lowest ``15 * lost``. That rule is measured, not proven.
+
+        Words count, except behind a reranker, which reads them itself: a score is brought nearer by
+        the share of the question's words that one of the 20 best candidates has, times six standard
+        deviations of general questions.
+
+        Args:
+            questions: Questions with their evidence, see `langchain_rse.evaluation.Question`. None
+                to ask sentences of the documents.
+            lost: The share of answered questions that may be refused, between 0 and 1.
+            seed: Seed of the sentences: the same seed asks the same.
+            show_progress: Show a progress bar; needs tqdm.
+
+        Returns:
+            The floor; printed, what it refuses and a table. Before the first question, the logger
+            ``langchain_rse`` says at level INFO how many there are.
+
+        Raises:
+            CalibrationError: If the candidates have no scores, or all the same; if there are too
+                few questions for ``lost``, chunks or sentences, or they do not tell anything. After
+                an error, the floor of before is void.
+            ValueError: If an argument is out of its range, or evidence is not in its document.
+
+        Warns:
+            UserWarning: If the floor refuses less than half of the general questions.
         """
-        options: dict[str, Any] = {"lost": lost, "seed": seed, "show_progress": show_progress}
-        return cast("ScoreFloor", _calibrating().calibrate(self, questions, **options))
+        return run(self._fit_score_floor(questions, lost, seed, show_progress=show_progress))
 
-    async def acalibrate(
+    async def afit_score_floor(
         self,
-        questions: Iterable[Any] | None = None,
+        questions: Iterable[AnsweredQuestion] | None = None,
         *,
         lost: float = 0.02,
         seed: int = 0,
         show_progress: bool = False,
     ) -> ScoreFloor:
-        """Like `calibrate`, async."""
-        options: dict[str, Any] = {"lost": lost, "seed": seed, "show_progress": show_progress}
-        return cast("ScoreFloor", await _calibrating().acalibrate(self, questions, **options))
+        """Like `fit_score_floor`, async."""
+        return await arun(
+            self._fit_score_floor(questions, lost, seed, show_progress=show_progress)
+        )
+
+    def _fit_score_floor(
+        self,
+        questions: Iterable[AnsweredQuestion] | None,
+        lost: float,
+        seed: int,
+        *,
+        show_progress: bool,
+    ) -> Steps[ScoreFloor]:
+        if not 0 < lost < 1:
+            raise ValueError(f"lost must be between 0 and 1; got {lost!r}")
+        settings = settings_of_call(self, {"score_floor": None})
+        sources = self.sources
+        model = Model()
+        if sources.adapter is not None:
+            model = yield from check_pair(sources.docstore, sources.adapter.store, record=False)
+        may_read = self.document_access().may_read
+        manifests = yield from read_manifests(sources.docstore)
+
+        def answer_without_floor(question: str, candidates: Candidates) -> Steps[list[Document]]:
+            trace = yield from answer(question, sources, settings, candidates=candidates)
+            return list(trace.documents_returned)
+
+        arguments = FitArguments(
+            sources=sources,
+            settings=settings,
+            manifests=[each for each in manifests if each.current and may_read(each)],
+            model=model,
+            answer=answer_without_floor,
+            questions=None if questions is None else list(questions),
+            lost=lost,
+            seed=seed,
+            show_progress=show_progress,
+        )
+        return (yield from fit_floor(arguments))
 
     def _retrieve(
         self,
@@ -294,43 +374,96 @@ class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
                 f"the query must be a string; got {query!r:.200}. In a chain, take it out first: "
                 'itemgetter("question") | retriever'
             )
-        settings = resolve_settings(self, arguments)
-        log = QueryLog(settings)
-        segments = yield from retrieve(
-            self._sources(), query, settings, callbacks=callbacks, log=log
-        )
-        collect_trace(query, log, segments, handlers)
-        self._refusals.count(log.reached)
-        return segments
+        settings = settings_of_call(self, arguments)
+        trace = yield from answer(query, self.sources, settings, callbacks)
+        for handler in handlers:
+            if isinstance(handler, TraceCollector):
+                handler.traces.append(trace)
+        return list(trace.documents_returned)
 
-    def _sources(self) -> Sources:
-        docstore = in_namespace(self.docstore, self.namespace)  # the field may have been set
-        return Sources(self.vectorstore, self.base_retriever, docstore)
+    @property
+    def sources(self) -> Sources:
+        """Where candidates and texts come from, for modules of this package."""
+        if self._sources is None:  # a copy was made by `model_copy`
+            self._sources = Sources.of(self.vectorstore, self.base_retriever, self.docstore)
+        return self._sources
 
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
         if self.vectorstore is not None:
             params["ls_vector_store_provider"] = type(self.vectorstore).__name__
-            if self.vectorstore.embeddings is not None:
-                params["ls_embedding_provider"] = type(self.vectorstore.embeddings).__name__
+            embeddings = self.vectorstore.embeddings
+            if embeddings is not None:
+                params["ls_embedding_provider"] = type(embeddings).__name__
+                model = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", None)
+                if isinstance(model, str):
+                    params["ls_embedding_model"] = model
         return params
 
     @override
     def __getstate__(self) -> dict[Any, Any]:
         return {
             **super().__getstate__(),
-            "__pydantic_private__": {"_indexer": None, "_refusals": Refusals()},
+            "__pydantic_private__": {"_indexer": None, "_sources": None},
         }
 
-    @override
+    # Whole documents
+
     def document_access(self) -> DocumentAccess:
         """What a caller may read of whole documents, by the filters of ``search_kwargs``.
 
         Raises:
             ValueError: If a filter cannot be applied to a document as a whole.
         """
-        return document_access(self._sources(), self)
+        return document_access(self.sources, self)
+
+    def documents(self) -> list[StoredDocument]:
+        """List the stored documents that pass the filters of ``search_kwargs``, by their ids.
+
+        Raises:
+            ValueError: If a filter cannot be applied to a document as a whole.
+        """
+        return run(self.document_access().documents())
+
+    async def adocuments(self) -> list[StoredDocument]:
+        """Like `documents`, async."""
+        return await arun(self.document_access().documents())
+
+    def text(self, doc_id: str) -> str:
+        """Read the whole text of a document, as it was added.
+
+        Raises:
+            MissingRecordError: If there is no such document, a filter excludes it, or text of it is
+                not stored.
+            ValueError: If a filter cannot be applied to a document as a whole.
+        """
+        return run(self.document_access().text(doc_id))
+
+    async def atext(self, doc_id: str) -> str:
+        """Like `text`, async."""
+        return await arun(self.document_access().text(doc_id))
+
+    def around(self, segment: Document, length: int) -> Document:
+        """Read a segment of this retriever with more of its document around it.
+
+        Args:
+            segment: A Document that this retriever returned.
+            length: The most characters to add on each side, at least 0.
+
+        Returns:
+            The longer slice of the source, with the metadata of a segment.
+
+        Raises:
+            MissingRecordError: If the document was replaced or deleted, or a filter excludes it.
+            ValueError: If ``segment`` is none, ``length`` is negative, or a filter cannot be
+                applied to a document as a whole.
+        """
+        return run(self.document_access().around(segment, length))
+
+    async def aaround(self, segment: Document, length: int) -> Document:
+        """Like `around`, async."""
+        return await arun(self.document_access().around(segment, length))
 
     # Writing
 
@@ -349,7 +482,7 @@ class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
         Give whole documents, which ``text_splitter`` splits, and all their parts in one call; or
         pieces with ``append``, each added to the end of what is stored.
         """
-        return self._own_indexer().add_documents(
+        return self.indexer.add_documents(
             documents,
             ids=ids,
             separate=separate,
@@ -369,7 +502,7 @@ class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
         show_progress: bool = False,
     ) -> list[str]:
         """Like `add_documents`, async; takes async iterators as well."""
-        return await self._own_indexer().aadd_documents(
+        return await self.indexer.aadd_documents(
             documents,
             ids=ids,
             separate=separate,
@@ -423,35 +556,31 @@ class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
         **options: Any,  # noqa: ANN401 - of `sync`
     ) -> Steps[SyncResult]:
         may_delete = self.document_access().may_read
-        return self._own_indexer().sync_steps(documents, may_delete=may_delete, **options)
+        return self.indexer.sync_steps(documents, may_delete=may_delete, **options)
 
     def delete(self, ids: Sequence[str]) -> list[str]:
         """Delete documents from both stores and return the ids of those that were there."""
-        return self._own_indexer().delete(ids)
+        return self.indexer.delete(ids)
 
     async def adelete(self, ids: Sequence[str]) -> list[str]:
         """Like `delete`, async."""
-        return await self._own_indexer().adelete(ids)
+        return await self.indexer.adelete(ids)
 
-    def check(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
-        """Compare the two stores; ``repair`` corrects what is wrong. See `RSEIndexer.check`."""
-        return self._own_indexer().check(repair=repair, show_progress=show_progress)
+    @property
+    def indexer(self) -> RSEIndexer:
+        """The indexer with this retriever's stores: what else can be done with its index.
 
-    async def acheck(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
-        """Like `check`, async."""
-        return await self._own_indexer().acheck(repair=repair, show_progress=show_progress)
-
-    def _own_indexer(self) -> RSEIndexer:
-        """The indexer with this retriever's stores; made again only if a field was changed."""
+        Raises:
+            ValueError: If the retriever has no vector store to write to.
+        """
         if self.vectorstore is None:
             raise ValueError(
                 "a retriever with a base_retriever has no vector store to write to; write with "
                 "RSEIndexer(vectorstore, docstore), using the store that base_retriever reads"
             )
-        fields = {name: getattr(self, name) for name in _SHARED}
-        if self._indexer is None or any(self._indexer[0][n] is not fields[n] for n in _SHARED):
-            self._indexer = fields, RSEIndexer(**fields)
-        return self._indexer[1]
+        if self._indexer is None:
+            self._indexer = RSEIndexer(**{name: getattr(self, name) for name in _SHARED})
+        return self._indexer
 
     # An index that exists
 
@@ -494,7 +623,7 @@ class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
             UserWarning: If text is missing between chunks, or documents were skipped.
         """
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
-        adopt = retriever._own_indexer().adopt
+        adopt = retriever.indexer.adopt
         return retriever._after(adopt(index, documents=documents, show_progress=show_progress))
 
     @classmethod
@@ -510,7 +639,7 @@ class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
     ) -> Self:
         """Like `from_existing_index`, async."""
         retriever = cls(vectorstore=vectorstore, docstore=docstore, **fields)
-        adopt = retriever._own_indexer().aadopt
+        adopt = retriever.indexer.aadopt
         adoption = await adopt(index, documents=documents, show_progress=show_progress)
         return retriever._after(adoption)
 
@@ -520,11 +649,16 @@ class RSERetriever(ReadsDocuments, QuerySettings, BaseRetriever):
         return self
 
 
-def _calibrating() -> Any:  # noqa: ANN401 - a module
-    # It needs this module itself.
-    return importlib.import_module("langchain_rse.evaluation.calibrating")
-
-
 def _collecting(collector: TraceCollector, config: RunnableConfig | None) -> RunnableConfig:
     # Never None: the callbacks of a chain around this call would be lost.
-    return merge_configs(check_run_config(config) or {}, {"callbacks": [collector]})
+    return merge_configs(_check_run_config(config) or {}, {"callbacks": [collector]})
+
+
+def _check_run_config(config: RunnableConfig | None) -> RunnableConfig | None:
+    """Return LangChain's config of a run; a TypeError for a config of this package."""
+    if isinstance(config, (str, RSEConfig)):
+        raise TypeError(
+            f"config of a call is LangChain's RunnableConfig; got {config!r:.200}. Give the "
+            "retriever's config as rse_config"
+        )
+    return config

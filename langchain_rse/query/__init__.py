@@ -1,1 +1,1 @@
-"""The steps of a query: search, rerank, score, select, read, render."""
+"""The steps of a query, see `pipeline.answer`: search, rerank, rank, look up, score, select, read, render."""

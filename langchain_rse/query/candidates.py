@@ -1,6 +1,9 @@
-"""Candidates: the chunks that a search found for a query."""
+"""Candidates: the chunks that the searches found, and the reasons why one is not returned."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -8,10 +11,58 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 
+from langchain_rse.stores.namespaces import namespace_of
 from langchain_rse.stores.vectorstores import adapter_for
+from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
+
+# The names of searches, by which the hits of a candidate are known.
+VECTORS = "vectors"  # the vector store or wrapped retriever
+FULL_TEXT = "full text"  # the docstore's full-text index
+RERANKER = "reranker"
 
 ChunkKey = tuple[str, str, int]
 """Identifies a chunk: the id of its document, the name of the version, the chunk's number."""
+
+
+class Reason(Enum):
+    """Why a chunk is in the answer or not; an empty answer has the reason of its best candidate.
+
+    The value is the sentence that people read, with the facts of the chunk and the settings in
+    braces. The reasons why a candidate is not returned begin with those nearest to being returned.
+    """
+
+    RETURNED = "it is in a returned segment"
+    FILLED = "it is between or beside relevant chunks of a returned segment"
+    NO_CANDIDATE = "the search did not find it"
+    BEYOND_K = "its segment is not among the best k={k}"
+    NO_ROOM = "chunks that are worth more come first and fill {budget}"
+    TOO_LONG = "{length:,} characters are more than {budget}: make chunks smaller, or raise it"
+    MINIMUM_VALUE = "its segment is worth less than minimum_value={minimum_value}"
+    SEGMENT_COST = "it is worth its text, but not the segment_cost={segment_cost} of a segment"
+    NOT_THE_BEST = "another segment of its document is the best"
+    BELOW_THE_PENALTY = (
+        "relevance {credited:.3g}, with its neighbors, is below irrelevant_chunk_penalty={penalty}"
+    )
+    MISSING = "the docstore lacks it, or a chunk beside it"
+    NOT_CONSIDERED = "its document has none of the {top_k} best candidates"
+    BELOW_THE_FLOOR = "no candidate reaches the score floor: best {best:.3g}, floor {floor:.3g}"
+    DROPPED = "the reranker dropped it"
+    DUPLICATE = "{duplicate_of!r} has the same text"
+    STALE = "it is of a version of its document that is not current"
+    CHANGED = "since its index was adopted, the vector store's text of it was changed or deleted"
+    CORRUPT = "the docstore's records of its document cannot be read"
+    UNKNOWN = "the docstore does not know its document"
+    NOTHING_FOUND = "{searcher} found nothing{limits}"
+    NO_CHUNKS = (
+        "none of {documents} Documents of {searcher} is a chunk in the docstore. If the index was "
+        "adopted, adopt it again"
+    )
+    NO_QUERY = "the query is empty"
+
+    @property
+    def label(self) -> str:
+        """The reason in two or three words, such as "below the floor"."""
+        return self.name.replace("_", " ").lower()
 
 
 class Sources(NamedTuple):
@@ -20,40 +71,34 @@ class Sources(NamedTuple):
     vectorstore: VectorStore | None
     base_retriever: Any | None
     docstore: BaseStore[str, Document]
+    adapter: VectorStoreAdapter | None  # of the vector store that is searched; None if unknown
+    namespace: str  # the digest of the docstore's; empty for none
+
+    @classmethod
+    def of(
+        cls,
+        vectorstore: VectorStore | None,
+        base_retriever: Any,  # noqa: ANN401 - a retriever or another Runnable, or None
+        docstore: BaseStore[str, Document],
+    ) -> Sources:
+        """The sources of a retriever with these stores."""
+        searched_store = vectorstore
+        if isinstance(base_retriever, VectorStoreRetriever):
+            searched_store = base_retriever.vectorstore
+        adapter = None if searched_store is None else adapter_for(searched_store)
+        return cls(vectorstore, base_retriever, docstore, adapter, namespace_of(docstore))
 
     @property
     def name(self) -> str:
         """The class that finds the candidates."""
-        if self.vectorstore is None:
-            return type(self.base_retriever).__name__
-        return type(self.vectorstore).__name__
-
-    @property
-    def searched_store(self) -> VectorStore | None:
-        """The vector store in which candidates are found; None if it is unknown."""
-        if isinstance(self.base_retriever, VectorStoreRetriever):
-            return self.base_retriever.vectorstore
-        return self.vectorstore
-
-    @property
-    def stores_lists(self) -> bool:
-        """False if the vector store that is searched has no lists in its metadata."""
-        store = self.searched_store
-        return store is None or adapter_for(store).takes_lists
+        return type(self.base_retriever if self.vectorstore is None else self.vectorstore).__name__
 
 
-class RelevanceParts(NamedTuple):
-    """What each kind of evidence adds to the relevance of a candidate.
+class Hit(NamedTuple):
+    """The place of a candidate in the result of one search."""
 
-    The sum is its relevance, before `RSEConfig.document_weight`.
-    """
-
-    vectors: float  # the score and rank of the search
-    full_text: float  # the full-text index, see `hybrid`
-    words: float  # the words of the query among the candidates
-    reranker: float
-    name_factor: float  # below 1 if the query names other documents: all were multiplied by it
-    matched_query: str  # the words that were compared: not function words, or names of documents
+    rank: int  # from 0
+    score: float | None
 
 
 class Candidate(NamedTuple):
@@ -64,25 +109,35 @@ class Candidate(NamedTuple):
     key: str  # the document's, in the docstore
     version: str  # name of the document's version
     chunk_index: int  # number in the document
-    score: float | None = None
-    rank: int | None = None  # from 0; None if only the full-text index found it
-    lexical_score: float | None = None  # None if the full-text index did not find it
-    lexical_rank: int | None = None
-    search_score: float | None = None  # score and rank before a reranker, if there is one
-    search_rank: int | None = None
+    hits: Mapping[str, Hit]  # by the searches that found it
     judgment: Mapping[str, bool | str | None] = MappingProxyType({})  # see `judgment_of`
-    filtered: bool = False  # True if a compressor dropped others, for unknown reasons
-    query: str = ""  # the query that it fits best, if there are several
-    parts: RelevanceParts | None = None  # of its relevance, once it is ranked
+    relevance: float = 0.0  # the sum of the evidence
+    evidence: Mapping[str, float] = MappingProxyType({})  # what each witness adds
+    name_factor: float = 1.0  # below 1 if the query names other documents; in all evidence
+    words: str = ""  # the query's words that were compared: content words that name no document
+    query: str = ""  # for which it has this relevance: of several, the one that it fits best
 
     @property
     def chunk_key(self) -> ChunkKey:
         """Identifies the chunk among all chunks."""
         return self.doc_id, self.version, self.chunk_index
 
+    @property
+    def hit(self) -> Hit | None:
+        """Its hit by the reranker, else by the search; None if only the index found it."""
+        return self.hits.get(RERANKER) or self.hits.get(VECTORS)
+
 
 Candidates = Mapping[str, Sequence[Candidate]]
 """The candidates of each query, best first."""
+
+
+class Exclusion(NamedTuple):
+    """Why a candidate does not count."""
+
+    candidate: Candidate
+    reason: Reason
+    duplicate_of: str | None = None  # the document that has the same text
 
 
 def all_candidates(candidates: Candidates) -> list[Candidate]:
@@ -92,3 +147,16 @@ def all_candidates(candidates: Candidates) -> list[Candidate]:
         for candidate in candidates_of_query:
             by_chunk[candidate.chunk_key] = candidate
     return list(by_chunk.values())
+
+
+def best_of_queries(candidates: Candidates) -> Sequence[Candidate]:
+    """Join the ranked candidates of all queries, each for the query that it fits best."""
+    if len(candidates) == 1:
+        return next(iter(candidates.values()))
+    best: dict[ChunkKey, Candidate] = {}
+    for candidates_of_query in candidates.values():
+        for candidate in candidates_of_query:
+            known = best.get(candidate.chunk_key)
+            if known is None or candidate.relevance > known.relevance:
+                best[candidate.chunk_key] = candidate
+    return sorted(best.values(), key=lambda candidate: -candidate.relevance)

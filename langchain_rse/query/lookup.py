@@ -1,190 +1,146 @@
-"""Look up: reads where the candidates' documents lie, and finds out which candidates count."""
+"""Look up: where the chunks around candidates lie in their documents, and which candidates count.
+
+A candidate does not count if it is stale, of a document that cannot be read, or a duplicate of a
+better one. Only the docstore knows that, so it is found out together with the layouts.
+"""
+
+from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
-
 from langchain_rse._sync import Steps
-from langchain_rse.config import QuerySettings, RSEConfig
+from langchain_rse.config import QuerySettings
+from langchain_rse.engine.copies import find_copied
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey
-from langchain_rse.query.copies import LeftOut, StaleChunks, is_current, leave_out
-from langchain_rse.query.ranking import Ranked, best_of_queries, rank_all
-from langchain_rse.query.search_arguments import may_split
-from langchain_rse.query.wrapped import Conditions
+from langchain_rse.query.candidates import (
+    Candidate,
+    Candidates,
+    ChunkKey,
+    Exclusion,
+    Hit,
+    Reason,
+    Sources,
+    best_of_queries,
+)
+from langchain_rse.query.filters import Filters
+from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.changing import Record
 from langchain_rse.stores.reading import Layout, Layouts, VersionKey, read_layouts_and_floors
 from langchain_rse.stores.records import DOC_ID
+from langchain_rse.text.titles import title_of
+from langchain_rse.text.words import (
+    beginning_of,
+    find_words,
+    spaced_words,
+    without_function_words,
+)
 
 # The longest gap, in chunks, between relevant chunks that the exact solver closes.
 _LONGEST_GAP = 16
+# Near duplicates: the number of words in each sequence that is compared, and the share of sequences
+# that are equal.
+_SEQUENCE_LENGTH = 5
+_EQUAL_SHARE = 0.8
 
-
-class Outdated(NamedTuple):
-    """A version that the search finds, of a document of which it finds no current one."""
-
-    key: str  # the document's
-    version: str
-    is_known: bool  # False if the docstore has no manifest of the document
-
-
-class DocumentsChangedError(Exception):
-    """Documents were replaced or deleted since they were searched, or turn out to be unreadable.
-
-    Attributes:
-        outdated: The versions that the search found in place of the current ones.
-        replaced: Keys of documents that were replaced since they were looked up.
-        stale: Chunks of adopted documents that the vector store no longer has.
-        unreadable: The errors of documents that cannot be read, by their keys.
-    """
-
-    def __init__(
-        self,
-        outdated: Collection[Outdated] = (),
-        replaced: Collection[str] = (),
-        unreadable: Mapping[str, CorruptRecordError] | None = None,
-        stale: StaleChunks | None = None,
-    ) -> None:
-        super().__init__("documents were changed while they were read")
-        self.outdated = outdated
-        self.replaced = replaced
-        self.unreadable = unreadable or {}
-        self.stale = stale or {}
+ChangedChunks = Mapping[VersionKey, Collection[int]]
+"""Numbers of chunks that the vector store no longer has as they were adopted, by versions."""
 
 
 class LookedUp(NamedTuple):
     """The candidates that count, and where the chunks around them lie."""
 
-    layouts: Layouts  # of the candidates' documents, those that were read
-    queries: Sequence[str]
-    ranked: Sequence[Ranked]  # for each query, all candidates that count
+    candidates: Candidates  # ranked, without those excluded
     considered: Collection[str]  # keys of the documents whose chunks are considered
-    left_out: Mapping[ChunkKey, LeftOut]  # candidates that do not count
-    floors: Record = None  # the docstore's record of score floors
+    layouts: Layouts  # of the candidates' documents, those that were read
+    exclusions: Mapping[ChunkKey, Exclusion]
+    floors: Record  # the docstore's record of score floors
+
+    def without(self, query: str) -> LookedUp:
+        """This without the candidates of a query that is refused."""
+        remaining = {each: self.candidates[each] for each in self.candidates if each != query}
+        return self._replace(candidates=remaining)
 
 
 def look_up(
-    docstore: BaseStore[str, Document],
+    sources: Sources,
     candidates: Candidates,
     settings: QuerySettings,
-    conditions: Conditions,
+    filters: Filters,
     *,
-    excluded: Mapping[str, CorruptRecordError],
-    stale: StaleChunks,
+    unreadable: Mapping[str, CorruptRecordError],
+    changed: ChangedChunks,
 ) -> Steps[LookedUp]:
-    """Read the layouts of the documents of the best candidates.
+    """Read the layouts of the best candidates' documents, and exclude candidates that do not count.
 
-    If candidates are left out, the documents that come in for them are read as well, in one more
-    batch. Documents in ``excluded`` are not read, for the reasons given there. No segment contains
-    a chunk in ``stale``.
+    Documents in ``unreadable`` are not read, and no segment contains a chunk in ``changed``.
     """
-    config = settings.config
-
-    def read_unread(document_keys: Collection[str]) -> Steps[tuple[Layouts, Record]]:
-        unread = set(document_keys) - layouts.keys()
-        counting = best_of_queries(ranked, list(candidates))
-        wanted = [candidate for candidate, _ in counting if candidate.key in unread]
-        return _read_layouts(docstore, wanted, config, conditions, stale)
-
-    ranked = rank_all(candidates, settings)
-    layouts: Layouts = dict(excluded)
-    read, floors = yield from read_unread(_considered(ranked, config))
-    layouts |= read
-    candidates, ranked, left_out = leave_out(candidates, ranked, layouts, settings, stale)
-    if not _considered(ranked, config) <= layouts.keys():
-        # All others at once: of these, too, candidates may have to be left out.
-        read, _ = yield from read_unread(_documents_of(ranked))
+    only_candidates = filters.only_candidates(settings)
+    layouts: Layouts = dict(unreadable)
+    exclusions: dict[ChunkKey, Exclusion] = {}
+    floors: Record = None
+    wanted = _considered(candidates, settings)
+    while not wanted <= layouts.keys():
+        chunks = _chunks_in(candidates, wanted - layouts.keys())
+        windows = {key: _windows_of(indexes, settings) for key, indexes in chunks.items()}
+        read, floors_of_store = yield from read_layouts_and_floors(sources.docstore, windows)
+        floors = floors or floors_of_store
+        for key, layout in read.items():
+            if isinstance(layout, Layout):
+                version_key = (key, layout.version)
+                read[key] = _cut(
+                    layout,
+                    chunks.get(version_key, []),
+                    changed.get(version_key, ()),
+                    only_candidates=only_candidates or not filters.hold_for(_shared_fields(layout)),
+                )
         layouts |= read
-        candidates, ranked, more_left_out = leave_out(candidates, ranked, layouts, settings, stale)
-        left_out |= more_left_out
-    return LookedUp(
-        layouts=layouts,
-        queries=list(candidates),
-        ranked=ranked,
-        considered=_considered(ranked, config),
-        left_out=left_out,
-        floors=floors,
-    )
+        candidates, more_exclusions = exclude(candidates, layouts, settings, changed)
+        exclusions |= more_exclusions
+        # The second time all others at once: of these, too, candidates may be excluded.
+        wanted = _considered(candidates, settings)
+        if not wanted <= layouts.keys():
+            wanted = {candidate.key for candidate in best_of_queries(candidates)}
+    return LookedUp(candidates, _considered(candidates, settings), layouts, exclusions, floors)
 
 
-def outdated_versions(candidates: Sequence[Candidate], layouts: Layouts) -> set[Outdated]:
-    """Find the documents of which no candidate is current; return the candidates' versions."""
-    in_use = set()
-    for candidate in candidates:
-        layout = layouts.get(candidate.key)
-        if is_current(layout, candidate.version) or isinstance(layout, CorruptRecordError):
-            in_use.add(candidate.key)
-    outdated = set()
-    for candidate in candidates:
-        if candidate.key in layouts and candidate.key not in in_use:
-            is_known = layouts[candidate.key] is not None
-            outdated.add(Outdated(candidate.key, candidate.version, is_known))
-    return outdated
-
-
-def _considered(ranked: Sequence[Ranked], config: RSEConfig) -> set[str]:
+def _considered(candidates: Candidates, settings: QuerySettings) -> set[str]:
     """The keys of the documents that have one of the best candidates of a query."""
-    most = config.top_k_for_document_selection
-    return _documents_of([ranked_of_query[:most] for ranked_of_query in ranked])
-
-
-def _documents_of(ranked: Iterable[Ranked]) -> set[str]:
+    most = settings.config.top_k_for_document_selection
     keys = set()
-    for ranked_of_query in ranked:
-        for candidate, _ in ranked_of_query:
-            keys.add(candidate.key)
+    for candidates_of_query in candidates.values():
+        keys.update(candidate.key for candidate in candidates_of_query[:most])
     return keys
 
 
-def _read_layouts(
-    docstore: BaseStore[str, Document],
-    candidates: Sequence[Candidate],
-    config: RSEConfig,
-    conditions: Conditions,
-    stale: StaleChunks,
-) -> Steps[tuple[Layouts, Record]]:
-    """Read the layouts of the candidates' documents, with the windows around them.
-
-    Also returns the docstore's record of score floors; None if there are no candidates.
-    """
-    if not candidates:
-        return {}, None
+def _chunks_in(candidates: Candidates, keys: Collection[str]) -> dict[VersionKey, list[int]]:
+    """The numbers of the candidates in some documents, ascending, by versions."""
     chunks: dict[VersionKey, list[int]] = {}
-    for candidate in candidates:
-        version_key = (candidate.key, candidate.version)
-        chunks.setdefault(version_key, []).append(candidate.chunk_index)
-    windows = {}
-    for version_key, indexes in chunks.items():
-        indexes.sort()
-        windows[version_key] = _find_windows(indexes, config)
-    layouts, floors = yield from read_layouts_and_floors(docstore, windows)
-    for key, layout in layouts.items():
-        if isinstance(layout, Layout):
-            indexes = chunks.get((key, layout.version), [])
-            checked = _check_windows(layout, indexes, conditions)
-            if isinstance(checked, Layout):
-                checked = checked.without(stale.get((key, layout.version), ()))
-            layouts[key] = checked
-    return layouts, floors
+    for candidate in best_of_queries(candidates):
+        if candidate.key in keys:
+            chunks.setdefault((candidate.key, candidate.version), []).append(candidate.chunk_index)
+    return {version_key: sorted(indexes) for version_key, indexes in chunks.items()}
 
 
-def _find_windows(chunks: Sequence[int], config: RSEConfig) -> list[range]:
+# Windows
+
+
+def _windows_of(chunks: Sequence[int], settings: QuerySettings) -> list[range]:
     """The windows of a document in which segments can lie, around its ascending candidates.
 
     With the published solvers, chunks that are no candidates cost the penalty, so a segment begins
     and ends on a candidate and closes no gap longer than itself; only with a penalty of 0 it may
     reach further. Windows are ascending, do not touch, and may end after the document does.
     """
-    reach = config.neighbor_radius
-    if config.solver == "exact":
+    reach = settings.config.neighbor_radius
+    solver = settings.config.solver
+    if solver == "exact":
         return _windows(chunks, reach, 2 * reach + 2 + _LONGEST_GAP)
-    longest_segment = config.solver.max_length
-    if config.irrelevant_chunk_penalty == 0:
-        reach = longest_segment - 1
-    return _windows(chunks, reach, longest_segment + 2 * reach)
+    if settings.penalty == 0:
+        reach = solver.max_length - 1
+    return _windows(chunks, reach, solver.max_length + 2 * reach)
 
 
 def _windows(chunks: Sequence[int], reach: int, least_distance: int) -> list[range]:
@@ -200,13 +156,19 @@ def _windows(chunks: Sequence[int], reach: int, least_distance: int) -> list[ran
     return windows
 
 
-def _check_windows(
-    layout: Layout, chunks: Sequence[int], conditions: Conditions
-) -> Layout | CorruptRecordError:
-    """Cut the windows to the candidates, if a filter might exclude the chunks around them.
+def _shared_fields(layout: Layout) -> set[str]:
+    """The metadata fields that hold for a whole document."""
+    fields = set(layout.manifest.metadata)
+    current = layout.manifest.current
+    if current is not None and not current.adopted:
+        fields.add(DOC_ID)  # in an adopted store, the field of this name may mean something else
+    return fields
 
-    Returns an error if there are candidates beyond the end of the document.
-    """
+
+def _cut(
+    layout: Layout, chunks: Sequence[int], changed: Collection[int], *, only_candidates: bool
+) -> Layout | CorruptRecordError:
+    """Cut the windows to what segments may contain; an error if candidates lie beyond the end."""
     current = layout.manifest.current
     if current is None:
         return layout
@@ -215,9 +177,177 @@ def _check_windows(
             f"the vector store has chunk {chunks[-1]} of document {layout.manifest.doc_id!r}, "
             f"which has only {current.chunks} chunks according to the docstore"
         )
-    shared_fields = set(layout.manifest.metadata)
-    if not current.adopted:  # in an adopted store, the field of this name may mean something else
-        shared_fields.add(DOC_ID)
-    if conditions.candidates_only or may_split(conditions.filters, shared_fields):
-        return dataclasses.replace(layout, windows=_windows(chunks, 0, 2))
-    return layout
+    if only_candidates:
+        layout = dataclasses.replace(layout, windows=_windows(chunks, 0, 2))
+    return layout.without(changed) if changed else layout
+
+
+# Exclusions
+
+
+def exclude(
+    candidates: Candidates, layouts: Layouts, settings: QuerySettings, changed: ChangedChunks
+) -> tuple[Candidates, dict[ChunkKey, Exclusion]]:
+    """Exclude stale and duplicate candidates, then rank the rest anew.
+
+    Only documents in ``layouts`` are known. A new order may show further duplicates; but which
+    document keeps a passage is decided once, so that it keeps all of it.
+    """
+    exclusions: dict[ChunkKey, Exclusion] = {}
+    compares_passages = settings.duplicates == "drop"
+    while True:
+        known = [each for each in best_of_queries(candidates) if each.key in layouts]
+        found = _find_exclusions(known, layouts, settings, changed)
+        if not found and compares_passages:
+            found = _find_copies(known, layouts)
+            compares_passages = False
+        if not found:
+            return candidates, exclusions
+        for exclusion in found:
+            exclusions[exclusion.candidate.chunk_key] = exclusion
+        candidates = rank(_without(candidates, exclusions.keys()), settings)
+
+
+def _find_exclusions(
+    ranked: Sequence[Candidate],
+    layouts: Layouts,
+    settings: QuerySettings,
+    changed: ChangedChunks,
+) -> list[Exclusion]:
+    """Find the candidates that are stale or unreadable, or duplicates of better ones."""
+    exclusions: list[Exclusion] = []
+    best_with_text: dict[str, Layout] = {}  # by the digest of a text: its best document
+    counting: list[Candidate] = []
+    for candidate in ranked:
+        layout = layouts[candidate.key]
+        if layout is None:
+            exclusions.append(Exclusion(candidate, Reason.UNKNOWN))
+        elif isinstance(layout, CorruptRecordError):
+            exclusions.append(Exclusion(candidate, Reason.CORRUPT))
+        elif layout.version != candidate.version:
+            exclusions.append(Exclusion(candidate, Reason.STALE))
+        elif candidate.chunk_index in changed.get((candidate.key, candidate.version), ()):
+            exclusions.append(Exclusion(candidate, Reason.CHANGED))
+        else:
+            digest = layout.manifest.text_digest
+            best = layout
+            if settings.duplicates != "keep" and digest:
+                best = best_with_text.setdefault(digest, layout)
+            if best is layout:
+                counting.append(candidate)
+            else:
+                original = best.manifest.doc_id
+                exclusions.append(Exclusion(candidate, Reason.DUPLICATE, original))
+    if settings.duplicates == "drop_near":
+        exclusions += _find_near_duplicates(counting, layouts)
+    return exclusions
+
+
+def _by_document(ranked: Sequence[Candidate]) -> list[list[Candidate]]:
+    """The candidates of each document; documents are in the order of their best candidates.
+
+    The first with a text keeps all of it: chunk by chunk, the copies of a passage would take turns,
+    and none would come back whole.
+    """
+    by_document: dict[str, list[Candidate]] = {}
+    for candidate in ranked:
+        by_document.setdefault(candidate.key, []).append(candidate)
+    return list(by_document.values())
+
+
+def _find_copies(ranked: Sequence[Candidate], layouts: Layouts) -> list[Exclusion]:
+    """Find candidates whose whole text stands word for word in candidates of a better document."""
+    documents = _by_document(ranked)
+    if len(documents) <= 1:
+        return []
+    texts = []
+    for candidates in documents:
+        texts.append([(each.chunk_index, _own_text(each, layouts)) for each in candidates])
+
+    def is_copy(document: int, number: int, original: int) -> bool:
+        return not _is_named_beside(documents[document][number], documents[original][0])
+
+    exclusions = []
+    for (document, number), original in find_copied(texts, is_copy).items():
+        doc_id = documents[original][0].doc_id
+        exclusions.append(Exclusion(documents[document][number], Reason.DUPLICATE, doc_id))
+    return exclusions
+
+
+def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
+    """True if the query names the candidate's document by words that do not name the other one.
+
+    A question that compares two contracts wants the clause of each, even if both have the same.
+    """
+    if candidate.name_factor < 1 or not candidate.query:
+        return False
+    content = without_function_words(beginning_of(candidate.query))
+    naming_words = set(find_words(content)) - set(find_words(candidate.words))
+    own_name = find_words(title_of(candidate.document.metadata))
+    other_name = find_words(title_of(other.document.metadata))
+    return bool(naming_words & (set(own_name) - set(other_name)))
+
+
+def _find_near_duplicates(ranked: Sequence[Candidate], layouts: Layouts) -> list[Exclusion]:
+    """Find candidates whose word sequences are nearly all in candidates of better documents."""
+    exclusions = []
+    first_with: dict[tuple[bytes, ...], Candidate] = {}  # the first with a sequence of words
+    for candidates in _by_document(ranked):
+        for candidate in candidates:
+            words = spaced_words(_without_header(candidate, layouts)).split()
+            count = max(len(words) - _SEQUENCE_LENGTH + 1, 1)
+            sequences = {tuple(words[start : start + _SEQUENCE_LENGTH]) for start in range(count)}
+            originals = []
+            for sequence in sequences:
+                original = first_with.get(sequence)
+                if original is not None and original.key != candidate.key:
+                    originals.append(original)
+            if len(originals) >= _EQUAL_SHARE * len(sequences):
+                original = min(originals, key=lambda each: -each.relevance)
+                exclusions.append(Exclusion(candidate, Reason.DUPLICATE, original.doc_id))
+                continue
+            for sequence in sequences:
+                first_with.setdefault(sequence, candidate)
+    return exclusions
+
+
+def _without_header(candidate: Candidate, layouts: Layouts) -> str:
+    """The embedded text of a chunk without its document's header."""
+    layout = layouts[candidate.key]
+    header = layout.manifest.header if isinstance(layout, Layout) else ""
+    return candidate.document.page_content.removeprefix(header)
+
+
+def _own_text(candidate: Candidate, layouts: Layouts) -> str:
+    """The text of a chunk without the document's header and overlap with the chunk before it."""
+    text = _without_header(candidate, layouts)
+    layout = layouts[candidate.key]
+    if isinstance(layout, Layout):
+        start, end = layout.span_of(candidate.chunk_index)
+        text = text[-(end - start) :]
+    return text
+
+
+def _without(candidates: Candidates, excluded: Collection[ChunkKey]) -> dict[str, list[Candidate]]:
+    """Drop candidates, and number the hits of the others as if only they had been found."""
+    remaining = {}
+    for query, candidates_of_query in candidates.items():
+        kept = [each for each in candidates_of_query if each.chunk_key not in excluded]
+        remaining[query] = _renumbered(kept)
+    return remaining
+
+
+def _renumbered(candidates: Sequence[Candidate]) -> list[Candidate]:
+    ranks: dict[str, list[int]] = {}  # of each search
+    for candidate in candidates:
+        for search, hit in candidate.hits.items():
+            ranks.setdefault(search, []).append(hit.rank)
+    for ranks_of_search in ranks.values():
+        ranks_of_search.sort()
+    renumbered = []
+    for candidate in candidates:
+        hits = {}
+        for search, hit in candidate.hits.items():
+            hits[search] = Hit(bisect_left(ranks[search], hit.rank), hit.score)
+        renumbered.append(candidate._replace(hits=hits))
+    return renumbered

@@ -1,47 +1,47 @@
-"""Read: reads the texts of selected segments, and measures which of them fit the budget."""
+"""Read: reads the texts of selected segments, and returns those that fit the budget."""
+
+from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import numbers
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from langchain_core.documents import Document
-from langchain_core.stores import BaseStore
 
 from langchain_rse._messages import first_few
-from langchain_rse._sync import Steps
-from langchain_rse.config import QuerySettings
+from langchain_rse._sync import Steps, batches, during
+from langchain_rse.config import LengthFunction, QuerySettings
+from langchain_rse.engine import Segment
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
-from langchain_rse.ingest.headings import end_before_headings
-from langchain_rse.query.budget import Budget, Texts
-from langchain_rse.query.candidates import Candidate
-from langchain_rse.query.lookup import DocumentsChangedError
-from langchain_rse.query.scoring import ScoredChunks
-from langchain_rse.query.selecting import worth_alone
-from langchain_rse.query.selection import Selection
-from langchain_rse.query.trimming import TrimmedSegment, trim
-from langchain_rse.stores.reading import Layout, read_chunks
-from langchain_rse.stores.records import chunk_key
+from langchain_rse.query.candidates import Candidate, Sources
+from langchain_rse.query.scoring import Chunk, ScoredChunks
+from langchain_rse.query.selecting import Selection, single_chunk_fallback
+from langchain_rse.stores.adopted import adopted_vectors
+from langchain_rse.stores.reading import Layout, VersionKey, read_chunks
+from langchain_rse.stores.records import chunk_key, digest, with_headers
+from langchain_rse.stores.vectorstores import vector_id_of
+from langchain_rse.stores.vectorstores.base import PAGE_SIZE, VectorStoreAdapter
+from langchain_rse.text.headings import end_before_headings
 
+# Typed as an object: to mypy, a Callable is never a builtin function.
+_CHARACTERS: object = len
+# With other units than characters: the share of the budget in characters to select and read, and
+# the number of candidates whose texts give the rate between a unit and characters.
+_MARGIN = 1.3
+_SAMPLE = 10
 
-@dataclass(frozen=True)
-class SegmentChunk:
-    """A chunk of a segment, with its scores."""
-
-    index: int  # its number in the document
-    record: Document | None  # None if the docstore lacks it
-    candidate: Candidate | None = None  # None for a chunk that the search did not find
-    relevance: float = 0.0  # from score, rank and words, in [0, 1]; 0 if it is no candidate
-    credited: float = 0.0  # relevance with neighbor credit, which the solver saw
-    value: float = 0.0  # the chunk's part of the segment's: weighted relevance after the penalty
+Records = Mapping[int, Document | None]
+"""The chunks that were read, by their positions; None for those that the docstore lacks."""
 
 
 class DocumentSegment(NamedTuple):
     """A segment of a document."""
 
-    document: Layout
-    chunks: Sequence[SegmentChunk]
+    layout: Layout  # of the document
+    chunks: Sequence[Chunk]  # neighbors, with their records
     value: float
     skipped: int = 0  # characters left out at the beginning of the first chunk
     dropped: int = 0  # and at the end of the last one
@@ -59,120 +59,188 @@ class DocumentSegment(NamedTuple):
     @property
     def span(self) -> tuple[int, int]:
         """The first character in the document's text, and the one after the last."""
-        start, _ = self.document.span_of(self.start)
-        _, end = self.document.span_of(self.end - 1)
+        start, _ = self.layout.span_of(self.start)
+        _, end = self.layout.span_of(self.end - 1)
         return start + self.skipped, end - self.dropped
 
     @property
     def text(self) -> str:
         """The slice of the source."""
-        texts = []
-        for chunk in self.chunks:
-            if chunk.record is not None:
-                texts.append(chunk.record.page_content)
-        text = "".join(texts)
+        text = "".join(chunk.record.page_content for chunk in self.chunks if chunk.record)
         return text[self.skipped : len(text) - self.dropped]
 
 
 class ReadSegments(NamedTuple):
-    """The segments that fit the budget."""
+    """The segments that fit the budget, or what kept them from being read."""
 
-    segments: Sequence[DocumentSegment]  # best first
-    steps: int  # the number of the selection's steps that they are made of
+    segments: Sequence[DocumentSegment] = ()  # best first
+    steps: int = 0  # the number of the selection's steps that they are made of
+    replaced: Collection[str] = ()  # keys of documents that were replaced since the look-up
+    # The errors of documents that cannot be read, by their keys.
+    unreadable: Mapping[str, CorruptRecordError] = {}
+
+
+# The budget
+
+
+def measure(text: str, length_function: LengthFunction) -> float:
+    """The length of a text; a ValueError if the function returns no such number."""
+    length: object = length_function(text)
+    if isinstance(length, numbers.Real) and math.isfinite(length) and float(length) >= 0:
+        return float(length)
+    raise ValueError(
+        "length_function must return a finite number of at least 0; got "
+        f"{length!r} for a text of {len(text)} characters, {text[:40]!r}"
+    )
+
+
+def counts_characters(settings: QuerySettings) -> bool:
+    """True if the budget is in characters, which are known without reading a text."""
+    return settings.length_function is _CHARACTERS
+
+
+def budget_in_characters(settings: QuerySettings, candidates: Iterable[Candidate]) -> float:
+    """The budget in characters; with other units, by the rate of some texts, and with a margin."""
+    if settings.max_context_length is None:
+        return math.inf
+    if counts_characters(settings):
+        return settings.max_context_length
+    characters = 0
+    length = 0.0
+    for candidate in itertools.islice(candidates, _SAMPLE):
+        text = candidate.document.page_content
+        characters += len(text)
+        length += measure(text, settings.length_function)
+    return settings.max_context_length * _MARGIN * characters / length if length else math.inf
+
+
+def fit(steps: int, limit: float, length_after: Callable[[int], float]) -> int:
+    """How many of the first steps fit a limit, given the length after a number of steps."""
+    # More steps make more text, so a binary search finds the first that do not fit.
+    return bisect_right(range(1, steps + 1), limit, key=length_after)
+
+
+# Reading
 
 
 def read(
-    docstore: BaseStore[str, Document],
+    sources: Sources,
     scored: ScoredChunks,
     selection: Selection,
-    budget: Budget,
+    characters: float,
     settings: QuerySettings,
 ) -> Steps[ReadSegments]:
-    """Read the selected segments that fit.
+    """Read the selected segments that fit the budget, of which ``characters`` is an estimate.
 
     If none fits, the best candidate that fits and is worth the penalty takes their place.
-
-    Raises:
-        DocumentsChangedError: If a document was replaced or deleted since its layout was read, or
-            has chunks that cannot be read.
     """
-    count = budget.steps_to_read(scored, selection)
-    columns: list[int] = []
+    step_lengths = [int(scored.lengths[start:end].sum()) for start, end in selection.steps]
+    totals = [0, *itertools.accumulate(step_lengths)]
+    count = fit(len(selection.steps), characters, totals.__getitem__)
+    is_estimate = not counts_characters(settings)
+    needs_texts = is_estimate or settings.include_header
+    if is_estimate:
+        count = min(count + 1, len(selection.steps))
+    limit = math.inf
+    if settings.max_context_length is not None:
+        limit = settings.max_context_length
+    positions: list[int] = []
     for step in selection.steps[:count]:
-        columns.extend(range(*step))
-    texts = yield from _read_texts(docstore, scored, columns, budget)
-    included = budget.fit(selection, count, texts)
-    if settings.allow_trim and included < count:
-        chosen = trim(selection, included, texts, budget, settings.config.minimum_value)
-    else:
-        chosen = [TrimmedSegment(segment) for segment in selection.segments(included)]
+        positions.extend(range(*step))
+    records = yield from _read_records(sources, scored, positions)
+    if isinstance(records, ReadSegments):
+        return records
+
+    def length_after(steps: int) -> float:
+        segments = selection.segments_after(steps)
+        return sum(_length_of(segment, scored, records, settings) for segment in segments)
+
+    if needs_texts:
+        count = fit(count, limit, length_after)
+    chosen = selection.segments_after(count)
     if not chosen:
-        alone = worth_alone(scored, selection, settings.config, budget.characters)
-        if budget.is_exact:
+        alone = single_chunk_fallback(scored, selection, settings, characters)
+        if not needs_texts:
             alone = alone[:1]
-        texts = yield from _read_texts(
-            docstore, scored, [segment.start for segment in alone], budget
-        )
+        records = yield from _read_records(sources, scored, [each.start for each in alone])
+        if isinstance(records, ReadSegments):
+            return records
         for segment in alone:
-            if texts.length(segment.start, segment.end) <= budget.limit:
-                chosen = [TrimmedSegment(segment)]
+            if _length_of(segment, scored, records, settings) <= limit:
+                chosen = [segment]
                 break
     segments: list[DocumentSegment] = []
-    for segment, skipped, dropped in chosen:
+    for segment in chosen:
+        chunks = []
+        for position in range(segment.start, segment.end):
+            chunks.append(chunk_at(position, scored, selection, records[position]))
         layout, _ = scored.chunks[segment.start]
-        chunks = [
-            _segment_chunk(column, scored, selection, texts)
-            for column in range(segment.start, segment.end)
-        ]
-        document_segment = DocumentSegment(layout, chunks, segment.value, skipped, dropped)
-        for part in _without_missing(document_segment, settings.on_missing):
+        whole = DocumentSegment(layout, chunks, segment.value)
+        for part in _without_missing(whole, settings.on_missing):
             segments.append(_without_last_headings(part))
-    # Parts of a split or trimmed segment have other values than the segment.
+    # Parts of a split segment have other values than the segment.
     segments.sort(key=lambda segment: -segment.value)
-    return ReadSegments(segments, included)
+    return ReadSegments(segments, count)
 
 
-def _read_texts(
-    docstore: BaseStore[str, Document], scored: ScoredChunks, columns: list[int], budget: Budget
-) -> Steps[Texts]:
-    """Read the chunks of columns."""
+def chunk_at(
+    position: int, scored: ScoredChunks, selection: Selection, record: Document | None = None
+) -> Chunk:
+    """The chunk at a position, with all that the solver saw."""
+    layout, index = scored.chunks[position]
+    return Chunk(
+        layout=layout,
+        index=index,
+        candidate=scored.candidates.get(position),
+        relevance=float(scored.relevance[position]),
+        credited=float(scored.credited[position]),
+        weight=float(selection.weights[position]),
+        value=float(selection.values[position]),
+        record=record,
+    )
+
+
+def _length_of(
+    segment: Segment, scored: ScoredChunks, records: Records, settings: QuerySettings
+) -> float:
+    """The length of a segment as it is returned, headers included."""
+    texts = []
+    for position in range(segment.start, segment.end):
+        record = records[position]
+        if record is not None:
+            texts.append(record.page_content)
+    text = "".join(texts)
+    if settings.include_header:
+        layout, _ = scored.chunks[segment.start]
+        text = with_headers(layout.manifest.header, records[segment.start], text)
+    return measure(text, settings.length_function)
+
+
+def _read_records(
+    sources: Sources, scored: ScoredChunks, positions: Sequence[int]
+) -> Steps[Records | ReadSegments]:
+    """Read the chunks at some positions; segments without text if that needs another attempt."""
     layouts: dict[str, Layout] = {}
     chunks: list[tuple[str, int]] = []
-    for column in columns:
-        layout, index = scored.chunks[column]
+    for position in positions:
+        layout, index = scored.chunks[position]
         layouts[layout.manifest.key] = layout
         chunks.append((layout.manifest.key, index))
     if not chunks:
-        return Texts(scored, {}, budget)
-    read_of_store = yield from read_chunks(docstore, layouts, chunks)
-    if read_of_store.replaced:
-        raise DocumentsChangedError(replaced=read_of_store.replaced)
+        return {}
+    read_of_store = yield from read_chunks(sources.docstore, layouts, chunks)
     records: dict[int, Document | None] = {}
     unreadable: dict[str, CorruptRecordError] = {}
-    for column, chunk in zip(columns, chunks, strict=True):
+    for position, chunk in zip(positions, chunks, strict=True):
         record = read_of_store.records[chunk]
         if isinstance(record, CorruptRecordError):
             document_key, _ = chunk
             unreadable[document_key] = record
         else:
-            records[column] = record
-    if unreadable:
-        raise DocumentsChangedError(unreadable=unreadable)
-    return Texts(scored, records, budget)
-
-
-def _segment_chunk(
-    column: int, scored: ScoredChunks, selection: Selection, texts: Texts
-) -> SegmentChunk:
-    _, index = scored.chunks[column]
-    return SegmentChunk(
-        index=index,
-        record=texts.records[column],
-        candidate=scored.candidates.get(column),
-        relevance=float(scored.relevance[column]),
-        credited=float(scored.credited[column]),
-        value=float(selection.values[column]),
-    )
+            records[position] = record
+    if read_of_store.replaced or unreadable:
+        return ReadSegments(replaced=read_of_store.replaced, unreadable=unreadable)
+    return records
 
 
 def _without_missing(segment: DocumentSegment, on_missing: str) -> list[DocumentSegment]:
@@ -180,9 +248,9 @@ def _without_missing(segment: DocumentSegment, on_missing: str) -> list[Document
     missing = [chunk.index for chunk in segment.chunks if chunk.record is None]
     if not missing:
         return [segment]
-    manifest = segment.document.manifest
+    manifest = segment.layout.manifest
     if on_missing == "raise":
-        first_key = chunk_key(manifest.key, segment.document.version, missing[0])
+        first_key = chunk_key(manifest.key, segment.layout.version, missing[0])
         raise MissingRecordError(
             f"the docstore lacks chunk(s) {first_few(map(str, missing))} of document "
             f"{manifest.doc_id!r} (key {first_key!r}). Delete "
@@ -197,37 +265,31 @@ def _without_last_headings(segment: DocumentSegment) -> DocumentSegment:
     The default splitter puts headings into the chunk below them; others may not.
     """
     last_record = segment.chunks[-1].record
-    current = segment.document.manifest.current
-    if last_record is None or current is None:
-        return segment
-    ends_document = segment.end == current.chunks and not segment.dropped
-    if ends_document:
+    current = segment.layout.manifest.current
+    if last_record is None or current is None or segment.end == current.chunks:
         return segment
     text = segment.text
     after_end = len(text) - end_before_headings(text)
-    last_chunk = len(last_record.page_content) - segment.dropped
-    if len(segment.chunks) == 1:
-        last_chunk -= segment.skipped
-    if after_end == 0 or after_end >= last_chunk:
+    if after_end == 0 or after_end >= len(last_record.page_content):
         return segment  # a chunk that is a heading was chosen as it is
-    return segment._replace(dropped=segment.dropped + after_end)
+    return segment._replace(dropped=after_end)
 
 
-def split_segment(segment: DocumentSegment, left_out: Collection[int]) -> list[DocumentSegment]:
+def split_segment(segment: DocumentSegment, removed: Collection[int]) -> list[DocumentSegment]:
     """The parts of a segment that contain candidates, without the chunks of some numbers."""
     parts = []
-    groups = itertools.groupby(segment.chunks, lambda chunk: chunk.index in left_out)
-    for is_left_out, group in groups:
+    groups = itertools.groupby(segment.chunks, lambda chunk: chunk.index in removed)
+    for is_removed, group in groups:
         chunks = list(group)
-        candidates = [number for number, chunk in enumerate(chunks) if chunk.candidate is not None]
-        if is_left_out or not candidates:
+        found = [number for number, chunk in enumerate(chunks) if chunk.candidate is not None]
+        if is_removed or not found:
             continue
         # Each part begins and ends with a candidate, as any segment does.
-        inside = chunks[candidates[0] : candidates[-1] + 1]
+        inside = chunks[found[0] : found[-1] + 1]
         begins_segment = inside[0] is segment.chunks[0]
         ends_segment = inside[-1] is segment.chunks[-1]
         part = DocumentSegment(
-            segment.document,
+            segment.layout,
             inside,
             value=math.fsum(chunk.value for chunk in inside),
             skipped=segment.skipped if begins_segment else 0,
@@ -235,3 +297,75 @@ def split_segment(segment: DocumentSegment, left_out: Collection[int]) -> list[D
         )
         parts.append(part)
     return parts
+
+
+# Adopted indexes
+
+
+def find_changed(
+    adapter: VectorStoreAdapter | None, segments: Iterable[DocumentSegment]
+) -> Steps[dict[VersionKey, set[int]]]:
+    """Find the chunks of segments that were deleted or changed after their index was adopted.
+
+    Other code owns an adopted index. The search finds only what is there, but the chunks between
+    candidates come from the docstore, so they are looked up in the vector store, in one call or
+    more if they are many. Nothing is looked up if the store is unknown.
+    """
+    unconfirmed: list[tuple[VersionKey, int, Mapping[str, str]]] = []
+    found_texts: dict[str, str] = {}  # of candidates, by the ids of their vectors
+    for segment in segments:
+        current = segment.layout.manifest.current
+        if adapter is None or current is None or not current.adopted:
+            continue
+        key, version = segment.layout.manifest.key, segment.layout.version
+        for chunk in segment.chunks:
+            if chunk.record is None:
+                continue
+            vectors = adopted_vectors(chunk.record, chunk_key(key, version, chunk.index))
+            if chunk.candidate is not None:
+                document = chunk.candidate.document
+                found_texts[vector_id_of(document) or ""] = document.page_content
+            if vectors and not _is_there(vectors, found_texts):
+                unconfirmed.append(((key, version), chunk.index, vectors))
+    if adapter is None or not unconfirmed:
+        return {}
+    ids = itertools.chain.from_iterable(vectors for _, _, vectors in unconfirmed)
+    stored_texts: dict[str, str] | None = {}
+    for batch in batches(dict.fromkeys(ids), PAGE_SIZE):
+        with during(f"looking up chunks of an adopted index in {adapter.kind}"):
+            found = yield from adapter.existing_texts(batch)
+        if found is None or stored_texts is None:
+            stored_texts = None  # the store cannot tell
+        else:
+            stored_texts.update(found)
+    changed: dict[VersionKey, set[int]] = {}
+    for version_key, index, vectors in unconfirmed:
+        if stored_texts is None:
+            is_changed = not found_texts.keys().isdisjoint(vectors)  # found with another text
+        else:
+            is_changed = not _is_there(vectors, stored_texts)
+        if is_changed:
+            changed.setdefault(version_key, set()).add(index)
+    return changed
+
+
+def without_changed(
+    segments: Iterable[DocumentSegment], changed: Mapping[VersionKey, Collection[int]]
+) -> list[DocumentSegment]:
+    """Split segments at chunks that the vector store no longer has; the best come first."""
+    parts: list[DocumentSegment] = []
+    for segment in segments:
+        version_key = (segment.layout.manifest.key, segment.layout.version)
+        if version_key in changed:
+            parts += split_segment(segment, changed[version_key])
+        else:
+            parts.append(segment)
+    return sorted(parts, key=lambda segment: -segment.value)
+
+
+def _is_there(vectors: Mapping[str, str], texts: Mapping[str, str]) -> bool:
+    """True if one of a chunk's vectors has the text that was adopted; ``vectors`` has digests."""
+    for vector, text_digest in vectors.items():
+        if vector in texts and digest(texts[vector]) == text_digest:
+            return True
+    return False

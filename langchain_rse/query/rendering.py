@@ -1,15 +1,18 @@
 """Render: makes the Documents that are returned from segments."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
 
 from langchain_rse.config import QuerySettings
-from langchain_rse.query.reading import DocumentSegment, SegmentChunk
-from langchain_rse.query.search_arguments import check_stored
+from langchain_rse.query.candidates import FULL_TEXT
+from langchain_rse.query.filters import Filters
+from langchain_rse.query.reading import DocumentSegment
+from langchain_rse.query.scoring import Chunk
 from langchain_rse.stores.metadata_rules import segment_metadata
 from langchain_rse.stores.records import (
     CHUNK_ID,
@@ -25,71 +28,53 @@ from langchain_rse.stores.records import (
     with_headers,
 )
 
+_DIGITS = 4  # of scores in the metadata of segments
 
-def render(
-    segments: Sequence[DocumentSegment],
-    settings: QuerySettings,
-    filters: Sequence[object] = (),
-    *,
-    stores_lists: bool = False,
-) -> list[Document]:
-    """Make Documents of the best ``k`` segments, which are given best first, in their ``order``.
 
-    The segment with the best candidate is one of them.
+def choose(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list[DocumentSegment]:
+    """The ``k`` best of segments that are given best first, in the order of the answer.
 
-    Args:
-        segments: The segments, best first.
-        settings: Those of the query.
-        filters: Those of the query, which must not name metadata that the store lacks.
-        stores_lists: True if the store may have lists in its metadata.
+    The segment with the best candidate is one of them: it answers the query even if others, being
+    longer, are worth more.
     """
-    best = _choose(segments, settings)
+    chosen = list(segments)
+    if settings.k is not None and len(chosen) > settings.k:
+        preferred = max(chosen, key=_highest_relevance)
+        others = [segment for segment in chosen if segment is not preferred]
+        kept = {id(segment) for segment in [preferred, *others[: settings.k - 1]]}
+        chosen = [segment for segment in chosen if id(segment) in kept]
     if settings.order == "document":
         first_number: dict[str, int] = {}  # of each document's segments
-        for number, segment in enumerate(best):
-            first_number.setdefault(segment.document.manifest.key, number)
-        best.sort(key=lambda segment: (first_number[segment.document.manifest.key], segment.start))
-    documents = []
-    for segment in best:
-        manifest = segment.document.manifest
-        changing_metadata = _changing_metadata(segment)
-        if manifest.current is not None and not manifest.current.adopted:
-            for changes in changing_metadata or [{}]:
-                metadata = {**manifest.metadata, **changes}
-                check_stored(filters, metadata, stores_lists=stores_lists)
-        documents.append(_to_document(segment, settings, changing_metadata))
-    return documents
-
-
-def _choose(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list[DocumentSegment]:
-    """The segments that ``k`` and ``max_per_document`` leave, best first."""
-    # The segment with the best candidate first: it answers the query even if others, being longer,
-    # are worth more.
-    preferred = sorted(segments, key=_highest_relevance, reverse=True)[:1]
-    preferred += [segment for segment in segments if segment is not preferred[0]]
-    chosen: set[int] = set()
-    counts: Counter[str] = Counter()  # by document
-    for segment in preferred:
-        key = segment.document.manifest.key
-        is_full = settings.k is not None and len(chosen) >= settings.k
-        most = settings.max_per_document
-        if not is_full and (most is None or counts[key] < most):
-            counts[key] += 1
-            chosen.add(id(segment))
-    return [segment for segment in segments if id(segment) in chosen]
+        for number, segment in enumerate(chosen):
+            first_number.setdefault(segment.layout.manifest.key, number)
+        chosen.sort(key=lambda segment: (first_number[segment.layout.manifest.key], segment.start))
+    return chosen
 
 
 def _highest_relevance(segment: DocumentSegment) -> float:
     return max(chunk.relevance for chunk in segment.chunks)
 
 
-def _to_document(
+def render(
     segment: DocumentSegment,
     settings: QuerySettings,
-    changing_metadata: Sequence[Mapping[str, Any]],
+    filters: Filters | None = None,
+    *,
+    searcher: str = "",
+    shows_query: bool = False,
 ) -> Document:
-    manifest = segment.document.manifest
-    version = content_name(segment.document.version)  # the same however often it is written
+    """Make the Document of a segment.
+
+    Args:
+        segment: The segment, with the records of its chunks.
+        settings: Those of the query.
+        filters: Those of the query, which the metadata in the docstore has to pass too: a vector
+            store may lack a field, or a list.
+        searcher: The class that found the candidates, for the error if it does not.
+        shows_query: True to say for which of several queries each chunk was found.
+    """
+    manifest = segment.layout.manifest
+    version = content_name(segment.layout.version)  # the same however often it is written
     identity = f"{manifest.key}/{version}/{segment.start}-{segment.end}"
     if segment.skipped or segment.dropped:
         identity += f"/{segment.skipped}-{segment.dropped}"
@@ -101,15 +86,15 @@ def _to_document(
         "version": version,
         "chunk_start": segment.start,
         "chunk_end": segment.end,
-        "chunks": [_describe(chunk) for chunk in segment.chunks],
+        "chunks": [_describe(chunk, shows_query=shows_query) for chunk in segment.chunks],
     }
     if not manifest.counts_in_source:
         described[COUNTS_IN_SOURCE] = False
-    return Document(
+    document = Document(
         id=identity,
         page_content=text,
         metadata={
-            **segment_metadata(manifest.metadata, manifest.rules, changing_metadata),
+            **segment_metadata(manifest.metadata, manifest.rules, _metadata_along(segment)),
             DOC_ID: manifest.doc_id,
             CHUNK_ID: identity,
             START_INDEX: start_index,
@@ -118,10 +103,25 @@ def _to_document(
             SEGMENT: described,
         },
     )
+    if filters is not None and filters.checked:
+        _check_filters(segment, filters, searcher)
+    return document
 
 
-def _changing_metadata(segment: DocumentSegment) -> Sequence[Mapping[str, Any]]:
-    """The changing metadata along a segment, without white space at the ends if it is trimmed."""
+def _check_filters(segment: DocumentSegment, filters: Filters, searcher: str) -> None:
+    """Check that a document's metadata in the docstore passes the filters of the search."""
+    manifest = segment.layout.manifest
+    if manifest.current is None or manifest.current.adopted:
+        return  # other code wrote the metadata of the vector store
+    for chunk in segment.chunks:
+        if chunk.candidate is not None:
+            found = chunk.candidate.document
+            metadata = {**found.metadata, **manifest.metadata}
+            filters.check_applied(found.model_copy(update={"metadata": metadata}), searcher)
+
+
+def _metadata_along(segment: DocumentSegment) -> Sequence[Mapping[str, Any]]:
+    """The metadata that changes along the segment, without white space at ends that were cut."""
     text = segment.text
     visible_text = text
     if segment.skipped or segment.dropped:
@@ -134,7 +134,7 @@ def _changing_metadata(segment: DocumentSegment) -> Sequence[Mapping[str, Any]]:
     for chunk in segment.chunks:
         if chunk.record is None:
             continue
-        key = chunk_key(segment.document.manifest.key, segment.document.version, chunk.index)
+        key = chunk_key(segment.layout.manifest.key, segment.layout.version, chunk.index)
         for position, metadata in metadata_changes(chunk.record, key):
             changes.append((chunk_start + position, metadata))
         chunk_start += len(chunk.record.page_content)
@@ -143,7 +143,7 @@ def _changing_metadata(segment: DocumentSegment) -> Sequence[Mapping[str, Any]]:
     return [metadata for position, metadata in changes[first:] if position < end]
 
 
-def _describe(chunk: SegmentChunk) -> dict[str, Any]:
+def _describe(chunk: Chunk, *, shows_query: bool) -> dict[str, Any]:
     """Describe a chunk for the metadata of its segment."""
     length = len(chunk.record.page_content) if chunk.record else 0
     described: dict[str, Any] = {"index": chunk.index, "length": length}
@@ -151,12 +151,21 @@ def _describe(chunk: SegmentChunk) -> dict[str, Any]:
     if candidate is None:
         described["filled"] = True
     else:
-        described |= {"rank": candidate.rank, "score": candidate.score}
-        described["relevance"] = chunk.relevance
-        if candidate.lexical_rank is not None:
-            described["lexical_rank"] = candidate.lexical_rank
-            described["lexical_score"] = candidate.lexical_score
-        if candidate.query:
+        hit = candidate.hit
+        described["rank"] = None if hit is None else hit.rank
+        described["score"] = None if hit is None else _rounded(hit.score)
+        described["relevance"] = _rounded(chunk.relevance)
+        lexical_hit = candidate.hits.get(FULL_TEXT)
+        if lexical_hit is not None:
+            described["lexical_rank"] = lexical_hit.rank
+            described["lexical_score"] = _rounded(lexical_hit.score)
+        if shows_query:
             described["query"] = candidate.query
         described |= candidate.judgment
-    return {**described, "credited": chunk.credited, "value": chunk.value}
+    described["credited"] = _rounded(chunk.credited)
+    described["value"] = _rounded(chunk.value)
+    return described
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, _DIGITS)

@@ -1,7 +1,9 @@
 """Rerank: calls a document compressor, and matches the Documents it returns with candidates."""
 
+from __future__ import annotations
+
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -10,17 +12,17 @@ from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError
-from langchain_rse.query.candidates import Candidate, Candidates
-from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
-from langchain_rse.query.naming import named_documents
-from langchain_rse.query.ranking import rank_candidates
+from langchain_rse.query.candidates import RERANKER, Candidate, Candidates, Hit, Sources
+from langchain_rse.query.filters import Filters
 from langchain_rse.query.searching import (
     AT_ONCE,
+    Found,
     check_documents,
     finite_score,
+    search,
     without_rising_scores,
 )
-from langchain_rse.query.wrapped import LIMITS, drops_by_relevance, is_reranker
+from langchain_rse.query.witnesses import names_in, rank_query
 from langchain_rse.stores.records import (
     CHUNK_INDEX,
     DOC_ID,
@@ -31,110 +33,105 @@ from langchain_rse.stores.records import (
     VERSION,
     judgment_of,
 )
+from langchain_rse.text.words import MAX_QUERY_LENGTH
 
 # Metadata that rerankers and relevance filters write.
 _WRITTEN = frozenset({RELEVANCE_SCORE, IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE})
+# Fields that limit what a compressor returns.
+_LIMITS = ("k", "top_k", "top_n")
 
 _CHUNK = "chunk"
 _Identity = tuple[object, ...]
 """What may identify a Document: the kind of identity, and its values."""
 
 
+def is_reranker(compressor: object) -> bool:
+    """True if a document compressor sorts documents by relevance, by the name of its class.
+
+    False for those that judge each document by the question, which must get all of it.
+    """
+    name = type(compressor).__name__
+    return name == "VertexAIRank" or "Rerank" in name
+
+
+def find_candidates(
+    sources: Sources,
+    queries: Sequence[str],
+    settings: QuerySettings,
+    filters: Filters,
+    callbacks: Callbacks = None,
+) -> Steps[tuple[Found, Candidates]]:
+    """Search, and rerank if there is a reranker; return what was found before and after it."""
+    found = yield from search(sources, queries, settings, filters, callbacks)
+    if settings.reranker is None:
+        return found, found.candidates
+    reranked = yield from rerank(found.candidates, settings, callbacks)
+    return found, reranked
+
+
 def rerank(
     candidates: Candidates, settings: QuerySettings, callbacks: Callbacks
 ) -> Steps[Candidates]:
     """Return the candidates that the reranker keeps for each query, in its order, with scores."""
-    reranker = settings.reranker
-    if reranker is None:
-        return candidates
-    leaves_out_names = settings.config.name_weight > 0 and is_reranker(reranker)
     tasks = []
     for query, found in candidates.items():
-        candidates_of_query = _best_of_search(query, found, settings)
-        query_to_rerank = query
-        if leaves_out_names:
-            query_to_rerank = _without_names(query, candidates_of_query)
-        tasks.append(_rerank_query(reranker, candidates_of_query, query_to_rerank, callbacks))
+        tasks.append(_rerank_query(query, found, settings, callbacks))
     reranked = yield from concurrently(tasks, AT_ONCE)
     return dict(zip(candidates, reranked, strict=True))
 
 
-def _best_of_search(
-    query: str, candidates: Sequence[Candidate], settings: QuerySettings
-) -> Sequence[Candidate]:
-    """The ``fetch_k`` best of both searches, since a reranker's time and price are by candidate."""
-    if len(candidates) <= settings.fetch_k:
-        return candidates
-    ranked = rank_candidates(query, candidates, settings.model_copy(update={"reranker": None}))
-    best = {candidate.chunk_key for candidate, _ in ranked[: settings.fetch_k]}
-    return [candidate for candidate in candidates if candidate.chunk_key in best]
-
-
-def _without_names(query: str, candidates: Sequence[Candidate]) -> str:
-    """The query without the words that name documents: these are told apart by `name_weight`.
-
-    Rerankers prefer chunks that repeat the names to those that answer.
-    """
-    if len(query) > MAX_QUERY_LENGTH:
-        return query
-    named = named_documents(query, candidates)
-    return named.query if named.shortfall.any() else query
-
-
 def _rerank_query(
-    reranker: BaseDocumentCompressor,
-    candidates: Sequence[Candidate],
-    query: str,
-    callbacks: Callbacks,
+    query: str, candidates: Sequence[Candidate], settings: QuerySettings, callbacks: Callbacks
 ) -> Steps[list[Candidate]]:
-    """Rerank the candidates of one query."""
+    """Rerank the ``fetch_k`` best candidates of one query: each costs time and money."""
+    reranker = settings.reranker
+    if reranker is None or not candidates:
+        return list(candidates)
+    if len(candidates) > settings.fetch_k:
+        ranked = rank_query(query, candidates, settings.model_copy(update={"reranker": None}))
+        best = {candidate.chunk_key for candidate in ranked[: settings.fetch_k]}
+        candidates = [each for each in candidates if each.chunk_key in best]
+    query_to_rerank = query
+    # Rerankers prefer chunks that repeat the names of documents to chunks that answer.
+    is_short = len(query) <= MAX_QUERY_LENGTH
+    if settings.config.name_weight and is_reranker(reranker) and is_short:
+        named = names_in(query, candidates)
+        if named.name_gap.any():
+            query_to_rerank = named.query
     name = type(reranker).__name__
-    if not candidates:
-        return []
     with during(f"reranking with {name}"):
         returned = yield from call(
             reranker.compress_documents,
             reranker.acompress_documents,
             [_without_judgment(candidate.document) for candidate in candidates],
-            query,
+            query_to_rerank,
             callbacks=callbacks,
         )
         documents = check_documents(returned, name)
-    has_filtered = False
     if len(documents) < len(candidates):
-        limit = _limit_reached(reranker, len(documents))
-        if limit is not None:
-            warn(
-                f"{name} keeps only its {limit}={len(documents)} candidates, so segments are made "
-                f"of those and the chunks between them. To rank all candidates, set its "
-                f"{limit}=None, or to fetch_k if it does not take None"
-            )
-        has_filtered = limit is None and not drops_by_relevance(reranker)
+        _warn_of_limit(reranker, len(documents))
     matched = list(_matched(candidates, documents, name))
     scores = without_rising_scores(
         [finite_score(document.metadata.get(RELEVANCE_SCORE)) for _, document in matched]
     )
     reranked = []
     for rank, ((candidate, document), score) in enumerate(zip(matched, scores, strict=True)):
-        reranked.append(
-            candidate._replace(
-                score=score,
-                rank=rank,
-                search_score=candidate.score,
-                search_rank=candidate.rank,
-                judgment=judgment_of(document.metadata) or candidate.judgment,
-                filtered=has_filtered,
-            )
-        )
+        hits = {**candidate.hits, RERANKER: Hit(rank, score)}
+        judgment = judgment_of(document.metadata) or candidate.judgment
+        reranked.append(candidate._replace(hits=hits, judgment=judgment))
     return reranked
 
 
-def _limit_reached(reranker: BaseDocumentCompressor, returned: int) -> str | None:
-    """The name of the field by which a reranker returned so few candidates, if there is one."""
-    for field in LIMITS:
+def _warn_of_limit(reranker: BaseDocumentCompressor, returned: int) -> None:
+    """Warn if a field of the reranker limits it to so few candidates."""
+    for field in _LIMITS:
         if getattr(reranker, field, None) == returned:
-            return field
-    return None
+            warn(
+                f"{type(reranker).__name__} keeps only its {field}={returned} candidates, so "
+                "segments are made of those and the chunks between them. To rank all candidates, "
+                f"set its {field}=None, or to fetch_k if it does not take None"
+            )
+            return
 
 
 def _without_judgment(document: Document) -> Document:
@@ -153,31 +150,23 @@ def _matched(
             numbers_of[identity].append(number)
     used: set[int] = set()
     for document in returned:
-        numbers = _numbers_of(document, numbers_of)
-        if not numbers:
+        identities = list(_identities(document))
+        if identities[0][0] == _CHUNK:
+            # The chunk is certain, even if its id or text was changed.
+            identities = identities[:1]
+        known = [identity for identity in identities if identity in numbers_of]
+        if not known:
             raise CandidateError(
                 f"{name} returned a Document that it was not given: id {document.id!r}, text "
                 f"{document.page_content[:40]!r}. A reranker must return Documents that it was "
                 "given, with their metadata or id"
             )
         # Chunks of equal text cannot be told apart by a reranker that returns text only.
-        for number in numbers:
+        for number in numbers_of[known[0]]:
             if number not in used:
                 used.add(number)
                 yield candidates[number], document
                 break
-
-
-def _numbers_of(document: Document, numbers_of: Mapping[_Identity, list[int]]) -> Sequence[int]:
-    """The numbers of the candidates that a returned Document may be."""
-    identities = list(_identities(document))
-    if identities[0][0] == _CHUNK:
-        # The chunk is certain, even if its id or text was changed.
-        identities = identities[:1]
-    for identity in identities:
-        if identity in numbers_of:
-            return numbers_of[identity]
-    return ()
 
 
 def _identities(document: Document) -> Iterator[_Identity]:

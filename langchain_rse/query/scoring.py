@@ -1,16 +1,18 @@
 """Score: the relevance of the chunks around the candidates, in the documents considered."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from langchain_core.documents import Document
 from numpy.typing import NDArray
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import Floats, neighbor_credit
-from langchain_rse.query.candidates import Candidate, ChunkKey
+from langchain_rse.query.candidates import Candidate, Candidates, Reason, best_of_queries
 from langchain_rse.query.lookup import LookedUp
-from langchain_rse.query.ranking import Ranked, best_of_queries
 from langchain_rse.stores.reading import Layout, Layouts
 
 # The number of a document's best chunks whose mean relevance is that of the document.
@@ -18,97 +20,111 @@ _BEST_CHUNKS = 5
 
 
 class ScoredChunks(NamedTuple):
-    """The chunks around the candidates, one column each, one window after the other.
+    """The chunks around the candidates, one window after the other; a position is an index here.
 
     A window is a range of chunks of one document that contains candidates and the chunks that can
-    be in a segment with them.
+    be in a segment with them. Arrays have the shape ``(chunks,)``.
     """
 
     # The document of each chunk, and its number there; documents by their best candidates.
     chunks: Sequence[tuple[Layout, int]]
-    window_starts: NDArray[np.intp]  # the first column of each window
-    candidates: Mapping[int, Candidate]  # by column, for the query that they fit best
-    # For each query: the relevance of its candidates by column, best first.
+    window_starts: NDArray[np.intp]  # the first position of each window
+    candidates: Mapping[int, Candidate]  # by position, for the query that they fit best
+    # For each query: the relevance of its candidates by position, best first.
     by_query: Sequence[Mapping[int, float]]
     relevance: Floats  # of each chunk, 0 for chunks that are no candidates
     credited: Floats  # relevance with neighbor credit
     # Credited relevance, with a row for each query if they take turns, else one row for all.
     credited_rows: Floats
-    lengths: NDArray[np.int64]  # of each chunk, in characters
+    lengths: NDArray[np.int64]  # in characters
     document_lengths: NDArray[np.int64]  # of the document of each chunk, in characters
 
 
-class _Columns(NamedTuple):
-    """The chunks of all windows, one column each."""
+class Chunk(NamedTuple):
+    """A chunk with its scores, and what became of it."""
 
-    documents: list[Layout]
-    chunks: list[tuple[Layout, int]]
-    window_sizes: list[int]
-    only_chunks: list[int]  # columns of chunks that are all of their document
+    layout: Layout | None  # of its document; None if that was not read
+    index: int  # its number in the document
+    candidate: Candidate | None = None  # None for a chunk that the search did not find
+    relevance: float = 0.0  # with the document's weight, in [0, 1]; 0 if it is no candidate
+    credited: float = 0.0  # relevance with neighbor credit, which the solver saw
+    weight: float = 0.0
+    value: float = 0.0  # what it adds to its segment: weight * (credited - penalty)
+    record: Document | None = None  # its text, once it is read; None if the docstore lacks it
+    outcome: Reason = Reason.NO_CANDIDATE
+    duplicate_of: str | None = None  # the document that has the same text
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """Its first character in the document, and the one after its last; None if unknown."""
+        return None if self.layout is None else self.layout.span_of(self.index)
 
 
 def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
-    """Lay out the chunks around candidates in columns, and give neighbor credit."""
-    config = settings.config
-    ranked = []
-    for ranked_of_query in looked_up.ranked:
-        considered = [pair for pair in ranked_of_query if pair[0].key in looked_up.considered]
-        ranked.append(_weigh_documents(considered, looked_up.layouts, config))
-    joint = best_of_queries(ranked, looked_up.queries)
-    columns = _lay_out(joint, looked_up.layouts)
-    candidates, relevance = _place_candidates(columns.chunks, joint)
-    by_query = _place_queries(ranked, candidates)
+    """Lay out the chunks around candidates, and give neighbor credit."""
+    ranked: dict[str, list[Candidate]] = {}
+    for query, found in looked_up.candidates.items():
+        considered = [candidate for candidate in found if candidate.key in looked_up.considered]
+        ranked[query] = _weigh_documents(considered, looked_up.layouts, settings.config)
+    joint = best_of_queries(ranked) if ranked else []
+    windows: list[tuple[Layout, range]] = []
+    for key in dict.fromkeys(candidate.key for candidate in joint):
+        layout = looked_up.layouts[key]
+        if isinstance(layout, Layout):
+            windows += [(layout, window) for window in layout.windows]
+    chunks: list[tuple[Layout, int]] = []
+    window_starts: list[int] = []
+    lengths: list[int] = []
+    document_lengths: list[int] = []
+    for layout, window in windows:
+        window_starts.append(len(chunks))
+        chunks += [(layout, index) for index in window]
+        lengths += layout.lengths_of(window)
+        document_lengths += [layout.manifest.length] * len(window)
+    position_of: dict[tuple[str, int], int] = {}
+    for position, (layout, index) in enumerate(chunks):
+        position_of[layout.manifest.key, index] = position
+    candidates, relevance = _place(joint, position_of)
+    by_query = _place_queries(ranked, position_of)
     rows = relevance[None]
-    if settings.combine_queries == "turns" and len(by_query) > 1:
+    if settings.config.solver != "exact" and len(by_query) > 1:
         rows = np.zeros((len(by_query), relevance.size))
-        for row, relevance_by_column in zip(rows, by_query, strict=True):
-            for column, relevance_for_query in relevance_by_column.items():
-                row[column] = relevance_for_query
-    credited_rows = give_credit(rows, columns.window_sizes, columns.only_chunks, config)
-    if settings.duplicates != "keep":
-        # Copies are only used to fill gaps between relevant chunks.
-        credited_rows = credited_rows * _is_no_copy(columns.chunks, looked_up)
-    lengths = [layout.lengths() for layout in columns.documents]
-    document_lengths = [layout.manifest.length for layout, _ in columns.chunks]
+        for row, relevance_by_position in zip(rows, by_query, strict=True):
+            for position, relevance_for_query in relevance_by_position.items():
+                row[position] = relevance_for_query
+    credited_rows = give_credit(rows, windows, settings.config)
+    for exclusion in looked_up.exclusions.values():
+        # Excluded chunks are only used to fill gaps between relevant chunks.
+        excluded = exclusion.candidate
+        excluded_position = position_of.get((excluded.key, excluded.chunk_index))
+        if excluded_position is not None:
+            layout, _ = chunks[excluded_position]
+            if layout.version == excluded.version:
+                credited_rows[:, excluded_position] = 0.0
     return ScoredChunks(
-        chunks=columns.chunks,
-        window_starts=np.cumsum([0, *columns.window_sizes], dtype=np.intp)[:-1],
+        chunks=chunks,
+        window_starts=np.array(window_starts, np.intp),
         candidates=candidates,
         by_query=by_query,
         relevance=relevance,
         credited=credited_rows.max(axis=0),
         credited_rows=credited_rows,
-        lengths=np.concatenate([np.zeros(0, np.int64), *lengths]),
+        lengths=np.array(lengths, np.int64),
         document_lengths=np.array(document_lengths, np.int64),
     )
 
 
-def _lay_out(ranked: Ranked, layouts: Layouts) -> _Columns:
-    """Lay out the windows of documents in columns, the documents by their best candidates."""
-    columns = _Columns([], [], [], [])
-    for key in dict.fromkeys(candidate.key for candidate, _ in ranked):
-        layout = layouts[key]
-        if not isinstance(layout, Layout):
-            continue
-        columns.documents.append(layout)
-        current = layout.manifest.current
-        for window in layout.windows:
-            if current is not None and current.chunks == 1:
-                columns.only_chunks.append(len(columns.chunks))
-            columns.window_sizes.append(len(window))
-            columns.chunks.extend((layout, index) for index in window)
-    return columns
-
-
-def _weigh_documents(ranked: Ranked, layouts: Layouts, config: RSEConfig) -> Ranked:
+def _weigh_documents(
+    ranked: Sequence[Candidate], layouts: Layouts, config: RSEConfig
+) -> list[Candidate]:
     """Apply `RSEConfig.document_weight` to the candidates of a query.
 
     A document of fewer than five chunks is compared with the best of the longer ones. The document
     of the best candidate keeps its relevance, so that it is returned if it is relevant enough.
     """
     relevances_of: dict[str, list[float]] = {}
-    for candidate, relevance in ranked:
-        relevances_of.setdefault(candidate.key, []).append(relevance)
+    for candidate in ranked:
+        relevances_of.setdefault(candidate.key, []).append(candidate.relevance)
     means: dict[str, float] = {}
     highest_of_longer = 0.0
     for key, relevances in relevances_of.items():
@@ -122,62 +138,49 @@ def _weigh_documents(ranked: Ranked, layouts: Layouts, config: RSEConfig) -> Ran
             highest_of_longer = max(highest_of_longer, means[key])
     highest = highest_of_longer or max(means.values(), default=0.0)
     if not config.document_weight or not highest:
-        return ranked
+        return list(ranked)
     factors = {}
     for key, mean in means.items():
         factors[key] = min(mean / highest, 1.0) ** config.document_weight
-    best_candidate, _ = max(ranked, key=lambda pair: pair[1])
-    factors[best_candidate.key] = 1.0
-    weighed = [(candidate, relevance * factors[candidate.key]) for candidate, relevance in ranked]
-    return sorted(weighed, key=lambda pair: -pair[1])
+    factors[ranked[0].key] = 1.0
+    weighed = []
+    for candidate in ranked:
+        weighed.append(candidate._replace(relevance=candidate.relevance * factors[candidate.key]))
+    return sorted(weighed, key=lambda candidate: -candidate.relevance)
 
 
-def _place_candidates(
-    chunks: Sequence[tuple[Layout, int]], ranked: Ranked
+def _place(
+    candidates: Sequence[Candidate], position_of: Mapping[tuple[str, int], int]
 ) -> tuple[dict[int, Candidate], Floats]:
-    """Return the candidates by column, and the relevance of each column."""
-    by_chunk = {}
-    for candidate, relevance_of_candidate in ranked:
-        chunk = (candidate.key, candidate.chunk_index)
-        by_chunk[chunk] = candidate, relevance_of_candidate
-    candidates: dict[int, Candidate] = {}
-    relevance = np.zeros(len(chunks))
-    for column, (layout, index) in enumerate(chunks):
-        chunk = (layout.manifest.key, index)
-        if chunk in by_chunk:
-            candidates[column], relevance[column] = by_chunk[chunk]
-    return candidates, relevance
+    """Return the candidates by position, in the order of the text, and the relevance of chunks."""
+    placed: dict[int, Candidate] = {}
+    relevance = np.zeros(len(position_of))
+    for candidate in candidates:
+        position = position_of.get((candidate.key, candidate.chunk_index))
+        if position is not None:
+            placed[position] = candidate
+            relevance[position] = candidate.relevance
+    return dict(sorted(placed.items())), relevance
 
 
 def _place_queries(
-    ranked: Sequence[Ranked], candidates: Mapping[int, Candidate]
+    ranked: Candidates, position_of: Mapping[tuple[str, int], int]
 ) -> list[dict[int, float]]:
-    """Return the relevance of each query's candidates by column, best first."""
-    column_of: dict[ChunkKey, int] = {}
-    for column, candidate in candidates.items():
-        column_of[candidate.chunk_key] = column
+    """Return the relevance of each query's candidates by position, best first."""
     by_query = []
-    for ranked_of_query in ranked:
-        by_column = {}
-        for candidate, relevance in ranked_of_query:
-            if candidate.chunk_key in column_of:
-                by_column[column_of[candidate.chunk_key]] = relevance
-        best_first = sorted(by_column.items(), key=lambda item: (-item[1], item[0]))
+    for candidates in ranked.values():
+        by_position = {}
+        for candidate in candidates:
+            position = position_of.get((candidate.key, candidate.chunk_index))
+            if position is not None:
+                by_position[position] = candidate.relevance
+        best_first = sorted(by_position.items(), key=lambda item: (-item[1], item[0]))
         by_query.append(dict(best_first))
     return by_query
 
 
-def _is_no_copy(chunks: Sequence[tuple[Layout, int]], looked_up: LookedUp) -> Floats:
-    """1 for each chunk that counts, 0 for copies that were left out."""
-    factors = np.ones(len(chunks))
-    for column, (layout, index) in enumerate(chunks):
-        if (layout.manifest.doc_id, layout.version, index) in looked_up.left_out:
-            factors[column] = 0.0
-    return factors
-
-
 def give_credit(
-    relevance: Floats, window_sizes: Sequence[int], only_chunks: Sequence[int], config: RSEConfig
+    relevance: Floats, windows: Sequence[tuple[Layout, range]], config: RSEConfig
 ) -> Floats:
     """Add neighbor credit to the relevance of windows, shape ``(rows, chunks)``.
 
@@ -186,14 +189,18 @@ def give_credit(
     """
     radius = config.neighbor_radius
     # The windows are laid out in one array with gaps of 2 * radius, so that none gets credit from
-    # another. A position is a chunk's index in that array.
-    window_count = len(window_sizes)
-    window_numbers = np.repeat(np.arange(window_count), window_sizes)
-    positions = np.arange(relevance.shape[1]) + radius * (2 * window_numbers + 1)
-    spread = np.zeros((len(relevance), relevance.shape[1] + 2 * radius * window_count))
-    spread[:, positions] = relevance
-    for column in only_chunks:
-        position = int(positions[column])
-        spread[:, position - radius : position + radius + 1] = relevance[:, [column]]
-    credited = neighbor_credit(spread, credit=config.neighbor_credit, radius=radius)
-    return np.asarray(credited[:, positions])
+    # another.
+    sizes = [len(window) for _, window in windows]
+    window_numbers = np.repeat(np.arange(len(sizes)), sizes)
+    places = np.arange(relevance.shape[1]) + radius * (2 * window_numbers + 1)
+    spread = np.zeros((len(relevance), relevance.shape[1] + 2 * radius * len(sizes)))
+    spread[:, places] = relevance
+    position = 0
+    for layout, window in windows:
+        current = layout.manifest.current
+        if current is not None and current.chunks == 1:
+            place = int(places[position])
+            spread[:, place - radius : place + radius + 1] = relevance[:, [position]]
+        position += len(window)
+    credited = neighbor_credit(spread, credit=config.neighbor_weight, radius=radius)
+    return np.asarray(credited[:, places])

@@ -1,141 +1,203 @@
 """Select: makes segments of scored chunks, in the order in which a growing budget takes them."""
 
-import math
-from collections import Counter
-from collections.abc import Sequence
-from functools import partial
+from __future__ import annotations
 
-from langchain_rse.config import QuerySettings, RSEConfig
-from langchain_rse.engine import Floats, Segment, rank_chunks
-from langchain_rse.engine.segments import Bounds, count_neighbors, delay_steps
-from langchain_rse.query.published import select_as_published
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from langchain_rse.config import BestSegment, Greedy, QuerySettings
+from langchain_rse.engine import (
+    Bounds,
+    Floats,
+    Ranking,
+    Segment,
+    best_segment,
+    rank_chunks,
+    solve_greedy,
+)
 from langchain_rse.query.scoring import ScoredChunks
-from langchain_rse.query.selection import Selection, in_turns
+
+T = TypeVar("T")
 
 
-def select(scored: ScoredChunks, settings: QuerySettings, budget: float | None) -> Selection:
-    """Choose segments, a little more than a budget in characters; None for no budget."""
-    if settings.config.solver == "exact":
-        return _select_exactly(scored, settings, budget)
-    return select_as_published(scored, settings.config)
+class Selection(NamedTuple):
+    """The segments of a query, as they grow with the budget. All numbers are positions."""
+
+    values: Floats  # what each chunk adds to a segment
+    weights: Floats  # by which each chunk's relevance after the penalty is multiplied
+    # Ranges (start, end) that a growing budget adds, the best first: chunk by chunk with the exact
+    # solver, segment by segment with the others.
+    steps: Sequence[Bounds]
+    ranking: Ranking | None = None  # of the exact solver
+    chosen: Sequence[Segment] = ()  # by a published solver: one for each step
+
+    @property
+    def thresholds(self) -> Mapping[int, float]:
+        """By position, with the exact solver: the penalty below which a chunk is returned."""
+        return MappingProxyType({}) if self.ranking is None else self.ranking.thresholds
+
+    def segments_after(self, steps: int) -> list[Segment]:
+        """The segments that a number of steps forms, best first."""
+        if self.ranking is None:
+            return list(self.chosen[:steps])
+        positions = itertools.chain.from_iterable(range(*step) for step in self.steps[:steps])
+        segments = []
+        for segment in self.ranking.segments(positions):
+            if segment.value < 0:
+                # It is there for the best candidate of a query, and only its cost is too much.
+                value = float(self.values[segment.start : segment.end].sum())
+                segments.append(segment._replace(value=value))
+            else:
+                segments.append(segment)
+        return sorted(segments, key=lambda segment: (-segment.value, segment.start))
 
 
-def worth_alone(
-    scored: ScoredChunks, selection: Selection, config: RSEConfig, budget: float | None
+def select(scored: ScoredChunks, settings: QuerySettings, budget: float) -> Selection:
+    """Choose segments, at least those that fit a budget in characters."""
+    solver = settings.config.solver
+    if solver != "exact":
+        return _select_as_published(scored, settings, solver)
+    total = float(scored.lengths.sum())
+    ranking = rank_chunks(
+        scored.credited,
+        scored.lengths,
+        budget=min(budget, total),
+        penalty=settings.penalty,
+        segment_cost=settings.config.segment_cost,
+        boundaries=scored.window_starts.tolist(),
+        document_lengths=scored.document_lengths,
+    )
+    weights = ranking.weights
+    values = weights * (scored.credited - settings.penalty)
+    first = _best_of_each_query(scored, values, settings.penalty, budget)
+    return Selection(values, weights, ranking.steps(first), ranking)
+
+
+def _best_of_each_query(
+    scored: ScoredChunks, values: Floats, penalty: float, budget: float
+) -> list[int]:
+    """The positions of the best candidates of queries that are worth the penalty and fit."""
+    room = budget
+    positions: list[int] = []
+    for relevance_by_position in scored.by_query:
+        if not relevance_by_position:
+            continue
+        position, relevance = next(iter(relevance_by_position.items()))  # the best comes first
+        is_worth = relevance > 0 and relevance >= penalty and values[position] >= 0
+        if is_worth and scored.lengths[position] <= room and position not in positions:
+            positions.append(position)
+            room -= scored.lengths[position]
+    return positions
+
+
+def single_chunk_fallback(
+    scored: ScoredChunks, selection: Selection, settings: QuerySettings, budget: float
 ) -> list[Segment]:
     """The candidates that are worth the penalty and fit the budget, the most relevant first.
 
     If no step fits, one of them is returned as a segment, without a segment cost.
     """
-    if config.solver != "exact" and not selection.steps:  # the published solvers return nothing
-        return []
-    worth = (scored.relevance >= config.irrelevant_chunk_penalty) & (scored.relevance > 0)
-    worth &= selection.values >= config.minimum_value
-    if budget is not None:
-        worth &= scored.lengths <= budget
-    columns = [column for column in scored.candidates if worth[column]]
-    columns.sort(key=lambda column: -scored.relevance[column])
-    return [Segment(column, column + 1, float(selection.values[column])) for column in columns]
+    solver = settings.config.solver
+    minimum = 0.0
+    if solver != "exact":
+        if not selection.steps:  # the published solvers return nothing
+            return []
+        minimum = solver.minimum_value
+    worth = (scored.relevance >= settings.penalty) & (scored.relevance > 0)
+    worth &= (selection.values >= minimum) & (scored.lengths <= budget)
+    positions = [position for position in scored.candidates if worth[position]]
+    positions.sort(key=lambda position: -scored.relevance[position])
+    return [Segment(each, each + 1, float(selection.values[each])) for each in positions]
 
 
-def _select_exactly(
-    scored: ScoredChunks, settings: QuerySettings, budget: float | None
+# The published solvers
+
+
+def _select_as_published(
+    scored: ScoredChunks, settings: QuerySettings, solver: Greedy | BestSegment
 ) -> Selection:
-    config = settings.config
-    solver_budget = budget
-    if solver_budget is None or config.minimum_value > 0 or settings.max_per_document:
-        # Segments that are left out afterwards make room for others.
-        solver_budget = float(scored.lengths.sum())
-    rank = partial(
-        rank_chunks,
-        lengths=scored.lengths,
-        budget=solver_budget,
-        penalty=config.irrelevant_chunk_penalty,
-        segment_cost=config.segment_cost,
-        boundaries=scored.window_starts.tolist(),
-        document_lengths=scored.document_lengths,
-    )
-    ranking = rank(scored.credited)
-    values = ranking.weights * (scored.credited - config.irrelevant_chunk_penalty)
-    if len(scored.credited_rows) > 1:
-        steps_of_rows = [rank(row).steps(config.minimum_value) for row in scored.credited_rows]
-        steps = _without_repetitions(in_turns(steps_of_rows))
+    """Choose segments as a solver was published; it reads no budget of text."""
+    weights = _published_weights(scored, solver)
+    value_rows = weights * (scored.credited_rows - settings.penalty)
+    if isinstance(solver, BestSegment):
+        segments = _best_of_each_document(scored, value_rows, solver)
     else:
-        first = _best_of_each_query(scored, values, config, budget)
-        steps = ranking.steps(config.minimum_value, first)
-    if settings.max_per_document:
-        steps = _limit_segments(steps, scored, settings.max_per_document)
-
-    def segments(count: int) -> list[Segment]:
-        columns: list[int] = []
-        for step in steps[:count]:
-            columns.extend(range(*step))
-        rated = [_rated(segment, values, config) for segment in ranking.segments(columns)]
-        return sorted(rated, key=lambda segment: (-segment.value, segment.start))
-
+        further_queries = len(scored.by_query) - 1
+        segments = solve_greedy(
+            value_rows,
+            max_length=solver.max_length,
+            overall_max_length=solver.overall_max_length
+            + solver.overall_max_length_extension * further_queries,
+            minimum_value=solver.minimum_value,
+            boundaries=scored.window_starts.tolist(),
+        )
+    values = np.asarray(value_rows.max(axis=0))
+    chosen: list[Segment] = []
+    for segment in segments:
+        positions = range(segment.start, segment.end)
+        # With a penalty of 0, chunks without relevance can form segments of value 0.
+        if scored.candidates.keys().isdisjoint(positions):
+            continue
+        value = segment.value
+        if len(value_rows) > 1:
+            value = float(values[segment.start : segment.end].sum())
+        chosen.append(segment._replace(value=value))
+    best_rows = value_rows.argmax(axis=0)
     return Selection(
-        values, steps, segments, weights=ranking.weights, thresholds=ranking.thresholds
+        values=values,
+        weights=weights[best_rows, np.arange(scored.lengths.size)],
+        steps=[(segment.start, segment.end) for segment in chosen],
+        chosen=chosen,
     )
 
 
-def _best_of_each_query(
-    scored: ScoredChunks, values: Floats, config: RSEConfig, budget: float | None
-) -> list[int]:
-    """The columns of the best candidates of queries that are worth the penalty and fit."""
-    room = math.inf if budget is None else budget
-    columns: list[int] = []
-    for relevance_by_column in scored.by_query:
-        if not relevance_by_column:
-            continue
-        column, relevance = next(iter(relevance_by_column.items()))  # the best comes first
-        is_worth = relevance > 0 and relevance >= config.irrelevant_chunk_penalty
-        is_worth = is_worth and values[column] >= config.minimum_value
-        if is_worth and scored.lengths[column] <= room and column not in columns:
-            columns.append(column)
-            room -= scored.lengths[column]
-    return columns
+def _published_weights(scored: ScoredChunks, solver: Greedy | BestSegment) -> Floats:
+    """The weight of each chunk, a row for each query that takes turns."""
+    weights: Floats = np.ones_like(scored.credited_rows)
+    if solver.length_weighting == "none":
+        return weights
+    positions_of_rows = [list(scored.candidates)]
+    if len(weights) > 1:
+        positions_of_rows = [list(by_position) for by_position in scored.by_query]
+    for row, positions in zip(weights, positions_of_rows, strict=True):
+        row[positions] = np.maximum(scored.lengths[positions] / solver.reference_length, 1.0)
+    return weights
 
 
-def _rated(segment: Segment, values: Floats, config: RSEConfig) -> Segment:
-    """A segment with its value; without a segment cost, if only that makes it too little.
-
-    Such a segment is there for the best candidate of a query.
-    """
-    if segment.value >= config.minimum_value:
-        return segment
-    return segment._replace(value=float(values[segment.start : segment.end].sum()))
-
-
-def _limit_segments(steps: Sequence[Bounds], scored: ScoredChunks, limit: int) -> list[Bounds]:
-    """Delay each step that makes more segments of a document than the limit.
-
-    It is retried, merged with adjacent delayed steps, after each accepted step.
-    """
-    borders = {*scored.window_starts.tolist(), scored.lengths.size}
-    segment_counts: Counter[str] = Counter()  # by document
-
-    def accepts(step: Bounds, taken: set[int]) -> bool:
-        layout, _ = scored.chunks[step[0]]
-        key = layout.manifest.key
-        # A step beside one segment extends it; between two, it joins them.
-        count = segment_counts[key] + 1 - count_neighbors(step, taken, borders)
-        if count > limit:
-            return False
-        segment_counts[key] = count
-        return True
-
-    return delay_steps(steps, borders, accepts)
-
-
-def _without_repetitions(steps: Sequence[Bounds]) -> list[Bounds]:
-    """Remove from each step the columns of steps before it."""
+def _best_of_each_document(
+    scored: ScoredChunks, value_rows: Floats, solver: BestSegment
+) -> list[Segment]:
+    """The best segment of each document, best first; several queries take turns."""
+    bounds = [*scored.window_starts.tolist(), len(scored.chunks)]
+    segments_of_rows: list[list[Segment]] = []
+    for values in value_rows:
+        best: dict[str, Segment] = {}  # by document
+        for start, end in itertools.pairwise(bounds):
+            segment = best_segment(values[start:end], max_length=solver.max_length)
+            if segment is None or segment.value < solver.minimum_value:
+                continue
+            layout, _ = scored.chunks[start]
+            key = layout.manifest.key
+            if key not in best or segment.value > best[key].value:
+                best[key] = Segment(segment.start + start, segment.end + start, segment.value)
+        segments_of_rows.append(sorted(best.values(), key=lambda segment: -segment.value))
     taken: set[int] = set()
-    remaining: list[Bounds] = []
-    for step in steps:
-        new_columns = [column for column in range(*step) if column not in taken]
-        if len(new_columns) == step[1] - step[0]:
-            remaining.append(step)
-        else:
-            remaining += [(column, column + 1) for column in new_columns]
-        taken.update(new_columns)
-    return remaining
+    chosen = []
+    for segment in _round_robin(segments_of_rows):
+        positions = range(segment.start, segment.end)
+        if taken.isdisjoint(positions):
+            taken.update(positions)
+            chosen.append(segment)
+    return chosen
+
+
+def _round_robin(lists: Iterable[Sequence[T]]) -> list[T]:
+    """The first item of each list, then the second of each, and so on."""
+    items = []
+    for turn in itertools.zip_longest(*lists):
+        items += [item for item in turn if item is not None]
+    return items

@@ -11,19 +11,16 @@ from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
-from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.candidates import Sources
-from langchain_rse.query.comparing import has_known_operators, passes
-from langchain_rse.query.reading import DocumentSegment, SegmentChunk
+from langchain_rse.query.filters import filters_of, matches
+from langchain_rse.query.reading import DocumentSegment, find_changed
 from langchain_rse.query.rendering import render
-from langchain_rse.query.search_arguments import fields_of, may_exclude
-from langchain_rse.query.staleness import find_stale
-from langchain_rse.query.wrapped import inspect_retriever
+from langchain_rse.query.scoring import Chunk
 from langchain_rse.stores.reading import (
     Layout,
     read_chunks,
@@ -41,6 +38,7 @@ from langchain_rse.stores.records import (
     content_name,
     document_key,
 )
+from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 
 
 class StoredDocument(NamedTuple):
@@ -61,7 +59,7 @@ class DocumentAccess:
 
     docstore: BaseStore[str, Document]
     filters: Sequence[Mapping[str, Any]] = ()
-    vectorstore: VectorStore | None = None  # None if it is unknown
+    adapter: VectorStoreAdapter | None = None  # of the vector store; None if it is unknown
 
     def manifests(self) -> Steps[list[Manifest]]:
         """The manifests of the documents that may be read, ordered by their ids."""
@@ -131,7 +129,7 @@ class DocumentAccess:
                 current.name,
                 range(current.chunks),
                 characters,
-                vectorstore=self.vectorstore,
+                adapter=self.adapter,
             )
         if passage is None:
             raise MissingRecordError(
@@ -144,7 +142,7 @@ class DocumentAccess:
     def may_read(self, manifest: Manifest) -> bool:
         """True if a document passes all filters."""
         metadata = {**manifest.metadata, DOC_ID: manifest.doc_id}
-        return all(passes(condition, metadata) for condition in self.filters)
+        return all(matches(condition, metadata) for condition in self.filters)
 
 
 def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess:
@@ -154,28 +152,16 @@ def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess
         ValueError: If a filter cannot be applied to a document as a whole, or if it is unknown
             whether a wrapped retriever filters.
     """
-    arguments = list(may_exclude(settings.search_kwargs).items())
-    wrapped = inspect_retriever(sources.base_retriever)
-    if wrapped.unknown_classes and settings.candidates_only is not False:
+    filters = filters_of(settings.search_kwargs, sources.base_retriever)
+    if filters.others and (settings.candidates_only is not False or settings.search_kwargs):
         raise ValueError(
-            f"{first_few(wrapped.unknown_classes)} may leave documents out for other reasons than "
-            "relevance, so it is not known which ones may be read as a whole. Set "
-            "candidates_only=False if it does not filter"
+            f"{first_few(filters.others)} may leave documents out for other reasons than relevance, "
+            "and cannot be applied to a document as a whole, so documents can be searched but not "
+            "be read or listed. Give a filter as a dict of fields and values, with $eq, $ne, $in, "
+            "$nin, $gt, $gte, $lt, $lte, $contains, $not_contains, $and and $or; or set "
+            "candidates_only=False if a base_retriever does not filter"
         )
-    for name, value in wrapped.arguments:
-        if name != "k":
-            arguments += may_exclude({name: value}).items()
-    filters = []
-    for name, value in arguments:
-        if fields_of(value) is None or not has_known_operators(value):
-            raise ValueError(
-                f"the search argument {name}={value!r:.200} cannot be applied to a document as a "
-                "whole, so documents can be searched but not be read or listed. A filter can be "
-                "applied that is a dict of fields and values, with $eq, $ne, $in, $nin, $gt, $gte, "
-                "$lt, $lte, $contains, $not_contains, $and and $or"
-            )
-        filters.append(value)
-    return DocumentAccess(sources.docstore, filters, sources.searched_store)
+    return DocumentAccess(sources.docstore, filters.conditions, sources.adapter)
 
 
 def read_passage(
@@ -185,7 +171,7 @@ def read_passage(
     chunks: range,
     characters: range = range(sys.maxsize),
     *,
-    vectorstore: VectorStore | None = None,
+    adapter: VectorStoreAdapter | None = None,
 ) -> Steps[Document | None]:
     """Read the text of chunks, limited to a range of the document's characters.
 
@@ -214,7 +200,7 @@ def read_passage(
         record = readable(read.records[key, index])
         if record is None:
             return None
-        segment_chunks.append(SegmentChunk(index, record))
+        segment_chunks.append(Chunk(layout, index, record=record))
     start, _ = layout.span_of(indexes[0])
     _, end = layout.span_of(indexes[-1])
     segment = DocumentSegment(
@@ -224,9 +210,9 @@ def read_passage(
         skipped=max(characters.start - start, 0),
         dropped=max(end - characters.stop, 0),
     )
-    if (yield from find_stale(vectorstore, [segment])):
+    if (yield from find_changed(adapter, [segment])):
         return None
-    return render([segment], QuerySettings())[0]
+    return render(segment, QuerySettings())
 
 
 def _chunks_within(layout: Layout, characters: range) -> Sequence[int]:

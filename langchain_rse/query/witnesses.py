@@ -1,0 +1,221 @@
+"""Ranks candidates: all that makes relevance, from a table of witnesses.
+
+A witness is a function from a query and its candidates to an array in [0, 1]; its name in
+`WITNESSES` is its name in traces and reports. Witnesses are independent evidence and are fused by
+noisy or, in their order; a reranker's relevance is then mixed with theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from langchain_core.documents import BaseDocumentCompressor
+from numpy.typing import NDArray
+
+from langchain_rse.config import QuerySettings, RSEConfig
+from langchain_rse.engine import (
+    Calibration,
+    Floats,
+    bm25_scores,
+    calibrate,
+    fuse_decay,
+    fuse_mean,
+    minmax,
+)
+from langchain_rse.query.candidates import FULL_TEXT, RERANKER, VECTORS, Candidate, Candidates
+from langchain_rse.text.names import Named, named_documents
+from langchain_rse.text.titles import title_of
+from langchain_rse.text.words import beginning_of, without_function_words
+
+# Which calibration a reranker's scores need, by the name of its class or a base class.
+_CALIBRATIONS: Mapping[str, Calibration] = {
+    "CohereRerank": "cohere",
+    "CohereReranker": "cohere",
+    "VoyageAIRerank": "voyage",
+    "SimilarityBasedRelevanceFilter": "identity",
+}
+
+# With the full-text index, the share of `RSEConfig.lexical_weight` that is left for BM25 among the
+# candidates, which are the same words again with other statistics.
+_SHARE_BESIDE_INDEX = 0.5
+
+
+class _Query(NamedTuple):
+    """A query and its candidates, as witnesses see them."""
+
+    words: str  # content words that name no document
+    candidates: Sequence[Candidate]
+    name_factors: Floats  # below 1 for documents that the query does not name, if it names others
+    settings: QuerySettings
+
+    @property
+    def has_index(self) -> bool:
+        """True if the full-text index has found candidates."""
+        return any(FULL_TEXT in candidate.hits for candidate in self.candidates)
+
+
+def rank(candidates: Candidates, settings: QuerySettings) -> dict[str, list[Candidate]]:
+    """Give the candidates of each query their relevance, and sort them, best first."""
+    return {query: rank_query(query, found, settings) for query, found in candidates.items()}
+
+
+def rank_query(
+    question: str, candidates: Sequence[Candidate], settings: QuerySettings
+) -> list[Candidate]:
+    """Give the candidates of one query their relevance, and sort them, best first."""
+    text = beginning_of(question)
+    name_factors = np.ones(len(candidates))
+    if settings.config.name_weight:
+        named = names_in(text, candidates)
+        name_factors = np.exp(-settings.config.name_weight * named.name_gap)
+        text = named.query
+    query = _Query(without_function_words(text), candidates, name_factors, settings)
+    evidence: dict[str, Floats] = {}
+    rest = np.ones(len(candidates))  # of relevance that earlier witnesses leave
+    for name, witness in WITNESSES.items():
+        relevance = witness(query)
+        evidence[name] = rest * relevance
+        rest = rest * (1 - relevance)
+    if settings.reranker is not None:
+        evidence = _mix_with_reranker(query, evidence)
+    total = np.sum(list(evidence.values()), axis=0)
+    rows = np.transpose(list(evidence.values())).tolist()  # one for each candidate
+    ranked = []
+    for number in _best_first(total):
+        ranked.append(
+            candidates[number]._replace(
+                relevance=float(total[number]),
+                evidence=dict(zip(evidence, rows[number], strict=True)),
+                name_factor=float(name_factors[number]),
+                words=query.words,
+                query=question,
+            )
+        )
+    return ranked
+
+
+def names_in(query: str, candidates: Sequence[Candidate]) -> Named:
+    """Find the documents of candidates that a query names, by their titles or files."""
+    numbers: dict[str, int] = {}  # of documents, by their keys
+    names = []
+    owners = []
+    for candidate in candidates:
+        number = numbers.setdefault(candidate.key, len(numbers))
+        if number == len(names):
+            names.append(title_of(candidate.document.metadata))
+        owners.append(number)
+    return named_documents(
+        query, names, owners, lambda: [each.document.page_content for each in candidates]
+    )
+
+
+def _by_vectors(query: _Query) -> Floats:
+    """The scores and ranks of the search."""
+    config = query.settings.config
+    weight = config.vector_weight
+    if (query.name_factors < 1).any():
+        weight = (weight + 1.0) / 2.0
+    calibration = config.calibration
+    if calibration == "auto" or query.settings.reranker is not None:
+        calibration = "minmax"
+    return weight * _by_hits(query, VECTORS, calibration)
+
+
+def _by_full_text(query: _Query) -> Floats:
+    """The scores and ranks of the full-text index."""
+    weight = query.settings.hybrid
+    if weight == "auto":
+        weight = query.settings.config.lexical_weight
+    return weight * _by_hits(query, FULL_TEXT, "minmax")
+
+
+def _by_words(query: _Query) -> Floats:
+    """BM25 of the query's words among the candidates of the search."""
+    config = query.settings.config
+    relevance = np.zeros(len(query.candidates))
+    weight = config.lexical_weight * (_SHARE_BESIDE_INDEX if query.has_index else 1.0)
+    if not weight:
+        return relevance
+    numbers = _by_rank(query.candidates, VECTORS)
+    texts = [query.candidates[number].document.page_content for number in numbers]
+    scores = bm25_scores(query.words, texts) * query.name_factors[numbers]
+    if scores.any():  # none match a query in another language
+        relevance[numbers] = weight * _fuse(minmax(scores), _ranks(scores), config)
+    return relevance
+
+
+WITNESSES: Mapping[str, Callable[[_Query], Floats]] = {
+    VECTORS: _by_vectors,
+    FULL_TEXT: _by_full_text,
+    "words": _by_words,
+}
+"""What speaks for the relevance of candidates, by the names that traces show."""
+
+
+def _mix_with_reranker(query: _Query, evidence: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Weigh the reranker's relevance against the search's, see `RSEConfig.rerank_weight`."""
+    config = query.settings.config
+    calibration = config.calibration
+    if calibration == "auto":
+        calibration = _calibration_of(query.settings.reranker)
+    by_reranker = _by_hits(query, RERANKER, calibration)
+    share_of_search = (1.0 - config.rerank_weight) * by_reranker.max(initial=0.0)
+    # A candidate that the reranker scores 0 ends at 0.
+    scale = np.where(by_reranker > 0, share_of_search, 0.0)
+    mixed = {name: scale * relevance for name, relevance in evidence.items()}
+    mixed[RERANKER] = config.rerank_weight * by_reranker
+    return mixed
+
+
+def _calibration_of(reranker: BaseDocumentCompressor | None) -> Calibration:
+    for cls in type(reranker).__mro__:
+        if cls.__name__ in _CALIBRATIONS:
+            return _CALIBRATIONS[cls.__name__]
+    return "minmax"
+
+
+def _by_hits(query: _Query, search: str, calibration: Calibration) -> Floats:
+    """The relevance by scores and ranks of one search; 0 for candidates that it did not find."""
+    relevance = np.zeros(len(query.candidates))
+    numbers = _by_rank(query.candidates, search)
+    if not numbers:
+        return relevance
+    scores = [query.candidates[number].hits[search].score for number in numbers]
+    factors = query.name_factors[numbers]
+    calibrated = calibrate(scores, calibration) * factors
+    ranks = np.arange(len(numbers))
+    if (factors < 1).any():
+        ranks = _ranks(calibrated)
+    relevance[numbers] = _fuse(calibrated, ranks, query.settings.config)
+    return relevance
+
+
+def _by_rank(candidates: Sequence[Candidate], search: str) -> list[int]:
+    """The numbers of the candidates that a search found, by their rank there."""
+    ranked_numbers = []
+    for number, candidate in enumerate(candidates):
+        hit = candidate.hits.get(search)
+        if hit is not None:
+            ranked_numbers.append((hit.rank, number))
+    return [number for _, number in sorted(ranked_numbers)]
+
+
+def _fuse(relevance: Floats, ranks: NDArray[np.intp], config: RSEConfig) -> Floats:
+    """Fuse relevance with the rank."""
+    if config.rank_fusion == "mean":
+        return fuse_mean(relevance, ranks, count=relevance.size)
+    return fuse_decay(relevance, ranks, decay_rate=config.decay_rate)
+
+
+def _best_first(relevance: Floats) -> NDArray[np.intp]:
+    """The indexes of relevances, the highest first; equal ones in their order."""
+    return np.argsort(-relevance, kind="stable")
+
+
+def _ranks(relevance: Floats) -> NDArray[np.intp]:
+    """The rank of each relevance, the highest 0."""
+    ranks = np.empty(relevance.size, np.intp)
+    ranks[_best_first(relevance)] = np.arange(relevance.size)
+    return ranks
