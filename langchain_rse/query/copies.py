@@ -8,12 +8,10 @@ from typing import NamedTuple, TypeGuard
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine.repeats import Passages, comparable, shared_shares
 from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey
-from langchain_rse.query.long_queries import beginning_of
 from langchain_rse.query.naming import name_of
 from langchain_rse.query.ranking import Ranked, best_of_queries, rank_all
 from langchain_rse.stores.reading import Layout, Layouts, VersionKey
-from langchain_rse.text.function_words import without_function_words
-from langchain_rse.text.words import find_words, spaced_words
+from langchain_rse.text.words import beginning_of, find_words, spaced_words, without_function_words
 
 # Passages: the fewest characters, without white space, of a text that counts as a copy: some 30
 # words. And the share of a candidate, by an estimate, that other documents must have before texts

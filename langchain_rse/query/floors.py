@@ -12,12 +12,11 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.engine import word_shares
 from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.query.candidates import Candidate, Sources
-from langchain_rse.query.long_queries import beginning_of
 from langchain_rse.query.lookup import LookedUp
 from langchain_rse.stores.changing import Record
 from langchain_rse.stores.floors import added_chunks, floor_in
 from langchain_rse.stores.pairing import Model
-from langchain_rse.text.function_words import without_function_words
+from langchain_rse.text.words import beginning_of, without_function_words
 
 # The number of best candidates in which words of the query are looked for.
 _BEST = 20

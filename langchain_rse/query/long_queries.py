@@ -1,20 +1,10 @@
-"""How much of a query is read for its words.
-
-Counting words takes time in proportion to the query, during which an event loop does nothing else.
-"""
+"""Warns of queries of which not all is read for its words."""
 
 from collections.abc import Sequence
 
 from langchain_rse._messages import warn
 from langchain_rse.config import QuerySettings
-
-MAX_QUERY_LENGTH = 10_000
-"""The characters of a query whose words count. Agents' tools and the command line refuse more."""
-
-
-def beginning_of(query: str) -> str:
-    """The part of a query whose words count."""
-    return query[:MAX_QUERY_LENGTH]
+from langchain_rse.text.words import MAX_QUERY_LENGTH
 
 
 def warn_of_long(queries: Sequence[str], settings: QuerySettings) -> None:

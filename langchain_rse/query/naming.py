@@ -12,8 +12,7 @@ import numpy as np
 from langchain_rse.engine import Floats
 from langchain_rse.headers.titles import title_of_source
 from langchain_rse.query.candidates import Candidate
-from langchain_rse.text.function_words import function_words_of
-from langchain_rse.text.words import find_words, spaced_words, without_words
+from langchain_rse.text.words import find_words, function_words_of, spaced_words, without_words
 
 # Names in programs, such as __del__: their words are no names of documents.
 _PRIVATE_NAME = re.compile(r"\b_\w+")

@@ -20,9 +20,8 @@ from langchain_rse.engine import (
     minmax,
 )
 from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey, RelevanceParts
-from langchain_rse.query.long_queries import beginning_of
 from langchain_rse.query.naming import named_documents
-from langchain_rse.text.function_words import without_function_words
+from langchain_rse.text.words import beginning_of, without_function_words
 
 # Which calibration a reranker's scores need, by the name of its class.
 _CALIBRATIONS: Mapping[str, Calibration] = {

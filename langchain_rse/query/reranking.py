@@ -11,7 +11,6 @@ from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError
 from langchain_rse.query.candidates import Candidate, Candidates
-from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
 from langchain_rse.query.naming import named_documents
 from langchain_rse.query.ranking import rank_candidates
 from langchain_rse.query.searching import (
@@ -31,6 +30,7 @@ from langchain_rse.stores.records import (
     VERSION,
     judgment_of,
 )
+from langchain_rse.text.words import MAX_QUERY_LENGTH
 
 # Metadata that rerankers and relevance filters write.
 _WRITTEN = frozenset({RELEVANCE_SCORE, IS_RELEVANT, RELEVANCE_EXPLANATION, RELEVANCE_FAILURE})

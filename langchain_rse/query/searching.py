@@ -18,7 +18,7 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError, FullTextError
 from langchain_rse.query.candidates import Candidate, ChunkKey, Sources
 from langchain_rse.query.full_text import FullText, full_text_of
-from langchain_rse.query.long_queries import beginning_of, warn_of_long
+from langchain_rse.query.long_queries import warn_of_long
 from langchain_rse.query.search_arguments import SCORE_THRESHOLD, check_filtered
 from langchain_rse.query.wrapped import check_taken, warn_of_few
 from langchain_rse.stores.changing import read_records
@@ -38,7 +38,7 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.stores.vectorstores import adapter_for, vector_id_of
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
-from langchain_rse.text.function_words import without_function_words
+from langchain_rse.text.words import beginning_of, without_function_words
 
 # Names under which retrievers leave scores in metadata, the usual one first. A "score" may be a
 # distance; in the others, higher is better.
