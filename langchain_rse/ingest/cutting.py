@@ -7,9 +7,9 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from langchain_rse.ingest.fences import Fence, find_fences
-from langchain_rse.ingest.headings import Heading, find_headings, find_rules
 from langchain_rse.ingest.leads import find_leads
+from langchain_rse.text.fences import Fence, find_fences
+from langchain_rse.text.headings import Heading, find_headings, find_rules
 from langchain_rse.text.sentences import sentence_ends
 
 # A chunk that is at least this full ends before a heading of a higher level rather than later.

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from langchain_rse.engine import Floats
-from langchain_rse.headers.titles import title_of_source
 from langchain_rse.query.candidates import Candidate
+from langchain_rse.text.titles import title_of_source
 from langchain_rse.text.words import find_words, function_words_of, spaced_words, without_words
 
 # Names in programs, such as __del__: their words are no names of documents.

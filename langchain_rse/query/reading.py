@@ -13,7 +13,6 @@ from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
-from langchain_rse.ingest.headings import end_before_headings
 from langchain_rse.query.budget import Budget, Texts
 from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.lookup import DocumentsChangedError
@@ -23,6 +22,7 @@ from langchain_rse.query.selection import Selection
 from langchain_rse.query.trimming import TrimmedSegment, trim
 from langchain_rse.stores.reading import Layout, read_chunks
 from langchain_rse.stores.records import chunk_key
+from langchain_rse.text.headings import end_before_headings
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from langchain_rse.query.candidates import Candidate, Sources, all_candidates
 from langchain_rse.query.pipeline import retrieve
 from langchain_rse.query.searching import check_documents
 from langchain_rse.query.tracing import QueryLog
-from langchain_rse.stores.names import shown_name
 from langchain_rse.stores.reading import Layout
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
+from langchain_rse.text.titles import shown_name
 
 TOP_K = "top-k chunks"
 # The length of what another retriever returned that is shown if there are no segments.
