@@ -169,9 +169,9 @@ class RSEConfig(BaseModel):
     search's share of the relevance. Function words, such as "how" and "the", do not count."""
     name_weight: _NotNegative = 0.2
     """How much a query that names documents, by their ``title`` or the file name in ``source``,
-    prefers them: the relevance of other documents is multiplied by ``exp(-name_weight * s)``, where
-    s is how much less they are named; see `langchain_rse.query.naming`. A reranker gets the query
-    without the words that name them. 0 ignores names."""
+    prefers them: the relevance of other documents is multiplied by ``exp(-name_weight * gap)``;
+    the gap is the distance to the best named document, see `langchain_rse.text.names`. A reranker
+    gets the query without the words that name them. 0 ignores names."""
     document_weight: _NotNegative = 0.5
     """How much the rest of its document counts for a chunk: relevance is multiplied by
     ``(mean / highest) ** document_weight``, where ``mean`` is the mean relevance of the document's

@@ -93,7 +93,7 @@ def rank_candidates(query: str, candidates: Sequence[Candidate], settings: Query
     name_factors = np.ones(len(candidates))
     if config.name_weight:
         named = named_documents(query, candidates)
-        name_factors = np.exp(-config.name_weight * named.shortfall)
+        name_factors = np.exp(-config.name_weight * named.name_gap)
         query = named.query
     query = without_function_words(query)
     if settings.reranker is None:

@@ -78,7 +78,7 @@ def _without_names(query: str, candidates: Sequence[Candidate]) -> str:
     if len(query) > MAX_QUERY_LENGTH:
         return query
     named = named_documents(query, candidates)
-    return named.query if named.shortfall.any() else query
+    return named.query if named.name_gap.any() else query
 
 
 def _rerank_query(
