@@ -39,11 +39,11 @@ from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.evaluation.general_questions import GENERAL_QUESTIONS
 from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.filters import SimilarityBasedRelevanceFilter
-from langchain_rse.ingest.sentences import split_sentences
 from langchain_rse.query.candidates import Candidate, Sources
 from langchain_rse.query.floors import best_first, share_of_words
 from langchain_rse.query.pipeline import find_candidates
 from langchain_rse.rerankers import CrossEncoderReranker
+from langchain_rse.text.sentences import split_sentences
 
 OTHERS = 60  # questions of each other set; behind a reranker 3
 DRAWS = 200

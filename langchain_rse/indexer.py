@@ -19,9 +19,9 @@ from langchain_rse._sync import Steps, arun, arun_each, run, run_each
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import Adding
 from langchain_rse.ingest.checking import CheckReport, check_stores
+from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.records import Records
-from langchain_rse.ingest.sentences import default_text_splitter
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult, sync_documents
 from langchain_rse.ingest.vectors import Vectors, find_limit

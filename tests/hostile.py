@@ -20,15 +20,15 @@ from langchain_rse.errors import SplittingError
 from langchain_rse.explaining.words import query_words
 from langchain_rse.headers.answers import read_line
 from langchain_rse.headers.sections import cut_windows, numbered_lines
-from langchain_rse.headers.titles import first_heading, title_of_source
+from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.ingest.documents import SourceDocument
 from langchain_rse.ingest.rejoining import rejoin
 from langchain_rse.ingest.replacing import is_unrelated
-from langchain_rse.ingest.sentences import default_text_splitter
 from langchain_rse.ingest.splitting import find_spans
 from langchain_rse.query.trimming import longest_part
 from langchain_rse.stores.records import Chunk, DocumentVersion, Version
 from langchain_rse.stores.whole_documents import StoredText
+from langchain_rse.text.titles import first_heading, title_of_source
 from langchain_rse.tools import verify_quotes
 from langchain_rse.tools.quotations import find_quotations
 

@@ -18,7 +18,9 @@ HIDDEN = {"document_access", "make", "merged_config", "model_config", "sync_step
 # What a reader knows them as.
 SHOWN_AS = {
     "langchain_rse.ingest.documents.HeaderMaker": "langchain_rse.headers.DocumentHeaders",
-    "langchain_rse.ingest.sentences.DefaultTextSplitter": "langchain_text_splitters.TextSplitter",
+    "langchain_rse.ingest.default_splitter.DefaultTextSplitter": (
+        "langchain_text_splitters.TextSplitter"
+    ),
 }
 
 

@@ -14,7 +14,7 @@ from langchain_rse.cli.files import Files
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.models import load_embeddings
 from langchain_rse.cli.output import print_error, print_text
-from langchain_rse.stores.names import source_of
+from langchain_rse.stores.document_names import source_of
 
 _READ_AHEAD = 100_000_000  # bytes of all files together
 

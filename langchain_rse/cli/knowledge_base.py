@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from langchain_rse.cli.models import DEFAULT, CountingEmbeddings, load_embeddings
 from langchain_rse.cli.output import command_line, errors
-from langchain_rse.stores.names import find_document, find_source, names_of
+from langchain_rse.stores.document_names import find_document, find_source, names_of
 
 if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration

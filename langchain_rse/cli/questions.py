@@ -9,7 +9,7 @@ Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The question.
 
 def check_question(question: str) -> None:
     """Refuse a question without words, and one of which not all words would count."""
-    from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
+    from langchain_rse.text.words import MAX_QUERY_LENGTH
 
     if not question.strip():
         raise typer.BadParameter("it is empty", param_hint="QUESTION")

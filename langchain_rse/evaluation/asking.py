@@ -13,13 +13,13 @@ from langchain_rse.errors import CalibrationError
 from langchain_rse.evaluation.general_questions import GENERAL_QUESTIONS
 from langchain_rse.evaluation.measuring import EVERYTHING, Locator, Meter
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.ingest.sentences import split_sentences
 from langchain_rse.query.candidates import Candidate, Sources
 from langchain_rse.query.floors import best_first, direction_of, share_of_words
 from langchain_rse.query.pipeline import find_candidates, queries_of, retrieve
 from langchain_rse.stores.changing import read_records
 from langchain_rse.stores.reading import readable
 from langchain_rse.stores.records import Manifest, chunk_key
+from langchain_rse.text.sentences import split_sentences
 from langchain_rse.text.words import find_words
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_rse.stores.names import shown_name
+from langchain_rse.text.titles import shown_name
 
 OUTCOMES = {
     "returned": "it is in a returned segment",

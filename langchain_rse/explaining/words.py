@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from langchain_rse.text.function_words import without_function_words
-from langchain_rse.text.words import has_unspaced, split_words
+from langchain_rse.text.words import has_unspaced, split_words, without_function_words
 
 _SHORT = 3  # letters of words such as "the"
 # Each is tried at each character of the texts, so only the first words of a query are highlighted.

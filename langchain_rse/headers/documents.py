@@ -9,10 +9,10 @@ from typing_extensions import Self
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, compute
 from langchain_rse._templates import check_template, fill, names_in
-from langchain_rse.headers.titles import first_heading, one_line, title_of_source
 from langchain_rse.ingest.documents import with_headers
 from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.records import Chunk, DocumentVersion
+from langchain_rse.text.titles import first_heading, one_line, title_of_source
 
 
 class DocumentHeaders(BaseModel):

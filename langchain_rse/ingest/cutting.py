@@ -2,28 +2,15 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from langchain_rse.ingest.fences import Fence, find_fences
-from langchain_rse.ingest.headings import Heading, find_headings, find_rules
 from langchain_rse.ingest.leads import find_leads
-
-# A full stop after a single capital letter, as in "J. Smith", or before a small letter, as in
-# "e.g. this", ends no sentence.
-_NO_INITIAL = r"(?<!\b[A-ZÀ-ÞΑ-ΩА-ЯЁ])"
-_NO_SMALL_LETTER = r"(?![a-zß-ÿα-ωа-яё])"
-_CLOSING = r"\"'”\u2019»)\]"  # marks that may follow the end of a sentence
-# The full stops of Arabic script (\u06d4) and Armenian (\u0589) as well.
-_SENTENCE_END = rf"{_NO_INITIAL}[.?!…؟\u06d4\u0589][{_CLOSING}]*\s+(?!\s){_NO_SMALL_LETTER}"
-# In scripts that put no space after a sentence: Chinese and Japanese (\uff01 is !, \uff1f is ?),
-# Hindi, Khmer, Burmese, Amharic, Tibetan and others.
-_SENTENCE_END_WITHOUT_SPACE = rf"[。\uff01\uff1f｡।॥။៕។።།][{_CLOSING}」』\uff09]*\s*"
-SENTENCE_END = f"(?:{_SENTENCE_END}|{_SENTENCE_END_WITHOUT_SPACE})"
-"""The pattern of what ends a sentence."""
-# Best first.
-_SEPARATORS = [re.compile(pattern) for pattern in ("\n\n", "\n", SENTENCE_END, " ")]
+from langchain_rse.text.fences import Fence, find_fences
+from langchain_rse.text.headings import Heading, find_headings, find_rules
+from langchain_rse.text.sentences import sentence_ends
 
 # A chunk that is at least this full ends before a heading of a higher level rather than later.
 _FULL_ENOUGH = 0.5
@@ -215,12 +202,13 @@ def _best_cut(start: int, cuts: Sequence[Heading], size: int) -> int:
 
 
 def _cut(text: str, part: Range, size: int, outline: Outline, level: int = 0) -> Iterator[int]:
-    """Where the chunks of a part of a text start, at separators from a level on."""
-    if part.end - part.start <= size or level == len(_SEPARATORS):
+    """Where the chunks of a part of a text start, at the finders' ends from a level on."""
+    if part.end - part.start <= size or level == len(_END_FINDERS):
         yield from range(part.start, part.end, size)
         return
     chunk_start = piece_start = part.start
-    for piece_end in _piece_ends(text, part, _SEPARATORS[level], outline.uncut):
+    ends = _END_FINDERS[level](text, part.start, part.end)
+    for piece_end in _piece_ends(ends, part, outline.uncut):
         if piece_end - chunk_start > size:
             if piece_start > chunk_start:
                 yield chunk_start
@@ -233,16 +221,31 @@ def _cut(text: str, part: Range, size: int, outline: Outline, level: int = 0) ->
         yield chunk_start
 
 
-def _piece_ends(
-    text: str, part: Range, separator: re.Pattern[str], uncut: Sequence[Range]
-) -> Iterator[int]:
-    """Where pieces of a part end: after separators that may be cut at, and at the part's end."""
+def _piece_ends(ends: Iterator[int], part: Range, uncut: Sequence[Range]) -> Iterator[int]:
+    """Where pieces of a part end: where it may be cut, and at its end."""
     number = bisect_right(uncut, part.start, key=lambda stretch: stretch.end)
-    for match in separator.finditer(text, part.start, part.end):
-        end = match.end()
+    for end in ends:
         while number < len(uncut) and uncut[number].end <= end:
             number += 1
         if number == len(uncut) or end <= uncut[number].start:
             if end < part.end:
                 yield end
     yield part.end
+
+
+def _ends_of(separator: str, text: str, start: int, end: int) -> Iterator[int]:
+    """Where the occurrences of a separator in a part of a text end."""
+    position = text.find(separator, start, end)
+    while position >= 0:
+        position += len(separator)
+        yield position
+        position = text.find(separator, position, end)
+
+
+# What finds the ends of pieces: of paragraphs, lines, sentences and words, best first.
+_END_FINDERS: Sequence[Callable[[str, int, int], Iterator[int]]] = (
+    partial(_ends_of, "\n\n"),
+    partial(_ends_of, "\n"),
+    sentence_ends,
+    partial(_ends_of, " "),
+)

@@ -11,17 +11,16 @@ from langchain_rse.ingest.documents import part_numbers
 from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
 from langchain_rse.stores.records import DocumentVersion, Manifest, Version
 from langchain_rse.stores.whole_documents import StoredText
+from langchain_rse.text.sentences import SPACED_ENDS, UNSPACED_ENDS
 
 ExpectedVersions = Mapping[str, Version | None]
 """The version that each document must have when it is written, by its id; None for no version."""
 
 _EXCERPT = 40
 
-# Ends of sentences in any script; of lines too, for lists and tables.
+# Any mark ends a sentence here, also before a small letter: what is left is only compared.
 _END_OF_LINE = re.compile(r"[\r\n]+")
-_END_OF_SENTENCE = re.compile(
-    r"(?<![.!?\u2026])[.!?\u2026]+(?=\s|\Z)|[\u3002\uff01\uff1f\u061f\u0964]"
-)
+_END_OF_SENTENCE = re.compile(rf"(?<![{SPACED_ENDS}])[{SPACED_ENDS}]+(?=\s|\Z)|[{UNSPACED_ENDS}]")
 
 
 class UnexpectedVersionError(Exception):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from langchain_rse.ingest.fences import Fence
+from langchain_rse.text.fences import Fence
 
 # Fewer rows of one structure are no table.
 _FEWEST_ROWS = 3

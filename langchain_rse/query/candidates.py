@@ -14,6 +14,7 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from langchain_rse.stores.namespaces import namespace_of
 from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
+from langchain_rse.text.titles import title_of_source
 
 # The names of searches, by which the hits of a candidate are known.
 VECTORS = "vectors"  # the vector store or wrapped retriever
@@ -121,6 +122,12 @@ class Candidate(NamedTuple):
     def chunk_key(self) -> ChunkKey:
         """Identifies the chunk among all chunks."""
         return self.doc_id, self.version, self.chunk_index
+
+    @property
+    def title(self) -> str:
+        """The title of its document, else the name of its file."""
+        metadata = self.document.metadata
+        return str(metadata.get("title") or title_of_source(metadata.get("source")))
 
     @property
     def hit(self) -> Hit | None:

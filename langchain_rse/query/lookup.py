@@ -30,7 +30,6 @@ from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.changing import Record
 from langchain_rse.stores.reading import Layout, Layouts, VersionKey, read_layouts_and_floors
 from langchain_rse.stores.records import DOC_ID
-from langchain_rse.text.titles import title_of
 from langchain_rse.text.words import (
     beginning_of,
     find_words,
@@ -283,8 +282,8 @@ def _is_named_beside(candidate: Candidate, other: Candidate) -> bool:
         return False
     content = without_function_words(beginning_of(candidate.query))
     naming_words = set(find_words(content)) - set(find_words(candidate.words))
-    own_name = find_words(title_of(candidate.document.metadata))
-    other_name = find_words(title_of(other.document.metadata))
+    own_name = find_words(candidate.title)
+    other_name = find_words(other.title)
     return bool(naming_words & (set(own_name) - set(other_name)))
 
 

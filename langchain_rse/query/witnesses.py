@@ -26,7 +26,6 @@ from langchain_rse.engine import (
 )
 from langchain_rse.query.candidates import FULL_TEXT, RERANKER, VECTORS, Candidate, Candidates
 from langchain_rse.text.names import Named, named_documents
-from langchain_rse.text.titles import title_of
 from langchain_rse.text.words import beginning_of, without_function_words
 
 # Which calibration a reranker's scores need, by the name of its class or a base class.
@@ -104,11 +103,10 @@ def names_in(query: str, candidates: Sequence[Candidate]) -> Named:
     for candidate in candidates:
         number = numbers.setdefault(candidate.key, len(numbers))
         if number == len(names):
-            names.append(title_of(candidate.document.metadata))
+            names.append(candidate.title)
         owners.append(number)
-    return named_documents(
-        query, names, owners, lambda: [each.document.page_content for each in candidates]
-    )
+    texts = [candidate.document.page_content for candidate in candidates]
+    return named_documents(query, names, owners, texts)
 
 
 def _by_vectors(query: _Query) -> Floats:

@@ -59,10 +59,16 @@ class Layout:
         current = self.manifest.current
         return current.name if current else ""
 
-    def lengths(self) -> NDArray[np.int64]:
-        """The lengths of the windows' chunks in characters, one window after the other."""
-        spans = [self.span_of(index) for window in self.windows for index in window]
-        return np.diff(np.array(spans, np.int64).reshape(-1, 2))[:, 0]
+    def lengths_of(self, window: range) -> list[int]:
+        """The lengths of the chunks in a window, in characters."""
+        lengths: list[int] = []
+        for page in _pages_of([window]):
+            cuts = self.pages[page]
+            first = page * SPANS_PER_PAGE
+            start = max(window.start - first, 0)
+            end = min(window.stop - first, SPANS_PER_PAGE)
+            lengths += np.diff(cuts[start : end + 1]).tolist()
+        return lengths
 
     def span_of(self, index: int) -> tuple[int, int]:
         """The first character of a chunk in a window, and the character after its last one."""
@@ -77,13 +83,6 @@ class Layout:
 
 Layouts = dict[str, Layout | CorruptRecordError | None]
 """By document key: the layout or the error of reading it; None if there is no manifest."""
-
-
-def unreadable(layouts: Layouts) -> dict[str, CorruptRecordError]:
-    """The errors of documents that cannot be read, by their keys."""
-    return {
-        key: layout for key, layout in layouts.items() if isinstance(layout, CorruptRecordError)
-    }
 
 
 def read_layouts(

@@ -9,16 +9,10 @@ spaces between words need no list, since their words are pairs of characters.
 
 # ruff: noqa: RUF001 - the letters of other scripts are meant
 
-import re
-from collections.abc import Collection, Mapping
-from functools import cache
-from itertools import chain
+from collections.abc import Mapping
 
-from langchain_rse.text.words import find_words, fold_case, split_words, without_words
-
-_QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d")
 # Single letters are what remains of "what's", "don't" and "l'art".
-_LISTS: Mapping[str, str] = {
+FUNCTION_WORDS: Mapping[str, str] = {
     "English": """
         a an the this that these those such same other another each every both either neither
         all any some no none not only own more most much many few less least i me my mine myself
@@ -234,47 +228,4 @@ _LISTS: Mapping[str, str] = {
         인가요 입니까 하는 하나요 합니까 했나요 되는 된 되나요 그리고 또는 그러나 하지만 만약 및
         등 의 에 에서 은 는 을 를 와 과 도 로 으로""",
 }
-
-
-@cache
-def _function_words() -> Mapping[str, frozenset[str]]:
-    """The lists, in the form in which words are compared."""
-    return {language: frozenset(find_words(words)) for language, words in _LISTS.items()}
-
-
-def without_function_words(query: str) -> str:
-    """The query as it is written, without function words; all of it if it has no other words.
-
-    The words that are left out are those of one language, see `function_words_of`.
-    """
-    function_words = function_words_of(query)
-    if all(word in function_words for word in find_words(query)):
-        return query
-    return without_words(query, function_words.__contains__)
-
-
-def function_words_of(query: str) -> frozenset[str]:
-    """The function words of a query's language, but those that the query quotes or capitalizes.
-
-    So ``is`` counts in "What does `is` compare?", and WHO is no pronoun. The language is the one
-    whose list has most of the query's words, the first of the lists if several have as many. Empty
-    if no list has any of them.
-    """
-    function_words = _list_of(find_words(query))
-    quoted = " ".join(_QUOTATION.findall(query))
-    meant = split_words(quoted)
-    if not query.isupper():
-        acronyms = [word for word in split_words(query) if len(word) > 1 and word.isupper()]
-        meant = chain(meant, acronyms)
-    return function_words.difference(map(fold_case, meant))
-
-
-def _list_of(words: Collection[str]) -> frozenset[str]:
-    best: frozenset[str] = frozenset()
-    most = 0
-    for function_words in _function_words().values():
-        count = sum(word in function_words for word in words)
-        if count > most:
-            best = function_words
-            most = count
-    return best
+"""The function words of each language, with spaces between."""

@@ -1,13 +1,22 @@
 """Finds the words of texts in any script; everything that compares words finds them here.
 
 Words are compared without regard to case. Scripts that put no spaces between words (Chinese,
-Japanese, Thai, Lao, Khmer, Burmese) have pairs of neighboring characters in place of words.
+Japanese, Thai, Lao, Khmer, Burmese) have pairs of neighboring characters in place of words. Of a
+query, the content words count: those that are no function words of its language.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
+
+from langchain_rse.text.function_words import FUNCTION_WORDS
+
+MAX_QUERY_LENGTH = 10_000
+"""The characters of a query whose words count. Agents' tools and the command line refuse more.
+
+Counting words takes time in proportion to the query, during which an event loop does nothing else.
+"""
 
 # Thai, Lao, Burmese, Khmer, Chinese characters and kana.
 UNSPACED = (
@@ -22,6 +31,52 @@ _LAST_OF_MARKS = 0x10000  # those of later scripts are rare
 # Characters within words that are not seen: soft hyphens, joiners, selectors of a character's form.
 INVISIBLE = "\u00ad\u200c\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef"
 _INVISIBLE_CHARACTERS = re.compile(f"[{INVISIBLE}]+")
+_QUOTATION = re.compile(r"`[^`]*`|\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d")
+
+
+def beginning_of(query: str) -> str:
+    """The part of a query whose words count."""
+    return query[:MAX_QUERY_LENGTH]
+
+
+@lru_cache(maxsize=100)  # each step of a query asks for them
+def without_function_words(query: str) -> str:
+    """The query as it is written, without function words; all of it if it has no other words.
+
+    The words that are left out are those of one language, see `function_words_of`.
+    """
+    function_words = function_words_of(query)
+    if function_words.issuperset(find_words(query)):
+        return query
+    return without_words(query, function_words.__contains__)
+
+
+@lru_cache(maxsize=100)
+def function_words_of(query: str) -> frozenset[str]:
+    """The function words of a query's language, but those that the query quotes or capitalizes.
+
+    So ``is`` counts in "What does `is` compare?", and WHO is no pronoun. The language is the one
+    whose list has most of the query's words, the first of the lists if several have as many. Empty
+    if no list has any of them.
+    """
+    words = find_words(query)
+    function_words: frozenset[str] = frozenset()
+    most = 0
+    for listed_words in _function_words():
+        count = sum(word in listed_words for word in words)
+        if count > most:
+            function_words = listed_words
+            most = count
+    meant = list(split_words(" ".join(_QUOTATION.findall(query))))
+    if not query.isupper():
+        meant += [word for word in split_words(query) if len(word) > 1 and word.isupper()]
+    return function_words.difference(map(fold_case, meant))
+
+
+@cache
+def _function_words() -> Sequence[frozenset[str]]:
+    """The lists of all languages, in the form in which words are compared."""
+    return [frozenset(find_words(words)) for words in FUNCTION_WORDS.values()]
 
 
 @lru_cache(maxsize=2_000)  # a query needs the words of its candidates twice
@@ -41,11 +96,11 @@ def split_words(text: str) -> Iterator[str]:
     """Find the words of a text, in its order, as they are written."""
     for match in _word_pattern().finditer(text):
         word = match[0]
-        if not has_unspaced(word):
+        if not _UNSPACED_CHARACTER.search(word):
             yield word
             continue
         for part in _unspaced_pattern().findall(word):
-            if has_unspaced(part):
+            if _UNSPACED_CHARACTER.match(part):
                 yield from _pairs(part)
             else:
                 yield part
@@ -58,17 +113,18 @@ def without_words(text: str, is_left_out: Callable[[str], bool]) -> str:
         text: The text.
         is_left_out: True for words to leave out, as `find_words` finds them.
     """
-
-    def remaining(match: re.Match[str]) -> str:
-        kept = []
+    remaining: list[str] = []
+    end = 0
+    for match in _word_pattern().finditer(text):
+        remaining.append(text[end : match.start()])
+        end = match.end()
         for part in _unspaced_pattern().findall(match[0]):
-            if has_unspaced(part):
-                kept.append(_without_pairs(part, is_left_out))
+            if _UNSPACED_CHARACTER.match(part):
+                remaining.append(_without_pairs(part, is_left_out))
             elif not is_left_out(fold_case(part)):
-                kept.append(part)
-        return "".join(kept)
-
-    return " ".join(_word_pattern().sub(remaining, text).split())
+                remaining.append(part)
+    remaining.append(text[end:])
+    return " ".join("".join(remaining).split())
 
 
 def with_pairs(text: str) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.messages.content import Citation, create_citation
 
-from langchain_rse.stores.names import shown_name
 from langchain_rse.stores.records import DOC_ID, END_INDEX, SEGMENT, START_INDEX
+from langchain_rse.text.titles import shown_name
 
 NUMBER = "number"
 """The field in the ``rse`` metadata of a passage with the number by which it is cited."""

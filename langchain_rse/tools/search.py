@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationEr
 from langchain_rse._messages import counted, problems_of, visible
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.explaining.trace import RSETrace, TracedReach
-from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
 from langchain_rse.query.tracing import TraceCollector
 from langchain_rse.query.wrapped import check_taken
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
+from langchain_rse.text.words import MAX_QUERY_LENGTH
 from langchain_rse.tools.conversation import (
     Shown,
     find_shown,

@@ -18,7 +18,7 @@ from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.alignment import align
 from langchain_rse.ingest.markup import shown_text, start_of_tags, text_outside_tags
 from langchain_rse.ingest.splitting import find_spans
-from langchain_rse.query.long_queries import MAX_QUERY_LENGTH
+from langchain_rse.text.words import MAX_QUERY_LENGTH
 from langchain_rse.tools import create_rse_tool, verify_quotes
 from tests.hostile import READERS, Given, hostile_texts, repeated
 from tests.soaking import SOAK

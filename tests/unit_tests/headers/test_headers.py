@@ -18,7 +18,6 @@ from pydantic import Field
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Evidence, Question, evaluate
 from langchain_rse.headers import DocumentHeaders
-from langchain_rse.headers.titles import first_heading, title_of_source
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 from tests.unit_tests.headers.author import HERONS, Index, herons
@@ -48,12 +47,6 @@ way = fakes.way
 )
 def test_the_title_without_a_model(metadata: dict[str, Any], text: str, title: str) -> None:
     assert DocumentHeaders().title_of(text, metadata) == title
-
-
-@given(st.text(max_size=60))
-def test_any_source_and_any_text_have_a_title_of_one_line(text: str) -> None:
-    for title in (title_of_source(text), title_of_source(f"https://{text}"), first_heading(text)):
-        assert title == " ".join(title.split())
 
 
 @fakes.both_ways

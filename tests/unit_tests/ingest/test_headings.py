@@ -12,10 +12,10 @@ from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_rse import RSERetriever
 from langchain_rse.indexer import default_text_splitter
-from langchain_rse.ingest.fences import find_fences
-from langchain_rse.ingest.headings import end_before_headings, find_headings
 from langchain_rse.ingest.splitting import find_spans
 from langchain_rse.ingest.tables import find_tables
+from langchain_rse.text.fences import find_fences
+from langchain_rse.text.headings import find_headings
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 
@@ -288,23 +288,6 @@ def test_chunks_of_any_document_end_before_headings_and_outside_of_code(
         assert end == last or end not in endings
         for start, stop in uncut:
             assert not start < span.start < stop
-
-
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        ("Herons.\n\n# Carps\n", "Herons.\n\n"),
-        ("Herons.\n\n# Fish\n\nCarps\n-----\n\n", "Herons.\n\n"),
-        ("Herons.\n<h2>Carps</h2>\n", "Herons.\n"),
-        ("Herons.\n\n```\n# Carps\n```\n", "Herons.\n\n```\n# Carps\n```\n"),
-        ("# Herons\n\nThey fish.", "# Herons\n\nThey fish."),
-        ("Do this:\n\n1. Wait\n", "Do this:\n\n1. Wait\n"),
-        ("# Herons\n", ""),
-        ("", ""),
-    ],
-)
-def test_headings_at_the_end_of_a_part_are_found(text: str, kept: str) -> None:
-    assert text[: end_before_headings(text)] == kept
 
 
 @fakes.both_ways

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_rse.text.function_words import function_words_of, without_function_words
-from langchain_rse.text.words import find_words
+from langchain_rse.text.words import find_words, function_words_of, without_function_words
 
 
 @pytest.mark.parametrize(

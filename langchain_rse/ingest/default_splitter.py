@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 
 from langchain_text_splitters import TextSplitter
 from typing_extensions import override
 
-from langchain_rse.ingest.cutting import SENTENCE_END, Outline, chunk_starts, outline_of
+from langchain_rse.ingest.cutting import Outline, chunk_starts, outline_of
 from langchain_rse.ingest.splitting import Span
 from langchain_rse.ingest.tables import Table, find_tables
 from langchain_rse.stores.records import with_table_header
 
 _CHUNK_SIZE = 800
 
-_SENTENCE_OR_LINE_END = re.compile(rf"\n|{SENTENCE_END}")
 # A row that is longer than this many chunks is cut as text.
 _LONGEST_ROW = 2
 # A header row that is longer than this share of a chunk is not put in front of other rows.
@@ -37,12 +35,6 @@ def default_text_splitter(chunk_size: int = _CHUNK_SIZE) -> DefaultTextSplitter:
             chunk of its own, up to twice as many.
     """
     return DefaultTextSplitter(chunk_size)
-
-
-def split_sentences(text: str) -> list[str]:
-    """Split a text at ends of lines and of sentences, without outer white space."""
-    sentences = (sentence.strip() for sentence in _SENTENCE_OR_LINE_END.split(text))
-    return [sentence for sentence in sentences if sentence]
 
 
 class DefaultTextSplitter(TextSplitter):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from langchain_rse.ingest.fences import Fence, find_fences, inside_fence
+from langchain_rse.text.fences import Fence, find_fences, inside_fence
 
 _LONGEST_TITLE = 200
 _LONGEST_NUMBERED = 100
@@ -64,6 +64,11 @@ _LEVEL_OF_RULES = 7
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _FRONT_MATTER_END = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 
+# What the last line of a text begins or ends with, if it may be a heading with marks.
+_MAY_END_HEADING = re.compile(
+    r"""\ufeff?[ ]{0,3}[\#=]|(?P<mark>[-~^"*+'`:])(?P=mark){2,}\Z|.*>\Z"""
+)
+
 _WORD = re.compile(r"[^\W_]")
 _LIST_ITEM = re.compile(r"[ \t]{0,3}(?:\d{1,3}[.)]|[-*+])[ \t]")
 _PAGE_NUMBER = re.compile(r"(?:\.{2,}|\s)[ \t]*\d{1,4}\Z")
@@ -90,6 +95,13 @@ def find_headings(text: str, fences: Sequence[Fence] | None = None) -> list[Head
     return _outside_fences(text, candidates, find_fences(text) if fences is None else fences)
 
 
+def markdown_headings(text: str, length: int) -> list[Heading]:
+    """The headings such as "## Title" within the first characters of a text."""
+    headings = list(_atx_headings(text[:length]))
+    # Fences of the whole text: one may close further down.
+    return _outside_fences(text, headings, find_fences(text)) if headings else []
+
+
 def find_rules(text: str, fences: Sequence[Fence]) -> list[Heading]:
     """Lines of dashes or other marks between empty lines, at a level below all headings."""
     rules: list[Heading] = []
@@ -104,6 +116,9 @@ def end_before_headings(text: str) -> int:
     Numbered lines are left: whether they are items of a list is seen in the text after them.
     """
     end = len(text)
+    last_line = text.rstrip().rpartition("\n")[2]
+    if not _MAY_END_HEADING.match(last_line):  # true for most texts
+        return end
     for heading in reversed(_outside_fences(text, _marked_headings(text), find_fences(text))):
         if text[heading.end : end].strip():
             break

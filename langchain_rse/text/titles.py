@@ -1,8 +1,10 @@
-"""Titles without a model: from a file's name, or from the first heading of a text."""
+"""Titles and names of documents: from a file's name, or from the first heading of a text."""
 
 import os
 import re
 from urllib.parse import unquote
+
+from langchain_rse.text.headings import markdown_headings
 
 # Short, since a header stands in front of every chunk.
 _LONGEST_VALUE = 500
@@ -15,8 +17,7 @@ _SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
 _AROUND_PATH = re.compile(r"(?s)^.*?://[^/?#]*|[?#].*")
 # Names that say nothing: digests, and pages such as index.html.
 _NAMELESS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{8,}|index|default|untitled|[\W_]*", re.IGNORECASE)
-_MARKDOWN_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*)$", re.MULTILINE)
-_AFTER_HEADING = " \t#"
+_AROUND_HEADING = "\ufeff \t\r#"
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -28,6 +29,13 @@ def one_line(value: object) -> str:
     if len(text) > _LONGEST_VALUE:
         text = f"{text[: _LONGEST_VALUE - 3]}..."
     return text
+
+
+def shown_name(doc_id: str, source: str | None) -> str:
+    """The name of a document for people: its source, or its id if the source has several."""
+    if source is None or doc_id.startswith(f"{source}, "):
+        return doc_id
+    return source
 
 
 def title_of_source(source: object) -> str:
@@ -46,11 +54,11 @@ def title_of_source(source: object) -> str:
 
 def first_heading(text: str) -> str:
     """The first Markdown heading near the beginning, else the first line if it is short."""
-    beginning = text[:_HEADING_WITHIN]
-    for heading in _MARKDOWN_HEADING.finditer(beginning):
-        if _LETTER.search(heading[1]):
-            return one_line(heading[1].rstrip(_AFTER_HEADING))
-    for line in beginning.splitlines():
+    for heading in markdown_headings(text, _HEADING_WITHIN):
+        title = text[heading.start : heading.end].strip(_AROUND_HEADING)
+        if _LETTER.search(title):
+            return one_line(title)
+    for line in text[:_HEADING_WITHIN].splitlines():
         if _LETTER.search(line):
             heading_line = line.strip()
             return one_line(heading_line) if len(heading_line) <= _LONGEST_HEADING else ""

@@ -10,13 +10,6 @@ if TYPE_CHECKING:
     from langchain_rse.stores.records import Manifest
 
 
-def shown_name(doc_id: str, source: str | None) -> str:
-    """The name of a document for people: its source, or its id if the source has several."""
-    if source is None or doc_id.startswith(f"{source}, "):
-        return doc_id
-    return source
-
-
 def source_of(manifest: Manifest) -> str:
     """Where a document comes from: its source, or its id if it has none."""
     return str(manifest.metadata.get("source", manifest.doc_id))

@@ -1,0 +1,116 @@
+"""Makes a `SideBySide`: the answer to a query beside that of another retriever."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import Document
+
+from langchain_rse._sync import Steps, call, during
+from langchain_rse.config import QuerySettings
+from langchain_rse.access import read_passage
+from langchain_rse.explaining.side_by_side import Piece, SideBySide
+from langchain_rse.query.candidates import VECTORS, Candidate, Sources, all_candidates
+from langchain_rse.query.pipeline import answer
+from langchain_rse.query.searching import check_documents
+from langchain_rse.query.trace import RSETrace
+from langchain_rse.stores.reading import Layout
+from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
+from langchain_rse.text.titles import shown_name
+
+TOP_K = "top-k chunks"
+# The length of what another retriever returned that is shown if there are no segments.
+_WITHOUT_SEGMENTS = 2_000
+
+
+def compare_answers(
+    sources: Sources,
+    query: str,
+    settings: QuerySettings,
+    other: Any,  # noqa: ANN401 - a retriever or another Runnable; None for the search's best chunks
+    callbacks: Callbacks = None,
+) -> Steps[SideBySide]:
+    """Answer a query, and put the answer beside that of another retriever, of the same length."""
+    trace = yield from answer(query, sources, settings, callbacks)
+    pieces = [_piece_of(segment) for segment in trace.documents_returned]
+    length = sum(len(piece.text) for piece in pieces) or _WITHOUT_SEGMENTS
+    if other is None:
+        name = TOP_K
+        other_pieces = yield from _best_chunks(sources, trace, length)
+    else:
+        name = getattr(other, "name", None) or type(other).__name__
+        with during(f"asking {name}"):
+            returned = yield from call(
+                other.invoke, other.ainvoke, query, config={"callbacks": callbacks}
+            )
+            other_pieces = [_piece_of(document) for document in check_documents(returned, name)]
+    return SideBySide(
+        query=query,
+        segments=pieces,
+        other=_cut(other_pieces, length),
+        other_name=name,
+        lengths=_lengths_of(trace),
+        reason=trace.reason,
+    )
+
+
+def _best_chunks(sources: Sources, trace: RSETrace, length: int) -> Steps[list[Piece]]:
+    """The best chunks of the search, before any reranker, as they stand in their documents."""
+    ranked: list[tuple[int, Candidate]] = []
+    for candidate in all_candidates(trace.searched):
+        if VECTORS in candidate.hits:
+            ranked.append((candidate.hits[VECTORS].rank, candidate))
+    ranked.sort(key=lambda pair: pair[0])
+    pieces: list[Piece] = []
+    found = 0
+    for _, candidate in ranked:
+        if found >= length:
+            break
+        chunk = range(candidate.chunk_index, candidate.chunk_index + 1)
+        passage = yield from read_passage(
+            sources.docstore, candidate.doc_id, candidate.version, chunk
+        )
+        if passage is not None:
+            pieces.append(_piece_of(passage))
+            found += len(passage.page_content)
+    return pieces
+
+
+def _piece_of(document: Document) -> Piece:
+    """A returned Document as a piece; with its place if the metadata says it."""
+    metadata: Mapping[str, Any] = document.metadata
+    doc_id = metadata.get(DOC_ID, metadata.get("source"))
+    start = metadata.get(START_INDEX)
+    source = metadata.get("source")
+    end = metadata.get(END_INDEX)
+    name = shown_name(str(doc_id), None if source is None else str(source))
+    text = document.page_content
+    if type(start) is int and type(end) is int and 0 <= start < end:
+        text = text[-(end - start) :]  # without a header above
+    return Piece(
+        name=name if doc_id is not None else "a text without a source",
+        doc_id=None if doc_id is None else str(doc_id),
+        start=start if type(start) is int and start >= 0 else None,
+        text=text,
+    )
+
+
+def _cut(pieces: Sequence[Piece], length: int) -> list[Piece]:
+    """The first pieces, until a length; the last one is cut there."""
+    kept: list[Piece] = []
+    for piece in pieces:
+        if length <= 0:
+            break
+        kept.append(piece._replace(text=piece.text[:length]))
+        length -= len(piece.text)
+    return kept
+
+
+def _lengths_of(trace: RSETrace) -> dict[str, int]:
+    """The lengths of the documents that were looked up, by their ids."""
+    lengths = {}
+    if trace.looked_up is not None:
+        for layout in trace.looked_up.layouts.values():
+            if isinstance(layout, Layout):
+                lengths[layout.manifest.doc_id] = layout.manifest.length
+    return lengths

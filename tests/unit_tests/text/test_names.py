@@ -1,0 +1,154 @@
+"""Documents that a query names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_rse.text.names import Named, named_documents
+from langchain_rse.text.titles import title_of_source
+
+FILLER = "the parties agree to the terms of this agreement"
+
+
+def named(query: str, sources: Mapping[str, str], texts: Sequence[str] = [FILLER] * 5) -> Named:
+    """What names say about the candidates of documents, of which each has these texts."""
+    names = [title_of_source(source) for source in sources.values()]
+    owners = [number for number in range(len(names)) for _ in texts]
+    return named_documents(query, names, owners, [*texts] * len(names))
+
+
+def gaps(query: str, sources: Mapping[str, str]) -> dict[str, float]:
+    """The gap of each document, which is the same for all of its candidates."""
+    found = named(query, sources).name_gap.reshape(len(sources), 5)
+    assert (found == found[:, :1]).all()
+    return dict(zip(sources, found[:, 0].tolist(), strict=True))
+
+
+NAMES = {
+    "a": "deals/Acme_Holdings_2020.pdf",
+    "b": "deals/Borealis.pdf",
+    "c": "deals/Cygnus_2021.pdf",
+}
+# Of the 10 candidates of other documents, none has the word.
+WEIGHT = math.log(11 / 0.5)
+
+
+def test_a_named_document_by_hand() -> None:
+    found = gaps("What does Borealis pay?", NAMES)
+    assert found == pytest.approx({"a": WEIGHT, "b": 0.0, "c": WEIGHT})
+    found = gaps("Who owns Acme Holdings?", NAMES)
+    assert found == pytest.approx({"a": 0.0, "b": 2 * WEIGHT, "c": 2 * WEIGHT})
+
+
+def test_the_words_that_name_leave_the_query() -> None:
+    assert named("Who owns Acme Holdings?", NAMES).query == "Who owns ?"
+    assert named("Acme!", NAMES).query == "Acme!"
+    names = {"a": "\u5317\u4eac\u5927\u5b66", "b": "Borealis"}  # Peking University
+    query = "\u5317\u4eac\u5927\u5b66\u7684\u5b66\u8d39"  # its fees
+    assert named(query, names).query == "\u7684\u5b66\u8d39"
+    assert named("Who owns it?", NAMES).query == "Who owns it?"
+
+
+def test_documents_that_are_compared_do_not_compete() -> None:
+    found = gaps("Does Acme Holdings pay more than Borealis?", NAMES)
+    assert found == pytest.approx({"a": 0.0, "b": 0.0, "c": 2 * WEIGHT})
+
+
+def test_more_of_a_name_names_better() -> None:
+    reports = {"a": "Acme_2020.pdf", "b": "Acme_2021.pdf", "c": "Borealis_2021.pdf"}
+    found = gaps("Sales of Acme in 2021", reports)
+    assert found["b"] == 0.0
+    # A word that one of two other names has says half as much, and a year alone nothing.
+    assert found == pytest.approx({"a": WEIGHT / 2, "b": 0.0, "c": WEIGHT})
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("What happened in 2020?", NAMES),  # a number is no name
+        ("Which terms hold?", {"a": "terms.txt", "b": "other.txt"}),  # others use the word
+        ("the annual report", {"a": "report_a.txt", "b": "report_b.txt"}),  # shared by all
+        ("Who owns Acme?", {"a": "", "b": ""}),
+        ("Who owns Acme?", {"a": "acme.txt"}),  # there is no other
+        ("", NAMES),
+    ],
+)
+def test_what_names_nothing(query: str, names: Mapping[str, str]) -> None:
+    assert set(gaps(query, names).values()) == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("query", "source"),
+    [
+        ("capex of Activision Blizzard", "ACTIVISIONBLIZZARD_2019.txt"),
+        ("FY2019 for 3M", "3M_2019.txt"),
+        ("the policy of 23andMe", "https://example.com/23andMe.html?x=1"),
+        ("Über die Größe", "GRÖSSE.md"),
+    ],
+)
+def test_names_as_files_have_them(query: str, source: str) -> None:
+    assert gaps(query, {"a": source, "b": "other.txt"})["b"] > 1
+
+
+class _Unread(Sequence[str]):
+    """Texts that nothing may read."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: object) -> str:  # type: ignore[override]
+        raise AssertionError(index)
+
+
+def test_texts_are_read_only_if_a_name_is_mentioned() -> None:
+    names = ["Acme", "Borealis", "Cygnus"]
+    found = named_documents("Who owns it?", names, [0, 1, 2], _Unread())
+    assert found.name_gap.tolist() == [0, 0, 0]
+    with pytest.raises(AssertionError):
+        named_documents("Who owns Acme?", names, [0, 1, 2], _Unread())
+
+
+def test_candidates_in_any_order() -> None:
+    names = ["Acme", "Borealis"]
+    found = named_documents("Who owns Borealis?", names, [1, 0, 0, 1], [FILLER] * 4)
+    gap = math.log(3 / 0.5)
+    assert found.name_gap.tolist() == pytest.approx([0, gap, gap, 0])
+
+
+def test_names_in_scripts_without_spaces() -> None:
+    sources = {
+        "a": "\u5317\u4eac\u94f6\u884c.txt",
+        "b": "\u4e0a\u6d77\u94f6\u884c.txt",
+        "c": "other.txt",
+    }
+    query = "\u5317\u4eac\u94f6\u884c\u7684\u5229\u6da6\u662f\u591a\u5c11\uff1f"
+    found = named(query, sources, ["\u5e74\u5ea6\u62a5\u544a"] * 5)
+    first, second, other = found.name_gap[::5].tolist()
+    assert first == 0 < second < other
+    assert "\u5317\u4eac" not in found.query
+
+
+WORDS = st.sampled_from(["acme", "borealis", "2020", "the", "terms", "3m"])
+
+
+@given(
+    st.lists(WORDS, max_size=5),
+    st.lists(st.lists(WORDS, max_size=3), min_size=1, max_size=4),
+    st.lists(st.lists(WORDS, max_size=4), min_size=1, max_size=3),
+)
+def test_some_document_is_named_best(
+    query: list[str], names: list[list[str]], texts: list[list[str]]
+) -> None:
+    names_of_documents = ["_".join(words) for words in names]
+    owners = [number for number in range(len(names)) for _ in texts]
+    all_texts = [" ".join(words) for words in texts] * len(names)
+    found = named_documents(" ".join(query), names_of_documents, owners, all_texts)
+    assert found.name_gap.shape == (len(owners),)
+    assert found.name_gap.min() == 0
+    again = named_documents(" ".join(query), names_of_documents, owners[::-1], all_texts[::-1])
+    assert again.name_gap.tolist() == pytest.approx(found.name_gap[::-1].tolist())
