@@ -1,5 +1,7 @@
 """RSERetriever: a LangChain retriever that returns segments instead of chunks."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 

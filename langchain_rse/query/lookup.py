@@ -260,16 +260,19 @@ def _find_copies(ranked: Sequence[Candidate], layouts: Layouts) -> list[Exclusio
     if len(documents) <= 1:
         return []
     texts = []
-    for candidates in documents:
-        texts.append([(each.chunk_index, _own_text(each, layouts)) for each in candidates])
+    candidate_at: dict[tuple[int, int], Candidate] = {}
+    for number, candidates in enumerate(documents):
+        texts.append({each.chunk_index: _own_text(each, layouts) for each in candidates})
+        for candidate in candidates:
+            candidate_at[number, candidate.chunk_index] = candidate
 
-    def is_copy(document: int, number: int, original: int) -> bool:
-        return not _is_named_beside(documents[document][number], documents[original][0])
+    def may_drop(copy: tuple[int, int], original: int) -> bool:
+        return not _is_named_beside(candidate_at[copy], documents[original][0])
 
     exclusions = []
-    for (document, number), original in find_copied(texts, is_copy).items():
+    for copy, original in find_copied(texts, may_drop).items():
         doc_id = documents[original][0].doc_id
-        exclusions.append(Exclusion(documents[document][number], Reason.DUPLICATE, doc_id))
+        exclusions.append(Exclusion(candidate_at[copy], Reason.DUPLICATE, doc_id))
     return exclusions
 
 
