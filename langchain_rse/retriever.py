@@ -325,9 +325,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         show_progress: bool = False,
     ) -> ScoreFloor:
         """Like `fit_score_floor`, async."""
-        return await arun(
-            self._fit_score_floor(questions, lost, seed, show_progress=show_progress)
-        )
+        return await arun(self._fit_score_floor(questions, lost, seed, show_progress=show_progress))
 
     def _fit_score_floor(
         self,
@@ -386,8 +384,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
     @property
     def sources(self) -> Sources:
         """Where candidates and texts come from, for modules of this package."""
-        if self._sources is None:  # a copy was made by `model_copy`
-            self._sources = Sources.of(self.vectorstore, self.base_retriever, self.docstore)
+        if self._sources is None:  # this is a copy, perhaps with other stores
+            docstore = in_namespace(self.docstore, self.namespace, self.vectorstore)
+            self._sources = Sources.of(self.vectorstore, self.base_retriever, docstore)
         return self._sources
 
     @override
@@ -398,10 +397,18 @@ class RSERetriever(QuerySettings, BaseRetriever):
             embeddings = self.vectorstore.embeddings
             if embeddings is not None:
                 params["ls_embedding_provider"] = type(embeddings).__name__
-                model = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", None)
+                model = getattr(embeddings, "model", None) or getattr(
+                    embeddings, "model_name", None
+                )
                 if isinstance(model, str):
                     params["ls_embedding_model"] = model
         return params
+
+    @override
+    def __copy__(self) -> Self:
+        copied = super().__copy__()
+        copied._indexer = copied._sources = None  # noqa: SLF001 - `model_copy` may change the stores
+        return copied
 
     @override
     def __getstate__(self) -> dict[Any, Any]:

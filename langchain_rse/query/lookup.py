@@ -78,8 +78,8 @@ def look_up(
     """
     only_candidates = filters.only_candidates(settings)
     layouts: Layouts = dict(unreadable)
-    exclusions: dict[ChunkKey, Exclusion] = {}
     floors: Record = None
+    candidates, exclusions = exclude(candidates, layouts, settings, changed)
     wanted = _considered(candidates, settings)
     while not wanted <= layouts.keys():
         chunks = _chunks_in(candidates, wanted - layouts.keys())

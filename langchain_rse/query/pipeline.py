@@ -60,13 +60,17 @@ _WARNED = {
 }
 
 
+_Stale = tuple[str, str, Reason]
+"""A version that is stale: the document's key, the version's name, and what is known of it."""
+
+
 @dataclass
 class _Known:
     """What the attempts to answer a query found out about documents, which the next ones use."""
 
     attempts: int = 0
     # Stale versions seen so far; they do not trigger another attempt.
-    stale: set[VersionKey] = field(default_factory=set)
+    stale: set[_Stale] = field(default_factory=set)
     unreadable: dict[str, CorruptRecordError] = field(default_factory=dict)  # by document key
     # Keys of documents to go on without, as they keep being replaced.
     replaced: set[str] = field(default_factory=set)
@@ -226,8 +230,8 @@ def _attempt(
         documents[0].metadata[SEGMENT][CLOSER_THAN] = closeness
     trace.documents_returned = documents
     if not documents:
-        _explain_nothing_chosen(trace)
-    replaced = known.replaced | {key for key, _ in new_stale}
+        _explain_nothing_chosen(trace, sources)
+    replaced = known.replaced | {key for key, _, _ in new_stale}
     yield from _warn_of_excluded(trace, sources, looked_up, replaced)
     _warn_of_changed(known.changed, all_candidates(trace.candidates))
     _warn_of_other_models(model.id, [segment.layout.manifest for segment in segments])
@@ -235,15 +239,15 @@ def _attempt(
     return True
 
 
-def _stale_versions(candidates: Candidates, looked_up: LookedUp) -> set[VersionKey]:
+def _stale_versions(candidates: Candidates, looked_up: LookedUp) -> set[_Stale]:
     """The versions that the search finds of documents of which it finds no current one.
 
     Their documents were replaced since, or the search has not seen the new version yet.
     """
-    by_document: dict[str, list[Candidate]] = {}
+    by_document: dict[str, list[Exclusion]] = {}
     for exclusion in looked_up.exclusions.values():
         if exclusion.reason in {Reason.STALE, Reason.UNKNOWN}:
-            by_document.setdefault(exclusion.candidate.key, []).append(exclusion.candidate)
+            by_document.setdefault(exclusion.candidate.key, []).append(exclusion)
     if not by_document:
         return set()
     current = set()
@@ -253,7 +257,7 @@ def _stale_versions(candidates: Candidates, looked_up: LookedUp) -> set[VersionK
     stale = set()
     for key, excluded in by_document.items():
         if key not in current:
-            stale.update((key, candidate.version) for candidate in excluded)
+            stale.update((key, each.candidate.version, each.reason) for each in excluded)
     return stale
 
 
@@ -312,26 +316,26 @@ def _explain_nothing_found(
     return True
 
 
-def _explain_filter(
-    trace: RSETrace, sources: Sources, condition: Mapping[str, Any]
-) -> Steps[str]:
+def _explain_filter(trace: RSETrace, sources: Sources, condition: Mapping[str, Any]) -> Steps[str]:
     """Say which field or value of a filter no chunk has, by searching with each part of it."""
     query = trace.queries[0]
     alone = []
     for name, value in condition.items():
         part = {name: value}
         if len(condition) > 1:
-            found = yield from _search_with(query, sources, trace.settings, {FILTER: part})
+            found = yield from _search_with(query, sources, trace.settings, part)
             if found:
                 continue
         alone.append(part)
     if not alone:
         return "; chunks pass each part of the filter, and none passes all"
-    nearest = yield from _search_with(query, sources, trace.settings, {})
+    nearest = yield from _search_with(query, sources, trace.settings, None)
     notes = []
     for part in alone:
         fields = [name for name in part if not name.startswith("$")]
-        has_field = any(name in candidate.document.metadata for name in fields for candidate in nearest)
+        has_field = any(
+            name in candidate.document.metadata for name in fields for candidate in nearest
+        )
         if fields and nearest and not has_field:
             notes.append(f"none of the {len(nearest)} nearest chunks has a field {fields[0]!r}")
         else:
@@ -340,11 +344,14 @@ def _explain_filter(
 
 
 def _search_with(
-    query: str, sources: Sources, settings: QuerySettings, search_kwargs: dict[str, Any]
+    query: str, sources: Sources, settings: QuerySettings, condition: Mapping[str, Any] | None
 ) -> Steps[list[Candidate]]:
-    """Search the vectors for one query with other arguments."""
+    """Search the vectors for one query with another filter."""
+    search_kwargs = {**settings.search_kwargs, FILTER: condition}
+    if condition is None:
+        del search_kwargs[FILTER]
     changes: dict[str, Any] = {"hybrid": 0.0, "search_kwargs": search_kwargs, "on_missing": "split"}
-    if search_kwargs:
+    if condition is not None:
         changes["fetch_k"] = 1
     plain = QuerySettings(**changes)
     filters = Filters((), (), ())
@@ -352,10 +359,14 @@ def _search_with(
     return all_candidates(found.candidates)
 
 
-def _explain_nothing_chosen(trace: RSETrace) -> None:
+def _explain_nothing_chosen(trace: RSETrace, sources: Sources) -> None:
     """Say why there are candidates, but no segment: by the outcome of the best candidate."""
     left_out = [(document, chunk) for document in trace.documents for chunk in document.chunks]
     counting = [pair for pair in left_out if pair[1].candidate is not None]
+    if not counting:  # the given candidates of all queries are none
+        facts = {"searcher": sources.name, "limits": ""}
+        trace.reason = _give_reason(Reason.NOTHING_FOUND, trace.settings, facts)
+        return
     solved = [pair for pair in counting if pair[1].weight]
     _, best = max(solved or counting, key=lambda pair: (pair[1].relevance, pair[1].credited))
     count = counted(len(counting), "candidate")

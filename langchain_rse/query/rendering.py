@@ -114,9 +114,11 @@ def _check_filters(segment: DocumentSegment, filters: Filters, searcher: str) ->
     if manifest.current is None or manifest.current.adopted:
         return  # other code wrote the metadata of the vector store
     for chunk in segment.chunks:
-        if chunk.candidate is not None:
+        if chunk.candidate is not None and chunk.record is not None:
             found = chunk.candidate.document
-            metadata = {**found.metadata, **manifest.metadata}
+            key = chunk_key(manifest.key, segment.layout.version, chunk.index)
+            _, at_its_beginning = metadata_changes(chunk.record, key)[0]
+            metadata = {**found.metadata, **manifest.metadata, **at_its_beginning}
             filters.check_applied(found.model_copy(update={"metadata": metadata}), searcher)
 
 

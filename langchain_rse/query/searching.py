@@ -146,7 +146,9 @@ def check_search(sources: Sources, settings: QuerySettings) -> str | None:
 def _find_obstacle(sources: Sources, search_kwargs: Mapping[str, Any]) -> str | None:
     if sources.vectorstore is None:
         return "needs vectorstore, since filters inside a base_retriever are unknown"
-    unknown = [name for name in search_kwargs if name != FILTER and may_exclude(search_kwargs[name])]
+    unknown = [
+        name for name in search_kwargs if name != FILTER and may_exclude(search_kwargs[name])
+    ]
     if unknown:
         return (
             f"the full-text index cannot apply {', '.join(unknown)} in search_kwargs. Use filter, "
@@ -179,16 +181,16 @@ def search(
         searches += [_search_words(sources.docstore, query, settings) for query in queries]
     answers = yield from concurrently(searches, AT_ONCE)
     # The answers of the full-text index, if it is searched, follow those of the other searches.
-    by_vectors = answers[: len(queries)]
+    found_by_vectors = answers[: len(queries)]
     by_words = answers[len(queries) :] or [[] for _ in queries]
 
-    by_vectors = yield from _identify_adopted(sources, by_vectors)
+    for document, _ in itertools.chain.from_iterable(found_by_vectors):
+        filters.check_applied(document, sources.name)
+    by_vectors = yield from _identify_adopted(sources, found_by_vectors)
     candidates = {}
     for query, vector_answer, lexical_answer in zip(queries, by_vectors, by_words, strict=True):
         by_chunk: dict[tuple[str, str, int], Candidate] = {}
         _add_hits(by_chunk, VECTORS, vector_answer, sources, settings)
-        for document, _ in vector_answer:
-            filters.check_applied(document, sources.name)
         _add_hits(by_chunk, FULL_TEXT, lexical_answer, sources, settings)
         candidates[query] = list(by_chunk.values())
     counts = [len(answer) for answer in by_vectors]
