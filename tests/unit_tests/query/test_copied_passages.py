@@ -21,7 +21,7 @@ from tests.unit_tests.fakes import FixedRetriever, Way
 way = fakes.way
 
 # Every candidate is relevant, the first one most, whatever its words.
-IN_ORDER = fakes.EVERYTHING.replace(lexical_credit=0.0, name_weight=0.0, document_weight=0.0)
+IN_ORDER = fakes.EVERYTHING.replace(lexical_weight=0.0, name_weight=0.0, document_weight=0.0)
 QUERY = "what"
 
 Chunk = tuple[str, int]
@@ -72,7 +72,7 @@ def every(name: str, *numbers: int) -> list[Chunk]:
     return [(name, number) for number in numbers]
 
 
-def test_the_better_document_keeps_the_whole_passage(way: Way) -> None:
+def test_the_better_document_keeps_the_whole_passage() -> None:
     texts = {
         "a": "".join([line("red"), *PASSAGE]),
         "b": "".join([*PASSAGE, line("blue")]),
@@ -80,22 +80,22 @@ def test_the_better_document_keeps_the_whole_passage(way: Way) -> None:
     # The documents take turns in having the better chunk.
     order = [("a", 1), ("b", 1), ("b", 0), ("a", 2), ("a", 3), ("b", 2), ("b", 3), ("a", 4)]
     retriever = in_order(texts, [*order, ("b", 4), ("a", 0)])
-    assert returned(way.invoke(retriever, QUERY)) == {*every("a", 0, 1, 2, 3, 4), ("b", 4)}
-    kept = way.invoke(retriever, QUERY, duplicates="keep")
+    assert returned(ask(retriever, QUERY)) == {*every("a", 0, 1, 2, 3, 4), ("b", 4)}
+    kept = ask(retriever, QUERY, duplicates="keep")
     assert returned(kept) == {*every("a", 0, 1, 2, 3, 4), *every("b", 0, 1, 2, 3, 4)}
 
 
-def test_the_room_goes_to_other_text(way: Way) -> None:
+def test_the_room_goes_to_other_text() -> None:
     texts = {"a": f"{PASSAGE[0]}red\n", "b": f"{PASSAGE[0]}blue\n", "c": f"{line('green')}more\n"}
     order = [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1)]
-    config = IN_ORDER.replace(neighbor_credit=0.0, segment_cost=0.0)
+    config = IN_ORDER.replace(neighbor_weight=0.0, segment_cost=0.0)
     retriever = in_order(texts, order, config=config, max_context_length=2 * len(PASSAGE[0]))
-    assert returned(way.invoke(retriever, QUERY)) == {("a", 0), ("c", 0)}
-    kept = way.invoke(retriever, QUERY, duplicates="keep")
+    assert returned(ask(retriever, QUERY)) == {("a", 0), ("c", 0)}
+    kept = ask(retriever, QUERY, duplicates="keep")
     assert returned(kept) == {("a", 0), ("b", 0)}
 
 
-def test_chunks_may_end_elsewhere(way: Way) -> None:
+def test_chunks_may_end_elsewhere() -> None:
     words = "".join(PASSAGE).split()  # 160
     own = line("blue", count=20).split()
     # The second and third line of b are all of the passage; the first and the last have more.
@@ -115,27 +115,27 @@ def test_chunks_may_end_elsewhere(way: Way) -> None:
         "returned",
     ]
     # Between relevant chunks they may fill the gap.
-    found = returned(way.invoke(retriever, QUERY, segment_cost=3.0))
+    found = returned(ask(retriever, QUERY, segment_cost=3.0))
     assert found == {*every("a", 0, 1, 2, 3), *every("b", 0, 1, 2, 3)}
     # If b is better, a has nothing of its own.
     order = [*every("b", 2, 1, 0, 3), *every("a", 0, 1, 2, 3)]
-    assert returned(way.invoke(in_order(texts, order), QUERY)) == set(every("b", 0, 1, 2, 3))
+    assert returned(ask(in_order(texts, order), QUERY)) == set(every("b", 0, 1, 2, 3))
 
 
-def test_text_that_is_not_known_to_be_the_same_stays(way: Way) -> None:
+def test_text_that_is_not_known_to_be_the_same_stays() -> None:
     words = "".join(PASSAGE).split()
     texts = {
         "a": "".join(PASSAGE),
         "b": f"{' '.join(words[:60])}\n{' '.join(words[60:100])}\n{line('blue')}",
     }
     # The middle of the passage is in b, chunk 1, and in a, chunk 2, which was not found.
-    found = way.invoke(in_order(texts, [*every("a", 0, 1), *every("b", 0, 1)]), QUERY)
+    found = ask(in_order(texts, [*every("a", 0, 1), *every("b", 0, 1)]), QUERY)
     assert {("a", 0), ("a", 1), ("b", 1)} <= returned(found)
     every_chunk = [*every("a", 0, 1, 2), *every("b", 0, 1, 2)]
-    assert ("b", 1) not in returned(way.invoke(in_order(texts, every_chunk), QUERY, k=1))
+    assert ("b", 1) not in returned(ask(in_order(texts, every_chunk), QUERY, k=1))
 
 
-def test_three_documents(way: Way) -> None:
+def test_three_documents() -> None:
     texts = {
         "a": f"{PASSAGE[0]}{PASSAGE[1]}red\n",
         "b": f"{PASSAGE[1]}{PASSAGE[2]}blue\n",
@@ -143,7 +143,7 @@ def test_three_documents(way: Way) -> None:
     }
     order = [*every("a", 0, 1, 2), *every("b", 0, 1, 2), *every("c", 0, 1, 2)]
     retriever = in_order(texts, order)
-    assert returned(way.invoke(retriever, QUERY)) == {
+    assert returned(ask(retriever, QUERY)) == {
         *every("a", 0, 1, 2),
         *every("b", 1, 2),
         ("c", 2),
@@ -171,13 +171,13 @@ def test_three_documents(way: Way) -> None:
         ("apple10", "APPLE10"),
     ],
 )
-def test_clauses_that_differ_in_a_word_are_no_copies(way: Way, change: tuple[str, str]) -> None:
+def test_clauses_that_differ_in_a_word_are_no_copies(change: tuple[str, str]) -> None:
     texts = {"a": f"{PASSAGE[0]}red\n", "b": f"{PASSAGE[0].replace(*change)}blue\n"}
     retriever = in_order(texts, [*every("a", 0, 1), *every("b", 0, 1)])
-    assert {("a", 0), ("b", 0)} <= returned(way.invoke(retriever, QUERY))
+    assert {("a", 0), ("b", 0)} <= returned(ask(retriever, QUERY))
 
 
-def test_line_breaks_and_rules_below_headings_make_no_other_text(way: Way) -> None:
+def test_line_breaks_and_rules_below_headings_make_no_other_text() -> None:
     splitter = RecursiveCharacterTextSplitter(chunk_size=500, chunk_overlap=0)
     body = PASSAGE[0].strip()
     texts = {
@@ -185,24 +185,24 @@ def test_line_breaks_and_rules_below_headings_make_no_other_text(way: Way) -> No
         "b": f"Apples\n-----\n\n{textwrap.fill(body, 40)}\n\n\n{'blue ' * 99}",
     }
     retriever = indexed(texts, text_splitter=splitter)
-    found = way.invoke(retriever, "apple00")
+    found = ask(retriever, "apple00")
     assert sum("apple00" in segment.page_content for segment in found) == 1
 
 
-def test_short_texts_are_no_copies(way: Way) -> None:
+def test_short_texts_are_no_copies() -> None:
     turn = "Yes, that works for me. See you on Monday at the station, then.\n"
     texts = {"a": f"{turn}{PASSAGE[0]}", "b": f"{turn}{PASSAGE[1]}"}
     retriever = in_order(texts, [*every("a", 0, 1), *every("b", 0, 1)])
-    assert returned(way.invoke(retriever, QUERY)) == {*every("a", 0, 1), *every("b", 0, 1)}
+    assert returned(ask(retriever, QUERY)) == {*every("a", 0, 1), *every("b", 0, 1)}
 
 
-def test_what_a_document_says_twice_stays(way: Way) -> None:
+def test_what_a_document_says_twice_stays() -> None:
     texts = {"a": f"{PASSAGE[0]}red\n{PASSAGE[0]}", "b": f"{PASSAGE[1]}blue\n"}
     order = [*every("a", 0, 1, 2), *every("b", 0, 1)]
-    assert returned(way.invoke(in_order(texts, order), QUERY)) == set(order)
+    assert returned(ask(in_order(texts, order), QUERY)) == set(order)
 
 
-def test_documents_that_the_question_names_keep_their_text(way: Way) -> None:
+def test_documents_that_the_question_names_keep_their_text() -> None:
     clause = line("termination")
     texts = {
         "acme.txt": f"{clause}red\n",
@@ -213,33 +213,33 @@ def test_documents_that_the_question_names_keep_their_text(way: Way) -> None:
     config = fakes.EVERYTHING
     retriever = indexed(texts, config=config, irrelevant_chunk_penalty=0.05)
     asked = "termination00 termination01"
-    with_clause = {chunk for chunk in returned(way.invoke(retriever, asked)) if chunk[1] == 0}
+    with_clause = {chunk for chunk in returned(ask(retriever, asked)) if chunk[1] == 0}
     assert len(with_clause - {("delta.txt", 0)}) == 1
-    both = returned(way.invoke(retriever, f"{asked} of acme and beta"))
+    both = returned(ask(retriever, f"{asked} of acme and beta"))
     assert {("acme.txt", 0), ("beta.txt", 0)} <= both
     assert ("gamma.txt", 0) not in both
     # As one of several queries as well.
-    several = way.invoke(retriever, QUERY, queries=["other00", f"{asked} of acme and beta"])
+    several = ask(retriever, QUERY, queries=["other00", f"{asked} of acme and beta"])
     assert {("acme.txt", 0), ("beta.txt", 0)} <= returned(several)
-    only = returned(way.invoke(retriever, f"{asked} of beta"))
+    only = returned(ask(retriever, f"{asked} of beta"))
     assert ("beta.txt", 0) in only
     assert ("acme.txt", 0) not in only
 
 
 @pytest.mark.parametrize("combine_queries", ["joint", "turns"])
-def test_several_queries(way: Way, combine_queries: str) -> None:
+def test_several_queries(combine_queries: str) -> None:
     texts = {"a": "".join([*PASSAGE, line("red")]), "b": "".join([*PASSAGE, line("blue")])}
     retriever = indexed(texts, config=fakes.EVERYTHING, combine_queries=combine_queries)
     # Each query has another best document.
     queries = [f"{' '.join(PASSAGE)} {line(color)}" for color in ("red", "blue")]
-    found = returned(way.invoke(retriever, QUERY, queries=queries))
+    found = returned(ask(retriever, QUERY, queries=queries))
     whole = [name for name in texts if found.issuperset(every(name, 0, 1, 2, 3))]
     assert len(whole) == 1
     assert {("a", 4), ("b", 4)} <= found
     assert len(found) == 6
 
 
-def test_headers_and_overlap_are_not_compared(way: Way) -> None:
+def test_headers_and_overlap_are_not_compared() -> None:
     splitter = RecursiveCharacterTextSplitter(chunk_size=300, chunk_overlap=80, separators=[" "])
     passage = "".join(PASSAGE).replace("\n", " ")
     texts = {"a": passage, "b": f"{line('blue', count=17).strip()} {passage}"}
@@ -249,7 +249,7 @@ def test_headers_and_overlap_are_not_compared(way: Way) -> None:
     trace = retriever.explain(line("apple"))  # in the words of a, and of b
     copies = [c for d in trace.documents for c in d.chunks if c.outcome == "duplicate"]
     assert len(copies) >= 2
-    found = way.invoke(retriever, line("apple"), duplicates="drop")
+    found = ask(retriever, line("apple"), duplicates="drop")
     assert found[0].metadata["doc_id"] == "a"
     assert found[0].page_content == passage
 

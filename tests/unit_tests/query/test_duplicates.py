@@ -21,19 +21,19 @@ way = fakes.way
 TEXT = lines(0, 10, 90)
 
 
-def test_the_same_text_comes_once(way: Way) -> None:
+def test_the_same_text_comes_once() -> None:
     retriever = make_retriever({"./a": TEXT, "/folder/a": TEXT, "b": lines(20, name="other")})
-    once = way.invoke(retriever, QUERY)
+    once = ask(retriever, QUERY)
     assert [segment.page_content for segment in once] == ["c0 0\nc1 10\n", "other0 20\n"]
     assert [chunk["rank"] for s in once for chunk in s.metadata["rse"]["chunks"]] == [0, 1, 2]
-    twice = way.invoke(retriever, QUERY, duplicates="keep")
+    twice = ask(retriever, QUERY, duplicates="keep")
     assert [s.page_content for s in twice] == ["c0 0\nc1 10\n"] * 2 + ["other0 20\n"]
 
 
-def test_the_budget_goes_to_other_texts(way: Way) -> None:
+def test_the_budget_goes_to_other_texts() -> None:
     retriever = make_retriever({"a": "a 0\n", "copy": "a 0\n", "b": "b 20\n"}, max_context_length=9)
-    assert {s.page_content for s in way.invoke(retriever, QUERY)} == {"a 0\n", "b 20\n"}
-    kept = way.invoke(retriever, QUERY, duplicates="keep")
+    assert {s.page_content for s in ask(retriever, QUERY)} == {"a 0\n", "b 20\n"}
+    kept = ask(retriever, QUERY, duplicates="keep")
     assert [s.page_content for s in kept] == ["a 0\n", "a 0\n"]
 
 
@@ -51,7 +51,7 @@ def chunks_by_source(source: RSERetriever) -> dict[str, list[Document]]:
     return chunks
 
 
-def test_the_document_with_the_best_candidate_counts(way: Way) -> None:
+def test_the_document_with_the_best_candidate_counts() -> None:
     source = make_retriever({"a": TEXT, "b": TEXT})
     chunks = chunks_by_source(source)
     found = [chunks["b"][1], *chunks["a"], chunks["b"][0]]
@@ -59,15 +59,15 @@ def test_the_document_with_the_best_candidate_counts(way: Way) -> None:
         base_retriever=FixedRetriever(documents=found),
         candidates_only=False,
         docstore=source.docstore,
-        config=fakes.EVERYTHING.replace(lexical_credit=0.0),
+        config=fakes.EVERYTHING.replace(lexical_weight=0.0),
     )
-    (segment,) = way.invoke(retriever, QUERY)
+    (segment,) = ask(retriever, QUERY)
     assert segment.metadata["source"] == "b"
     ranks = {c["index"]: c["rank"] for c in segment.metadata["rse"]["chunks"] if "rank" in c}
     assert ranks == {0: 1, 1: 0}
 
 
-def test_an_old_version_is_no_reason_to_drop_a_text(way: Way) -> None:
+def test_an_old_version_is_no_reason_to_drop_a_text() -> None:
     source = make_retriever({"a": TEXT})
     old = list(source.chunks())
     source.add_documents([Document("a new text 0\n", metadata={"source": "a"})], ids=["a"])
@@ -78,20 +78,20 @@ def test_an_old_version_is_no_reason_to_drop_a_text(way: Way) -> None:
         docstore=source.docstore,
         config=fakes.EVERYTHING,
     )
-    assert [s.metadata["source"] for s in way.invoke(retriever, QUERY)] == ["b"]
+    assert [s.metadata["source"] for s in ask(retriever, QUERY)] == ["b"]
 
 
-def test_only_what_passes_the_filter_counts(way: Way) -> None:
+def test_only_what_passes_the_filter_counts() -> None:
     retriever = make_retriever({"secret": TEXT, "public": TEXT})
 
     def public(document: Document) -> bool:
         return bool(document.metadata["source"] == "public")
 
-    segments = way.invoke(retriever, QUERY, filter=public, candidates_only=True)
+    segments = ask(retriever, QUERY, filter=public, candidates_only=True)
     assert ranges(segments) == [("public", 0, 2)]
 
 
-def test_other_headers_make_no_other_text(way: Way) -> None:
+def test_other_headers_make_no_other_text() -> None:
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(fakes.Angles()),
         docstore=InMemoryStore(),
@@ -106,27 +106,27 @@ def test_other_headers_make_no_other_text(way: Way) -> None:
             for name in ("a", "b")
         ],
     )
-    assert len(way.invoke(retriever, QUERY)) == 1
-    assert len(way.invoke(retriever, QUERY, duplicates="keep")) == 2
+    assert len(ask(retriever, QUERY)) == 1
+    assert len(ask(retriever, QUERY, duplicates="keep")) == 2
 
 
 @pytest.mark.parametrize("hybrid", [0.0, 0.5, 1.0])
-def test_words_find_one_of_them(way: Way, hybrid: float) -> None:
+def test_words_find_one_of_them(hybrid: float) -> None:
     retriever = make_retriever(
         {"a": TEXT, "b": TEXT},
         docstore=SQLDocStore("sqlite://", lexical=True),
         hybrid=hybrid,
         config=fakes.EVERYTHING,
     )
-    assert len(way.invoke(retriever, "c1 10")) == 1
+    assert len(ask(retriever, "c1 10")) == 1
 
 
-def test_further_documents_take_the_place_of_copies(way: Way) -> None:
+def test_further_documents_take_the_place_of_copies() -> None:
     texts = {f"copy {number}": TEXT for number in range(5)}
     retriever = make_retriever(
         {**texts, "b": lines(20, name="other")}, top_k_for_document_selection=4
     )
-    assert [s.page_content for s in way.invoke(retriever, QUERY)] == [
+    assert [s.page_content for s in ask(retriever, QUERY)] == [
         "c0 0\nc1 10\n",
         "other0 20\n",
     ]
@@ -151,7 +151,7 @@ def test_copies_make_no_difference(
 ) -> None:
     """Whatever else there is, and in whatever order the candidates come."""
     # Without words, the best candidate is the first.
-    config = preset.replace(lexical_credit=0.0, top_k_for_document_selection=None)
+    config = preset.replace(lexical_weight=0.0, top_k_for_document_selection=None)
     names = {f"d{number}": lines(*angles) for number, angles in enumerate(texts)}
     more = {
         f"copy {n} of {number}": names[f"d{number}"]
@@ -211,7 +211,7 @@ def places(segments: list[Document]) -> set[tuple[str, int]]:
     }
 
 
-def test_nearly_the_same_text_comes_once_if_asked_for(way: Way) -> None:
+def test_nearly_the_same_text_comes_once_if_asked_for() -> None:
     texts = {
         "a": report(f"{WORDS} and so on", "apples are red"),
         # One word more at its end, other signs and letters: 16 of 17 rows of five words.
@@ -219,24 +219,24 @@ def test_nearly_the_same_text_comes_once_if_asked_for(way: Way) -> None:
     }
     retriever = in_words(texts)
     query = f"{WORDS} and so on"
-    assert len(places(way.invoke(retriever, query))) == 4
-    found = way.invoke(retriever, query, duplicates="drop_near")
+    assert len(places(ask(retriever, query))) == 4
+    found = ask(retriever, query, duplicates="drop_near")
     assert places(found) == {("a", 0), ("a", 1), ("b", 1)}
     ranks = {chunk["rank"] for s in found for chunk in s.metadata["rse"]["chunks"]}
     assert ranks == {0, 1, 2}
     # By default too, though its neighbor would give it credit.
     balanced = in_words(texts, config="balanced", duplicates="drop_near")
-    assert ("b", 0) not in places(way.invoke(balanced, f"{query} apples are red pears"))
+    assert ("b", 0) not in places(ask(balanced, f"{query} apples are red pears"))
     between = in_words({"a": texts["a"], "b": report("green pears", WORDS, "pears are green")})
-    found = way.invoke(between, f"{query} pears", duplicates="drop_near", segment_cost=3.0)
+    found = ask(between, f"{query} pears", duplicates="drop_near", segment_cost=3.0)
     assert {("b", 0), ("b", 1), ("b", 2)} <= places(found)
     # The better candidate decides, whichever document was added first.
-    found = way.invoke(retriever, f"{WORDS} and so forth", duplicates="drop_near")
+    found = ask(retriever, f"{WORDS} and so forth", duplicates="drop_near")
     assert ("b", 0) in places(found)
     assert ("a", 0) not in places(found)
 
 
-def test_of_two_copies_of_a_passage_one_comes_back_whole(way: Way) -> None:
+def test_of_two_copies_of_a_passage_one_comes_back_whole() -> None:
     lines = [" ".join(f"word{line}{number}" for number in range(30)) for line in range(4)]
     # The documents take turns in having the better chunk: the query has a word that only one has.
     texts = {
@@ -244,23 +244,23 @@ def test_of_two_copies_of_a_passage_one_comes_back_whole(way: Way) -> None:
         "b": report(lines[0], f"{lines[1]} red", lines[2], f"{lines[3]} red"),
     }
     retriever = in_words(texts, duplicates="drop_near")
-    (segment,) = way.invoke(retriever, " ".join([*lines, "red red red"]))
+    (segment,) = ask(retriever, " ".join([*lines, "red red red"]))
     assert segment.page_content in texts.values()
 
 
-def test_a_part_of_a_better_text_is_a_copy_and_more_than_it_is_none(way: Way) -> None:
+def test_a_part_of_a_better_text_is_a_copy_and_more_than_it_is_none() -> None:
     long, short = f"{WORDS} {' '.join(f'more{n}' for n in range(20))}", WORDS
     retriever = in_words({"a": report(long), "b": report(short)}, duplicates="drop_near")
-    assert places(way.invoke(retriever, long)) == {("a", 0)}
-    assert places(way.invoke(retriever, short)) == {("a", 0), ("b", 0)}
+    assert places(ask(retriever, long)) == {("a", 0)}
+    assert places(ask(retriever, short)) == {("a", 0), ("b", 0)}
 
 
-def test_what_a_document_says_twice_stays(way: Way) -> None:
+def test_what_a_document_says_twice_stays() -> None:
     retriever = in_words({"a": report(WORDS, "apples are red", f"{WORDS} ")})
-    assert len(places(way.invoke(retriever, WORDS, duplicates="drop_near"))) == 3
+    assert len(places(ask(retriever, WORDS, duplicates="drop_near"))) == 3
 
 
-def test_headers_make_no_copies_and_no_difference(way: Way) -> None:
+def test_headers_make_no_copies_and_no_difference() -> None:
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
         docstore=InMemoryStore(),
@@ -276,12 +276,12 @@ def test_headers_make_no_copies_and_no_difference(way: Way) -> None:
         "a": report(WORDS),
         f"{long} since 1990": report(f"{WORDS} sharp"),
     }
-    way.add(retriever, [Document(t, metadata={"doc_id": n, "title": n}) for n, t in texts.items()])
-    assert len(way.invoke(retriever, "apples pears")) == 3
-    assert len(way.invoke(retriever, "apples pears", duplicates="drop")) == 4
+    retriever.add_documents([Document(t, metadata={"doc_id": n, "title": n}) for n, t in texts.items()])
+    assert len(ask(retriever, "apples pears")) == 3
+    assert len(ask(retriever, "apples pears", duplicates="drop")) == 4
 
 
-def test_an_old_version_is_no_reason_to_drop_what_is_nearly_the_same(way: Way) -> None:
+def test_an_old_version_is_no_reason_to_drop_what_is_nearly_the_same() -> None:
     source = in_words({"a": report(WORDS)})
     old = list(source.chunks())
     source.add_documents([Document("a new text\n")], ids=["a"])
@@ -293,7 +293,7 @@ def test_an_old_version_is_no_reason_to_drop_what_is_nearly_the_same(way: Way) -
         config=fakes.EVERYTHING,
         duplicates="drop_near",
     )
-    assert places(way.invoke(retriever, WORDS)) == {("b", 0)}
+    assert places(ask(retriever, WORDS)) == {("b", 0)}
 
 
 @given(

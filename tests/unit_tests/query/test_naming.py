@@ -27,8 +27,8 @@ def test_a_title_goes_before_the_file() -> None:
     assert found.tolist() == pytest.approx([math.log(3 / 0.5), 0.0, math.log(3 / 0.5)])
 
 
-def relevances(retriever: object, way: Way, query: str, **settings: float) -> dict[str, float]:
-    found = way.invoke(retriever, query, irrelevant_chunk_penalty=0.0, **settings)
+def relevances(retriever: object, query: str, **settings: float) -> dict[str, float]:
+    found = ask(retriever, query, irrelevant_chunk_penalty=0.0, **settings)
     return {
         segment.metadata["doc_id"]: chunk["relevance"]
         for segment in found
@@ -36,7 +36,7 @@ def relevances(retriever: object, way: Way, query: str, **settings: float) -> di
     }
 
 
-def test_the_named_document_comes_first(way: Way) -> None:
+def test_the_named_document_comes_first() -> None:
     retriever = make_retriever({"acme": "some 10\n", "borealis": "more 0\n"})
     plain, named = math.cos(math.radians(10)), math.log(2 / 0.5)
     assert relevances(retriever, way, "acme 0") == pytest.approx({"acme": plain, "borealis": 1})
@@ -45,7 +45,7 @@ def test_the_named_document_comes_first(way: Way) -> None:
     assert next(iter(found)) == "acme"
 
 
-def test_the_whole_document_by_hand(way: Way) -> None:
+def test_the_whole_document_by_hand() -> None:
     texts = {
         "long": lines(0, 0, 0, 90, 90, 90, name="l"),
         "single": lines(60, 90, 90, 90, 90, name="s"),
@@ -57,7 +57,7 @@ def test_the_whole_document_by_hand(way: Way) -> None:
     assert found == pytest.approx({"long": 1, "single": 0.5 / 6, "short": 0.5 * 5 / 6})
 
 
-def test_the_document_of_the_best_candidate_counts_in_full(way: Way) -> None:
+def test_the_document_of_the_best_candidate_counts_in_full() -> None:
     texts = {"best": lines(0, *[90] * 5, name="b"), "other": lines(*[50] * 5, name="o")}
     retriever = make_retriever(texts, config=PLAIN.replace(document_weight=1.0))
     found = relevances(retriever, way, fakes.QUERY)

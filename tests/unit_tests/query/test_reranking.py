@@ -73,7 +73,7 @@ def candidates(count: int = 4) -> list[Candidate]:
     return [candidate(chunk(number), 1 / (number + 1)) for number in range(count)]
 
 
-def reranked(way: Way, compressor: Compressor, given: Sequence[Candidate]) -> list[Candidate]:
+def reranked(compressor: Compressor, given: Sequence[Candidate]) -> list[Candidate]:
     settings = QuerySettings(config=RSEConfig(), reranker=compressor)
 
     def sync() -> list[Candidate]:
@@ -115,9 +115,9 @@ def test_order_and_scores_are_the_rerankers(way: Way) -> None:
     ],
     ids=["id", "id and text", "metadata", "metadata and text", "all but the text"],
 )
-def test_what_is_lost_is_found_again(way: Way, lose: Callable[[Document], Document]) -> None:
+def test_what_is_lost_is_found_again(lose: Callable[[Document], Document]) -> None:
     compressor = Compressor(compress=lambda found: [lose(found[1])])
-    (found,) = reranked(way, compressor, candidates())
+    (found,) = reranked(compressor, candidates())
     assert found.document == chunk(1)
 
 
@@ -136,7 +136,7 @@ def test_anything_that_keeps_a_chunk_recognizable(data: st.DataObject) -> None:
             for i, score, by_id in zip(picked, scores, keep_id, strict=True)
         ]
 
-    found = reranked(Way(None), Compressor(compress=compress), given)
+    found = reranked(Compressor(compress=compress), given)
     expected: dict[int, float | None] = {}
     for i, score, by_id in zip(picked, scores, keep_id, strict=True):
         expected.setdefault(i, None if by_id else score)
@@ -148,20 +148,20 @@ def test_anything_that_keeps_a_chunk_recognizable(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("score", [None, "0.9", True, math.nan, math.inf, [0.9]])
-def test_what_is_no_number_is_no_score(way: Way, score: object) -> None:
+def test_what_is_no_number_is_no_score(score: object) -> None:
     compressor = Compressor(compress=lambda found: [scored(found[0], score)])
-    assert numbers(reranked(way, compressor, candidates())) == [(0, None)]
+    assert numbers(reranked(compressor, candidates())) == [(0, None)]
 
 
-def test_scores_of_those_before_are_not_taken_for_the_rerankers(way: Way) -> None:
+def test_scores_of_those_before_are_not_taken_for_the_rerankers() -> None:
     given = [candidate(chunk(0, relevance_score=0.7), 0.7)]
     compressor = Compressor(compress=lambda found: found)
-    (found,) = reranked(way, compressor, given)
+    (found,) = reranked(compressor, given)
     assert found.score is None
     assert found.document.metadata["relevance_score"] == 0.7
 
 
-def test_a_compressor_may_write_into_what_it_is_given(way: Way) -> None:
+def test_a_compressor_may_write_into_what_it_is_given() -> None:
     def spoil(found: list[Document]) -> list[Document]:
         for document in found:
             document.metadata["relevance_score"] = 0.5
@@ -169,7 +169,7 @@ def test_a_compressor_may_write_into_what_it_is_given(way: Way) -> None:
         return found
 
     given = candidates()
-    found = reranked(way, Compressor(compress=spoil), given)
+    found = reranked(Compressor(compress=spoil), given)
     assert given == candidates()
     assert [one.document for one in found] == [one.document for one in given]
 
@@ -179,39 +179,39 @@ def test_a_compressor_may_write_into_what_it_is_given(way: Way) -> None:
     [Document("new"), chunk(9), chunk(9, text="text 0"), Document("new", id="id-9")],
     ids=["unknown", "another chunk", "another chunk with a known text", "another id"],
 )
-def test_a_document_that_was_not_given(way: Way, stranger: Document) -> None:
+def test_a_document_that_was_not_given(stranger: Document) -> None:
     compressor = Compressor(compress=lambda _: [stranger])
     with pytest.raises(CandidateError, match=r"Compressor returned a Document .* not given"):
-        reranked(way, compressor, candidates())
+        reranked(compressor, candidates())
 
 
-def test_chunks_of_equal_text_are_matched_in_their_order(way: Way) -> None:
+def test_chunks_of_equal_text_are_matched_in_their_order() -> None:
     given = [candidate(chunk(number, text="same")) for number in range(3)]
     compressor = Compressor(compress=lambda _: [Document("same"), Document("same")])
-    assert [number for number, _ in numbers(reranked(way, compressor, given))] == [0, 1]
+    assert [number for number, _ in numbers(reranked(compressor, given))] == [0, 1]
 
 
-def test_numbers_of_numpy_are_chunk_indices(way: Way) -> None:
+def test_numbers_of_numpy_are_chunk_indices() -> None:
     compressor = Compressor(
         compress=lambda found: [
             Document("cut", metadata={**found[2].metadata, "chunk_index": np.int64(2)})
         ]
     )
-    assert numbers(reranked(way, compressor, candidates())) == [(2, None)]
+    assert numbers(reranked(compressor, candidates())) == [(2, None)]
 
 
 @pytest.mark.parametrize("limit", ["top_n", "top_k", "k"])
-def test_a_warning_names_a_reranker_that_keeps_few(way: Way, limit: str) -> None:
+def test_a_warning_names_a_reranker_that_keeps_few(limit: str) -> None:
     limits: Any = {limit: 3}
     cutting = Compressor(compress=lambda found: found[:3], **limits)
     with pytest.warns(UserWarning, match=f"Compressor keeps only.*{limit}=None, or to fetch_k"):
-        assert len(reranked(way, cutting, candidates(9))) == 3
-    reranked(way, Compressor(compress=lambda found: found[:2]), candidates())
-    reranked(way, Compressor(compress=lambda found: found, top_n=4), candidates(4))
+        assert len(reranked(cutting, candidates(9))) == 3
+    reranked(Compressor(compress=lambda found: found[:2]), candidates())
+    reranked(Compressor(compress=lambda found: found, top_n=4), candidates(4))
 
 
-def test_a_compressor_that_returns_nothing(way: Way) -> None:
-    assert reranked(way, Compressor(compress=lambda _: []), candidates()) == []
+def test_a_compressor_that_returns_nothing() -> None:
+    assert reranked(Compressor(compress=lambda _: []), candidates()) == []
 
 
 # Scores of any shape, and questions of any length
@@ -236,14 +236,14 @@ SCORES: dict[str, list[float]] = {
 
 
 @pytest.mark.parametrize("shape", list(SCORES))
-def test_scores_of_any_shape(way: Way, shape: str) -> None:
+def test_scores_of_any_shape(shape: str) -> None:
     retriever = make_retriever(
         {"a": lines(*range(20))},
         config="balanced",
         reranker=CrossEncoderReranker(model=Encoder(SCORES[shape])),
         max_context_length=60,
     )
-    segments = way.invoke(retriever, QUERY)
+    segments = ask(retriever, QUERY)
     chunks = [chunk for s in segments for chunk in s.metadata["rse"]["chunks"]]
     assert all(0 <= chunk["credited"] <= 1 for chunk in chunks if "credited" in chunk)
     assert sum(len(s.page_content) for s in segments) <= 60
@@ -264,7 +264,7 @@ class Likes(BaseDocumentCompressor):
         return sorted(found, key=lambda one: -float(one.metadata["relevance_score"]))
 
 
-def relevances(way: Way, scores: Sequence[float], **changes: Any) -> dict[int, float]:
+def relevances(scores: Sequence[float], **changes: Any) -> dict[int, float]:
     """Relevance by chunk; the search gives the three chunks 1, 0.5 and 0 in their order."""
     default = RSEConfig().rerank_weight
     config = fakes.PLAIN.replace(
@@ -273,15 +273,15 @@ def relevances(way: Way, scores: Sequence[float], **changes: Any) -> dict[int, f
     retriever = make_retriever(
         {"a": lines(0, 60, 90)}, config=config, reranker=Likes(scores=scores)
     )
-    (segment,) = way.invoke(retriever, QUERY, decay_rate=1e9)
+    (segment,) = ask(retriever, QUERY, decay_rate=1e9)
     chunks = segment.metadata["rse"]["chunks"]
     return {chunk["index"]: round(chunk["relevance"], 3) for chunk in chunks if "rank" in chunk}
 
 
 @pytest.mark.parametrize("weight", [{}, {"rerank_weight": 0.5}, {"rerank_weight": 0.25}])
-def test_the_search_counts_beside_the_reranker(way: Way, weight: dict[str, float]) -> None:
+def test_the_search_counts_beside_the_reranker(weight: dict[str, float]) -> None:
     share = weight.get("rerank_weight", 0.6)
-    found = relevances(way, (0.2, 0.6, 0.4), **weight)
+    found = relevances((0.2, 0.6, 0.4), **weight)
     # At most what the reranker says of its best candidate: 0.6.
     expected = {
         0: share * 0.2 + (1 - share) * 0.6 * 1.0,
@@ -291,26 +291,26 @@ def test_the_search_counts_beside_the_reranker(way: Way, weight: dict[str, float
     assert found == {number: round(value, 3) for number, value in expected.items()}
 
 
-def test_a_reranker_alone(way: Way) -> None:
-    assert relevances(way, (0.2, 0.6, 0.4), rerank_weight=1.0) == {0: 0.2, 1: 0.6, 2: 0.4}
+def test_a_reranker_alone() -> None:
+    assert relevances((0.2, 0.6, 0.4), rerank_weight=1.0) == {0: 0.2, 1: 0.6, 2: 0.4}
 
 
-def test_what_the_reranker_rejects_is_not_relevant_by_the_search(way: Way) -> None:
-    assert 0 not in relevances(way, (0.0, 0.6, 0.4))
-    assert set(relevances(way, (0.2, 0.6, 0.4), min_relevance=0.3)) == {1, 2}
+def test_what_the_reranker_rejects_is_not_relevant_by_the_search() -> None:
+    assert 0 not in relevances((0.0, 0.6, 0.4))
+    assert set(relevances((0.2, 0.6, 0.4), min_relevance=0.3)) == {1, 2}
 
 
-def test_no_answer_if_the_reranker_says_that_nothing_is_relevant(way: Way) -> None:
+def test_no_answer_if_the_reranker_says_that_nothing_is_relevant() -> None:
     retriever = make_retriever(
         {"a": lines(0, 60, 90)}, config="balanced", reranker=Likes(scores=(0.1, 0.05, 0.0))
     )
-    assert way.invoke(retriever, QUERY, calibration="identity") == []
+    assert ask(retriever, QUERY, calibration="identity") == []
 
 
 @pytest.mark.parametrize("question", ["0", "гавань 0", f"{'harbor ' * 500}0", f"{'c1 ' * 500}0"])
-def test_questions_of_any_length_and_language(way: Way, question: str) -> None:
+def test_questions_of_any_length_and_language(question: str) -> None:
     retriever = make_retriever({"a": lines(0, 10, 90), "b": lines(90, 80)}, config="balanced")
-    found = way.invoke(retriever, question, order="relevance")
+    found = ask(retriever, question, order="relevance")
     assert found[0].page_content.startswith("c0 0")
 
 

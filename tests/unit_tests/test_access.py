@@ -11,7 +11,7 @@ from langchain_core.stores import InMemoryStore
 
 from langchain_rse import RSERetriever
 from langchain_rse.errors import MissingRecordError
-from langchain_rse.query.comparing import passes
+from langchain_rse.query.filters import matches as passes
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
 
@@ -34,12 +34,12 @@ def make(**fields: Any) -> RSERetriever:
     return retriever
 
 
-def listed(way: Way, retriever: RSERetriever) -> list[str]:
+def listed(retriever: RSERetriever) -> list[str]:
     documents = way.call(retriever.documents, retriever.adocuments)
     return [document.doc_id for document in documents]
 
 
-def read(way: Way, retriever: RSERetriever, doc_id: str) -> str:
+def read(retriever: RSERetriever, doc_id: str) -> str:
     text: str = way.call(lambda: retriever.text(doc_id), lambda: retriever.atext(doc_id))
     return text
 
@@ -111,26 +111,26 @@ NOT_UNDERSTOOD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", NOT_UNDERSTOOD)
-def test_a_filter_that_is_not_understood_is_refused(way: Way, name: str) -> None:
+def test_a_filter_that_is_not_understood_is_refused(name: str) -> None:
     retriever = make().model_copy(update={"search_kwargs": NOT_UNDERSTOOD[name]})
     for ask in (
-        lambda: listed(way, retriever),
-        lambda: read(way, retriever, "public"),
+        lambda: listed(retriever),
+        lambda: read(retriever, "public"),
         lambda: list(retriever.chunks()),
     ):
         with pytest.raises(ValueError, match="cannot be applied to a document as a whole"):
             ask()
 
 
-def test_filters_inside_wrapped_retrievers_hold(way: Way) -> None:
+def test_filters_inside_wrapped_retrievers_hold() -> None:
     source = make()
     assert source.vectorstore is not None
     inner = source.vectorstore.as_retriever(search_kwargs={"k": 50, "filter": {"group": "all"}})
     retriever = RSERetriever(base_retriever=inner, docstore=source.docstore)
-    assert listed(way, retriever) == ["public"]
+    assert listed(retriever) == ["public"]
 
 
-def test_a_retriever_that_may_filter_is_refused(way: Way) -> None:
+def test_a_retriever_that_may_filter_is_refused() -> None:
     class Rights(BaseRetriever):
         def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
             raise NotImplementedError
@@ -138,12 +138,12 @@ def test_a_retriever_that_may_filter_is_refused(way: Way) -> None:
     docstore = make().docstore
     retriever = RSERetriever(base_retriever=Rights(), docstore=docstore)
     with pytest.raises(ValueError, match="Rights may leave documents out"):
-        listed(way, retriever)
+        listed(retriever)
     retriever = RSERetriever(base_retriever=Rights(), docstore=docstore, candidates_only=False)
-    assert listed(way, retriever) == ["finance", "mixed", "public"]
+    assert listed(retriever) == ["finance", "mixed", "public"]
 
 
-def test_a_namespace_sees_its_own_documents(way: Way) -> None:
+def test_a_namespace_sees_its_own_documents() -> None:
     vectorstore, docstore = make_retriever({}).vectorstore, InMemoryStore()
     acme, globex = (
         RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace=name)
@@ -151,10 +151,10 @@ def test_a_namespace_sees_its_own_documents(way: Way) -> None:
     )
     acme.add_documents([Document("of acme 1", id="a")])
     globex.add_documents([Document("of globex 2", id="a"), Document("b 3", id="b")])
-    assert listed(way, acme) == ["a"]
-    assert read(way, acme, "a") == "of acme 1"
+    assert listed(acme) == ["a"]
+    assert read(acme, "a") == "of acme 1"
     with pytest.raises(MissingRecordError):
-        read(way, acme, "b")
+        read(acme, "b")
 
 
 @fakes.both_ways
