@@ -18,7 +18,16 @@ from langchain_rse import PRESETS, RSERetriever, SQLDocStore
 from langchain_rse.errors import CandidateError
 from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import FixedRetriever, about, ask, chunks_in, lines, make_retriever, ranges, wrap
+from tests.unit_tests.fakes import (
+    FixedRetriever,
+    about,
+    ask,
+    chunks_in,
+    lines,
+    make_retriever,
+    ranges,
+    wrap,
+)
 
 way = fakes.way
 QUERY = fakes.QUERY
@@ -365,9 +374,7 @@ def test_a_lost_document_takes_no_place() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("reranked", [False, True])
-def test_metadata_of_a_wrong_type_is_named(
-    name: str, value: object, *, reranked: bool
-) -> None:
+def test_metadata_of_a_wrong_type_is_named(name: str, value: object, *, reranked: bool) -> None:
     source = make_retriever({"a": lines(0)})
     (document,) = candidates_of(source)
     document.metadata[name] = value

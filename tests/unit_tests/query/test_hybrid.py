@@ -398,9 +398,7 @@ def test_a_filter_holds_for_both_sides() -> None:
         {"odd": "1"},
     ],
 )
-def test_filters_that_could_let_chunks_through_are_refused(
-    search_kwargs: dict[str, Any]
-) -> None:
+def test_filters_that_could_let_chunks_through_are_refused(search_kwargs: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"hybrid=0.5.*hybrid=0"):
         make(TEXTS, search_kwargs=search_kwargs)
     with pytest.raises(ValueError, match=r"hybrid=0.3.*hybrid=0"):

@@ -11,9 +11,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
 from langchain_rse.embeddings import WordLlamaEmbeddings
-from tests.unit_tests import fakes
-
-way = fakes.way
 
 # Each note uses words of the Python reference, and is the first hit of the search for its question.
 NOTES = {
@@ -56,7 +53,7 @@ def test_the_best_hit_is_in_the_answer(
     assert first_hit.page_content == note
     if "max_context_length" in settings:
         settings = {"max_context_length": len(note)}
-    found = ask(retriever, question, **settings)
+    found = retriever.invoke(question, **settings)
     assert note in [segment.page_content for segment in found]
 
 
@@ -71,5 +68,5 @@ def test_a_line_of_an_answer_is_not_displaced_by_a_table() -> None:
     answer = "To cancel the Enterprise plan, write to the account manager 30 days before."
     retriever.add_documents([Document(prices, id="prices"), Document(answer, id="faq")])
     question = "How can I cancel the Enterprise plan?"
-    found = ask(retriever, question, max_context_length=800)
+    found = retriever.invoke(question, max_context_length=800)
     assert answer in [segment.page_content for segment in found]

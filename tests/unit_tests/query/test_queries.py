@@ -90,9 +90,7 @@ def test_the_best_chunk_of_each_query_comes_first() -> None:
     retriever = make_retriever({"a": lines(0, 1, 2), "b": lines(64, 53)}, order="relevance")
 
     def found(characters: int) -> list[tuple[str, int, int]]:
-        return sorted(
-            ranges(ask(retriever, queries=BOTH, max_context_length=characters))
-        )
+        return sorted(ranges(ask(retriever, queries=BOTH, max_context_length=characters)))
 
     assert found(5) == [("a", 0, 1)]
     assert found(11) == [("a", 0, 1), ("b", 0, 1)]
@@ -496,5 +494,3 @@ def test_inside_is_one_answer_and_around_is_one_for_each_query() -> None:
     assert ranges(ask(around, "?")) == [("a", 0, 3), ("a", 1, 4)]
     # Its chain as query_generator: one answer, and nothing twice.
     assert ranges(ask(source, "?", query_generator=around.llm_chain)) == [("a", 0, 4)]
-
-

@@ -16,16 +16,16 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
-from langchain_rse import RSEConfig, RSERetriever
-from langchain_rse._sync import arun, run
-from langchain_rse.config import QuerySettings
+from langchain_rse import RSERetriever
+from langchain_rse._sync import run
+from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.errors import CandidateError
-from langchain_rse.query.candidates import Candidate
+from langchain_rse.query.candidates import Candidate, Hit
 from langchain_rse.query.reranking import rerank
 from langchain_rse.rerankers import CrossEncoderReranker
 from langchain_rse.stores.records import document_key
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever
+from tests.unit_tests.fakes import QUERY, Way, about, ask, chunks_in, lines, make_retriever
 
 way = fakes.way
 
@@ -66,7 +66,8 @@ def chunk(number: int, text: str | None = None, **metadata: Any) -> Document:
 
 def candidate(document: Document, score: float | None = None) -> Candidate:
     number = document.metadata["chunk_index"]
-    return Candidate(document, "a", document_key("a"), "v", number, score=score, rank=number)
+    hits = {"vectors": Hit(number, score)}
+    return Candidate(document, "a", document_key("a"), "v", number, hits)
 
 
 def candidates(count: int = 4) -> list[Candidate]:
@@ -74,20 +75,13 @@ def candidates(count: int = 4) -> list[Candidate]:
 
 
 def reranked(compressor: Compressor, given: Sequence[Candidate]) -> list[Candidate]:
-    settings = QuerySettings(config=RSEConfig(), reranker=compressor)
-
-    def sync() -> list[Candidate]:
-        return [*run(rerank({"query": given}, settings, None))["query"]]
-
-    async def asynchronous() -> list[Candidate]:
-        return [*(await arun(rerank({"query": given}, settings, None)))["query"]]
-
-    return way.call(sync, asynchronous)
+    return [*run(rerank({"query": given}, QuerySettings(reranker=compressor), None))["query"]]
 
 
 def numbers(found: Sequence[Candidate]) -> list[tuple[int, float | None]]:
-    assert [c.rank for c in found] == list(range(len(found)))
-    return [(c.chunk_index, c.score) for c in found]
+    hits = [candidate.hits["reranker"] for candidate in found]
+    assert [hit.rank for hit in hits] == list(range(len(found)))
+    return [(each.chunk_index, hit.score) for each, hit in zip(found, hits, strict=True)]
 
 
 def scored(document: Document, score: Any, **changes: Any) -> Document:
@@ -98,9 +92,13 @@ def scored(document: Document, score: Any, **changes: Any) -> Document:
 @fakes.both_ways
 def test_order_and_scores_are_the_rerankers(way: Way) -> None:
     compressor = Compressor(compress=lambda found: [scored(found[2], 0.9), scored(found[0], 0.5)])
-    given = candidates()
-    assert numbers(reranked(way, compressor, given)) == [(2, 0.9), (0, 0.5)]
+    retriever = make_retriever({"a": lines(0, 1, 2, 3)}, reranker=compressor)
+    chunks = chunks_in(way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.1))
+    for number, rank, score in ((2, 0, 0.9), (0, 1, 0.5)):
+        assert chunks["a", number].items() >= {"rank": rank, "score": score}.items()
     assert compressor.asked == [("async" if way.is_async else "sync", 4)]
+    given = candidates()
+    assert numbers(reranked(compressor, given)) == [(2, 0.9), (0, 0.5)]
     assert given == candidates()
 
 
@@ -157,7 +155,7 @@ def test_scores_of_those_before_are_not_taken_for_the_rerankers() -> None:
     given = [candidate(chunk(0, relevance_score=0.7), 0.7)]
     compressor = Compressor(compress=lambda found: found)
     (found,) = reranked(compressor, given)
-    assert found.score is None
+    assert found.hits["reranker"].score is None
     assert found.document.metadata["relevance_score"] == 0.7
 
 
@@ -243,7 +241,7 @@ def test_scores_of_any_shape(shape: str) -> None:
         reranker=CrossEncoderReranker(model=Encoder(SCORES[shape])),
         max_context_length=60,
     )
-    segments = ask(retriever, QUERY)
+    segments = ask(retriever)
     chunks = [chunk for s in segments for chunk in s.metadata["rse"]["chunks"]]
     assert all(0 <= chunk["credited"] <= 1 for chunk in chunks if "credited" in chunk)
     assert sum(len(s.page_content) for s in segments) <= 60
@@ -273,9 +271,9 @@ def relevances(scores: Sequence[float], **changes: Any) -> dict[int, float]:
     retriever = make_retriever(
         {"a": lines(0, 60, 90)}, config=config, reranker=Likes(scores=scores)
     )
-    (segment,) = ask(retriever, QUERY, decay_rate=1e9)
+    (segment,) = ask(retriever)
     chunks = segment.metadata["rse"]["chunks"]
-    return {chunk["index"]: round(chunk["relevance"], 3) for chunk in chunks if "rank" in chunk}
+    return {chunk["index"]: chunk["relevance"] for chunk in chunks if "rank" in chunk}
 
 
 @pytest.mark.parametrize("weight", [{}, {"rerank_weight": 0.5}, {"rerank_weight": 0.25}])
@@ -288,7 +286,7 @@ def test_the_search_counts_beside_the_reranker(weight: dict[str, float]) -> None
         1: share * 0.6 + (1 - share) * 0.6 * 0.5,
         2: share * 0.4 + (1 - share) * 0.6 * 0.0,
     }
-    assert found == {number: round(value, 3) for number, value in expected.items()}
+    assert found == about(expected)
 
 
 def test_a_reranker_alone() -> None:
@@ -297,14 +295,16 @@ def test_a_reranker_alone() -> None:
 
 def test_what_the_reranker_rejects_is_not_relevant_by_the_search() -> None:
     assert 0 not in relevances((0.0, 0.6, 0.4))
-    assert set(relevances((0.2, 0.6, 0.4), min_relevance=0.3)) == {1, 2}
 
 
 def test_no_answer_if_the_reranker_says_that_nothing_is_relevant() -> None:
     retriever = make_retriever(
-        {"a": lines(0, 60, 90)}, config="balanced", reranker=Likes(scores=(0.1, 0.05, 0.0))
+        {"a": lines(0, 60, 90)},
+        config="balanced",
+        calibration="identity",
+        reranker=Likes(scores=(0.1, 0.05, 0.0)),
     )
-    assert ask(retriever, QUERY, calibration="identity") == []
+    assert ask(retriever) == []
 
 
 @pytest.mark.parametrize("question", ["0", "гавань 0", f"{'harbor ' * 500}0", f"{'c1 ' * 500}0"])
@@ -351,7 +351,7 @@ def test_a_reranker_gets_the_query_without_names_of_documents(
         vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
         docstore=InMemoryStore(),
         reranker=noting,
-        **settings,
+        config=RSEConfig(**settings),
     )
     for name in ("Acme", "Borealis", "Cygnus"):
         document = Document("The parties pay.", metadata={"source": f"deals/{name}.txt"})

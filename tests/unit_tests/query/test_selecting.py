@@ -407,3 +407,54 @@ def test_the_credit_of_words_falls_with_their_rank() -> None:
     assert by_words[2] == fakes.about(0.5 * math.exp(-1 / 2) * scores[2] / scores[1])
     assert by_words[0] == fakes.about(0.5 * math.exp(-2 / 2) * scores[0] / scores[1])
     assert by_words[3] == fakes.about(0)
+
+
+# Names, and documents as a whole
+
+
+def best_chunks(query: str, texts: dict[str, str], **config: Any) -> dict[str, float]:
+    """The relevance of the first chunk of each document, the best document first."""
+    retriever = fakes.make_retriever(texts, irrelevant_chunk_penalty=0.0, **config)
+    found = retriever.invoke(query)
+    return {
+        segment.metadata["doc_id"]: segment.metadata["rse"]["chunks"][0]["relevance"]
+        for segment in found
+    }
+
+
+def test_the_named_document_comes_first() -> None:
+    texts = {"acme": "some 10\n", "borealis": "more 0\n"}
+    plain, gap = math.cos(math.radians(10)), math.log(2 / 0.5)
+    assert best_chunks("acme 0", texts) == fakes.about({"acme": plain, "borealis": 1})
+    found = best_chunks("acme 0", texts, name_weight=0.2)
+    assert found == fakes.about({"acme": plain, "borealis": math.exp(-0.2 * gap)})
+    assert next(iter(found)) == "acme"
+
+
+def test_a_title_goes_before_the_file() -> None:
+    retriever = fakes.make_retriever({}, name_weight=0.2, irrelevant_chunk_penalty=0.0)
+    for name, metadata in {"a": {"title": "Acme"}, "b": {}, "c": {"title": "Cygnus"}}.items():
+        document = Document(f"{name} 0\n", metadata={"source": "borealis.pdf", **metadata})
+        retriever.add_documents([document], ids=[name])
+    found = retriever.invoke("Borealis 0")
+    relevance = {
+        segment.metadata["doc_id"]: segment.metadata["rse"]["chunks"][0]["relevance"]
+        for segment in found
+    }
+    other = math.exp(-0.2 * math.log(3 / 0.5))
+    assert relevance == fakes.about({"a": other, "b": 1, "c": other})
+
+
+def test_the_whole_document_by_hand() -> None:
+    texts = {
+        "long": fakes.lines(0, 0, 0, 90, 90, 90, name="l"),
+        "single": fakes.lines(60, 90, 90, 90, 90, name="s"),
+        "short": fakes.lines(60, name="t"),
+    }
+    found = best_chunks(fakes.QUERY, texts, document_weight=1.0)
+    # Means of the five best: 0.6; 0.1; and 0.5 of the one chunk that there is.
+    assert found == fakes.about({"long": 1, "single": 0.5 / 6, "short": 0.5 * 5 / 6})
+    # The document of the best candidate counts in full.
+    texts = {"best": fakes.lines(0, *[90] * 5, name="b"), "other": fakes.lines(*[50] * 5, name="o")}
+    found = best_chunks(fakes.QUERY, texts, document_weight=1.0)
+    assert found == fakes.about({"best": 1, "other": math.cos(math.radians(50))})
