@@ -13,7 +13,6 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
@@ -41,6 +40,7 @@ from langchain_rse.stores.records import (
     content_name,
     document_key,
 )
+from langchain_rse.text.quoting import first_few
 
 
 class StoredDocument(NamedTuple):

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
@@ -23,6 +22,7 @@ from langchain_rse.query.trimming import TrimmedSegment, trim
 from langchain_rse.stores.reading import Layout, read_chunks
 from langchain_rse.stores.records import chunk_key
 from langchain_rse.text.headings import end_before_headings
+from langchain_rse.text.quoting import first_few
 
 
 @dataclass(frozen=True)

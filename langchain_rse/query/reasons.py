@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse._messages import counted, first_few, warn
+from langchain_rse._messages import warn
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import calibrate
@@ -19,6 +19,7 @@ from langchain_rse.query.search_arguments import may_exclude
 from langchain_rse.query.selection import Selection
 from langchain_rse.stores.reading import Layouts, read_manifests, unreadable
 from langchain_rse.stores.records import Manifest
+from langchain_rse.text.quoting import counted, first_few
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._messages import counted, first_few, warn
+from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, batches, during
 from langchain_rse.query.copies import StaleChunks
 from langchain_rse.query.reading import DocumentSegment, split_segment
@@ -18,6 +18,7 @@ from langchain_rse.stores.reading import VersionKey
 from langchain_rse.stores.records import chunk_key, digest
 from langchain_rse.stores.vectorstores import adapter_for, vector_id_of
 from langchain_rse.stores.vectorstores.base import PAGE_SIZE
+from langchain_rse.text.quoting import counted, first_few
 
 
 def find_stale(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 
-from langchain_rse._messages import first_few, warn
+from langchain_rse._messages import warn
 from langchain_rse.config import QuerySettings
 from langchain_rse.query.search_arguments import (
     SCORE_THRESHOLD,
@@ -16,6 +16,7 @@ from langchain_rse.query.search_arguments import (
     may_exclude,
 )
 from langchain_rse.stores.vectorstores import adapter_for
+from langchain_rse.text.quoting import first_few
 
 # Fields in which retrievers hold the retrievers that they call.
 _INNER = ("retrievers", "base_retriever", "retriever", "bound", "runnable", "fallbacks")
