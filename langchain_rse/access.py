@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse._messages import first_few
+from langchain_rse.text.quoting import first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError

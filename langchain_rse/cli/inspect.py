@@ -9,7 +9,6 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from rich.text import Text
 
-from langchain_rse._messages import counted, visible
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.output import (
     AsJson,
@@ -20,6 +19,7 @@ from langchain_rse.cli.output import (
     visible_lines,
 )
 from langchain_rse.errors import MissingRecordError
+from langchain_rse.text.quoting import counted, visible
 
 if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStore

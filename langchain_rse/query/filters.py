@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from langchain_rse._messages import first_few, warn
+from langchain_rse._messages import warn
+from langchain_rse.text.quoting import first_few
 from langchain_rse.config import QuerySettings
 from langchain_rse.stores.records import CHUNK_ID, DOC_ID, LOCATION_FIELDS, NAMESPACE, VERSION
 

@@ -13,7 +13,8 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from langchain_rse._messages import as_html, counted, load, warn
+from langchain_rse._messages import load, warn
+from langchain_rse.text.quoting import as_html, counted
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, concurrently, during, pause
 from langchain_rse.config import QuerySettings

@@ -13,7 +13,8 @@ from typing import Any
 
 from langchain_core.callbacks import Callbacks
 
-from langchain_rse._messages import counted, first_few, warn
+from langchain_rse._messages import warn
+from langchain_rse.text.quoting import counted, first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError, StoreMismatchError

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import first_few
+from langchain_rse.text.quoting import first_few
 from langchain_rse._sync import Steps, batches, during
 from langchain_rse.config import LengthFunction, QuerySettings
 from langchain_rse.engine import Segment

@@ -17,7 +17,8 @@ import numpy as np
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
-from langchain_rse._messages import load, visible
+from langchain_rse._messages import load
+from langchain_rse.text.quoting import visible
 from langchain_rse.config import BestSegment, Greedy, QuerySettings, RSEConfig
 from langchain_rse.engine import matched_words
 from langchain_rse.query.candidates import (

@@ -23,8 +23,8 @@ from sqlalchemy.pool import StaticPool
 from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import encode_document
-from langchain_rse.stores.metadata import encodable
 from langchain_rse.stores.records import DOC_ID, HEADER, TABLE_HEADER
+from langchain_rse.text.quoting import encodable
 from langchain_rse.text.words import with_pairs
 
 _EXPLANATIONS = {

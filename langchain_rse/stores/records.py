@@ -16,7 +16,8 @@ from pydantic import Field, NonNegativeInt, TypeAdapter, ValidationError
 from langchain_rse._messages import problems_of
 from langchain_rse.errors import CorruptRecordError, FormatError
 from langchain_rse.stores.adopted import ADOPTED, AdoptedVector
-from langchain_rse.stores.metadata import encodable, simple_metadata
+from langchain_rse.stores.metadata import simple_metadata
+from langchain_rse.text.quoting import encodable
 
 # Metadata of chunks and segments.
 DOC_ID = "doc_id"  # the document
