@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse.text.quoting import first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
@@ -39,6 +38,7 @@ from langchain_rse.stores.records import (
     document_key,
 )
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
+from langchain_rse.text.quoting import first_few
 
 
 class StoredDocument(NamedTuple):

@@ -325,9 +325,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         show_progress: bool = False,
     ) -> ScoreFloor:
         """Like `fit_score_floor`, async."""
-        return await arun(
-            self._fit_score_floor(questions, lost, seed, show_progress=show_progress)
-        )
+        return await arun(self._fit_score_floor(questions, lost, seed, show_progress=show_progress))
 
     def _fit_score_floor(
         self,
@@ -398,7 +396,9 @@ class RSERetriever(QuerySettings, BaseRetriever):
             embeddings = self.vectorstore.embeddings
             if embeddings is not None:
                 params["ls_embedding_provider"] = type(embeddings).__name__
-                model = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", None)
+                model = getattr(embeddings, "model", None) or getattr(
+                    embeddings, "model_name", None
+                )
                 if isinstance(model, str):
                     params["ls_embedding_model"] = model
         return params

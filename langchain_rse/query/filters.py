@@ -21,9 +21,9 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
 from langchain_rse._messages import warn
-from langchain_rse.text.quoting import first_few
 from langchain_rse.config import QuerySettings
 from langchain_rse.stores.records import CHUNK_ID, DOC_ID, LOCATION_FIELDS, NAMESPACE, VERSION
+from langchain_rse.text.quoting import first_few
 
 FILTER = "filter"
 """The search argument by which most stores take a filter."""
@@ -123,9 +123,7 @@ def _compares(comparison: Any, value: Any, equals: _Equals) -> bool:  # noqa: AN
         return _is_in(value, comparison, equals)
     if not isinstance(comparison, Mapping):
         return equals(value, comparison)
-    return all(
-        _OPERATORS[name](value, operand, equals) for name, operand in comparison.items()
-    )
+    return all(_OPERATORS[name](value, operand, equals) for name, operand in comparison.items())
 
 
 def _equals(value: Any, other: Any) -> bool:  # noqa: ANN401
@@ -330,7 +328,9 @@ def warn_of_few(retriever: object, returned: int, fetch_k: int) -> None:
         name = type(inner).__name__
         if getattr(inner, "vectorstore", None) is not None:
             arguments = getattr(inner, "search_kwargs", None) or {}
-            limits[f"search_kwargs={{'k': {fetch_k}}} of {name}"] = arguments.get("k", _DEFAULT_LIMIT)
+            limits[f"search_kwargs={{'k': {fetch_k}}} of {name}"] = arguments.get(
+                "k", _DEFAULT_LIMIT
+            )
             continue
         for field in _LIMITS:
             number = getattr(inner, field, None)

@@ -14,7 +14,6 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from langchain_rse._messages import load, warn
-from langchain_rse.text.quoting import as_html, counted
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, concurrently, during, pause
 from langchain_rse.config import QuerySettings
@@ -38,6 +37,7 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.stores.whole_documents import read_text
 from langchain_rse.text.general_questions import GENERAL_QUESTIONS
+from langchain_rse.text.quoting import as_html, counted
 from langchain_rse.text.sentences import split_sentences
 from langchain_rse.text.words import beginning_of, find_words, without_function_words
 
@@ -714,9 +714,7 @@ def _ask_question(
     return max(known, key=lambda asked: (direction * asked.score, asked.word_share))
 
 
-def _locate(
-    question: AnsweredQuestion, arguments: FitArguments
-) -> Steps[dict[str, list[range]]]:
+def _locate(question: AnsweredQuestion, arguments: FitArguments) -> Steps[dict[str, list[range]]]:
     """The characters of a question's evidence, by document; a ValueError if they are not there."""
     manifest_of = {manifest.doc_id: manifest for manifest in arguments.manifests}
     located: dict[str, list[range]] = {}

@@ -14,7 +14,6 @@ from typing import Any
 from langchain_core.callbacks import Callbacks
 
 from langchain_rse._messages import warn
-from langchain_rse.text.quoting import counted, first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError, StoreMismatchError
@@ -45,6 +44,7 @@ from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.stores.reading import VersionKey, read_manifests
 from langchain_rse.stores.records import CLOSER_THAN, SEGMENT, Manifest
+from langchain_rse.text.quoting import counted, first_few
 
 logger = logging.getLogger(__name__)
 
@@ -313,9 +313,7 @@ def _explain_nothing_found(
     return True
 
 
-def _explain_filter(
-    trace: RSETrace, sources: Sources, condition: Mapping[str, Any]
-) -> Steps[str]:
+def _explain_filter(trace: RSETrace, sources: Sources, condition: Mapping[str, Any]) -> Steps[str]:
     """Say which field or value of a filter no chunk has, by searching with each part of it."""
     query = trace.queries[0]
     alone = []
@@ -332,7 +330,9 @@ def _explain_filter(
     notes = []
     for part in alone:
         fields = [name for name in part if not name.startswith("$")]
-        has_field = any(name in candidate.document.metadata for name in fields for candidate in nearest)
+        has_field = any(
+            name in candidate.document.metadata for name in fields for candidate in nearest
+        )
         if fields and nearest and not has_field:
             notes.append(f"none of the {len(nearest)} nearest chunks has a field {fields[0]!r}")
         else:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse.text.quoting import first_few
 from langchain_rse._sync import Steps, batches, during
 from langchain_rse.config import LengthFunction, QuerySettings
 from langchain_rse.engine import Segment
@@ -25,6 +24,7 @@ from langchain_rse.stores.records import chunk_key, digest, with_headers
 from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.stores.vectorstores.base import PAGE_SIZE, VectorStoreAdapter
 from langchain_rse.text.headings import end_before_headings
+from langchain_rse.text.quoting import first_few
 
 # Typed as an object: to mypy, a Callable is never a builtin function.
 _CHARACTERS: object = len

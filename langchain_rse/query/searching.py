@@ -146,7 +146,9 @@ def check_search(sources: Sources, settings: QuerySettings) -> str | None:
 def _find_obstacle(sources: Sources, search_kwargs: Mapping[str, Any]) -> str | None:
     if sources.vectorstore is None:
         return "needs vectorstore, since filters inside a base_retriever are unknown"
-    unknown = [name for name in search_kwargs if name != FILTER and may_exclude(search_kwargs[name])]
+    unknown = [
+        name for name in search_kwargs if name != FILTER and may_exclude(search_kwargs[name])
+    ]
     if unknown:
         return (
             f"the full-text index cannot apply {', '.join(unknown)} in search_kwargs. Use filter, "

@@ -18,7 +18,6 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
 from langchain_rse._messages import load
-from langchain_rse.text.quoting import visible
 from langchain_rse.config import BestSegment, Greedy, QuerySettings, RSEConfig
 from langchain_rse.engine import matched_words
 from langchain_rse.query.candidates import (
@@ -36,6 +35,7 @@ from langchain_rse.query.reading import DocumentSegment, chunk_at, measure
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection
 from langchain_rse.stores.reading import Layout
+from langchain_rse.text.quoting import visible
 from langchain_rse.text.titles import shown_name
 
 # Modules with their extras, and what needs them.
