@@ -14,7 +14,8 @@ from langchain_rse.engine.calibration import (
     sigmoid,
 )
 from langchain_rse.engine.exact import Ranking, rank_chunks, solve_budget, solve_exact
-from langchain_rse.engine.published import best_segment, solve_greedy
+from langchain_rse.engine.greedy import best_segment, solve_greedy
+from langchain_rse.engine.problem import Floats, Segment
 from langchain_rse.engine.relevance import (
     bm25_scores,
     fuse_decay,
@@ -23,7 +24,6 @@ from langchain_rse.engine.relevance import (
     neighbor_credit,
     word_shares,
 )
-from langchain_rse.engine.segments import Floats, Segment
 
 __all__ = [
     "RANK_RELEVANCE",

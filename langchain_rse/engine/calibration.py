@@ -1,5 +1,6 @@
 """Calibration: turns the scores of a store or reranker into relevances in [0, 1]."""
 
+import functools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -7,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from langchain_rse.engine.segments import Floats
+from langchain_rse.engine.problem import Floats
 
 Calibration = str | Callable[[Floats], ArrayLike]
 """A name that `calibrate` knows, or a function from scores to relevances in [0, 1]."""
@@ -57,9 +58,16 @@ def calibrate(scores: Sequence[float | None] | Floats, method: Calibration) -> F
         ValueError: If the method is not one of these, or a function returns
             anything but one finite number per candidate.
     """
-    check_calibration(method)
+    if method not in _NAMES:
+        check_calibration(method)
     values = np.asarray(scores, dtype=np.float64)  # None becomes NaN
-    is_falling, is_rising = _directions(values)
+    is_falling = False
+    is_rising = False
+    if np.isfinite(values).all():
+        steps = np.diff(values)
+        noise = _NOISE * np.abs(values).max(initial=0.0)
+        is_falling = bool((steps <= noise).all())
+        is_rising = bool((steps >= -noise).all())
     if method == "rank" or not (is_falling or is_rising):
         return np.full(values.size, RANK_RELEVANCE)
     if not values.size:
@@ -75,13 +83,9 @@ def calibrate(scores: Sequence[float | None] | Floats, method: Calibration) -> F
     # already, for no distance is negative.
     if not is_falling and values[0] >= -_ROUNDING:
         oriented = 1.0 + oriented
-    return _calibrate_similarity(oriented.clip(0.0, 1.0), method)
-
-
-def _calibrate_similarity(similarity: Floats, method: str) -> Floats:
-    """Calibrate numbers in [0, 1] by a beta function, or leave them for "identity"."""
+    similarity = oriented.clip(0.0, 1.0)
     parameters = _beta_parameters(method)
-    if parameters is None:
+    if parameters is None:  # "identity"
         return similarity
     return beta_cdf(similarity, *parameters)
 
@@ -97,6 +101,7 @@ def check_calibration(method: Calibration) -> Calibration:
     return method
 
 
+@functools.cache
 def _beta_parameters(method: str) -> tuple[float, float] | None:
     """The parameters of a beta calibration; None for any other name."""
     if method in _BETA_OF_RERANKER:
@@ -112,15 +117,6 @@ def _beta_parameters(method: str) -> tuple[float, float] | None:
     if 0 < a < math.inf and 0 < b < math.inf:
         return a, b
     return None
-
-
-def _directions(scores: Floats) -> tuple[bool, bool]:
-    """Whether scores fall, and whether they rise, from first to last; neither if not finite."""
-    if not np.isfinite(scores).all():
-        return False, False
-    steps = np.diff(scores)
-    noise = _NOISE * np.abs(scores).max(initial=0.0)
-    return bool((steps <= noise).all()), bool((steps >= -noise).all())
 
 
 def _calibrate_by_function(scores: Floats, function: Callable[[Floats], ArrayLike]) -> Floats:

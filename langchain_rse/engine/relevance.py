@@ -3,16 +3,13 @@
 Arguments and results named relevance are arrays of numbers in [0, 1].
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from langchain_rse.engine.segments import Floats
+from langchain_rse.engine.problem import Floats
 from langchain_rse.text.words import spaced_words
 
 
@@ -42,17 +39,23 @@ def bm25_scores(query: str, texts: Sequence[str], *, k1: float = 1.2, b: float =
     Returns:
         Shape ``(texts,)``.
     """
-    words = _index_words(texts)
-    counts = _count_terms(query, words)
+    _, counts, sizes = _count_words(query, texts)
     if not counts.any():
         return np.zeros(len(texts))
     is_in = counts > 0
-    sizes = words.sizes()
     length_factors = k1 * (1 - b + b * sizes / sizes.mean())
     denominators = np.where(is_in, counts + length_factors[:, None], 1.0)
     saturated = counts * (k1 + 1) / denominators
+
+    has_word = is_in.astype(np.float64)
+    with_word = has_word.sum(axis=0)
+    with_both = has_word.T @ has_word  # whole numbers: exact in any order
+    with_either = with_word[:, None] + with_word - with_both
+    overlaps = with_both / np.maximum(with_either, 1.0)
+    sums_of_overlaps = np.maximum(overlaps.sum(axis=1), 1.0)
+    weights = _inverse_frequencies(with_word, len(texts)) / sums_of_overlaps
     # Not a matrix product, whose order of additions, and so last digits, may vary.
-    return np.asarray((saturated * _term_weights(is_in)).sum(axis=1))
+    return np.asarray((saturated * weights).sum(axis=1))
 
 
 def word_shares(query: str, texts: Sequence[str]) -> Floats:
@@ -64,97 +67,62 @@ def word_shares(query: str, texts: Sequence[str]) -> Floats:
     Returns:
         Shape ``(texts,)``; 0 for a query without words.
     """
-    is_in = _count_terms(query, _index_words(texts)) > 0
-    if not is_in.size:
+    _, counts, _ = _count_words(query, texts)
+    if not counts.size:
         return np.zeros(len(texts))
-    with_term = is_in.sum(axis=0)
-    weights = _rarity(with_term, len(texts))
+    is_in = counts > 0
+    weights = _inverse_frequencies(is_in.sum(axis=0), len(texts))
     weight_found = (is_in * weights).sum(axis=1)
     return np.asarray(weight_found / weights.sum())
 
 
 def matched_words(query: str, texts: Sequence[str]) -> list[list[str]]:
     """The words of a query that each text has, those that the fewest texts have first."""
-    is_in = _count_terms(query, _index_words(texts)) > 0
-    with_term = is_in.sum(axis=0)
-    rarest_first = np.argsort(with_term, kind="stable")
-    terms = [term.decode() for term in _distinct_terms(query)]
+    words, counts, _ = _count_words(query, texts)
+    is_in = counts > 0
+    rarest_first = np.argsort(is_in.sum(axis=0), kind="stable")
     matched = []
-    for has_term in is_in:
-        matched.append([terms[column] for column in rarest_first if has_term[column]])
+    for has_word in is_in:
+        matched.append([words[column] for column in rarest_first if has_word[column]])
     return matched
 
 
-def _count_terms(query: str, words: _WordIndex) -> Floats:
-    """How often each text has each distinct word of a query; shape ``(texts, terms)``."""
-    terms = _distinct_terms(query)
-    counts = np.zeros((words.text_ends.size, len(terms)))
-    for column, term in enumerate(terms):
-        counts[:, column] = words.count(term)
-    return counts
-
-
-def _distinct_terms(query: str) -> list[bytes]:
-    return list(dict.fromkeys(spaced_words(query).split()))
-
-
-def _rarity(with_term: NDArray[Any], count: int) -> Floats:
-    """The inverse document frequency of terms that are in ``with_term`` of ``count`` texts."""
-    odds = (count - with_term + 0.5) / (with_term + 0.5)
+def _inverse_frequencies(with_word: NDArray[Any], count: int) -> Floats:
+    """The inverse document frequency of words that are in ``with_word`` of ``count`` texts."""
+    odds = (count - with_word + 0.5) / (with_word + 0.5)
     return np.asarray(np.log1p(odds))
 
 
-def _term_weights(is_in: NDArray[np.bool_]) -> Floats:
-    """The inverse document frequency of each term, less for terms that are in the same texts.
+def _count_words(query: str, texts: Sequence[str]) -> tuple[list[str], Floats, Floats]:
+    """Count the words of a query in texts, by finding them in one array of bytes.
 
-    ``is_in`` says which texts have which terms, shape ``(texts, terms)``.
+    Returns:
+        The distinct words of the query; how often each text has each, of shape
+        ``(texts, words)``; and the number of words of each text.
     """
-    has_term = is_in.astype(np.float64)
-    with_term = has_term.sum(axis=0)
-    with_both = has_term.T @ has_term  # whole numbers: exact in any order
-    with_either = with_term[:, None] + with_term - with_both
-    overlaps = with_both / np.maximum(with_either, 1.0)
-    return np.asarray(_rarity(with_term, len(is_in)) / np.maximum(overlaps.sum(axis=1), 1.0))
-
-
-@dataclass(frozen=True, eq=False)
-class _WordIndex:
-    """The words of texts in one array of bytes, in which all occurrences of a term are found."""
-
-    codes: NDArray[np.uint8]  # the words as UTF-8, with spaces between
-    starts: NDArray[np.intp]  # the index of each word's first byte
-    lengths: NDArray[np.intp]  # of each word, in bytes
-    first_bytes: NDArray[np.uint8]  # of each word
-    text_ends: NDArray[np.intp]  # the index after each text
-
-    def count(self, term: bytes) -> NDArray[np.intp]:
-        """Count the term in each text."""
-        may_match = (self.first_bytes == term[0]) & (self.lengths == len(term))
-        matches = self.starts[may_match]
-        for offset, code in enumerate(term[1:], 1):
-            matches = matches[self.codes[matches + offset] == code]
-        texts = np.searchsorted(self.text_ends, matches)
-        return np.bincount(texts, minlength=self.text_ends.size)
-
-    def sizes(self) -> Floats:
-        """The number of words of each text."""
-        words_before_end = np.searchsorted(self.starts, self.text_ends)
-        return np.diff(words_before_end, prepend=0).astype(np.float64)
-
-
-def _index_words(texts: Sequence[str]) -> _WordIndex:
+    # UTF-8, with spaces between the words of all texts.
     spaced = [spaced_words(text) for text in texts]
     codes = np.frombuffer(b" ".join([b"", *spaced, b""]), np.uint8)
+    text_ends = np.cumsum([len(text) + 1 for text in spaced])
     # Words begin and end where spaces change to other bytes, and back.
     edges = np.flatnonzero(np.diff(codes == ord(" "))) + 1
     starts = edges[::2]
-    return _WordIndex(
-        codes=codes,
-        starts=starts,
-        lengths=edges[1::2] - starts,
-        first_bytes=codes[starts],
-        text_ends=np.cumsum([len(text) + 1 for text in spaced]),
-    )
+    lengths = edges[1::2] - starts
+    first_codes = codes[starts]
+
+    words_before_end = np.searchsorted(starts, text_ends)
+    sizes = np.diff(words_before_end, prepend=0).astype(np.float64)
+
+    words = list(dict.fromkeys(spaced_words(query).split()))
+    counts = np.zeros((len(texts), len(words)))
+    for column, word in enumerate(words):
+        may_match = (first_codes == word[0]) & (lengths == len(word))
+        matches = starts[may_match]
+        for offset, code in enumerate(word[1:], 1):
+            matches = matches[codes[matches + offset] == code]
+        numbers = np.searchsorted(text_ends, matches)
+        counts[:, column] = np.bincount(numbers, minlength=len(texts))
+    return [word.decode() for word in words], counts, sizes
 
 
 def neighbor_credit(relevance: Floats, *, credit: float, radius: int) -> Floats:

@@ -19,8 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from langchain_rse.engine.problem import Problem
-from langchain_rse.engine.segments import Bounds, Floats
+from langchain_rse.engine.problem import Bounds, Problem
 
 # Binary digits of a usual weight as a whole number.
 _DIGITS = 50
@@ -39,34 +38,46 @@ def threshold_penalties(problem: Problem, segments: Sequence[Bounds]) -> list[tu
     chunks: list[int] = []
     for segment in segments:
         chunks.extend(range(*segment))
-    digits = _DIGITS - math.frexp(problem.unit)[1]
     lengths = problem.lengths[chunks]
     relevance = problem.relevance[chunks]
+    digits = _DIGITS - math.frexp(problem.unit)[1]
     # A chunk of any relevance, however faint, counts as relevant.
     faintest = np.where(relevance > 0, math.ldexp(1.0, -digits), 0.0)
     gains = np.maximum(lengths * relevance, faintest)
-    whole_lengths = _to_whole_numbers(lengths, digits)
-    whole_gains = _to_whole_numbers(gains, digits)
+    whole_lengths = [round(length) for length in np.ldexp(lengths, digits).tolist()]
+    whole_gains = [round(gain) for gain in np.ldexp(gains, digits).tolist()]
 
     thresholds: list[float] = []
     for start, end in segments:
         first = len(thresholds)
         last = first + end - start
-        cost = min(problem.segment_cost(start), _MOST_UNITS * problem.unit)
+        cost = min(problem.segment_costs.item(start), _MOST_UNITS * problem.unit)
         thresholds += _thresholds_of_segment(
             whole_lengths[first:last], whole_gains[first:last], round(math.ldexp(cost, digits))
         )
     return list(zip(thresholds, chunks, strict=True))
 
 
-def _to_whole_numbers(amounts: Floats, digits: int) -> list[int]:
-    """Multiply by a power of 2 and round."""
-    return list(map(int, np.rint(np.ldexp(amounts, digits)).tolist()))
-
-
 def _thresholds_of_segment(lengths: Sequence[int], gains: Sequence[int], cost: int) -> list[float]:
-    """The threshold penalty of each chunk of a segment; its first and last are relevant."""
-    slopes = iter(_taut_string(_make_gates(lengths, gains, cost)))
+    """The threshold penalty of each chunk of a segment; its first and last are relevant.
+
+    Gates are twice as wide as in the module's description, and the path moves right twice as far,
+    so that half of the cost is a whole number.
+    """
+    x = 0
+    y = 0
+    gates = [(0, -cost, -cost)]
+    for length, gain in zip(lengths, gains, strict=True):
+        x += 2 * length
+        y += gain
+        right = x + cost
+        if not gain:
+            # A gate at the same height as the one before: both are one.
+            _, _, right = gates.pop()
+        gates.append((y, x - cost, right))
+    gates[-1] = (y, x + cost, x + cost)
+
+    slopes = iter(_taut_string(gates))
     thresholds: list[float] = []
     gap = 0
     for gain in gains:
@@ -82,60 +93,34 @@ def _thresholds_of_segment(lengths: Sequence[int], gains: Sequence[int], cost: i
     return thresholds
 
 
-def _make_gates(lengths: Sequence[int], gains: Sequence[int], cost: int) -> list[Gate]:
-    """The gates of a segment, one after each relevant chunk.
-
-    They are twice as wide as in the module's description, and the path moves right twice as far, so
-    that half of the cost is a whole number.
-    """
-    x = 0
-    y = 0
-    gates = [(0, -cost, -cost)]
-    for length, gain in zip(lengths, gains, strict=True):
-        x += 2 * length
-        y += gain
-        right = x + cost
-        if not gain:
-            # A gate at the same height as the one before: both are one.
-            _, _, right = gates.pop()
-        gates.append((y, x - cost, right))
-    gates[-1] = (y, x + cost, x + cost)
-    return gates
-
-
 def _taut_string(gates: Sequence[Gate]) -> list[float]:
     """Slopes, x over y, of the shortest path through all gates: one from each gate to the next."""
     slopes: list[float] = []
-    knot = 0
-    x = gates[0][1]
+    knot = 0  # the gate at which the string bends
+    x = gates[0][1]  # where it bends
     while knot < len(gates) - 1:
-        slope, bend, x = _next_bend(gates, knot, x)
+        # The least and the largest slope that pass all gates so far. With each, the last gate that
+        # sets it, and the end of that gate.
+        low = (-math.inf, knot, x)
+        high = (math.inf, knot, x)
+        for number in range(knot + 1, len(gates)):
+            height, left, right = gates[number]
+            rise = height - gates[knot][0]
+            to_left = (left - x) / rise
+            to_right = (right - x) / rise
+            if to_left > high[0]:
+                straight = high
+                break
+            if to_right < low[0]:
+                straight = low
+                break
+            if to_left >= low[0]:
+                low = (to_left, number, left)
+            if to_right <= high[0]:
+                high = (to_right, number, right)
+        else:
+            straight = low
+        slope, bend, x = straight
         slopes += [slope] * (bend - knot)
         knot = bend
     return slopes
-
-
-def _next_bend(gates: Sequence[Gate], knot: int, x: int) -> tuple[float, int, int]:
-    """Follow the string from the gate ``knot``, at ``x``, to the gate at which it bends next.
-
-    Returns:
-        The slope up to there, the gate, and the end of the gate that the string touches.
-    """
-    # The least and the largest slope that pass all gates so far. With each, the last gate that
-    # sets it, and the end of that gate.
-    low = (-math.inf, knot, x)
-    high = (math.inf, knot, x)
-    for number in range(knot + 1, len(gates)):
-        height, left, right = gates[number]
-        rise = height - gates[knot][0]
-        to_left = (left - x) / rise
-        to_right = (right - x) / rise
-        if to_left > high[0]:
-            return high
-        if to_right < low[0]:
-            return low
-        if to_left >= low[0]:
-            low = (to_left, number, left)
-        if to_right <= high[0]:
-            high = (to_right, number, right)
-    return low

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from langchain_rse._messages import as_html as text_as_html
 from langchain_rse._messages import counted, visible
-from langchain_rse.engine.repeats import Passages
+from langchain_rse.engine.copies import Passages
 from langchain_rse.explaining.bars import bar_as_html, strip_of
 from langchain_rse.explaining.colors import DARK, LIGHT
 
@@ -218,7 +218,7 @@ def _copied(text: str, others: Iterable[Piece]) -> Iterator[tuple[int, int]]:
     """Which characters of a text stand word for word in other pieces, as ranges."""
     passages = Passages()
     for other in others:
-        passages.add("".join(other.text.split()), other.name)
+        passages.add("".join(other.text.split()))
     # Where the characters that are compared stand in the text; then its end.
     positions = [position for position, sign in enumerate(text) if not sign.isspace()]
     positions.append(len(text))

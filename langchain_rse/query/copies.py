@@ -2,11 +2,11 @@
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
 from langchain_rse.config import QuerySettings
-from langchain_rse.engine.repeats import Passages, comparable, shared_shares
+from langchain_rse.engine.copies import ChunkPlace, find_copied
 from langchain_rse.query.candidates import Candidate, Candidates, ChunkKey
 from langchain_rse.query.long_queries import beginning_of
 from langchain_rse.query.naming import name_of
@@ -15,11 +15,6 @@ from langchain_rse.stores.reading import Layout, Layouts, VersionKey
 from langchain_rse.text.function_words import without_function_words
 from langchain_rse.text.words import find_words, spaced_words
 
-# Passages: the fewest characters, without white space, of a text that counts as a copy: some 30
-# words. And the share of a candidate, by an estimate, that other documents must have before texts
-# are compared: less than all, as a passage that lies in two chunks is estimated for each.
-_SHORTEST_PASSAGE = 150
-_SHARED_SHARE = 0.2
 # Near copies: the number of words in each sequence that is compared, and the share of sequences
 # that are equal.
 _SEQUENCE_LENGTH = 5
@@ -109,67 +104,31 @@ def _left_out_of(
 def _copied_passages(
     ranked: Ranked, layouts: Layouts, queries: Sequence[str]
 ) -> dict[ChunkKey, LeftOut]:
-    """Find candidates whose whole text stands word for word in candidates of a better document.
-
-    Neighboring candidates are compared as one text, since chunks of two documents rarely end at the
-    same places of a passage. Short texts, such as a turn of a chat or a heading, are no copies.
-    """
+    """Find candidates whose whole text stands word for word in candidates of a better document."""
     known = [pair for pair in ranked if isinstance(layouts.get(pair[0].key), Layout)]
     by_document = _by_document(known)
-    shares = _shares_in_other_documents(by_document, layouts)
-    if max(shares.values(), default=0.0) < _SHARED_SHARE:  # true for most queries
-        return {}
-    passages = Passages()
-    first_candidates: dict[str, Candidate] = {}  # by document id
-    copies: dict[ChunkKey, LeftOut] = {}
-    for of_document in by_document:
-        sharing_chunks = {c.chunk_index for c, _ in of_document if shares[c.chunk_key]}
+    documents = []
+    found: dict[ChunkPlace, tuple[Candidate, float]] = {}
+    for number, of_document in enumerate(by_document):
         texts: dict[int, str] = {}
         for candidate, relevance in of_document:
-            index = candidate.chunk_index
-            if sharing_chunks.isdisjoint((index - 1, index, index + 1)):
-                continue
-            text = comparable(_own_text(candidate, layouts))
-            texts[index] = text
-            if index not in sharing_chunks or len(text) < _SHORTEST_PASSAGE:
-                continue
-            doc_id = passages.name_with(text)
-            if doc_id is None or _is_named_beside(candidate, first_candidates[doc_id], queries):
-                continue
-            copies[candidate.chunk_key] = LeftOut(candidate, relevance, "duplicate", doc_id)
-        first_candidate, _ = of_document[0]
-        first_candidates[first_candidate.doc_id] = first_candidate
-        for text in _joined_neighbors(texts):
-            passages.add(text, first_candidate.doc_id)
+            texts[candidate.chunk_index] = _own_text(candidate, layouts)
+            found[number, candidate.chunk_index] = candidate, relevance
+        documents.append(texts)
+
+    def may_drop(chunk: ChunkPlace, original: int) -> bool:
+        candidate, _ = found[chunk]
+        best_of_original, _ = by_document[original][0]
+        return not _is_named_beside(candidate, best_of_original, queries)
+
+    copies: dict[ChunkKey, LeftOut] = {}
+    for chunk, original in find_copied(documents, may_drop).items():
+        candidate, relevance = found[chunk]
+        best_of_original, _ = by_document[original][0]
+        copies[candidate.chunk_key] = LeftOut(
+            candidate, relevance, "duplicate", best_of_original.doc_id
+        )
     return copies
-
-
-def _shares_in_other_documents(
-    by_document: Sequence[Ranked], layouts: Layouts
-) -> dict[ChunkKey, float]:
-    """Estimate which share of each candidate's text stands in candidates of other documents."""
-    if len(by_document) <= 1:
-        return {}
-    keys, texts, numbers = [], [], []
-    for number, of_document in enumerate(by_document):
-        for candidate, _ in of_document:
-            keys.append(candidate.chunk_key)
-            texts.append(_without_header(candidate, layouts))
-            numbers.append(number)
-    return dict(zip(keys, shared_shares(texts, numbers).tolist(), strict=True))
-
-
-def _joined_neighbors(texts: Mapping[int, str]) -> Iterator[str]:
-    """Join the texts of chunks that follow one another; texts are given by chunk numbers."""
-    joined: list[str] = []
-    previous = None
-    for index in sorted(texts):
-        if joined and index - 1 != previous:
-            yield "".join(joined)
-            joined = []
-        joined.append(texts[index])
-        previous = index
-    yield "".join(joined)
 
 
 def _is_named_beside(candidate: Candidate, other: Candidate, queries: Sequence[str]) -> bool:

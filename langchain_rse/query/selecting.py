@@ -7,7 +7,7 @@ from functools import partial
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import Floats, Segment, rank_chunks
-from langchain_rse.engine.segments import Bounds, count_neighbors, delay_steps
+from langchain_rse.engine.problem import Bounds, count_neighbors, delay_steps
 from langchain_rse.query.published import select_as_published
 from langchain_rse.query.scoring import ScoredChunks
 from langchain_rse.query.selection import Selection, in_turns
@@ -58,11 +58,11 @@ def _select_exactly(
     ranking = rank(scored.credited)
     values = ranking.weights * (scored.credited - config.irrelevant_chunk_penalty)
     if len(scored.credited_rows) > 1:
-        steps_of_rows = [rank(row).steps(config.minimum_value) for row in scored.credited_rows]
+        steps_of_rows = [rank(row).steps() for row in scored.credited_rows]
         steps = _without_repetitions(in_turns(steps_of_rows))
     else:
         first = _best_of_each_query(scored, values, config, budget)
-        steps = ranking.steps(config.minimum_value, first)
+        steps = ranking.steps(first)
     if settings.max_per_document:
         steps = _limit_segments(steps, scored, settings.max_per_document)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from langchain_rse.engine import Floats, Segment
-from langchain_rse.engine.segments import Bounds
+from langchain_rse.engine.problem import Bounds
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from langchain_rse.engine import Segment
-from langchain_rse.engine.segments import Bounds
+from langchain_rse.engine.problem import Bounds
 from langchain_rse.query.budget import Budget, Texts
 from langchain_rse.query.selection import Selection
 

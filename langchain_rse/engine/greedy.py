@@ -9,10 +9,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from langchain_rse.engine.arguments import check_array, check_boundaries, check_count
-from langchain_rse.engine.segments import Floats, Segment
+from langchain_rse.engine.problem import (
+    Floats,
+    Indices,
+    Segment,
+    check_array,
+    check_boundaries,
+    check_count,
+)
 
 
 def solve_greedy(
@@ -110,8 +116,8 @@ def _best_short_segment(values: Floats, max_length: int) -> Segment | None:
 class _SegmentTable(NamedTuple):
     """All segments that a query may take: a row for each start, a column for each length."""
 
-    starts: NDArray[np.intp]  # shape (starts, 1)
-    ends: NDArray[np.intp]
+    starts: Indices  # shape (starts, 1)
+    ends: Indices
     sums: Floats  # -inf for ranges that are no segments
 
     def best(self, max_length: int) -> Segment | None:
@@ -130,7 +136,7 @@ class _SegmentTable(NamedTuple):
         self.sums[overlaps] = -np.inf
 
 
-def _tabulate(values: Floats, limits: NDArray[np.intp], max_length: int) -> _SegmentTable:
+def _tabulate(values: Floats, limits: Indices, max_length: int) -> _SegmentTable:
     """Sum all ranges of up to ``max_length`` chunks; no segment crosses one of the limits."""
     starts = np.flatnonzero(values >= 0)
     # The end of each start's document: the first limit after it.
