@@ -15,7 +15,7 @@ from langchain_rse._sync import Steps, batches, during
 from langchain_rse.config import LengthFunction, QuerySettings
 from langchain_rse.engine import Segment
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
-from langchain_rse.query.candidates import Candidate, Sources
+from langchain_rse.query.candidates import Candidates, Sources, all_candidates
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection, single_chunk_fallback
 from langchain_rse.stores.adopted import adopted_vectors
@@ -99,7 +99,7 @@ def counts_characters(settings: QuerySettings) -> bool:
     return settings.length_function is _CHARACTERS
 
 
-def budget_in_characters(settings: QuerySettings, candidates: Iterable[Candidate]) -> float:
+def budget_in_characters(settings: QuerySettings, candidates: Candidates) -> float:
     """The budget in characters; with other units, by the rate of some texts, and with a margin."""
     if settings.max_context_length is None:
         return math.inf
@@ -107,7 +107,7 @@ def budget_in_characters(settings: QuerySettings, candidates: Iterable[Candidate
         return settings.max_context_length
     characters = 0
     length = 0.0
-    for candidate in itertools.islice(candidates, _SAMPLE):
+    for candidate in all_candidates(candidates)[:_SAMPLE]:
         text = candidate.document.page_content
         characters += len(text)
         length += measure(text, settings.length_function)

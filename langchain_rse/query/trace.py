@@ -122,13 +122,12 @@ class RSETrace:
     floor_checks: Sequence[FloorCheck] = ()
     reason: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-    _last: float = field(default_factory=time.perf_counter)
 
-    def lap(self, step: str) -> None:
-        """Note that a step has ended."""
+    def lap(self, step: str, started: float) -> float:
+        """Add the time since a step has started to its seconds; return the time now."""
         now = time.perf_counter()
-        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._last
-        self._last = now
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - started
+        return now
 
     # Numbers
 
