@@ -155,11 +155,11 @@ def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     if filters.others and (settings.candidates_only is not False or settings.search_kwargs):
         raise ValueError(
-            f"{first_few(filters.others)} may leave documents out for other reasons than relevance, "
-            "and cannot be applied to a document as a whole, so documents can be searched but not "
-            "be read or listed. Give a filter as a dict of fields and values, with $eq, $ne, $in, "
-            "$nin, $gt, $gte, $lt, $lte, $contains, $not_contains, $and and $or; or set "
-            "candidates_only=False if a base_retriever does not filter"
+            f"{first_few(filters.others)} may leave documents out for other reasons than "
+            "relevance, and cannot be applied to a document as a whole, so documents can be "
+            "searched but not be read or listed. Give a filter as a dict of fields and values, "
+            "with $eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $contains, $not_contains, $and and "
+            "$or; or set candidates_only=False if a base_retriever does not filter"
         )
     return DocumentAccess(sources.docstore, filters.conditions, sources.adapter)
 
