@@ -108,7 +108,7 @@ def look_up(
 def _considered(candidates: Candidates, settings: QuerySettings) -> set[str]:
     """The keys of the documents that have one of the best candidates of a query."""
     most = settings.config.top_k_for_document_selection
-    keys = set()
+    keys: set[str] = set()
     for candidates_of_query in candidates.values():
         keys.update(candidate.key for candidate in candidates_of_query[:most])
     return keys

@@ -179,6 +179,14 @@ class _Texts(NamedTuple):
         limit = self.settings.max_context_length
         return math.inf if limit is None else limit
 
+    def fitting(self, selection: Selection, steps: int) -> int:
+        """How many of the first steps of a selection fit."""
+
+        def length_after(count: int) -> float:
+            return sum(map(self.length, selection.segments_after(count)))
+
+        return fit(steps, self.limit, length_after)
+
     def length(self, segment: Segment) -> float:
         """The length of a segment as it is returned, headers included."""
         positions = range(segment.start, segment.end)
@@ -318,11 +326,7 @@ def find_changed(
     candidates come from the docstore, so they are looked up in the vector store, in one call or
     more if they are many. Nothing is looked up if the store is unknown.
     """
-    adopted = []
-    for segment in segments:
-        current = segment.layout.manifest.current
-        if current is not None and current.adopted:
-            adopted.append(segment)
+    adopted = [segment for segment in segments if segment.layout.is_adopted]
     if adapter is None or not adopted:
         return {}
     unconfirmed: list[tuple[VersionKey, int, Mapping[str, str]]] = []
@@ -341,10 +345,10 @@ def find_changed(
     stored_texts = yield from _stored_texts(adapter, ids)
     changed: dict[VersionKey, set[int]] = {}
     for version_key, index, vectors in unconfirmed:
-        is_changed = not _is_there(vectors, stored_texts or {})
-        if stored_texts is None:
-            is_changed = not found_texts.keys().isdisjoint(vectors)  # found with another text
-        if is_changed:
+        # If the store cannot tell, a chunk that was found with another text has changed.
+        known_texts = found_texts if stored_texts is None else stored_texts
+        is_known = stored_texts is not None or not found_texts.keys().isdisjoint(vectors)
+        if is_known and not _is_there(vectors, known_texts):
             changed.setdefault(version_key, set()).add(index)
     return changed
 

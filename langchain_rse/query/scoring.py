@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,8 @@ class ScoredChunks(NamedTuple):
     document_lengths: NDArray[np.int64]  # of the document of each chunk, in characters
 
 
-class Chunk(NamedTuple):
+@dataclass(frozen=True)
+class Chunk:
     """A chunk with its scores, and what became of it."""
 
     layout: Layout | None  # of its document; None if that was not read

@@ -186,9 +186,9 @@ def search(
     by_vectors = answers[: len(queries)]
     by_words = answers[len(queries) :] or [[] for _ in queries]
 
-    by_vectors = yield from _identify_adopted(sources, by_vectors)
+    identified = yield from _identify_adopted(sources, by_vectors)
     candidates = {}
-    for query, vector_answer, lexical_answer in zip(queries, by_vectors, by_words, strict=True):
+    for query, vector_answer, lexical_answer in zip(queries, identified, by_words, strict=True):
         by_chunk: dict[tuple[str, str, int], Candidate] = {}
         _add_hits(by_chunk, VECTORS, vector_answer, sources, settings)
         if filters.checked:
@@ -196,7 +196,7 @@ def search(
                 filters.check_applied(document, sources.name)
         _add_hits(by_chunk, FULL_TEXT, lexical_answer, sources, settings)
         candidates[query] = list(by_chunk.values())
-    counts = [len(answer) for answer in by_vectors]
+    counts = [len(answer) for answer in answers[: len(queries)]]
     if sources.vectorstore is None:
         warn_of_few(sources.base_retriever, max(counts), settings.fetch_k)
     return Found(candidates, sum(counts), obstacle or "")

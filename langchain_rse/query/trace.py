@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -227,19 +227,20 @@ class RSETrace:
             key = (layout.manifest.doc_id, layout.version, index)
             exclusion = self.looked_up.exclusions.get(key)
             if chunk.candidate is not None:
-                yield chunk._replace(outcome=outcome or outcomes[position])
+                yield replace(chunk, outcome=outcome or outcomes[position])
             elif outcome is Reason.RETURNED:
                 candidate = None if exclusion is None else exclusion.candidate
-                yield chunk._replace(outcome=Reason.FILLED, candidate=candidate)
+                yield replace(chunk, outcome=Reason.FILLED, candidate=candidate)
             elif exclusion is not None:
-                yield chunk._replace(
+                yield replace(
+                    chunk,
                     candidate=exclusion.candidate,
                     relevance=exclusion.candidate.relevance,
                     outcome=exclusion.reason,
                     duplicate_of=exclusion.duplicate_of,
                 )
             else:
-                yield chunk._replace(outcome=outcome or Reason.NO_CANDIDATE)
+                yield replace(chunk, outcome=outcome or Reason.NO_CANDIDATE)
 
     def _exclusions(self) -> dict[ChunkKey, Exclusion]:
         """Why each candidate that the solver did not see is not returned; the best come first."""

@@ -59,6 +59,12 @@ class Layout:
         current = self.manifest.current
         return current.name if current else ""
 
+    @property
+    def is_adopted(self) -> bool:
+        """True if other code wrote the vectors of the current version."""
+        current = self.manifest.current
+        return current is not None and current.adopted > 0
+
     def lengths_of(self, window: range) -> list[int]:
         """The lengths of the chunks in a window, in characters."""
         lengths: list[int] = []
