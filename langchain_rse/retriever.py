@@ -24,12 +24,13 @@ from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, arun, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.config import QuerySettings, RSEConfig, settings_of_call
+from langchain_rse.fitting import AnsweredQuestion, FitArguments, fit_floor
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult
 from langchain_rse.query.candidates import Candidates, Sources
-from langchain_rse.query.floor import AnsweredQuestion, FitArguments, ScoreFloor, fit_floor
+from langchain_rse.query.floor import ScoreFloor
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_search
 from langchain_rse.query.trace import RSETrace, TraceCollector
@@ -260,7 +261,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         config: RunnableConfig | None,
         arguments: Mapping[str, Any],
     ) -> Steps[SideBySide]:
-        from langchain_rse.explaining import compare_answers
+        from langchain_rse.explaining import compare_answers  # noqa: PLC0415 - an addition
 
         callbacks = (_check_run_config(config) or {}).get("callbacks")
         settings = settings_of_call(self, arguments)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from langchain_rse._messages import counted
 from langchain_rse.cli.output import print_strip, print_text, visible_lines, width_of_lines
 from langchain_rse.explaining.bars import strip_of
+from langchain_rse.text.quoting import counted
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -25,7 +25,7 @@ _LEGEND = (
 
 def print_answer(trace: RSETrace, segments: Sequence[Document]) -> None:
     """Print passages in their order, and above those of a document strips of what is where."""
-    from langchain_rse.explaining.words import query_words
+    from langchain_rse.explaining.highlighting import query_words
     from langchain_rse.tools.passages import place_of
 
     limit = trace.settings["max_context_length"]

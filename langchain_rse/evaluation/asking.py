@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from langchain_rse._messages import counted
 from langchain_rse._sync import Steps, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CalibrationError
@@ -19,6 +18,7 @@ from langchain_rse.query.pipeline import find_candidates, queries_of, retrieve
 from langchain_rse.stores.changing import read_records
 from langchain_rse.stores.reading import readable
 from langchain_rse.stores.records import Manifest, chunk_key
+from langchain_rse.text.quoting import counted
 from langchain_rse.text.sentences import split_sentences
 from langchain_rse.text.words import find_words
 

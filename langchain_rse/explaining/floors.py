@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from langchain_rse._messages import as_html, load
+from langchain_rse._messages import load
+from langchain_rse.text.quoting import as_html
 
 _PLOTS = ("langchain_rse.explaining.plots", "plot", "plot")
 _PERCENTILES = (2, 25, 50, 75, 98)  # that are printed

@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from langchain_rse._messages import counted, first_few, visible
 from langchain_rse.explaining.colors import DARK, LIGHT, Colors
 from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.explaining.trace import RSETrace, TracedDocument
+from langchain_rse.text.quoting import counted, first_few, one_line, visible
 
 STYLE: Any = {
     "axes.axisbelow": True,
@@ -151,17 +151,11 @@ def add_legend(figure: Figure, panels: Iterable[Axes], title: str, columns: int)
 
 def wrapped(text: str, inches: float) -> str:
     """A title in lines that are at most so many inches long."""
-    line = _in_one_line(text[:_LONGEST_TITLE])
-    if len(text) > _LONGEST_TITLE:
-        line += "…"
+    line = visible(one_line(text, _LONGEST_TITLE))
     letters = int(inches * _LETTERS_PER_INCH)
     if any(unicodedata.east_asian_width(letter) in "WF" for letter in line):
         letters //= 2
     return textwrap.fill(line, letters)
-
-
-def _in_one_line(text: str) -> str:
-    return " ".join(visible(text).split())
 
 
 def _draw_document(

@@ -12,9 +12,9 @@ from markupsafe import Markup
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.explaining.code import looks_like_code
+from langchain_rse.explaining.highlighting import query_words
 from langchain_rse.explaining.text import relevance_parts
 from langchain_rse.explaining.trace import RSETrace, TracedChunk, TracedDocument, TracedSegment
-from langchain_rse.explaining.words import query_words
 
 # Characters that would end a script tag, or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}

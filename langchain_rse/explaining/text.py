@@ -2,8 +2,8 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from langchain_rse._messages import counted, visible
 from langchain_rse.explaining.records import (
     OUTCOMES,
     TracedChunk,
@@ -11,13 +11,15 @@ from langchain_rse.explaining.records import (
     TracedQuery,
     TracedSegment,
 )
+from langchain_rse.text.quoting import counted, one_line, visible
 
 # The most segments or queries that are printed, and the most candidates for each reason.
 _MOST_SHOWN = 8
 _MOST_LEFT_OUT = 3
-_MOST_CHARACTERS = 100
 _MOST_WORDS = 3  # of the query, for a chunk
 _LEAST_SHOWN = 0.005  # of relevance
+
+_shorten = partial(one_line, length=100)
 
 
 def as_text(trace: TracedQuery) -> str:
@@ -213,11 +215,3 @@ def left_out_lines(trace: TracedQuery) -> Iterator[str]:
                 f"  {_shorten(document.name)}, chunk {chunk.index} ({rank}, "
                 f"relevance {chunk.relevance:.2f}): {explain_outcome(trace, document, chunk)}"
             )
-
-
-def _shorten(text: str) -> str:
-    """The beginning of a text, in one line."""
-    line = " ".join(text[: 4 * _MOST_CHARACTERS].split())
-    if len(line) <= _MOST_CHARACTERS:
-        return line
-    return f"{line[:_MOST_CHARACTERS]}..."

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from typing_extensions import Self
 
-from langchain_rse._messages import load, visible
+from langchain_rse._messages import load
 from langchain_rse.explaining.notebook import as_html
 from langchain_rse.explaining.records import (
     OUTCOMES,
@@ -31,6 +31,7 @@ from langchain_rse.explaining.text import (
     headline,
     summarize,
 )
+from langchain_rse.text.quoting import visible
 
 __all__ = [
     "OUTCOMES",

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from langchain_rse._messages import first_few, warn
+from langchain_rse._messages import warn
 from langchain_rse.config import QuerySettings
 from langchain_rse.stores.records import CHUNK_ID, DOC_ID, LOCATION_FIELDS, NAMESPACE, VERSION
+from langchain_rse.text.quoting import first_few
 
 FILTER = "filter"
 """The search argument by which most stores take a filter."""
@@ -202,11 +203,11 @@ class Filters(NamedTuple):
                 for name in sorted(fields_of(condition) or ()):
                     fields[name] = document.metadata.get(name.rpartition(".")[2])
                 raise ValueError(
-                    f"{searcher} returned what the filter {condition!r:.200} excludes: {fields!r:.200} "
-                    f"in the metadata of document {document.id!r} ({document.page_content[:40]!r}). "
-                    f"Write the filter as {searcher} takes it, with operators that look into lists "
-                    "where there are lists; or filter inside a base_retriever and set "
-                    "candidates_only=True"
+                    f"{searcher} returned what the filter {condition!r:.200} excludes: "
+                    f"{fields!r:.200} in the metadata of document {document.id!r} "
+                    f"({document.page_content[:40]!r}). Write the filter as {searcher} takes it, "
+                    "with operators that look into lists where there are lists; or filter inside a "
+                    "base_retriever and set candidates_only=True"
                 )
 
     def only_candidates(self, settings: QuerySettings) -> bool:
@@ -344,6 +345,6 @@ def warn_of_few(retriever: object, returned: int, fetch_k: int) -> None:
     least = 1 if hasattr(retriever, "base_compressor") else max(min(limits), 1)
     if least <= returned <= sum(limits) < fetch_k:
         warn(
-            f"{type(retriever).__name__} returned only {returned} candidates, as its limit says, so "
-            f"segments are made of few chunks. Set {', '.join(settings)}"
+            f"{type(retriever).__name__} returned only {returned} candidates, as its limit says. "
+            f"Segments are made of few chunks. Set {', '.join(settings)}"
         )

@@ -13,7 +13,6 @@ from langchain_rse.query.candidates import FULL_TEXT
 from langchain_rse.query.filters import Filters
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import Chunk
-from langchain_rse.stores.metadata_rules import segment_metadata
 from langchain_rse.stores.records import (
     CHUNK_ID,
     COUNTS_IN_SOURCE,
@@ -25,6 +24,7 @@ from langchain_rse.stores.records import (
     chunk_key,
     content_name,
     metadata_changes,
+    segment_metadata,
     with_headers,
 )
 

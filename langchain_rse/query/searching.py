@@ -154,9 +154,11 @@ def _find_obstacle(sources: Sources, search_kwargs: Mapping[str, Any]) -> str | 
             f"the full-text index cannot apply {', '.join(unknown)} in search_kwargs. Use filter, "
             "a dict of fields and the values they equal"
         )
+    is_plain = getattr(sources.docstore, "lexical", False) and not search_kwargs.get(FILTER)
     try:
-        check_lexical(sources.docstore)
-        check_filter(search_kwargs.get(FILTER))
+        if not is_plain:
+            check_lexical(sources.docstore)
+            check_filter(search_kwargs.get(FILTER))
     except ValueError as error:
         return str(error)
     return None
@@ -181,14 +183,15 @@ def search(
         searches += [_search_words(sources.docstore, query, settings) for query in queries]
     answers = yield from concurrently(searches, AT_ONCE)
     # The answers of the full-text index, if it is searched, follow those of the other searches.
-    found_by_vectors = answers[: len(queries)]
+    by_vectors = answers[: len(queries)]
     by_words = answers[len(queries) :] or [[] for _ in queries]
 
-    for document, _ in itertools.chain.from_iterable(found_by_vectors):
-        filters.check_applied(document, sources.name)
-    by_vectors = yield from _identify_adopted(sources, found_by_vectors)
+    if filters.checked:
+        for document, _ in itertools.chain.from_iterable(by_vectors):
+            filters.check_applied(document, sources.name)
+    identified = yield from _identify_adopted(sources, by_vectors)
     candidates = {}
-    for query, vector_answer, lexical_answer in zip(queries, by_vectors, by_words, strict=True):
+    for query, vector_answer, lexical_answer in zip(queries, identified, by_words, strict=True):
         by_chunk: dict[tuple[str, str, int], Candidate] = {}
         _add_hits(by_chunk, VECTORS, vector_answer, sources, settings)
         _add_hits(by_chunk, FULL_TEXT, lexical_answer, sources, settings)
@@ -358,16 +361,15 @@ def _add_hits(
                 raise
             errors.append(error)
             continue
-        known = candidates.get(candidate.chunk_key, candidate)
+        known = candidates.setdefault(candidate.chunk_key, candidate)
         if search_name not in known.hits:
-            hits = {**known.hits, search_name: Hit(rank, score)}
-            candidates[candidate.chunk_key] = known._replace(hits=hits)
+            known.hits[search_name] = Hit(rank, score)
             rank += 1
     if other_namespaces:
         refuse_namespaces(not sources.namespace)
         warn(
-            f"{other_namespaces} of {len(answer)} Documents of {sources.name} are excluded, as they "
-            f"are not in this namespace. Let it find only those with {NAMESPACE}="
+            f"{other_namespaces} of {len(answer)} Documents of {sources.name} are excluded, as "
+            f"they are not in this namespace. Let it find only those with {NAMESPACE}="
             f"{sources.namespace!r} in their metadata, and return that metadata"
         )
     if errors:

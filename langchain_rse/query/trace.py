@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ import numpy as np
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
-from langchain_rse._messages import load, visible
+from langchain_rse._messages import load
 from langchain_rse.config import BestSegment, Greedy, QuerySettings, RSEConfig
 from langchain_rse.engine import matched_words
 from langchain_rse.query.candidates import (
@@ -35,6 +35,7 @@ from langchain_rse.query.reading import DocumentSegment, chunk_at, measure
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection
 from langchain_rse.stores.reading import Layout
+from langchain_rse.text.quoting import visible
 from langchain_rse.text.titles import shown_name
 
 # Modules with their extras, and what needs them.
@@ -121,13 +122,12 @@ class RSETrace:
     floor_checks: Sequence[FloorCheck] = ()
     reason: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-    _last: float = field(default_factory=time.perf_counter)
 
-    def lap(self, step: str) -> None:
-        """Note that a step has ended."""
+    def lap(self, step: str, started: float) -> float:
+        """Add the time since a step has started to its seconds; return the time now."""
         now = time.perf_counter()
-        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._last
-        self._last = now
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - started
+        return now
 
     # Numbers
 
@@ -227,19 +227,20 @@ class RSETrace:
             key = (layout.manifest.doc_id, layout.version, index)
             exclusion = self.looked_up.exclusions.get(key)
             if chunk.candidate is not None:
-                yield chunk._replace(outcome=outcome or outcomes[position])
+                yield replace(chunk, outcome=outcome or outcomes[position])
             elif outcome is Reason.RETURNED:
                 candidate = None if exclusion is None else exclusion.candidate
-                yield chunk._replace(outcome=Reason.FILLED, candidate=candidate)
+                yield replace(chunk, outcome=Reason.FILLED, candidate=candidate)
             elif exclusion is not None:
-                yield chunk._replace(
+                yield replace(
+                    chunk,
                     candidate=exclusion.candidate,
                     relevance=exclusion.candidate.relevance,
                     outcome=exclusion.reason,
                     duplicate_of=exclusion.duplicate_of,
                 )
             else:
-                yield chunk._replace(outcome=outcome or Reason.NO_CANDIDATE)
+                yield replace(chunk, outcome=outcome or Reason.NO_CANDIDATE)
 
     def _exclusions(self) -> dict[ChunkKey, Exclusion]:
         """Why each candidate that the solver did not see is not returned; the best come first."""

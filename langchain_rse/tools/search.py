@@ -11,13 +11,14 @@ from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, create_model
 
-from langchain_rse._messages import counted, problems_of, visible
+from langchain_rse._messages import problems_of
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.explaining.trace import RSETrace, TracedReach
 from langchain_rse.query.tracing import TraceCollector
 from langchain_rse.query.wrapped import check_taken
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
+from langchain_rse.text.quoting import counted, one_line, visible
 from langchain_rse.text.words import MAX_QUERY_LENGTH
 from langchain_rse.tools.conversation import (
     Shown,
@@ -427,7 +428,7 @@ def _within(conditions: Mapping[str, Any]) -> str:
 
 def _explain_refused(reached: TracedReach, within: str) -> str:
     """Say that the documents are not about the query, and what comes nearest."""
-    text = " ".join((reached.text or "")[:_EXCERPT].split())
+    text = one_line(reached.text, _EXCERPT)
     return (
         f"Nothing in these documents{within} is about this: the nearest passage is in "
         f"{visible(reached.name)}, and begins with:\n{quote_lines(text)}\n"

@@ -22,11 +22,13 @@ from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever
 way = fakes.way
 
 
-def chunks_of(source: RSERetriever | RSEIndexer) -> list[Document]:
-    async def collected() -> list[Document]:
-        return [chunk async for chunk in source.achunks()]
+def chunks_of(way: Way, source: RSERetriever | RSEIndexer) -> list[Document]:
+    indexer = source.indexer if isinstance(source, RSERetriever) else source
 
-    return way.call(lambda: list(source.chunks()), collected)
+    async def collected() -> list[Document]:
+        return [chunk async for chunk in indexer.achunks()]
+
+    return way.call(lambda: list(indexer.chunks()), collected)
 
 
 class WithoutWildcard(BaseStore[str, bytes]):
@@ -90,35 +92,35 @@ def test_chunks_are_as_in_the_vector_store(way: Way, kind: str, tmp_path: Path) 
     assert chunks_of(way, RSEIndexer(vectorstore, retriever.docstore)) == chunks
 
 
-def test_no_chunks() -> None:
-    assert chunks_of(make_retriever({})) == []
+def test_no_chunks(way: Way) -> None:
+    assert chunks_of(way, make_retriever({})) == []
 
 
-def test_chunks_are_read_a_batch_at_a_time() -> None:
+def test_chunks_are_read_a_batch_at_a_time(way: Way) -> None:
     source = make_retriever({"a": lines(*range(1200)), "b": lines(0), "c": lines(0)})
     store = fakes.WatchedDocStore(source.docstore, fakes.Writes())
     retriever = source.model_copy(update={"docstore": store})
 
     async def first_few() -> list[Document]:
-        chunks = retriever.achunks()
+        chunks = retriever.indexer.achunks()
         return [await anext(chunks) for _ in range(3)]
 
-    way.call(lambda: list(itertools.islice(retriever.chunks(), 3)), first_few)
+    way.call(lambda: list(itertools.islice(retriever.indexer.chunks(), 3)), first_few)
     assert len(store.reads) == 2  # the manifests, and one batch
     store.reads.clear()
-    assert len(chunks_of(retriever)) == 1202
+    assert len(chunks_of(way, retriever)) == 1202
     assert max(map(len, store.reads)) <= 500
     assert len(store.reads) == 4  # chunks of short documents are read together
 
 
-def test_many_small_documents_take_few_reads() -> None:
+def test_many_small_documents_take_few_reads(way: Way) -> None:
     source = make_retriever({str(number): lines(0) for number in range(1100)})
     store = fakes.WatchedDocStore(source.docstore, fakes.Writes())
-    assert len(chunks_of(source.model_copy(update={"docstore": store}))) == 1100
+    assert len(chunks_of(way, source.model_copy(update={"docstore": store}))) == 1100
     assert len(store.reads) == 6
 
 
-def test_chunks_of_an_adopted_index() -> None:
+def test_chunks_of_an_adopted_index(way: Way) -> None:
     store, docstore = InMemoryVectorStore(fakes.Angles()), InMemoryStore()
     store.add_documents(
         [Document(f"t{n} {n}", metadata={"source": "a", "number": n}) for n in (0, 1, 3)]
@@ -126,7 +128,7 @@ def test_chunks_of_an_adopted_index() -> None:
     index = ExistingIndex(doc_id_key="source", chunk_index_key="number", separator="\n")
     with pytest.warns(UserWarning, match="missing"):
         retriever = RSERetriever.from_existing_index(store, docstore, index)
-    chunks = chunks_of(retriever)
+    chunks = chunks_of(way, retriever)
     assert [chunk.page_content.strip() for chunk in chunks] == ["t0 0", "t1 1", "t3 3"]
     wrapped = RSERetriever(
         base_retriever=fakes.FixedRetriever(documents=chunks),
@@ -134,21 +136,21 @@ def test_chunks_of_an_adopted_index() -> None:
         docstore=docstore,
         config=fakes.EVERYTHING,
     )
-    assert len(ask(wrapped, QUERY)) == 2  # before the gap and after it
+    assert len(way.invoke(wrapped, QUERY)) == 2  # before the gap and after it
 
 
-def test_another_store_over_the_same_chunks() -> None:
+def test_another_store_over_the_same_chunks(way: Way) -> None:
     source = make_retriever({"a": lines(0, 10, 90), "b": lines(5, 90)})
     other = InMemoryVectorStore(fakes.Angles())
-    other.add_documents(chunks_of(source))
+    other.add_documents(chunks_of(way, source))
     assert other.store.keys() == source.vectorstore.store.keys()  # type: ignore[union-attr]
     over_it = source.model_copy(update={"vectorstore": other})
-    assert ask(over_it, QUERY) == ask(source, QUERY)
+    assert way.invoke(over_it, QUERY) == way.invoke(source, QUERY)
 
 
-def test_a_corrupt_record_is_named() -> None:
+def test_a_corrupt_record_is_named(way: Way) -> None:
     retriever = make_retriever({"a": lines(0)})
     key = manifest_key(document_key("a"))
     retriever.docstore.mset([(key, Document("no manifest"))])
     with pytest.raises(CorruptRecordError, match=key):
-        chunks_of(retriever)
+        chunks_of(way, retriever)

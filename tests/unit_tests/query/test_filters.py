@@ -171,7 +171,7 @@ def test_what_passes(condition: dict[str, Any], *, expected: bool) -> None:
         assert not contradicts(condition, METADATA)
 
 
-VALUES = st.sampled_from([0, 1, 2, "a", "b", True])
+VALUES = st.sampled_from([2, 3, "a", "b", True])  # in no notation the same
 BY_BRUTE_FORCE: dict[str, Callable[[Any, Any], bool]] = {
     "$eq": lambda value, other: type(value) is type(other) and value == other,
     "$ne": lambda value, other: not BY_BRUTE_FORCE["$eq"](value, other),
