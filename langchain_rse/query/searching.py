@@ -188,7 +188,8 @@ def search(
 
     if filters.checked:
         for document, _ in itertools.chain.from_iterable(by_vectors):
-            filters.check_applied(document, sources.name)
+            if namespace_in(document.metadata) == sources.namespace:  # others are excluded
+                filters.check_applied(document, sources.name)
     identified = yield from _identify_adopted(sources, by_vectors)
     candidates = {}
     for query, vector_answer, lexical_answer in zip(queries, identified, by_words, strict=True):

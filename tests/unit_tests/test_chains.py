@@ -24,7 +24,6 @@ from langchain_core.runnables import (
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
-from langchain_rse.config import Greedy
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever, ranges
 
@@ -249,7 +248,7 @@ def test_a_retriever_with_fallbacks_can_be_wrapped(way: Way, arguments: dict[str
 
 def test_a_fallback_that_may_filter_is_named(way: Way) -> None:
     source = make_retriever(TEXTS)
-    found = list(source.chunks())
+    found = list(source.indexer.chunks())
     other = fakes.FixedRetriever(documents=found)
     falling = Failing(99).as_retriever(search_kwargs={"k": 50}).with_fallbacks([other])
     outer = RSERetriever(base_retriever=falling, docstore=source.docstore, config=fakes.PLAIN)
@@ -266,12 +265,7 @@ def test_every_field_can_be_set_by_a_run() -> None:
     }
     configurable = retriever.configurable_fields(**fields)
     assert configurable.invoke(QUERY) == retriever.invoke(QUERY)
-    of_run: dict[str, Any] = {
-        "rse_k": 1,
-        "rse_config": "find_all",
-        "rse_solver": Greedy(max_length=1),
-        "rse_top_k_for_document_selection": None,
-    }
-    given = {name.removeprefix("rse_"): value for name, value in of_run.items()}
-    expected = retriever.invoke(QUERY, rse_config=given.pop("config"), **given)
-    assert configurable.invoke(QUERY, config={"configurable": of_run}) == expected
+    of_run = {"k": 1, "config": "find_all", "fetch_k": 2}
+    expected = retriever.invoke(QUERY, k=1, rse_config="find_all", fetch_k=2)
+    configured = {f"rse_{name}": value for name, value in of_run.items()}
+    assert configurable.invoke(QUERY, config={"configurable": configured}) == expected

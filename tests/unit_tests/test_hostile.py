@@ -14,6 +14,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse.config import RSEConfig
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.alignment import align
 from langchain_rse.ingest.markup import shown_text, start_of_tags, text_outside_tags
@@ -235,7 +236,7 @@ def test_a_query_of_the_most_characters_gets_no_warning(way: Way) -> None:
 
 
 def test_a_long_query_gets_no_warning_if_words_do_not_count(way: Way) -> None:
-    retriever = make_retriever(lexical_credit=0.0, name_weight=0.0)
+    retriever = make_retriever(config=RSEConfig(lexical_weight=0.0, name_weight=0.0))
     assert way.invoke(retriever, long_query(MAX_QUERY_LENGTH + 1)) is not None
 
 

@@ -85,10 +85,12 @@ def test_the_budget_in_any_unit(unit: str, config: str) -> None:
 
 def test_a_function_that_counts_characters_is_as_good_as_len() -> None:
     retriever = make_retriever(TEXTS)
+
+    def count(text: str) -> int:
+        return len(text)
+
     for budget in range(40):
-        by_function = ask(
-            retriever, max_context_length=budget, length_function=lambda text: len(text)
-        )
+        by_function = ask(retriever, max_context_length=budget, length_function=count)
         assert by_function == ask(retriever, max_context_length=budget)
 
 
