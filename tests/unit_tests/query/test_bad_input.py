@@ -14,7 +14,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import PRESETS, RSERetriever, SQLDocStore
+from langchain_rse import PRESETS, RSERetriever
 from langchain_rse.errors import CandidateError
 from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
@@ -125,19 +125,6 @@ def test_scores_that_mean_nothing_are_not_used(origin: str, scores: list[Any]) -
         assert math.isfinite(segment.metadata["relevance_score"])
 
 
-@pytest.mark.parametrize(
-    "scores",
-    [[0.9, 0.6, 0.3], np.array([0.9, 0.6, 0.3], dtype=np.float32)],
-    ids=["floats", "numpy"],
-)
-def test_scores_of_any_number_type_count(scores: Sequence[Any]) -> None:
-    source = make_retriever({"a": lines(0, 1, 2)}, reranker=scoring(list(scores)))
-    chunks = chunks_in(ask(source, irrelevant_chunk_penalty=0.1))
-    found = [chunks["a", index] for index in range(3)]
-    assert [chunk["relevance"] for chunk in found] == pytest.approx([0.9, 0.6, 0.3])
-    assert all(type(chunk["score"]) is float for chunk in found)
-
-
 def test_rising_scores_of_a_store_are_distances() -> None:
     store = Scored(fakes.Angles())
     store.scores = [0.0, 0.25, 0.5]
@@ -165,67 +152,7 @@ def test_a_relevance_that_rises_is_no_distance() -> None:
     assert relevances == pytest.approx([0.45, 0.4, 0.05])
 
 
-def test_scores_under_different_names_are_not_compared() -> None:
-    source = make_retriever({"a": lines(0, 1, 2)})
-    found = candidates_of(source)
-    for document, (name, score) in zip(
-        found, [("relevance_score", 0.9), ("score", 0.5), ("score", 0.4)], strict=True
-    ):
-        document.metadata[name] = score
-    chunks = chunks_in(ask(wrap(source, found), QUERY))
-    assert [chunk["relevance"] for chunk in chunks.values()] == pytest.approx([0.8] * 3)
-
-
 # Rerankers
-
-
-@pytest.mark.parametrize(
-    "stranger",
-    [
-        Document("another text"),
-        Document("c0 0\n", metadata={"doc_id": "b", "rse_version": "v", "chunk_index": 0}),
-        Document("c0 0\n", id="another"),
-    ],
-    ids=["text", "place", "id"],
-)
-def test_a_reranker_that_returns_what_it_was_not_given(stranger: Document) -> None:
-    reranker = Returning(function=lambda documents: [*documents, stranger])
-    retriever = make_retriever({"a": lines(0, 20)}, reranker=reranker)
-    if stranger.id == "another":  # its text tells which it is: it counts once
-        assert ranges(ask(retriever)) == [("a", 0, 2)]
-        return
-    with pytest.raises(CandidateError, match=r"Returning returned a Document .* not given"):
-        ask(retriever)
-
-
-def test_a_reranker_that_returns_documents_twice() -> None:
-    once = make_retriever({"a": lines(0, 90, 20)}, reranker=scoring([0.9, 0.8, 0.7]))
-    twice = once.model_copy(
-        update={
-            "reranker": Returning(
-                function=lambda documents: [
-                    scored
-                    for document, score in zip(documents, (0.9, 0.8, 0.7), strict=True)
-                    for scored in (
-                        document.model_copy(
-                            update={"metadata": {**document.metadata, "relevance_score": score}}
-                        ),
-                        # Later copies do not count, whatever they say.
-                        document.model_copy(
-                            update={"metadata": {**document.metadata, "relevance_score": 0.0}}
-                        ),
-                    )
-                ]
-            )
-        }
-    )
-    assert ask(twice) == ask(once)
-
-
-@pytest.mark.parametrize("returned", [[], (), iter(())], ids=["list", "tuple", "iterator"])
-def test_a_reranker_that_returns_nothing(returned: Any) -> None:
-    retriever = make_retriever({"a": lines(0)}, reranker=Returning(function=lambda _: returned))
-    assert ask(retriever) == []
 
 
 @pytest.mark.parametrize(
@@ -247,20 +174,6 @@ def test_what_is_no_list_of_documents_is_named(returned: Any, role: str) -> None
 
 
 # Retrievers
-
-
-@pytest.mark.parametrize("returned", [[], ()], ids=["list", "tuple"])
-@pytest.mark.parametrize("reranked", [False, True])
-def test_a_retriever_that_returns_nothing(returned: Any, *, reranked: bool) -> None:
-    def never(_: Any) -> Any:
-        raise AssertionError
-
-    retriever = wrap(
-        make_retriever({"a": lines(0)}),
-        RunnableLambda(lambda _: returned),
-        reranker=Returning(function=never) if reranked else None,
-    )
-    assert ask(retriever) == []
 
 
 MANY = 10_000
@@ -308,18 +221,6 @@ def test_10000_candidates(many: Many, preset: str, *, alone: bool) -> None:
         text = many.texts[segment.metadata["doc_id"]]
         place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
         assert segment.page_content == text[place]
-
-
-def test_of_10000_candidates_the_first_count(many: Many) -> None:
-    few, all_of_them = (
-        RSERetriever(
-            base_retriever=FixedRetriever(documents=some),
-            candidates_only=False,
-            docstore=many.docstore,
-        )
-        for some in (many.chunks[:200], many.chunks)
-    )
-    assert ask(all_of_them) == ask(few)
 
 
 def test_many_documents_that_are_gone_take_few_reads() -> None:
@@ -419,136 +320,21 @@ def test_other_metadata_may_be_anything() -> None:
     assert ranges(ask(kept)) == [("a", 0, 1)]
 
 
-# Metadata of records
 
 
-def left_out(source: RSERetriever, key: str) -> None:
-    """Document a is excluded, with a warning that names it and the record; another answers."""
-    source.add_documents([Document(lines(10, name="other"), metadata={"source": "other"})])
-    with pytest.warns(UserWarning, match=rf"(?s)1 document.*'a'.*Add them again.*{key}") as caught:
-        assert ranges(ask(source)) == [("other", 0, 1)]
-    assert len(caught) == 1
 
 
-def spoil(source: RSERetriever, key: str, changes: dict[str, Any]) -> None:
-    """Change the metadata of a record."""
-    (record,) = source.docstore.mget([key])
-    assert record is not None
-    broken = record.model_copy(update={"metadata": {**record.metadata, **changes}})
-    source.docstore.mset([(key, broken)])
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"current": "v10"},
-        {"current": ["v", "1", 0]},
-        {"current": ["v", -3, 0]},
-        {"current": ["v", 1, None]},
-        {"current": [7, 1, 0]},
-        {"length": None},
-        {"unfinished": 3},
-        {"metadata": "text"},
-        {"metadata": None},
-    ],
-    ids=str,
-)
-def test_a_manifest_with_wrong_types_is_named(changes: dict[str, Any]) -> None:
-    source = make_retriever({"a": lines(0)}, docstore=InMemoryStore())
-    key = manifest_key(document_key("a"))
-    spoil(source, key, changes)
-    left_out(source, key)
 
 
-@pytest.mark.parametrize(
-    "cuts",
-    [None, 3, "05", [0], [0, 0], [5, 0], [0, 10**30], [0, math.inf], [0, None], ["a", "b"], {}],
-    ids=str,
-)
-def test_spans_with_wrong_types_are_named(cuts: Any) -> None:
-    check_spans({"cuts": cuts})
 
 
-@pytest.mark.parametrize("gaps", [3, ["a"], [None], [math.inf], "none"], ids=str)
-def test_gaps_with_wrong_types_are_named(gaps: Any) -> None:
-    check_spans({"gaps": gaps})
 
 
-def check_spans(changes: dict[str, Any]) -> None:
-    source = make_retriever({"a": lines(0)}, docstore=InMemoryStore())
-    (key,) = (key for key in source.docstore.yield_keys() if "/spans/" in key)
-    spoil(source, key, changes)
-    left_out(source, key)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"start_index": "0"},
-        {"start_index": None},
-        {"end_index": "5"},
-        {"places": "text"},
-        {"places": ["page"]},
-        {"places": 3},
-        {"places": [[0, None]]},
-    ],
-    ids=str,
-)
-def test_a_chunk_with_wrong_types_is_named(changes: dict[str, Any]) -> None:
-    source = make_retriever({"a": lines(0)}, docstore=InMemoryStore())
-    (key,) = (
-        key for key in source.docstore.yield_keys() if key.endswith("/0") and "spans" not in key
-    )
-    spoil(source, key, changes)
-    left_out(source, key)
 
 
-# Characters
 
 
-class Encoding(fakes.BagOfWords):
-    """Like any model in Rust: takes nothing that UTF-8 lacks; and, like PostgreSQL, no NUL."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        for text in texts:
-            assert "\0" not in text
-            text.encode()
-        return super().embed_documents(texts)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "one\0two\n",
-        "one \ud800 two\udfff\n",
-        "\ufeffone\n",
-        "one\r\n\r\ntwo\r\n",
-        "one\rtwo\u2028three\x85four\n",
-    ],
-    ids=ascii,
-)
-def test_any_characters_come_back_as_they_were(text: str) -> None:
-    vectorstore = InMemoryVectorStore(Encoding())
-    parts = [Document(text, metadata={"doc_id": "d", "title": text, "page": n}) for n in range(2)]
-    retriever = RSERetriever(
-        vectorstore=vectorstore, docstore=SQLDocStore("sqlite://"), config=fakes.EVERYTHING
-    )
-    retriever.add_documents(parts)
-    (segment,) = ask(retriever, "one")
-    assert segment.page_content == f"{text}\n\n{text}"
-    assert segment.metadata["title"] == text
-    for chunk in vectorstore.store.values():
-        assert "\0" not in chunk["metadata"]["title"]
-        chunk["metadata"]["title"].encode()
-        assert len(chunk["metadata"]["title"]) == len(text)
-
-
-@pytest.mark.parametrize("field", ["ids", "doc_id", "source"])
-@pytest.mark.parametrize("doc_id", ["caf\udce9.txt", "a\0b"], ids=ascii)
-def test_an_id_that_not_every_store_can_keep(doc_id: str, field: str) -> None:
-    vectorstore, docstore = InMemoryVectorStore(Encoding()), InMemoryStore()
-    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore)
-    text = Document("text", metadata={} if field == "ids" else {field: doc_id})
-    with pytest.raises(ValueError, match=r"id .* has the character .*ids="):
-        retriever.add_documents([text], ids=[doc_id] if field == "ids" else None)
-    assert fakes.keys_of(docstore) == []

@@ -14,11 +14,11 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
-from langchain_rse import DocumentHeaders, RSERetriever, SQLDocStore
+from langchain_rse import DocumentHeaders, RSERetriever
 from langchain_rse.config import PRESETS, RSEConfig
 from langchain_rse.query.candidates import Reason
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import PLAIN, QUERY, ask, lines, make_retriever, ranges, wrap
+from tests.unit_tests.fakes import PLAIN, QUERY, ask, lines, make_retriever, wrap
 
 Chunk = tuple[str, int]
 
@@ -42,13 +42,6 @@ def test_the_same_text_comes_once() -> None:
     assert [s.page_content for s in twice] == ["c0 0\nc1 10\n"] * 2 + ["other0 20\n"]
 
 
-def test_the_budget_goes_to_other_texts() -> None:
-    retriever = make_retriever({"a": "a 0\n", "copy": "a 0\n", "b": "b 20\n"}, max_context_length=9)
-    assert {s.page_content for s in ask(retriever)} == {"a 0\n", "b 20\n"}
-    kept = ask(retriever, duplicates="keep")
-    assert [s.page_content for s in kept] == ["a 0\n", "a 0\n"]
-
-
 def chunks_by_source(source: RSERetriever) -> dict[str, list[Document]]:
     chunks: dict[str, list[Document]] = {}
     for chunk in source.indexer.chunks():
@@ -67,25 +60,6 @@ def test_the_document_with_the_best_candidate_counts() -> None:
     assert ranks == {0: 1, 1: 0}
 
 
-def test_an_old_version_is_no_reason_to_drop_a_text() -> None:
-    source = make_retriever({"a": TEXT})
-    old = list(source.indexer.chunks())
-    source.add_documents([Document("a new text 0\n", metadata={"source": "a"})], ids=["a"])
-    source.add_documents([Document(TEXT, metadata={"source": "b"})])
-    retriever = wrap(source, [*old, *chunks_by_source(source)["b"]], config=fakes.EVERYTHING)
-    assert [s.metadata["source"] for s in ask(retriever)] == ["b"]
-
-
-def test_only_what_passes_the_filter_counts() -> None:
-    retriever = make_retriever({"secret": TEXT, "public": TEXT})
-
-    def public(document: Document) -> bool:
-        return bool(document.metadata["source"] == "public")
-
-    segments = ask(retriever, filter=public, candidates_only=True)
-    assert ranges(segments) == [("public", 0, 2)]
-
-
 def test_other_headers_make_no_other_text() -> None:
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(fakes.Angles()),
@@ -99,28 +73,6 @@ def test_other_headers_make_no_other_text() -> None:
         retriever.add_documents([Document(TEXT, metadata=metadata)])
     assert len(ask(retriever)) == 1
     assert len(ask(retriever, duplicates="keep")) == 2
-
-
-@pytest.mark.parametrize("hybrid", [0.0, 0.5, 1.0])
-def test_words_find_one_of_them(hybrid: float) -> None:
-    retriever = make_retriever(
-        {"a": TEXT, "b": TEXT},
-        docstore=SQLDocStore("sqlite://", lexical=True),
-        hybrid=hybrid,
-        config=fakes.EVERYTHING,
-    )
-    assert len(ask(retriever, "c1 10")) == 1
-
-
-def test_further_documents_take_the_place_of_copies() -> None:
-    texts = {f"copy {number}": TEXT for number in range(5)}
-    retriever = make_retriever(
-        {**texts, "b": lines(20, name="other")}, top_k_for_document_selection=4
-    )
-    assert [s.page_content for s in ask(retriever)] == [
-        "c0 0\nc1 10\n",
-        "other0 20\n",
-    ]
 
 
 @given(
@@ -225,55 +177,6 @@ def test_of_two_copies_of_a_passage_one_comes_back_whole() -> None:
     assert segment.page_content in texts.values()
 
 
-def test_a_part_of_a_better_text_is_a_copy_and_more_than_it_is_none() -> None:
-    long, short = f"{WORDS} {' '.join(f'more{n}' for n in range(20))}", WORDS
-    retriever = in_words({"a": report(long), "b": report(short)}, duplicates="drop_near")
-    assert returned(ask(retriever, long)) == {("a", 0)}
-    assert returned(ask(retriever, short)) == {("a", 0), ("b", 0)}
-
-
-def test_what_a_document_says_twice_stays() -> None:
-    retriever = in_words({"a": report(WORDS, "apples are red", f"{WORDS} ")})
-    assert len(returned(ask(retriever, WORDS, duplicates="drop_near"))) == 3
-
-
-def test_headers_make_no_copies_and_no_difference() -> None:
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
-        docstore=InMemoryStore(),
-        text_splitter=fakes.Lines(),
-        headers=DocumentHeaders(),
-        config=fakes.EVERYTHING,
-        duplicates="drop_near",
-    )
-    long = "the annual report of a company that makes pumps and seals in many countries"
-    texts = {
-        f"{long} since 1970": report("apples"),
-        f"{long} since 1980": report("pears"),
-        "a": report(WORDS),
-        f"{long} since 1990": report(f"{WORDS} sharp"),
-    }
-    retriever.add_documents(
-        [Document(t, metadata={"doc_id": n, "title": n}) for n, t in texts.items()]
-    )
-    assert len(ask(retriever, "apples pears")) == 3
-    assert len(ask(retriever, "apples pears", duplicates="drop")) == 4
-
-
-def test_an_old_version_is_no_reason_to_drop_what_is_nearly_the_same() -> None:
-    source = in_words({"a": report(WORDS)})
-    old = list(source.indexer.chunks())
-    source.add_documents([Document("a new text\n")], ids=["a"])
-    source.add_documents([Document(report(f"{WORDS} sharp"))], ids=["b"])
-    retriever = wrap(
-        source,
-        [*old, *chunks_by_source(source)["b"]],
-        config=fakes.EVERYTHING,
-        duplicates="drop_near",
-    )
-    assert returned(ask(retriever, WORDS)) == {("b", 0)}
-
-
 @given(
     st.lists(
         st.lists(st.sampled_from([WORDS, f"{WORDS} sharp", "apples are red", "x", "..."])),
@@ -354,16 +257,6 @@ def test_the_better_document_keeps_the_whole_passage() -> None:
     assert returned(kept) == {*every("a", 0, 1, 2, 3, 4), *every("b", 0, 1, 2, 3, 4)}
 
 
-def test_the_room_goes_to_other_text() -> None:
-    texts = {"a": f"{PASSAGE[0]}red\n", "b": f"{PASSAGE[0]}blue\n", "c": f"{line('green')}more\n"}
-    order = [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1)]
-    config = IN_ORDER.replace(neighbor_weight=0.0, segment_cost=0.0)
-    retriever = in_order(texts, order, config=config, max_context_length=2 * len(PASSAGE[0]))
-    assert returned(ask(retriever, ASKED)) == {("a", 0), ("c", 0)}
-    kept = ask(retriever, ASKED, duplicates="keep")
-    assert returned(kept) == {("a", 0), ("b", 0)}
-
-
 def test_chunks_may_end_elsewhere() -> None:
     words = "".join(PASSAGE).split()  # 160
     own = line("blue", count=20).split()
@@ -390,19 +283,6 @@ def test_chunks_may_end_elsewhere() -> None:
     # If b is better, a has nothing of its own.
     order = [*every("b", 2, 1, 0, 3), *every("a", 0, 1, 2, 3)]
     assert returned(ask(in_order(texts, order), ASKED)) == set(every("b", 0, 1, 2, 3))
-
-
-def test_text_that_is_not_known_to_be_the_same_stays() -> None:
-    words = "".join(PASSAGE).split()
-    texts = {
-        "a": "".join(PASSAGE),
-        "b": f"{' '.join(words[:60])}\n{' '.join(words[60:100])}\n{line('blue')}",
-    }
-    # The middle of the passage is in b, chunk 1, and in a, chunk 2, which was not found.
-    found = ask(in_order(texts, [*every("a", 0, 1), *every("b", 0, 1)]), ASKED)
-    assert {("a", 0), ("a", 1), ("b", 1)} <= returned(found)
-    every_chunk = [*every("a", 0, 1, 2), *every("b", 0, 1, 2)]
-    assert ("b", 1) not in returned(ask(in_order(texts, every_chunk), ASKED, k=1))
 
 
 def test_three_documents() -> None:
@@ -494,18 +374,6 @@ def test_documents_that_the_question_names_keep_their_text() -> None:
     only = returned(ask(retriever, f"{asked} of beta"))
     assert ("beta.txt", 0) in only
     assert ("acme.txt", 0) not in only
-
-
-def test_several_queries() -> None:
-    texts = {"a": "".join([*PASSAGE, line("red")]), "b": "".join([*PASSAGE, line("blue")])}
-    retriever = indexed(texts, config=fakes.EVERYTHING)
-    # Each query has another best document.
-    queries = [f"{' '.join(PASSAGE)} {line(color)}" for color in ("red", "blue")]
-    found = returned(ask(retriever, ASKED, queries=queries))
-    whole = [name for name in texts if found.issuperset(every(name, 0, 1, 2, 3))]
-    assert len(whole) == 1
-    assert {("a", 4), ("b", 4)} <= found
-    assert len(found) == 6
 
 
 def test_headers_and_overlap_are_not_compared() -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
@@ -91,12 +89,6 @@ def test_of_distances_lower_ones_reach_it() -> None:
     trace = retriever.explain(QUERY, score_floor=0.49)
     assert not trace.documents_returned
     assert "0.49" in str(trace.reason)
-
-
-def test_no_floor() -> None:
-    retriever = make_retriever(TEXTS, score_floor=0.9)
-    assert retriever.invoke(QUERY) == []
-    assert retriever.invoke(QUERY, score_floor=None)
 
 
 def test_candidates_without_scores_are_not_refused() -> None:
@@ -248,12 +240,6 @@ def test_a_damaged_record_is_no_floor(record: dict[str, Any]) -> None:
     assert retriever.invoke("query 180") == []
 
 
-def test_check_knows_the_record() -> None:
-    retriever = make_retriever(TEXTS)
-    keep(retriever, floor_of(0.9))
-    assert retriever.indexer.check().ok
-
-
 def test_namespaces_have_floors_of_their_own() -> None:
     docstore = as_docstore(InMemoryStore())
     store = InMemoryVectorStore(fakes.Angles())
@@ -262,11 +248,3 @@ def test_namespaces_have_floors_of_their_own() -> None:
     keep(one, floor_of(0.9))
     assert one.invoke(QUERY) == []
     assert two.invoke(QUERY)
-
-
-def test_copies_of_the_retriever_and_chains() -> None:
-    retriever = make_retriever(TEXTS, score_floor=0.9)
-    assert pickle.loads(pickle.dumps(retriever)).invoke(QUERY) == []  # noqa: S301 - our own
-    assert retriever.model_copy(update={"score_floor": 0.1}).invoke(QUERY)
-    chain: Any = RunnableLambda(lambda _: QUERY) | retriever.bind(score_floor=None)
-    assert chain.invoke({})

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -22,7 +19,6 @@ from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.errors import CandidateError
 from langchain_rse.query.candidates import Candidate, Hit
 from langchain_rse.query.reranking import rerank
-from langchain_rse.rerankers import CrossEncoderReranker
 from langchain_rse.stores.records import document_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, about, ask, chunks_in, lines, make_retriever
@@ -145,20 +141,6 @@ def test_anything_that_keeps_a_chunk_recognizable(data: st.DataObject) -> None:
     assert all(one.document.page_content == "same text" for one in found)
 
 
-@pytest.mark.parametrize("score", [None, "0.9", True, math.nan, math.inf, [0.9]])
-def test_what_is_no_number_is_no_score(score: object) -> None:
-    compressor = Compressor(compress=lambda found: [scored(found[0], score)])
-    assert numbers(reranked(compressor, candidates())) == [(0, None)]
-
-
-def test_scores_of_those_before_are_not_taken_for_the_rerankers() -> None:
-    given = [candidate(chunk(0, relevance_score=0.7), 0.7)]
-    compressor = Compressor(compress=lambda found: found)
-    (found,) = reranked(compressor, given)
-    assert found.hits["reranker"].score is None
-    assert found.document.metadata["relevance_score"] == 0.7
-
-
 def test_a_compressor_may_write_into_what_it_is_given() -> None:
     def spoil(found: list[Document]) -> list[Document]:
         for document in found:
@@ -183,21 +165,6 @@ def test_a_document_that_was_not_given(stranger: Document) -> None:
         reranked(compressor, candidates())
 
 
-def test_chunks_of_equal_text_are_matched_in_their_order() -> None:
-    given = [candidate(chunk(number, text="same")) for number in range(3)]
-    compressor = Compressor(compress=lambda _: [Document("same"), Document("same")])
-    assert [number for number, _ in numbers(reranked(compressor, given))] == [0, 1]
-
-
-def test_numbers_of_numpy_are_chunk_indices() -> None:
-    compressor = Compressor(
-        compress=lambda found: [
-            Document("cut", metadata={**found[2].metadata, "chunk_index": np.int64(2)})
-        ]
-    )
-    assert numbers(reranked(compressor, candidates())) == [(2, None)]
-
-
 @pytest.mark.parametrize("limit", ["top_n", "top_k", "k"])
 def test_a_warning_names_a_reranker_that_keeps_few(limit: str) -> None:
     limits: Any = {limit: 3}
@@ -213,40 +180,6 @@ def test_a_compressor_that_returns_nothing() -> None:
 
 
 # Scores of any shape, and questions of any length
-
-
-class Encoder(BaseCrossEncoder):
-    """Scores texts by their numbers."""
-
-    def __init__(self, scores: Sequence[float]) -> None:
-        self._scores = scores
-
-    def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
-        return [self._scores[int(text.split()[0][1:])] for _, text in text_pairs]
-
-
-SCORES: dict[str, list[float]] = {
-    "equal": [3.0] * 20,
-    "two clusters": [-9.0] * 8 + [9.0, 9.1, 9.0] + [-9.1] * 9,
-    "all negative": [-8.0] * 8 + [-1.0, -0.5, -1.5] + [-7.0] * 9,
-    "one outlier": [0.1 * (n % 3) for n in range(9)] + [1e6] + [0.0] * 10,
-}
-
-
-@pytest.mark.parametrize("shape", list(SCORES))
-def test_scores_of_any_shape(shape: str) -> None:
-    retriever = make_retriever(
-        {"a": lines(*range(20))},
-        config="balanced",
-        reranker=CrossEncoderReranker(model=Encoder(SCORES[shape])),
-        max_context_length=60,
-    )
-    segments = ask(retriever)
-    chunks = [chunk for s in segments for chunk in s.metadata["rse"]["chunks"]]
-    assert all(0 <= chunk["credited"] <= 1 for chunk in chunks if "credited" in chunk)
-    assert sum(len(s.page_content) for s in segments) <= 60
-    best = SCORES[shape].index(max(SCORES[shape]))
-    assert best in [chunk["index"] for chunk in chunks]
 
 
 class Likes(BaseDocumentCompressor):
@@ -305,13 +238,6 @@ def test_no_answer_if_the_reranker_says_that_nothing_is_relevant() -> None:
         reranker=Likes(scores=(0.1, 0.05, 0.0)),
     )
     assert ask(retriever) == []
-
-
-@pytest.mark.parametrize("question", ["0", "гавань 0", f"{'harbor ' * 500}0", f"{'c1 ' * 500}0"])
-def test_questions_of_any_length_and_language(question: str) -> None:
-    retriever = make_retriever({"a": lines(0, 10, 90), "b": lines(90, 80)}, config="balanced")
-    found = ask(retriever, question, order="relevance")
-    assert found[0].page_content.startswith("c0 0")
 
 
 class Noting(BaseDocumentCompressor):

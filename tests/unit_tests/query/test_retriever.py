@@ -15,7 +15,7 @@ from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
-from langchain_rse.config import PRESETS, Greedy, RSEConfig
+from langchain_rse.config import PRESETS, Greedy
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.stores.records import chunk_key, document_key, manifest_key
 from tests.unit_tests import fakes
@@ -268,22 +268,6 @@ def test_a_wrapped_retriever(way: Way, name: str) -> None:
     assert ranges(way.invoke(retriever, QUERY, fetch_k=1)) == [("a", 1, 2)]
 
 
-def test_a_wrapped_retriever_gets_the_search_arguments() -> None:
-    base = FixedRetriever(documents=[])
-    retriever = RSERetriever(
-        base_retriever=base, docstore=InMemoryStore(), search_kwargs={"lang": "en"}
-    )
-    assert ask(retriever, filter={"a": 1}) == []
-    assert base.asked == [{"lang": "en", "filter": {"a": 1}}]
-
-
-def test_a_chunk_that_comes_twice_counts_once() -> None:
-    source = make_retriever({"a": lines(0, 90)})
-    assert source.vectorstore is not None
-    (segment,) = ask(wrap(source, source.vectorstore.similarity_search(QUERY, k=1) * 3))
-    assert segment.metadata["relevance_score"] == pytest.approx(0.3)
-
-
 # Rerankers
 
 
@@ -315,25 +299,6 @@ def test_a_reranker_decides_the_order_and_what_it_drops_may_fill_a_gap(way: Way)
     assert [chunk.get("rank") for chunk in chunks] == [1, None, 0]
     assert [chunk.get("score") for chunk in chunks] == [0.7, None, 0.9]
     assert chunks[1]["filled"] is True
-
-
-def test_beside_the_best_chunk_of_a_reranker_clusters_count_more_than_single_chunks() -> None:
-    # Of 40 chunks the reranker likes two best, and three that stand together a little less.
-    liked = {3: 0.95, 10: 0.91, 20: 0.9, 22: 0.89, 21: 0.85}
-    order = [*liked, *(number for number in range(40) if number not in liked)]
-    # It puts documents in the order of their names.
-    texts = [f"{order.index(number):02} 0\n" for number in range(40)]
-    retriever = make_retriever(
-        {"a": "".join(texts)},
-        reranker=Reranker(scores=[liked.get(number, 0.02) for number in order]),
-        config=RSEConfig(rerank_weight=1.0, calibration="identity"),
-        irrelevant_chunk_penalty=0,
-        max_context_length=4 * len(texts[0]),
-    )
-    assert ranges(ask(retriever)) == [("a", 3, 4), ("a", 20, 23)]
-    # Without neighbors and a cost of segments, the ranks decide.
-    alone = ask(retriever, neighbor_weight=0.0, segment_cost=0)
-    assert ("a", 10, 11) in ranges(alone)
 
 
 # The docstore
@@ -405,32 +370,6 @@ def test_a_lost_document() -> None:
     retriever.docstore.mdelete([manifest_key(document_key("b"))])
     with pytest.raises(MissingRecordError, match=r"no documents.*'[ab]'"):
         retriever.invoke(QUERY)
-
-
-def test_corrupt_records_are_named() -> None:
-    store = InMemoryByteStore()
-    retriever = make_retriever({"a": lines(0, 0)}, docstore=store)
-    for key in fakes.keys_of(store):
-        (intact,) = store.mget([key])
-        assert intact is not None
-        for broken in (b"{", b'{"page_content": "text", "metadata": {}}', b"[]"):
-            store.mset([(key, broken)])
-            with pytest.warns(UserWarning, match=rf"(?s)1 document.*'a'.*{key}"):
-                assert ask(retriever) == []
-        store.mset([(key, intact)])
-    assert ranges(ask(retriever)) == [("a", 0, 2)]
-
-
-@pytest.mark.filterwarnings("ignore:.*no sentence in common")
-def test_candidates_of_another_version_do_not_count() -> None:
-    source = make_retriever({"a": lines(0, 0)})
-    assert source.vectorstore is not None
-    stale = source.vectorstore.similarity_search(QUERY, k=2)
-    source.add_documents([Document(lines(0, 90, name="new"), metadata={"source": "a"})])
-    current = source.vectorstore.similarity_search(QUERY, k=1)
-    (segment,) = ask(wrap(source, stale + current))
-    assert segment.page_content == "new0 0\n"
-    assert segment.metadata["rse"]["chunks"][0]["rank"] == 0
 
 
 @pytest.mark.parametrize("times", [1, 99])
@@ -540,15 +479,6 @@ def test_children_are_traced(way: Way) -> None:
     (parent, child) = runs.starts
     assert (parent[0], child[0]) == ("RSERetriever", "FixedRetriever")
     assert child[2] == parent[1]
-
-
-def test_traces_name_the_store() -> None:
-    runs = Runs()
-    make_retriever({}).invoke(QUERY, {"callbacks": [runs]})
-    metadata = runs.starts[0][3]
-    assert metadata["ls_retriever_name"] == "rse"
-    assert metadata["ls_vector_store_provider"] == "InMemoryVectorStore"
-    assert metadata["ls_embedding_provider"] == "Angles"
 
 
 @fakes.both_ways

@@ -16,7 +16,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever
 from langchain_rse.config import PRESETS, BestSegment, Greedy, RSEConfig
-from langchain_rse.engine import bm25_scores, neighbor_credit, solve_exact
+from langchain_rse.engine import neighbor_credit, solve_exact
 from tests.unit_tests import fakes
 from tests.unit_tests.engine.oracles import best_by_brute_force, greedy_by_brute_force
 
@@ -282,23 +282,6 @@ def test_the_best_candidate_that_fits_and_is_worth_the_penalty_comes_back(
         assert found == sorted(relevance.values())[-1:]
 
 
-@pytest.mark.parametrize("cost", [0.15, 0.7, 5.0])
-@pytest.mark.parametrize("size", [2, 5, 9, 20, 40])
-def test_a_short_document_costs_its_share_of_a_segment(cost: float, size: int) -> None:
-    report = Dense([0.0] * 5 + [0.9, 1.0, 0.8] + [0.0] * 5, [20] * 13)
-    note = Dense([0.75], [size])
-    config = RSEConfig(**PLAIN, neighbor_weight=0.0, segment_cost=cost)
-
-    def found(penalty: float) -> bool:
-        segments = select([report, note], config, irrelevant_chunk_penalty=penalty)
-        return any(segment.metadata["doc_id"] == "1" for segment in segments)
-
-    average = (60 + size) / 4
-    threshold = 0.75 / (1 + cost * min(1, average / size))
-    assert found(threshold - 1e-6)
-    assert not found(threshold + 1e-6)
-
-
 def chunks_in(segments: list[Document]) -> set[tuple[str, int]]:
     return {(name, i) for name, start, end in fakes.ranges(segments) for i in range(start, end)}
 
@@ -356,14 +339,6 @@ def test_credit_ends_with_the_document_and_with_its_radius() -> None:
     }
 
 
-def test_earlier_documents_win_ties() -> None:
-    config = PRESETS["dsrag-balanced"].replace(
-        **PLAIN, solver=Greedy(overall_max_length=1, length_weighting="none")
-    )
-    documents = [Dense([0.0, 1.0], [9, 9]), Dense([1.0, 0.0], [9, 9])]
-    assert placed(select(documents, config)) == [(0, 1, 2, pytest.approx(0.82))]
-
-
 # The words of the query
 
 
@@ -395,18 +370,6 @@ def test_words_of_the_query_count_as_a_second_witness() -> None:
     for credit, query in [(0.0, "red fox"), (0.75, "nothing of this")]:
         found = relevances(SCORES, TEXTS, query, decay_rate=10, lexical_weight=credit)
         assert found == fakes.about(plain)
-
-
-def test_the_credit_of_words_falls_with_their_rank() -> None:
-    texts = ["red", "red fox", "red red", "dog"]
-    tiny = [4e-12, 3e-12, 2e-12, 1e-12]
-    by_words = relevances(tiny, texts, "red fox", decay_rate=2, lexical_weight=0.5)
-    scores = bm25_scores("red fox", texts)
-    assert 0 < scores[0] < scores[2] < scores[1]
-    assert by_words[1] == fakes.about(0.5)
-    assert by_words[2] == fakes.about(0.5 * math.exp(-1 / 2) * scores[2] / scores[1])
-    assert by_words[0] == fakes.about(0.5 * math.exp(-2 / 2) * scores[0] / scores[1])
-    assert by_words[3] == fakes.about(0)
 
 
 # Names, and documents as a whole
