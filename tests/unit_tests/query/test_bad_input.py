@@ -16,7 +16,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import PRESETS, RSERetriever
 from langchain_rse.errors import CandidateError
-from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import (
     FixedRetriever,
@@ -25,7 +24,6 @@ from tests.unit_tests.fakes import (
     chunks_in,
     lines,
     make_retriever,
-    ranges,
     wrap,
 )
 
@@ -152,7 +150,7 @@ def test_a_relevance_that_rises_is_no_distance() -> None:
     assert relevances == pytest.approx([0.45, 0.4, 0.05])
 
 
-# Rerankers
+# Documents
 
 
 @pytest.mark.parametrize(
@@ -171,9 +169,6 @@ def test_what_is_no_list_of_documents_is_named(returned: Any, role: str) -> None
         retriever = wrap(source, RunnableLambda(lambda _: returned))
     with pytest.raises(TypeError, match=rf"{name} must return Documents; got"):
         ask(retriever)
-
-
-# Retrievers
 
 
 MANY = 10_000
@@ -223,42 +218,6 @@ def test_10000_candidates(many: Many, preset: str, *, alone: bool) -> None:
         assert segment.page_content == text[place]
 
 
-def test_many_documents_that_are_gone_take_few_reads() -> None:
-    texts = {str(number): lines(0, name=f"{number}-") for number in range(1_000)}
-    source = make_retriever(texts)
-    found = sorted(candidates_of(source), key=lambda document: int(document.metadata["doc_id"]))
-    lost = [manifest_key(document_key(str(number))) for number in range(990)]
-    source.docstore.mdelete(lost)
-    store = fakes.WatchedDocStore(source.docstore, fakes.Writes())
-    retriever = RSERetriever(
-        base_retriever=FixedRetriever(documents=found),
-        candidates_only=False,
-        docstore=store,
-        config=fakes.PLAIN.replace(top_k_for_document_selection=5),
-        fetch_k=1_000,
-        on_missing="split",
-    )
-    with pytest.warns(UserWarning, match="990 of 1000 candidates are excluded"):
-        segments = ask(retriever)
-    assert [doc_id for doc_id, *_ in ranges(segments)] == [str(n) for n in range(990, 995)]
-    assert len(store.reads) < 12
-
-
-def test_a_lost_document_takes_no_place() -> None:
-    source = make_retriever({name: lines(0, name=name) for name in "abcd"})
-    stale = candidates_of(source)
-    source.add_documents([Document(lines(0, name="new"), metadata={"source": "a"})], ids=["a"])
-    source.docstore.mdelete([manifest_key(document_key("d"))])
-    found = sorted(stale, key=lambda document: str(document.metadata["doc_id"]))
-    retriever = wrap(
-        source,
-        found,
-        config=fakes.PLAIN.replace(top_k_for_document_selection=2),
-    )
-    with pytest.warns(UserWarning, match="1 of 4 candidates are excluded.*'d'"):
-        assert [doc_id for doc_id, *_ in ranges(ask(retriever))] == ["b", "c"]
-
-
 # Metadata of candidates
 
 
@@ -285,18 +244,6 @@ def test_metadata_of_a_wrong_type_is_named(name: str, value: object, *, reranked
         ask(wrap(source, base, reranker=reranker), QUERY)
 
 
-@pytest.mark.parametrize(
-    "kind", [float, np.int32, np.int64, np.float32, np.float64], ids=lambda kind: kind.__name__
-)
-def test_whole_numbers_of_any_type_are_chunks(kind: Any) -> None:
-    source = make_retriever({"a": lines(90, 0, 10)})
-    found = candidates_of(source)
-    for document in found:
-        document.metadata["chunk_index"] = kind(document.metadata["chunk_index"])
-    segments = ask(wrap(source, FixedRetriever(documents=found[:2])), QUERY)
-    assert ranges(segments) == [("a", 1, 3)]
-
-
 @pytest.mark.parametrize("index", [1, 511, 512, 10**6, 2**63, 10**30])
 def test_a_chunk_that_no_document_has(index: int) -> None:
     source = make_retriever({"a": lines(0)})
@@ -307,34 +254,3 @@ def test_a_chunk_that_no_document_has(index: int) -> None:
         asked = retriever.model_copy(update={"config": PRESETS[preset]})
         with pytest.warns(UserWarning, match=rf"'a'.*chunk {index} of document 'a'.* only 1 "):
             assert ask(asked) == []
-
-
-def test_other_metadata_may_be_anything() -> None:
-    source = make_retriever({"a": lines(0, 10)})
-    found = candidates_of(source)
-    for document in found:
-        document.metadata |= {"when": object(), "page": {"a": [1]}, 3: b"x", "id": math.nan}
-    retriever = wrap(source, found)
-    assert ranges(ask(retriever)) == [("a", 0, 2)]
-    kept = retriever.model_copy(update={"reranker": Returning(function=lambda found: found[:1])})
-    assert ranges(ask(kept)) == [("a", 0, 1)]
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-

@@ -22,7 +22,7 @@ from langchain_rse.config import PRESETS, RSEConfig
 from langchain_rse.stores.records import chunk_key, document_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import PLAIN, ask, lines, make_retriever, ranges
-from tests.unit_tests.query.test_retriever import GREEDY
+from tests.unit_tests.test_retriever import GREEDY
 from tests.unit_tests.writes import without_writes
 
 TEXTS = {"a": lines(0, 10, 85, 20, name="a"), "b": lines(30, 90, 5, 100, name="bb")}
@@ -181,6 +181,7 @@ WORDS = ["alpha ", "beta. ", "gamma!\n", "\n\n", "é😀. ", "。", "אב ", "\t
             "k": st.sampled_from([None, 1, 2]),
             "order": st.sampled_from(["document", "relevance"]),
             "fetch_k": st.integers(1, 12),
+            "queries": st.sampled_from([None, ["beta", "gamma"], ["0 g", "alpha", "é"]]),
         }
     ),
 )

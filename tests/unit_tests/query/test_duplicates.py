@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,21 +57,6 @@ def test_the_document_with_the_best_candidate_counts() -> None:
     assert segment.metadata["source"] == "b"
     ranks = {c["index"]: c["rank"] for c in segment.metadata["rse"]["chunks"] if "rank" in c}
     assert ranks == {0: 1, 1: 0}
-
-
-def test_other_headers_make_no_other_text() -> None:
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(fakes.Angles()),
-        docstore=InMemoryStore(),
-        text_splitter=fakes.Lines(),
-        headers=DocumentHeaders(),
-        config=PLAIN,
-    )
-    for name in ("a", "b"):
-        metadata = {"doc_id": name, "title": f"Title {name}"}
-        retriever.add_documents([Document(TEXT, metadata=metadata)])
-    assert len(ask(retriever)) == 1
-    assert len(ask(retriever, duplicates="keep")) == 2
 
 
 @given(
@@ -165,43 +149,6 @@ def test_nearly_the_same_text_comes_once_if_asked_for() -> None:
     assert ("a", 0) not in returned(found)
 
 
-def test_of_two_copies_of_a_passage_one_comes_back_whole() -> None:
-    lines = [" ".join(f"word{line}{number}" for number in range(30)) for line in range(4)]
-    # The documents take turns in having the better chunk: the query has a word that only one has.
-    texts = {
-        "a": report(f"{lines[0]} red", lines[1], f"{lines[2]} red", lines[3]),
-        "b": report(lines[0], f"{lines[1]} red", lines[2], f"{lines[3]} red"),
-    }
-    retriever = in_words(texts, duplicates="drop_near")
-    (segment,) = ask(retriever, " ".join([*lines, "red red red"]))
-    assert segment.page_content in texts.values()
-
-
-@given(
-    st.lists(
-        st.lists(st.sampled_from([WORDS, f"{WORDS} sharp", "apples are red", "x", "..."])),
-        min_size=1,
-        max_size=4,
-    ),
-    st.sampled_from([fakes.EVERYTHING, PRESETS["dsrag-balanced"], PRESETS["balanced"]]),
-)
-def test_nothing_is_lost_that_is_not_in_a_better_candidate(
-    texts: list[list[str]], config: RSEConfig
-) -> None:
-    retriever = in_words(
-        {str(n): report(*lines) for n, lines in enumerate(texts) if lines},
-        config=config.replace(top_k_for_document_selection=None),
-    )
-    every = retriever.invoke(WORDS, duplicates="drop")
-    fewer = retriever.invoke(WORDS, duplicates="drop_near")
-    assert bool(every) == bool(fewer)
-    if config is fakes.EVERYTHING:
-        kept = [s.page_content.replace(" sharp", "") for s in fewer]
-        for segment in every:
-            for line in segment.page_content.replace(" sharp", "").splitlines():
-                assert any(line in text for text in kept)
-
-
 # The same passage
 
 
@@ -285,31 +232,6 @@ def test_chunks_may_end_elsewhere() -> None:
     assert returned(ask(in_order(texts, order), ASKED)) == set(every("b", 0, 1, 2, 3))
 
 
-def test_three_documents() -> None:
-    texts = {
-        "a": f"{PASSAGE[0]}{PASSAGE[1]}red\n",
-        "b": f"{PASSAGE[1]}{PASSAGE[2]}blue\n",
-        "c": f"{PASSAGE[2]}{PASSAGE[0]}green\n",
-    }
-    order = [*every("a", 0, 1, 2), *every("b", 0, 1, 2), *every("c", 0, 1, 2)]
-    retriever = in_order(texts, order)
-    assert returned(ask(retriever, ASKED)) == {
-        *every("a", 0, 1, 2),
-        *every("b", 1, 2),
-        ("c", 2),
-    }
-    trace = retriever.explain(ASKED)
-    copies = {(d.doc_id, c.index): c for d in trace.documents for c in d.chunks if c.duplicate_of}
-    assert {chunk: copy.duplicate_of for chunk, copy in copies.items()} == {
-        ("b", 0): "a",
-        ("c", 0): "b",
-        ("c", 1): "a",
-    }
-    assert {copy.outcome for copy in copies.values()} == {Reason.DUPLICATE}
-    [c] = [document for document in trace.documents if document.doc_id == "c"]
-    assert trace.why(c.chunks[0]) == "'b' has the same text"
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -327,29 +249,11 @@ def test_clauses_that_differ_in_a_word_are_no_copies(change: tuple[str, str]) ->
     assert {("a", 0), ("b", 0)} <= returned(ask(retriever, ASKED))
 
 
-def test_line_breaks_and_rules_below_headings_make_no_other_text() -> None:
-    splitter = RecursiveCharacterTextSplitter(chunk_size=500, chunk_overlap=0)
-    body = PASSAGE[0].strip()
-    texts = {
-        "a": f"Apples\n======\n\n{body}",
-        "b": f"Apples\n-----\n\n{textwrap.fill(body, 40)}\n\n\n{'blue ' * 99}",
-    }
-    retriever = indexed(texts, text_splitter=splitter)
-    found = ask(retriever, "apple00")
-    assert sum("apple00" in segment.page_content for segment in found) == 1
-
-
 def test_short_texts_are_no_copies() -> None:
     turn = "Yes, that works for me. See you on Monday at the station, then.\n"
     texts = {"a": f"{turn}{PASSAGE[0]}", "b": f"{turn}{PASSAGE[1]}"}
     retriever = in_order(texts, [*every("a", 0, 1), *every("b", 0, 1)])
     assert returned(ask(retriever, ASKED)) == {*every("a", 0, 1), *every("b", 0, 1)}
-
-
-def test_a_passage_that_a_document_has_twice_stays() -> None:
-    texts = {"a": f"{PASSAGE[0]}red\n{PASSAGE[0]}", "b": f"{PASSAGE[1]}blue\n"}
-    order = [*every("a", 0, 1, 2), *every("b", 0, 1)]
-    assert returned(ask(in_order(texts, order), ASKED)) == set(order)
 
 
 def test_documents_that_the_question_names_keep_their_text() -> None:

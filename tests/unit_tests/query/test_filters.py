@@ -282,11 +282,6 @@ NOT_UNDERSTOOD: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("condition", NOT_UNDERSTOOD, ids=str)
-def test_what_is_not_understood(condition: Any) -> None:
-    assert fields_of(condition) is None
-
-
 # Which chunks may fill gaps
 
 
@@ -340,23 +335,6 @@ def test_gaps_are_filled_if_a_filter_holds_for_whole_documents(
     retriever.delete(["b"])
     assert is_filled(ask(retriever, search_kwargs=search_kwargs))
     assert not is_filled(ask(retriever, search_kwargs=search_kwargs, candidates_only=True))
-
-
-@pytest.mark.parametrize(
-    "search_kwargs",
-    [
-        {"filter": {"secret": False}},
-        {"filter": {"year": 2024, "secret": False}},
-        {"filter": {"$and": [{"source": "a"}, {"page": {"$lt": 9}}]}},
-        *({name: {"secret": False}} for name in ("where", "metadata", "pre_filter")),
-    ],
-    ids=str,
-)
-def test_gaps_are_not_filled_if_a_filter_tells_chunks_apart(search_kwargs: dict[str, Any]) -> None:
-    retriever = make(fetch_k=3)
-    for candidates_only in (None, False):
-        arguments = {"search_kwargs": search_kwargs, "candidates_only": candidates_only}
-        assert not is_filled(ask(retriever, **arguments))
 
 
 @pytest.mark.parametrize(
@@ -559,16 +537,6 @@ class Asking(Plain):
         return self._get_relevant_documents(query, run_manager=run_manager)
 
 
-class InLanguage(Plain):
-    """Takes one argument by its name."""
-
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: Any, lang: str | None = None
-    ) -> list[Document]:
-        del query, run_manager
-        return [each for each in self.documents if lang in (None, each.metadata["lang"])]
-
-
 class All(BaseDocumentCompressor):
     """Keeps all Documents."""
 
@@ -602,18 +570,6 @@ def test_what_excludes_nothing_is_no_error() -> None:
     assert ask(retriever) == ask(retriever, filter={}) == []
 
 
-def test_a_retriever_that_takes_some_names() -> None:
-    source = make_retriever({})
-    source.add_documents(
-        [Document(f"{lang} 0\n", metadata={"source": lang, "lang": lang}) for lang in ("en", "de")]
-    )
-    retriever = wrap(source, InLanguage(documents=list(source.indexer.chunks())))
-    found = ask(retriever, search_kwargs={"lang": "de"}, candidates_only=True)
-    assert ranges(found) == [("de", 0, 1)]
-    with pytest.raises(ValueError, match="InLanguage takes no search argument 'filter'"):
-        ask(retriever, filter={"lang": "de"})
-
-
 AROUND: dict[str, Any] = {
     "alone": lambda inner: inner,
     "bound": lambda inner: inner.with_config(tags=["x"]),
@@ -631,13 +587,6 @@ AROUND: dict[str, Any] = {
         retrievers=[AROUND["compression"](inner)], weights=[1.0]
     ),
 }
-
-
-@pytest.mark.parametrize("around", AROUND)
-def test_retrievers_around_one_that_takes_no_filter(around: str) -> None:
-    retriever = RSERetriever(base_retriever=AROUND[around](Plain()), docstore=InMemoryStore())
-    with pytest.raises(ValueError, match="takes no search argument 'filter'"):
-        ask(retriever, filter=len)
 
 
 @pytest.mark.parametrize("around", AROUND)
@@ -710,16 +659,6 @@ def test_around_what_may_filter_segments_have_candidates_only(name: str) -> None
     assert pages_in(segments) == expected
     assert ask(retriever, candidates_only=True) == segments
     assert pages_in(ask(retriever, candidates_only=False)) > expected
-
-
-def test_a_retriever_of_langchain_fills_gaps() -> None:
-    source = make(fetch_k=2)
-    assert source.vectorstore is not None
-    inner = source.vectorstore.as_retriever(search_kwargs={"k": 2})
-    retriever = RSERetriever(
-        base_retriever=inner, docstore=source.docstore, config=ALL_TEXT, fetch_k=2
-    )
-    assert is_filled(ask(retriever))
 
 
 @pytest.mark.parametrize("candidates_only", [None, True, False])

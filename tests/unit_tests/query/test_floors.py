@@ -142,15 +142,6 @@ def test_how_near_the_best_candidate_is() -> None:
     assert not any("closer_than" in other.metadata["rse"] for other in others)
 
 
-def test_of_distances_closer_is_less() -> None:
-    floor = floor_of(0.5, higher_is_better=False)
-    assert floor.closer_than(0.0) == 1
-    assert floor.closer_than(0.5) == pytest.approx(51 / 101)
-    assert floor.closer_than(2.0) == 0
-    assert floor.refuses(0.51)
-    assert not floor.refuses(0.5)
-
-
 def test_each_of_several_queries_has_its_own() -> None:
     retriever = make_retriever({"a": lines(60, 170), "b": lines(0, 150)})
     keep(retriever, floor_of(0.9))
@@ -211,13 +202,6 @@ def test_a_floor_of_another_model_or_store_is_void() -> None:
         assert retriever.invoke(QUERY)
     keep(retriever, floor_of(0.9, store="Chroma 'other'"))
     with pytest.warns(UserWarning, match="fitted for another"):
-        assert retriever.invoke(QUERY)
-
-
-def test_scores_of_another_direction_than_yesterday() -> None:
-    retriever = make_retriever(TEXTS)
-    keep(retriever, floor_of(0.1, higher_is_better=False))
-    with pytest.warns(UserWarning, match="the scores rise where they fell"):
         assert retriever.invoke(QUERY)
 
 

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
-from pydantic import PrivateAttr
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.errors import FullTextError, StoreMismatchError
@@ -152,18 +151,6 @@ def test_by_default_the_trace_says_why_the_index_is_not_searched(name: str) -> N
         assert candidate.evidence["full text"] == 0
 
 
-def test_the_trace_says_nothing_where_the_index_was_searched() -> None:
-    trace = make(TEXTS, hybrid="auto", lexical_weight=0.6).explain("zulu")
-    assert trace.full_text == ""
-    [candidates] = trace.candidates.values()
-    [found] = [candidate for candidate in candidates if candidate.chunk_index == 1]
-    assert found.evidence == {
-        "vectors": 0,
-        "full text": pytest.approx(0.6),
-        "words": pytest.approx(0.0),
-    }
-
-
 def test_a_damaged_index_is_said_and_the_search_goes_on() -> None:
     retriever = make(
         {"d1": "zulu 0.5\n"}, docstore=Broken("sqlite://"), hybrid="auto", lexical_weight=0.6
@@ -228,45 +215,11 @@ def test_operators_in_a_query_mean_nothing(query: str) -> None:
     assert ("d1", 1) in relevances(ask(make(TEXTS), query))
 
 
-def test_words_find_chunks_that_vectors_do_not() -> None:
-    found = ask(make({"d1": "zulu one\nzulu\n", "d2": "other 0.0\n"}), "zulu")
-    assert relevances(found) == {("d1", 1): 0.5}
-
-
 @pytest.mark.parametrize("hybrid", ["auto", 0.5])
 def test_a_lost_vector_store_is_an_error_though_words_are_found(hybrid: Any) -> None:
     retriever = make({"d1": "zulu one\nzulu\n"}, hybrid=hybrid, lexical_weight=0.6)
     with pytest.raises(StoreMismatchError, match="found nothing, but the docstore has documents"):
         ask(retriever, "zulu")
-
-
-def test_fetch_k_limits_both_sides() -> None:
-    texts = {f"d{n}": f"vector 0.{n}\n" for n in range(1, 9)}
-    texts |= {f"w{n}": "zulu " * n + "\n" for n in range(1, 9)}
-    chunks = chunks_in(ask(make(texts, fetch_k=3), "zulu"))
-    assert sum(chunk["rank"] is not None for chunk in chunks.values()) == 3
-    assert sum("lexical_rank" in chunk for chunk in chunks.values()) == 2  # the third is worth 0
-
-
-# Versions
-
-
-def test_leftovers_of_a_version_do_not_come_back() -> None:
-    writes = fakes.Writes()
-    store = SQLDocStore("sqlite://", lexical=True)
-    retriever = make(TEXTS, docstore=store)
-    # The new version is current, and what is left of the old one is still there.
-    crashing = RSERetriever(
-        vectorstore=retriever.vectorstore,
-        docstore=fakes.WatchedDocStore(store, writes),
-        text_splitter=fakes.Lines(),
-    )
-    writes.fail_at(3)
-    with pytest.raises(fakes.CrashError):
-        crashing.add_documents([Document("zulu news 0.3\n", metadata={"doc_id": "d1"})])
-    assert len(list(store.yield_keys())) > 5 + 4
-    chunks = chunks_in(ask(retriever, "zulu tango"))
-    assert set(chunks) == {("d1", 0), ("d2", 0)}
 
 
 # Filters
@@ -326,41 +279,3 @@ def test_a_wrapped_retriever_may_filter_what_is_not_known() -> None:
             docstore=SQLDocStore("sqlite://", lexical=True),
             hybrid=0.3,
         )
-
-
-# Together with others
-
-
-class Noting(BaseDocumentCompressor):
-    """Keeps what has the word "zulu", worst first, and notes what it saw."""
-
-    _seen: list[list[str]] = PrivateAttr(default_factory=list)
-
-    def compress_documents(
-        self, documents: Sequence[Document], query: str, callbacks: Any = None
-    ) -> list[Document]:
-        del query, callbacks
-        self._seen.append([document.page_content.strip() for document in documents])
-        kept = [document for document in documents if "zulu" in document.page_content][::-1]
-        return [
-            Document(d.page_content, metadata={**d.metadata, "relevance_score": 0.9 - 0.1 * place})
-            for place, d in enumerate(kept)
-        ]
-
-
-def test_a_reranker_sees_both_sides_once_and_decides() -> None:
-    reranker = Noting()
-    chunks = chunks_in(ask(make(TEXTS, reranker=reranker, candidates_only=False), "zulu"))
-    assert reranker._seen == [["first 0.8", "both zulu here 0.6", "other 0.5", "zulu zulu tango"]]
-    assert {place: chunk["score"] for place, chunk in chunks.items()} == {
-        ("d1", 1): 0.9,
-        ("d1", 2): 0.8,
-    }
-    assert chunks[("d1", 1)]["rank"] == 0
-    assert chunks[("d1", 1)]["lexical_rank"] == 0
-
-
-# Records that cannot be read
-
-
-# Adopted documents, of which the vector store has fields of its own under our names

@@ -24,7 +24,7 @@ from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, FixedRetriever, lines, make_retriever, wrap
 from tests.unit_tests.query.test_filters import Deaf, Filtering, Own, Plain
-from tests.unit_tests.query.test_retriever import lose
+from tests.unit_tests.test_retriever import lose
 
 MESSAGES = Path(__file__).with_name("messages.txt")
 TEXTS = {"a": lines(0, 60, 90), "b": lines(70, 100, name="b")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import math
 from collections.abc import Sequence
 from threading import Barrier
@@ -12,17 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_classic.retrievers import MultiQueryRetriever
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda
-from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import Field
 
-from langchain_rse import ExistingIndex, RSERetriever, SQLDocStore
 from langchain_rse.config import PRESETS, BestSegment, Greedy, RSEConfig
 from tests.unit_tests import fakes
 from tests.unit_tests.engine.oracles import greedy_by_brute_force
@@ -76,13 +71,6 @@ def test_joint_by_hand() -> None:
     assert [chunk["rank"] for chunk in chunks] == [0, 1, 0]
     assert [chunk["score"] for chunk in chunks] == about([1, cosine, 1])
     assert [chunk["relevance"] for chunk in chunks] == about([1, cosine, 1])
-
-
-def test_only_several_queries_are_named() -> None:
-    retriever = make_retriever({"a": lines(0, 90)})
-    for queries in (None, [QUERY], ["q 90"], [QUERY, " ", QUERY]):
-        (segment,) = ask(retriever, queries=queries)
-        assert all("query" not in chunk for chunk in segment.metadata["rse"]["chunks"])
 
 
 def test_the_best_chunk_of_each_query_comes_first() -> None:
@@ -174,48 +162,6 @@ TEXTS = st.lists(ANGLES, min_size=1, max_size=4).map(
 QUERIES = st.lists(st.integers(0, 120).map("q {}".format), min_size=1, max_size=4)
 
 
-@given(TEXTS, CONFIGS, st.sampled_from([None, 20, 60]))
-def test_the_query_itself_changes_nothing(
-    texts: dict[str, str], config: RSEConfig, budget: int | None
-) -> None:
-    retriever = make_retriever(texts, config=config, max_context_length=budget)
-    assert retriever.invoke(QUERY, queries=[QUERY]) == retriever.invoke(QUERY)
-
-
-@given(
-    TEXTS,
-    CONFIGS,
-    QUERIES,
-    st.sampled_from([None, 7, 20, 60]),
-    st.sampled_from(["characters", "words", "started dozens"]),
-)
-def test_one_answer_under_one_budget(
-    texts: dict[str, str],
-    config: RSEConfig,
-    queries: list[str],
-    budget: int | None,
-    unit: str,
-) -> None:
-    measure = fakes.LENGTHS[unit]
-    retriever = make_retriever(
-        texts,
-        config=config,
-        queries=queries,
-        max_context_length=budget,
-        length_function=measure,
-    )
-    found = retriever.invoke(QUERY)
-    assert asyncio.run(retriever.ainvoke(QUERY)) == found
-    assert sum(measure(one.page_content) for one in found) <= (budget or math.inf)
-    for (name, _, end), (other, start, _) in itertools.pairwise(sorted(ranges(found))):
-        assert name != other or end <= start
-    for one in found:
-        place = slice(one.metadata["start_index"], one.metadata["end_index"])
-        assert one.page_content == texts[one.metadata["doc_id"]][place]
-        named = {c.get("query") for c in one.metadata["rse"]["chunks"] if "rank" in c}
-        assert named <= (set(queries) if len(set(queries)) > 1 else {None})
-
-
 @given(
     TEXTS,
     st.sampled_from([PLAIN, PRESETS["balanced"]]),
@@ -280,34 +226,6 @@ def test_all_are_asked_at_once_and_instead_of_the_question(way: Way) -> None:
     assert sorted(base.queries) == ["q 0", "q 45", "q 90"]
 
 
-def test_two_reads_however_many_queries() -> None:
-    store = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
-    texts = {f"d{n}": lines(n * 10, 200, name=f"n{n}-") for n in range(12)}
-    retriever = make_retriever(texts, docstore=store)
-    ask(retriever)  # so that the pair of stores is known
-    store.reads.clear()
-    queries = [f"q {angle}" for angle in range(0, 120, 10)]
-    assert len(ask(retriever, queries=queries)) == 12
-    assert len(store.reads) == 2
-
-
-def test_which_chunks_adopted_vectors_are_is_read_once_for_all() -> None:
-    vectors = InMemoryVectorStore(fakes.Angles())
-    chunks = [
-        Document(f"c{n} {angle}\n", metadata={"source": "a", "number": n})
-        for n, angle in enumerate((0, 40, 90))
-    ]
-    vectors.add_documents(chunks, ids=["0", "1", "2"])
-    store = fakes.WatchedDocStore(InMemoryByteStore(), fakes.Writes())
-    index = ExistingIndex(doc_id_key="source", chunk_index_key="number")
-    retriever = RSERetriever.from_existing_index(vectors, store, index, config=PLAIN)
-    ask(retriever)
-    store.reads.clear()
-    (segment,) = ask(retriever, queries=BOTH)
-    assert [c["query"] for c in segment.metadata["rse"]["chunks"]] == ["q 0", "q 0", "q 90"]
-    assert len(store.reads) == 3
-
-
 class PerQuery(BaseDocumentCompressor):
     """Keeps what has a query's last word, and notes the queries."""
 
@@ -336,30 +254,6 @@ def test_a_reranker_gets_each_query_with_its_candidates() -> None:
     assert ask(retriever, queries=["q 7", "q 8"]) == []
 
 
-def test_words_and_filters_are_for_each_query() -> None:
-    retriever = make_retriever(
-        {"a": lines(0), "b": lines(90), "c": lines(45, name="apple")},
-        docstore=SQLDocStore("sqlite://", lexical=True),
-        config=fakes.EVERYTHING,
-        vectorstore=InMemoryVectorStore(fakes.Angles()),
-        fetch_k=1,
-    )
-    arguments: dict[str, Any] = {"queries": [*BOTH, "apple0 45 0"], "hybrid": 0.5}
-    found = chunks_in(ask(retriever, **arguments))
-    assert {place: c["query"] for place, c in found.items()} == {
-        ("a", 0): "q 0",
-        ("b", 0): "q 90",
-        ("c", 0): "apple0 45 0",
-    }
-    assert found["c", 0]["lexical_rank"] == 0
-
-    def only_b(document: Document) -> bool:
-        return bool(document.metadata["source"] == "b")
-
-    segments = ask(retriever, queries=BOTH, filter=only_b, candidates_only=True)
-    assert ranges(segments) == [("b", 0, 1)]
-
-
 # Generated queries
 
 
@@ -383,20 +277,6 @@ def test_no_generated_queries_leave_the_question(made: list[str]) -> None:
         found = ask(retriever)
     assert [warning.filename for warning in caught] == [fakes.__file__]
     assert found == ask(retriever, query_generator=None)
-
-
-@pytest.mark.parametrize("made", ["q 0\nq 90", None, [None], {"q 0"}, [["q 0"]]])
-def test_what_is_no_list_of_strings_is_refused(made: object) -> None:
-    retriever = make_retriever({"a": lines(0)}, query_generator=generator(made))
-    with pytest.raises(TypeError, match=r"query_generator must return a list of strings; got"):
-        ask(retriever)
-
-
-def test_blank_queries_find_nothing() -> None:
-    retriever = make_retriever({"a": lines(0, 90)})
-    assert ask(retriever, queries=["", " \n"]) == []
-    # What is searched for are the queries: the question may be in none of them.
-    assert ranges(ask(retriever, "", queries=["", "q 90"])) == [("a", 1, 2)]
 
 
 class Runs(BaseCallbackHandler):
@@ -438,17 +318,3 @@ def test_the_generator_is_a_child_of_the_run_and_asked_once(way: Way) -> None:
     assert [segment.page_content for segment in found] == [lines(0, 90, name="new")]
     assert store.searches == 4
     assert runs.children == ["asking"]
-
-
-# Beside others
-
-
-def test_the_chain_of_a_multi_query_retriever_generates() -> None:
-    retriever = make_retriever({"a": lines(0, 30, 60, 90)}, irrelevant_chunk_penalty=0.8)
-    model = FakeListChatModel(responses=["q 20\n\nq 70"] * 4)
-    around = MultiQueryRetriever.from_llm(retriever, model)
-    # Around it, each query has an answer of its own, and texts come twice where they overlap.
-    assert [ranges([one]) for one in ask(around, "?", irrelevant_chunk_penalty=0.7)]
-    found = ask(retriever, "?", query_generator=around.llm_chain)
-    assert found == ask(retriever, "?", queries=["q 20", "q 70"])
-    assert ranges(found) == [("a", 0, 4)]

@@ -141,19 +141,6 @@ def test_anything_that_keeps_a_chunk_recognizable(data: st.DataObject) -> None:
     assert all(one.document.page_content == "same text" for one in found)
 
 
-def test_a_compressor_may_write_into_what_it_is_given() -> None:
-    def spoil(found: list[Document]) -> list[Document]:
-        for document in found:
-            document.metadata["relevance_score"] = 0.5
-            document.page_content = "spoiled"
-        return found
-
-    given = candidates()
-    found = reranked(Compressor(compress=spoil), given)
-    assert given == candidates()
-    assert [one.document for one in found] == [one.document for one in given]
-
-
 @pytest.mark.parametrize(
     "stranger",
     [Document("new"), chunk(9), chunk(9, text="text 0"), Document("new", id="id-9")],
@@ -179,7 +166,7 @@ def test_a_compressor_that_returns_nothing() -> None:
     assert reranked(Compressor(compress=lambda _: []), candidates()) == []
 
 
-# Scores of any shape, and questions of any length
+# Beside the search
 
 
 class Likes(BaseDocumentCompressor):

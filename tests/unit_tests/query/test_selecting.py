@@ -307,15 +307,6 @@ def test_more_room_only_adds_chunks(
         assert budget is None or sum(len(s.page_content) for s in segments) <= budget
 
 
-@settings(max_examples=30, deadline=None)
-@given(dense_documents(), published(GREEDY | BEST_SEGMENT))
-def test_without_a_penalty_every_segment_contains_a_candidate(
-    documents: list[Dense], config: RSEConfig
-) -> None:
-    for segment in select(documents, config.replace(irrelevant_chunk_penalty=0.0)):
-        assert any("rank" in chunk for chunk in segment.metadata["rse"]["chunks"])
-
-
 def test_credit_ends_with_the_document_and_with_its_radius() -> None:
     config = RSEConfig(
         **PLAIN,

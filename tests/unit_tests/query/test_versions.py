@@ -112,13 +112,6 @@ def test_a_document_whose_deletion_two_searches_meet_is_gone(store: Scripted) ->
         assert ranges(ask(retriever, QUERY)) == [("b", 0, 1)]
 
 
-def test_documents_that_are_added_after_the_search_found_nothing(store: Scripted) -> None:
-    retriever = make_retriever({}, vectorstore=store)
-    store.then = lambda n: replace(retriever, "a", lines(0)) if n == 1 else None
-    assert ranges(ask(retriever, QUERY)) == [("a", 0, 1)]
-    assert store.searches == 2
-
-
 def test_a_document_replaced_again_and_again(store: Scripted) -> None:
     retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
     store.then = lambda n: replace(retriever, "a", lines(0, name=f"v{n}-"))
@@ -127,13 +120,6 @@ def test_a_document_replaced_again_and_again(store: Scripted) -> None:
     assert store.searches == 3
     store.then = lambda n: replace(retriever, "a", lines(0, name=f"v{n}-")) if n == 4 else None
     assert ranges(ask(retriever, QUERY)) == [("a", 0, 1), ("b", 0, 1)]
-
-
-def test_what_a_crash_left_behind_costs_one_more_search(store: Scripted) -> None:
-    retriever = make_retriever({"a": lines(0, 5), "b": lines(20)}, vectorstore=store)
-    keep_vectors(retriever, lambda: replace(retriever, "a", lines(95, name="new")))
-    assert ranges(ask(retriever, QUERY, fetch_k=3)) == [("b", 0, 1)]
-    assert store.searches == 2
 
 
 def test_vectors_that_nobody_knows_are_named_once_and_passed_over(store: Scripted) -> None:
@@ -233,24 +219,6 @@ def test_another_documents_chunk_is_never_returned(store: Scripted) -> None:
     assert len(said) == 1
     assert segment.page_content == lines(2, 3, name="b")
     assert store.searches == 2
-
-
-@pytest.mark.parametrize("cut", [-(2**63), -1, 10**6, 2**63 - 1, 10**30])
-@pytest.mark.parametrize("end", ["first", "last"])
-def test_spans_outside_of_the_text_cost_one_document(store: Scripted, cut: int, end: str) -> None:
-    retriever = make_retriever({"a": lines(0, 1), "b": lines(2)}, vectorstore=store)
-    (key,) = (
-        key
-        for key in retriever.docstore.yield_keys()
-        if "/spans/" in key and key.startswith(document_key("a"))
-    )
-    (record,) = retriever.docstore.mget([key])
-    assert record is not None
-    cuts = record.metadata["cuts"]
-    cuts = [cut, *cuts[1:]] if end == "first" else [*cuts[:-1], cut]
-    retriever.docstore.mset([(key, Document("", metadata={"cuts": cuts}))])
-    with pytest.warns(UserWarning, match=f"(?s)'a'.*{key}"):
-        assert ranges(ask(retriever, QUERY)) == [("b", 0, 1)]
 
 
 @pytest.mark.parametrize("broken", range(1, 6))

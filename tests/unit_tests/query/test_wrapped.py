@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from typing import Any
 
@@ -131,10 +130,6 @@ def test_what_was_set_on_purpose_is_not_warned_of(long: RSERetriever, make: Any)
     assert ask(wrap(long, make(long)))
 
 
-def test_as_few_as_asked_for_are_not_warned_of(long: RSERetriever) -> None:
-    assert ask(wrap(long, by_vectors(long), fetch_k=4))
-
-
 # Candidates that do not say which chunk they are
 
 
@@ -165,29 +160,6 @@ def test_a_segment_is_no_candidate(long: RSERetriever) -> None:
     )
     with pytest.raises(CandidateError, match=said):
         ask(RSERetriever(vectorstore=stored, docstore=long.docstore))
-
-
-def test_an_ensemble_of_segments() -> None:
-    """Equal texts are told apart by ``chunk_id``, and what both find comes once."""
-    source = make_retriever({"a": "x 0\ny 90\n", "b": "x 0\nz 90\n"})
-    segments = ask(source)
-    assert [s.metadata["chunk_id"] for s in segments] == [s.id for s in segments]
-    assert [s.page_content for s in segments] == ["x 0\n"] * 2
-    both = EnsembleRetriever(retrievers=[source, source], weights=[0.5, 0.5], id_key="chunk_id")
-    assert ranges(ask(both)) == ranges(segments)
-
-
-def test_what_was_retrieved_can_be_added(long: RSERetriever) -> None:
-    (segment,) = ask(long, k=1)
-    (chunk,) = itertools.islice(long.indexer.chunks(), 1)
-    other = make_retriever({})
-    ids = other.add_documents([segment, chunk], ids=["segment", "chunk"])
-    found = {s.metadata["doc_id"]: s for s in ask(other)}
-    assert list(ids) == ["segment", "chunk"]
-    assert found.keys() == {"segment", "chunk"}
-    for name, given_ in (("segment", segment), ("chunk", chunk)):
-        assert found[name].page_content == given_.page_content
-        assert found[name].metadata["chunk_id"] == found[name].id != given_.id
 
 
 # Candidates that nothing is known of

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.stores import InMemoryByteStore, InMemoryStore
-from langchain_core.tools import create_retriever_tool
+from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
@@ -344,21 +343,6 @@ def test_lost_chunks_raise_or_split_the_segment() -> None:
     assert ranges(found) == ranges(segments)
 
 
-def test_what_is_left_of_a_split_segment_counts_as_what_it_is_worth() -> None:
-    texts = {"a": lines(10, 10, 10), "b": lines(20, 20)}
-    retriever = make_retriever(texts, on_missing="split", order="relevance")
-    lose(retriever, "a", 1)
-    best, *parts = ranges(ask(retriever))
-    assert best == ("b", 0, 2)
-    assert sorted(parts) == [("a", 0, 1), ("a", 2, 3)]
-    # The segment with the best candidate, though it is worth less.
-    ((doc_id, *_),) = ranges(ask(retriever, k=1))
-    assert doc_id == "a"
-    lose(retriever, "a", 0, 2)
-    lose(retriever, "b", 0, 1)
-    assert ask(retriever) == []
-
-
 def test_a_lost_document() -> None:
     retriever = make_retriever({"a": lines(0), "b": lines(1)})
     retriever.docstore.mdelete([manifest_key(document_key("a"))])
@@ -435,28 +419,6 @@ def test_add_and_delete(way: Way) -> None:
     assert way.invoke(retriever, QUERY) == []
 
 
-class Named(fakes.BagOfWords):
-    """Embeddings that count how often somebody asks for the model."""
-
-    asked = 0
-
-    @property
-    def model_name(self) -> str:
-        self.asked += 1
-        return "no-model"
-
-
-def test_what_is_known_of_the_model_is_found_once() -> None:
-    embeddings = Named()
-    retriever = RSERetriever(
-        vectorstore=InMemoryVectorStore(embeddings), docstore=InMemoryByteStore()
-    )
-    for number in range(3):
-        retriever.add_documents([Document(f"text {number}", metadata={"source": str(number)})])
-    retriever.delete(["1"])
-    assert embeddings.asked == 1
-
-
 # In LangChain
 
 
@@ -479,13 +441,6 @@ def test_children_are_traced(way: Way) -> None:
     (parent, child) = runs.starts
     assert (parent[0], child[0]) == ("RSERetriever", "FixedRetriever")
     assert child[2] == parent[1]
-
-
-@fakes.both_ways
-def test_as_a_tool(way: Way) -> None:
-    retriever = make_retriever({"a": lines(0, 10, 90), "b": lines(5)})
-    tool = create_retriever_tool(retriever, "search", "Searches.", document_separator="---")
-    assert way.invoke(tool, {"query": QUERY}) == f"{lines(0, 10)}---{lines(5)}"
 
 
 async def test_batch() -> None:
