@@ -87,6 +87,7 @@ def test_presets_by_name() -> None:
         retriever = make_retriever({}, config=name)
         assert retriever.config == config
         assert retriever.penalty == config.irrelevant_chunk_penalty
+    wrong: Any
     for wrong in ("balance", 3, None, {}):
         with pytest.raises(ValueError, match="dsrag-balanced"):
             RSEConfig.of(wrong)
@@ -213,14 +214,15 @@ def test_few_fields_each_with_a_description() -> None:
     ],
 )
 def test_a_name_that_is_not_known_says_what_to_write(name: str, instead: str) -> None:
+    argument: dict[str, Any] = {name: 3}
     with pytest.raises(ValueError, match=f"{name}.*{instead}"):
         RSERetriever(
             vectorstore=InMemoryVectorStore(fakes.Angles()),
             docstore=InMemoryStore(),
-            **{name: 3},
+            **argument,
         )
     with pytest.raises(TypeError, match=f"{name}.*{instead}"):
-        make_retriever({}).invoke(QUERY, **{name: 3})
+        make_retriever({}).invoke(QUERY, **argument)
 
 
 class Encoder(BaseCrossEncoder):
@@ -268,7 +270,10 @@ def test_a_bad_value_is_refused_wherever_it_is_given(name: str, value: Any) -> N
 
 
 def test_bad_stores_and_splitters() -> None:
-    good = {"vectorstore": InMemoryVectorStore(fakes.Angles()), "docstore": InMemoryStore()}
+    good: dict[str, Any] = {
+        "vectorstore": InMemoryVectorStore(fakes.Angles()),
+        "docstore": InMemoryStore(),
+    }
     wrong: dict[str, Any] = {
         "docstore": {},
         "text_splitter": RecursiveCharacterTextSplitter,  # not an instance
@@ -335,7 +340,7 @@ def test_the_whole_config_of_a_call_replaces_the_penalty_of_the_retriever() -> N
     assert ranges(retriever.invoke(QUERY)) == [("a", 0, 1)]
     assert ranges(retriever.invoke(QUERY, irrelevant_chunk_penalty=None)) == [("a", 0, 2)]
     assert ranges(retriever.invoke(QUERY, rse_config=fakes.PLAIN)) == [("a", 0, 2)]
-    both = {"rse_config": fakes.PLAIN, "irrelevant_chunk_penalty": 0.8}
+    both: dict[str, Any] = {"rse_config": fakes.PLAIN, "irrelevant_chunk_penalty": 0.8}
     assert ranges(retriever.invoke(QUERY, **both)) == [("a", 0, 1)]
 
 
@@ -350,6 +355,7 @@ def test_what_a_call_takes_the_constructor_takes() -> None:
 
 def test_the_config_of_a_run_is_langchains() -> None:
     retriever = make_retriever({})
+    wrong: Any
     for wrong in ("kadane", RSEConfig()):
         for call in (retriever.invoke, retriever.explain):
             with pytest.raises(TypeError, match="rse_config"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -29,7 +29,7 @@ TEXTS = {"a": lines(0, 10, 85, 20, name="a"), "b": lines(30, 90, 5, 100, name="b
 CONFIGS = {"exact": PLAIN, "greedy": GREEDY, "balanced": PRESETS["balanced"]}
 
 
-def total(segments: Sequence[Document], length_function: Any = len) -> float:
+def total(segments: Sequence[Document], length_function: Callable[[str], float] = len) -> float:
     return sum(length_function(segment.page_content) for segment in segments)
 
 

@@ -322,7 +322,8 @@ ABOUT_DOCUMENTS: list[dict[str, Any]] = [
     *({name: {"source": "a"}} for name in ("filter", "where", "any_name")),
     {"filter": {"$and": [{"year": {"$gte": 2024}}, {"doc_id": {"$in": ["a", "b"]}}]}},
     {"filter": {"groups": {"$contains": "staff"}}},
-    *({name: nothing} for name in ("filter", "where") for nothing in (None, {})),
+    {"filter": None},
+    {"where": {}},
     {"nprobe": 3},
 ]
 
@@ -395,14 +396,15 @@ def test_a_filter_that_did_not_hold_is_an_error(
     retriever = make(Deaf, pages=4)
     retriever.delete(["b"])
     arguments = {"filter": condition}
-    assert retriever.vectorstore is not None
+    store = retriever.vectorstore
+    assert store is not None
+    found = store.similarity_search(QUERY, 50)
     if kind == "retriever":
-        retriever = wrap(retriever, retriever.vectorstore.similarity_search(QUERY, 50))
+        retriever = wrap(retriever, found)
     elif kind == "runnable":
-        found = retriever.vectorstore.similarity_search(QUERY, 50)
         retriever = wrap(retriever, RunnableLambda(lambda _, **__: found))
     elif kind == "inside":
-        inner = retriever.vectorstore.as_retriever(search_kwargs={"k": 50, **arguments})
+        inner = store.as_retriever(search_kwargs={"k": 50, **arguments})
         retriever, arguments = wrap(retriever, inner), {}
     with pytest.raises(ValueError, match="excludes"):
         ask(retriever, **arguments)
@@ -470,6 +472,7 @@ def test_an_adopted_store_has_its_own_fields() -> None:
     index = ExistingIndex(doc_id_key="source", chunk_index_key="number")
     retriever = RSERetriever.from_existing_index(store, InMemoryStore(), index)
     wrapped = wrap(retriever, store.similarity_search(QUERY))
+    condition: dict[str, Any]
     for asked in (retriever, wrapped):
         for condition in ({"doc_id": "theirs"}, {"start_index": {"$ne": 7}}, {"tags": "x"}):
             (found,) = ask(asked, filter=condition)
@@ -522,9 +525,12 @@ class Plain(BaseRetriever):
     """Takes nothing but the query, as BM25Retriever."""
 
     documents: list[Document] = Field(default_factory=list)
+    failing: bool = False
 
     def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
         del query, run_manager
+        if self.failing:
+            raise ConnectionError
         return self.documents
 
 
@@ -636,9 +642,7 @@ UNKNOWN: dict[str, Any] = {
     "Own in an ensemble": lambda found: EnsembleRetriever(
         retrievers=[Own(documents=found)], weights=[1.0]
     ),
-    "Own as a fallback": lambda found: RunnableLambda(lambda _: 1 / 0).with_fallbacks(
-        [Own(documents=found)]
-    ),
+    "Own as a fallback": lambda found: Plain(failing=True).with_fallbacks([Own(documents=found)]),
     "RunnableSequence": lambda found: Own(documents=found) | RunnableLambda(list),
 }
 

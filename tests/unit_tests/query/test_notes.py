@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pydoc_data.topics import topics
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
@@ -45,7 +46,7 @@ def retriever() -> RSERetriever:
 @pytest.mark.parametrize("question", NOTES)
 @pytest.mark.parametrize("settings", [{"k": 1}, {"k": 3}, {"max_context_length": "its length"}, {}])
 def test_the_best_hit_is_in_the_answer(
-    retriever: RSERetriever, question: str, settings: dict[str, object]
+    retriever: RSERetriever, question: str, settings: dict[str, Any]
 ) -> None:
     note = NOTES[question]
     assert retriever.vectorstore is not None
