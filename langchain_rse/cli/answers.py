@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from langchain_rse._messages import counted
 from langchain_rse.cli.output import print_strip, print_text, visible_lines, width_of_lines
-from langchain_rse.explaining import name_of, strip_of
+from langchain_rse.explaining import strip_of
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -86,6 +86,8 @@ def explain_nothing(trace: RSETrace, conditions: Iterable[str]) -> str:
 
 
 def _explain_refused(check: FloorCheck, filters: str) -> str:
+    from langchain_rse.explaining import name_of
+
     within = f" with {filters}" if filters else ""
     numbers = ""
     if check.reach is not None and check.floor is not None:

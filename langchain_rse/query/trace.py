@@ -176,21 +176,23 @@ class RSETrace:
         run_starts = np.union1d(scored.window_starts, changes)
         run_lengths = np.diff([*run_starts, values.size])
         run_values = np.repeat(np.add.reduceat(values, run_starts), run_lengths)
+        step_of = np.full(values.size, -1)
+        for number, step in enumerate(selection.steps):
+            step_of[slice(*step)] = number
         costs = np.zeros(values.size)
         minimum = 0.0
-        limit = self.settings.max_context_length
-        is_too_long = np.zeros(values.size, np.bool_)
         if isinstance(config.solver, (Greedy, BestSegment)):
             minimum = config.solver.minimum_value
         else:
             document_weights = scored.document_lengths * selection.weights / scored.lengths
             segment_cost = self.settings.penalty * config.segment_cost
             costs = segment_cost * np.minimum(document_weights, 1.0)
-            if limit is not None and counts_characters(self.settings):
-                is_too_long = scored.lengths > limit
-        step_of = np.full(values.size, -1)
-        for number, step in enumerate(selection.steps):
-            step_of[slice(*step)] = number
+        limit = self.settings.max_context_length
+        is_too_long = np.zeros(values.size, np.bool_)
+        if limit is not None and counts_characters(self.settings):
+            is_too_long = scored.lengths > limit
+        elif self.steps == 0 and not self.segments:
+            is_too_long = step_of == 0  # not even the first step fits
         conditions = {
             Reason.TOO_LONG: is_too_long & is_worth,
             Reason.NO_ROOM: step_of >= self.steps,

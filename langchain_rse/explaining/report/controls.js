@@ -127,7 +127,10 @@ function showSettings() {
     lines.unshift(setting("irrelevant_chunk_penalty"), `max_context_length=${budget}`);
     config.unshift(setting("neighbor_weight"), setting("segment_cost"));
   }
-  if (config.length) lines.push(`rse_config=RSEConfig(${config.join(", ")})`);
+  if (config.length) {
+    const inside = config.map((line) => `    ${line},\n`).join("");
+    lines.push(`rse_config=RSEConfig(\n${inside})`);
+  }
   byId("settings").textContent = lines.map((line) => `${line},`).join("\n");
 }
 

@@ -148,7 +148,7 @@ class Reversing(BaseDocumentCompressor):
         ),  # it gives 0 to what has words
         ({"queries": ["birds 0", "gulf 85"]}, {"vectors", "words", "full text"}),
     ],
-    ids=lambda settings: "+".join(settings),
+    ids=["two witnesses", "three", "a reranker", "two queries"],
 )
 def test_evidence_adds_up_to_relevance(settings: Mapping[str, Any], names: set[str]) -> None:
     angles = {"birds of the north": [0, 80, 10], "gulf": [30, 85]}

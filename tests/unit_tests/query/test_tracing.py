@@ -252,7 +252,7 @@ def test_explain_takes_what_invoke_takes(way: Way) -> None:
 def test_explain_inside_a_chain_keeps_its_callbacks() -> None:
     retriever = make_retriever({"a": lines(0, 80)})
     outer = TraceCollector()
-    chain = RunnableLambda(lambda query: str(retriever.explain(query)))
+    chain: RunnableLambda[str, str] = RunnableLambda(lambda query: str(retriever.explain(query)))
     chain.invoke(QUERY, config={"callbacks": [outer]})
     assert len(outer.traces) == 1
 
