@@ -11,7 +11,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from langchain_rse._messages import load, warn
+from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, pause
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import word_shares
@@ -21,7 +21,6 @@ from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import (
     FLOORS,
 )
-from langchain_rse.text.quoting import as_html
 from langchain_rse.text.words import beginning_of, without_function_words
 
 logger = logging.getLogger(__name__)
@@ -32,7 +31,6 @@ BEST_WITH_WORDS = 20
 _ALL_WORDS = 1 - 1e-9  # as a sum of shares
 # Where rerankers of LangChain's packages name their model.
 _MODEL_FIELDS = ("model", "model_name", "model_id")
-_PRINTED = (2, 25, 50, 75, 98)  # percentiles
 
 
 @dataclass(frozen=True)
@@ -105,46 +103,32 @@ class ScoreFloor:
     @property
     def distributions(self) -> dict[str, tuple[float, ...]]:
         """The percentiles of both kinds of questions, by what they are called."""
-        return {
-            f"{self.unrelated_count} general questions": self.unrelated,
-            f"{self.answered_count} {self.answered_name}": self.answered,
-        }
+        from langchain_rse.explaining import distributions_of
+
+        return distributions_of(self)
 
     @property
     def summary(self) -> str:
         """What is refused, in three sentences."""
-        sign = "+" if self.higher_is_better else "-"
-        side = "below" if self.higher_is_better else "above"
-        return (
-            f"Questions that score {side} {self.floor:.3g} return nothing. That refuses "
-            f"{self.refused(self.unrelated):.0%} of general questions and "
-            f"{self.refused(self.answered):.0%} of {self.answered_name}. (Score = best "
-            f"{self.reranker or self.searcher} score {sign} {self.word_bonus:.3g} x share of the "
-            "question's words found in one chunk.)"
-        )
+        from langchain_rse.explaining import summarize_floor
+
+        return summarize_floor(self)
 
     def __str__(self) -> str:
-        head = ["", *(f"{percentile}%" for percentile in _PRINTED), "refused"]
-        rows = [head]
-        for name, percentiles in self.distributions.items():
-            values = [f"{percentiles[percentile]:.3g}" for percentile in _PRINTED]
-            rows.append([name, *values, f"{self.refused(percentiles):.0%}"])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [self.summary, ""]
-        for first, *others in rows:
-            cells = [first.ljust(widths[0])]
-            cells += [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-            lines.append("  ".join(cells))
-        return "\n".join(lines)
+        from langchain_rse.explaining import floor_as_text
+
+        return floor_as_text(self)
 
     def _repr_html_(self) -> str:
-        text = as_html(str(self), "\n")
-        return f"<pre>{text}</pre>"
+        from langchain_rse.explaining import floor_as_html
+
+        return floor_as_html(self)
 
     def plot(self, *, dark: bool = False) -> Any:  # noqa: ANN401 - matplotlib need not be there
         """Plot the reach of both kinds of questions, and the floor; needs the extra ``plot``."""
-        plots = load("langchain_rse.explaining.plots", "plot", "plot")
-        return plots.plot_floor(self, dark=dark)
+        from langchain_rse.explaining import load_plots
+
+        return load_plots().plot_floor(self, dark=dark)
 
 
 _FLOOR = TypeAdapter(ScoreFloor)

@@ -14,7 +14,7 @@ from langchain_core.messages.content import Citation
 from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.text.quoting import encodable
 from langchain_rse.tools import (
@@ -115,7 +115,9 @@ def test_what_claude_reads(way: Way) -> None:
 
 
 def test_nothing_found_is_a_text() -> None:
-    tool = create_rse_tool(make_retriever(TEXTS, min_relevance=1.0), content="search_results")
+    tool = create_rse_tool(
+        make_retriever(TEXTS, irrelevant_chunk_penalty=1.0), content="search_results"
+    )
     message = ask(tool, query="q 1")
     assert str(message.content).startswith("None of 10 candidates for 'q 1' is returned.")
     assert message.artifact == []
@@ -233,7 +235,7 @@ def test_a_header_is_shown_and_not_cited() -> None:
         docstore=InMemoryByteStore(),
         text_splitter=default_text_splitter(60),
         include_header=True,
-        neighbor_credit=0,
+        config=RSEConfig(neighbor_weight=0.0),
     )
     names = ["Alpha", "Beta", "Gamma", "Delta", "Epsilon", "Zeta"]
     rows = "".join(f"| {name} | {number} of them |\n" for number, name in enumerate(names))
