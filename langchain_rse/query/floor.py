@@ -591,12 +591,15 @@ def _ask_all(arguments: FitArguments) -> Steps[tuple[list[Asked], list[Asked], i
         for question in with_evidence:
             evidence = yield from _locate(question, arguments)
             tasks.append(_ask_question(question.question, evidence, arguments))
-    logger.info(
-        "Fitting the score floor asks %s and %s: %s",
-        counted(len(general), "general question"),
-        counted(len(tasks), kind),
-        counted(len(general) + len(tasks), "embedding"),
+    message = (
+        f"Fitting the score floor asks {counted(len(general), 'general question')} and "
+        f"{counted(len(tasks), kind)}: {counted(len(general) + len(tasks), 'embedding')}"
     )
+    if settings.reranker is not None:
+        depth = few_candidates.fetch_k if arguments.questions is None else settings.fetch_k
+        rerankings = len(general) * few_candidates.fetch_k + len(tasks) * depth
+        message += f" and {rerankings:,} rerankings by {type(settings.reranker).__name__}"
+    logger.info("%s", message)
     all_tasks = [_ask(query, arguments.sources, few_candidates) for query in general] + tasks
     with progress_bar(
         len(all_tasks), unit="questions", title="Fitting", show=arguments.show_progress
@@ -713,10 +716,11 @@ def _ask_question(
     return max(known, key=lambda asked: (direction * asked.score, asked.word_share))
 
 
-def _locate(
-    question: AnsweredQuestion, arguments: FitArguments
-) -> Steps[dict[str, list[range]]]:
-    """The characters of a question's evidence, by document; a ValueError if they are not there."""
+def _locate(question: AnsweredQuestion, arguments: FitArguments) -> Steps[dict[str, list[range]]]:
+    """The characters of a question's evidence, by document; a ValueError if they are not there.
+
+    Documents with the same text have it too, since only one of them is returned.
+    """
     manifest_of = {manifest.doc_id: manifest for manifest in arguments.manifests}
     located: dict[str, list[range]] = {}
     for evidence in question.evidence:
@@ -732,7 +736,10 @@ def _locate(
                 f"the evidence of {question.question!r:.80} is not in the documents: {shown!r:.80} "
                 f"of {evidence.doc_id!r}. Have documents moved? Give their present ids"
             )
-        located.setdefault(evidence.doc_id, []).append(characters)
+        for other in arguments.manifests:
+            has_same_text = manifest.text_digest and other.text_digest == manifest.text_digest
+            if other is manifest or has_same_text:
+                located.setdefault(other.doc_id, []).append(characters)
     return located
 
 

@@ -10,7 +10,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.stores import BaseStore
 
 from langchain_rse._sync import Steps
-from langchain_rse.query.access import read_passage
+from langchain_rse.access import read_passage
 from langchain_rse.stores.records import DOC_ID, RELEVANCE_SCORE, SEGMENT
 from langchain_rse.tools.places import NUMBER
 from langchain_rse.tools.search_results import SEARCH_RESULT, text_of_blocks

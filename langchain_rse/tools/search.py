@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationEr
 from langchain_rse._messages import counted, problems_of, visible
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.explaining.trace import RSETrace, TracedReach
-from langchain_rse.query.tracing import TraceCollector
-from langchain_rse.query.wrapped import check_taken
+from langchain_rse.query.filters import check_taken
+from langchain_rse.query.trace import TraceCollector
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.text.words import MAX_QUERY_LENGTH
@@ -381,7 +381,6 @@ class _Search:
                 length_function=lambda text: (
                     heading_length + self.length_function(self.form.shown_text(text))
                 ),
-                allow_trim=False,  # what is cut off a chunk would count as shown
                 **arguments,
             )
             passages: list[Document] = []

@@ -46,12 +46,12 @@ PLAIN = RSEConfig(
     calibration="identity",
     decay_rate=1e9,
     irrelevant_chunk_penalty=0.5,
-    score_credit=1.0,
-    lexical_credit=0.0,
+    vector_weight=1.0,
+    lexical_weight=0.0,
     name_weight=0.0,
     document_weight=0.0,
     rerank_weight=1.0,
-    neighbor_credit=0.0,
+    neighbor_weight=0.0,
     segment_cost=0.0,
     top_k_for_document_selection=None,
 )
@@ -407,19 +407,61 @@ def make_retriever(
     *,
     vectorstore: VectorStore | None = None,
     docstore: Any = None,
-    **kwargs: Any,
+    **fields: Any,
 ) -> RSERetriever:
-    """A retriever over texts of which each line is a chunk."""
+    """A retriever over texts of which each line is a chunk; fields of `RSEConfig` change it."""
+    config = RSEConfig.of(fields.pop("config", PLAIN))
     retriever = RSERetriever(
         vectorstore=InMemoryVectorStore(Angles()) if vectorstore is None else vectorstore,
         docstore=InMemoryByteStore() if docstore is None else docstore,
         text_splitter=Lines(),
-        **{"config": PLAIN, **kwargs},
+        config=config.replace(**_config_fields(fields)),
+        **fields,
     )
     retriever.add_documents(
         [Document(text, metadata={"source": name}) for name, text in texts.items()], ids=texts
     )
     return retriever
+
+
+def ask(retriever: RSERetriever, query: str = QUERY, **arguments: Any) -> list[Document]:
+    """Invoke a retriever; fields of `RSEConfig` among the arguments change its config."""
+    return retriever.invoke(query, **in_config(retriever, arguments))
+
+
+def in_config(retriever: RSERetriever, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call, with fields of `RSEConfig` as changes of the retriever's config."""
+    arguments = dict(arguments)
+    changes = _config_fields(arguments)
+    if changes:
+        arguments["rse_config"] = retriever.config.replace(**changes)
+        arguments.setdefault("irrelevant_chunk_penalty", retriever.irrelevant_chunk_penalty)
+    return arguments
+
+
+def _config_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Take the fields of `RSEConfig` out of some that are not fields of the retriever as well."""
+    names = fields.keys() & (RSEConfig.model_fields.keys() - RSERetriever.model_fields.keys())
+    return {name: fields.pop(name) for name in names}
+
+
+def chunks_in(segments: Sequence[Document]) -> dict[tuple[str, int], dict[str, Any]]:
+    """What segments say of their chunks, by document and number."""
+    return {
+        (segment.metadata["doc_id"], chunk["index"]): chunk
+        for segment in segments
+        for chunk in segment.metadata["rse"]["chunks"]
+    }
+
+
+def wrap(source: RSERetriever, found: Any, **fields: Any) -> RSERetriever:
+    """A retriever over another one's docstore that finds some Documents, or asks a retriever."""
+    base = FixedRetriever(documents=found) if isinstance(found, list) else found
+    return RSERetriever(
+        base_retriever=base,
+        docstore=source.docstore,
+        **{"config": PLAIN, "candidates_only": False, **fields},
+    )
 
 
 def ranges(segments: Sequence[Document]) -> list[tuple[str, int, int]]:
