@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
+from langchain_rse.query.trimming import longest_part
 from pydantic import BaseModel
 
 from langchain_rse._asking import LanguageModelSettings, Prompt, ask, quote
@@ -25,7 +26,6 @@ from langchain_rse.ingest.documents import SourceDocument
 from langchain_rse.ingest.rejoining import rejoin
 from langchain_rse.ingest.replacing import is_unrelated
 from langchain_rse.ingest.splitting import find_spans
-from langchain_rse.query.trimming import longest_part
 from langchain_rse.stores.records import Chunk, DocumentVersion, Version
 from langchain_rse.stores.whole_documents import StoredText
 from langchain_rse.text.titles import first_heading, title_of_source

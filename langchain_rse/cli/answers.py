@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _FOUND = "  found    "
 _RETURNED = "  returned "
 _LEGEND = (
-    "found = chunks matched by the search (taller = more relevant). value = amount of relevant text "
-    "in the passage (see --help)."
+    "found = chunks matched by the search (taller = more relevant). "
+    "value = amount of relevant text in the passage (see --help)."
 )
 
 

@@ -12,8 +12,8 @@ from langchain_core.tools import BaseTool
 from pydantic import BaseModel, Field
 
 from langchain_rse._sync import Steps, arun
-from langchain_rse.errors import MissingRecordError
 from langchain_rse.access import DocumentAccess
+from langchain_rse.errors import MissingRecordError
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.metadata import encodable
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX

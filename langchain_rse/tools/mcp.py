@@ -14,8 +14,8 @@ from pydantic import Field
 
 from langchain_rse._messages import visible
 from langchain_rse._sync import arun
-from langchain_rse.errors import RSEError
 from langchain_rse.access import DocumentAccess
+from langchain_rse.errors import RSEError
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.text.words import MAX_QUERY_LENGTH

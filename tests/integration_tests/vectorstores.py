@@ -15,9 +15,8 @@ from typing import Any
 import sqlalchemy as sa
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
-from sqlalchemy.ext.asyncio import create_async_engine
-
 from langchain_rse.query.search_arguments import filters_of
+from sqlalchemy.ext.asyncio import create_async_engine
 
 DIMENSIONS = 65
 """Of `tests.unit_tests.fakes.BagOfWords`."""

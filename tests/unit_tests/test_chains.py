@@ -249,7 +249,7 @@ def test_a_retriever_with_fallbacks_can_be_wrapped(way: Way, arguments: dict[str
 
 def test_a_fallback_that_may_filter_is_named(way: Way) -> None:
     source = make_retriever(TEXTS)
-    found = list(source.chunks())
+    found = list(source.indexer.chunks())
     other = fakes.FixedRetriever(documents=found)
     falling = Failing(99).as_retriever(search_kwargs={"k": 50}).with_fallbacks([other])
     outer = RSERetriever(base_retriever=falling, docstore=source.docstore, config=fakes.PLAIN)

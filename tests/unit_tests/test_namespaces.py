@@ -84,7 +84,8 @@ def texts(retriever: RSERetriever, query: str = "text", **arguments: Any) -> lis
 
 
 def chunks(target: RSERetriever | RSEIndexer) -> list[Document]:
-    return sorted(target.chunks(), key=lambda chunk: str(chunk.id))
+    indexer = target.indexer if isinstance(target, RSERetriever) else target
+    return sorted(indexer.chunks(), key=lambda chunk: str(chunk.id))
 
 
 def without_ids(chunks: Iterable[Document]) -> list[Any]:
@@ -167,7 +168,7 @@ def test_metadata_cannot_claim_another_namespace(
     plain.add_documents([document("d", "forged text", **forged)], ids=["d"])
     (segment,) = plain.invoke("text")
     assert "rse_namespace" not in segment.metadata
-    assert all("rse_namespace" not in chunk.metadata for chunk in plain.chunks())
+    assert all("rse_namespace" not in chunk.metadata for chunk in plain.indexer.chunks())
 
 
 @pytest.mark.parametrize(
@@ -555,7 +556,7 @@ def outcome(retriever: RSERetriever, action: str, doc_id: str, text: str) -> obj
             if action == "query":
                 return without_ids(retriever.invoke(f"{text.split()[:1]} text"))
             if action == "chunks":
-                return without_ids(retriever.chunks())
+                return without_ids(retriever.indexer.chunks())
             return retriever.add_documents(
                 [Document(text, id=doc_id, metadata={"n": len(text)})], append=action == "append"
             )
@@ -585,7 +586,9 @@ def test_shared_stores_do_what_separate_stores_do(
     for name, *step in steps:
         assert outcome(together[name], *step) == outcome(alone[name], *step)
     for name in (A, B):
-        assert without_ids(together[name].chunks()) == without_ids(alone[name].chunks())
+        assert without_ids(together[name].indexer.chunks()) == without_ids(
+            alone[name].indexer.chunks()
+        )
         vectors: Any = alone[name].vectorstore
         in_both = without_ids(stored(shared[0], name)), without_ids(stored(vectors, name))
         assert sorted(in_both[0], key=repr) == sorted(in_both[1], key=repr)  # by no random id

@@ -73,10 +73,10 @@ def by_rank(reranker: Any, **kwargs: Any) -> list[tuple[int, Any, Any]]:
     retriever = make_retriever(
         {"a": TEXT},
         reranker=reranker,
-        config=fakes.EVERYTHING.replace(calibration="auto", decay_rate=1e9, neighbor_credit=0.0),
+        config=fakes.EVERYTHING.replace(calibration="auto", decay_rate=1e9, neighbor_weight=0.0),
     )
     chunks = []
-    for segment in retriever.invoke(QUERY, **{"minimum_value": 0.0, **kwargs}):
+    for segment in fakes.ask(retriever, **kwargs):
         chunks += [chunk for chunk in segment.metadata["rse"]["chunks"] if "rank" in chunk]
     chunks.sort(key=lambda chunk: chunk["rank"])
     return [(chunk["index"], chunk["score"], chunk["relevance"]) for chunk in chunks]

@@ -14,7 +14,7 @@ from langchain_core.messages.content import Citation
 from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.stores.metadata import encodable
 from langchain_rse.tools import (
@@ -233,7 +233,7 @@ def test_a_header_is_shown_and_not_cited() -> None:
         docstore=InMemoryByteStore(),
         text_splitter=default_text_splitter(60),
         include_header=True,
-        neighbor_credit=0,
+        config=RSEConfig(neighbor_weight=0.0),
     )
     names = ["Alpha", "Beta", "Gamma", "Delta", "Epsilon", "Zeta"]
     rows = "".join(f"| {name} | {number} of them |\n" for number, name in enumerate(names))

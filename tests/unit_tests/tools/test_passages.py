@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from langchain_rse import ExistingIndex, RSEIndexer
 from langchain_rse._sync import Steps, arun, run
-from langchain_rse.query.access import read_passage
+from langchain_rse.access import read_passage
 from langchain_rse.stores.json import JSONDocStore, as_docstore
 from langchain_rse.stores.reading import read_manifests
 from langchain_rse.tools.passages import citation_of

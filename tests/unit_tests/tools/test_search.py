@@ -183,14 +183,6 @@ def test_a_question_alone_will_do() -> None:
     assert str(tool.invoke("q 1")).startswith("[1] ")
 
 
-def test_what_trimming_would_cut_off_is_not_lost() -> None:
-    """A chunk counts as shown; the rest of it would not be shown by any later call."""
-    retriever = make_retriever({"a": "q " + "word " * 30 + "5"}, allow_trim=True)
-    assert retriever.invoke("q 1", max_context_length=100)
-    message = ask(SYNC, create_rse_tool(retriever, max_context_length=100), query="q 1")
-    assert "none of the candidates that are worth the penalty fits" in str(message.content)
-
-
 def test_half_a_character_is_replaced() -> None:
     """What a client could not send; readers of PDF files make such text."""
     message = ask(SYNC, create_rse_tool(make_retriever({"a": "q\ud83d 5"})), query="q 1")
@@ -202,8 +194,7 @@ def test_half_a_character_is_replaced() -> None:
     ("fields", "reason"),
     [
         ({"irrelevant_chunk_penalty": 1.0}, "below irrelevant_chunk_penalty=1"),
-        ({"max_context_length": 20}, "fits max_context_length=20"),
-        ({"min_relevance": 1.0}, "below min_relevance=1"),
+        ({"max_context_length": 20}, "max_context_length=20"),
     ],
 )
 def test_why_nothing_is_found(fields: dict[str, Any], reason: str) -> None:
