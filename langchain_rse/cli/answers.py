@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from langchain_rse._messages import counted
 from langchain_rse.cli.output import print_strip, print_text, visible_lines, width_of_lines
-from langchain_rse.explaining.bars import strip_of
+from langchain_rse.explaining import strip_of
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
-    from langchain_rse.explaining.records import TracedDocument, TracedReach
-    from langchain_rse.explaining.trace import RSETrace
+    from langchain_rse import RSETrace
+    from langchain_rse.explaining import DocumentTrace
+    from langchain_rse.query.floor import FloorCheck
 
 _FOUND = "  found    "
 _RETURNED = "  returned "
@@ -25,21 +26,23 @@ _LEGEND = (
 
 def print_answer(trace: RSETrace, segments: Sequence[Document]) -> None:
     """Print passages in their order, and above those of a document strips of what is where."""
-    from langchain_rse.explaining.words import query_words
+    from langchain_rse.explaining import query_words
     from langchain_rse.tools.passages import place_of
 
-    limit = trace.settings["max_context_length"]
+    limit = trace.settings.max_context_length
     passages = counted(len(segments), "passage")
     print_text(f"{passages}, {trace.spent:,.0f} of at most {limit:,.0f} characters")
     words = query_words(trace.queries)
-    printed: list[TracedDocument] = []
-    for (document, _), segment in zip(trace.answer, segments, strict=True):
+    documents = {document.doc_id: document for document in trace.documents}
+    printed: list[str] = []
+    for segment in segments:
+        doc_id = segment.metadata["doc_id"]
         print_text("")
-        if not printed or document is not printed[-1]:
-            print_text(document.name, "bold", wrap=False)
-            if document not in printed:
-                _print_strips(trace, document)
-            printed.append(document)
+        if not printed or doc_id != printed[-1]:
+            print_text(documents[doc_id].name, "bold", wrap=False)
+            if doc_id not in printed:
+                _print_strips(documents[doc_id])
+            printed.append(doc_id)
         value = segment.metadata["relevance_score"]
         place = [place_of(segment.metadata), f"value {value:.2f}"]
         print_text(f"--- {', '.join(filter(None, place))}", "bold")
@@ -53,16 +56,13 @@ def print_answer(trace: RSETrace, segments: Sequence[Document]) -> None:
         print_text(f"{trace.closeness}.")
 
 
-def _print_strips(trace: RSETrace, document: TracedDocument) -> None:
+def _print_strips(document: DocumentTrace) -> None:
     """Print where in a document the search found chunks, and where the returned passages are."""
     found = []
     for chunk in document.chunks:
-        if not chunk.is_candidate or chunk.start_index is None or chunk.end_index is None:
-            continue
-        found.append((chunk.start_index, chunk.end_index, chunk.relevance))
-    returned = []
-    for segment in trace.returned_in(document):
-        returned.append((segment.start_index, segment.end_index, 1.0))
+        if chunk.candidate is not None and chunk.span is not None:
+            found.append((*chunk.span, chunk.relevance))
+    returned = [(*segment.span, 1.0) for _, segment in document.returned]
     length = document.length or 1
     cells = width_of_lines() - len(_FOUND)
     print_strip(_FOUND, strip_of(found, length, cells), "cyan")
@@ -75,22 +75,26 @@ def explain_nothing(trace: RSETrace, conditions: Iterable[str]) -> str:
     ``conditions`` are those of --filter. What comes from the trace names arguments in Python.
     """
     filters = " ".join(f"--filter {condition}" for condition in conditions)
-    for reached in trace.reached:
-        if reached.refused:
-            return _explain_refused(reached, filters)
-    if trace.candidates:
+    for check in trace.floor_checks:
+        if check.is_refused:
+            return _explain_refused(check, filters)
+    if trace.left_out:
         return f"Nothing is returned: {trace.reason}."
     if filters:
         return f"No text in the knowledge base has {filters}."
     return "There is no text in the knowledge base."
 
 
-def _explain_refused(reached: TracedReach, filters: str) -> str:
+def _explain_refused(check: FloorCheck, filters: str) -> str:
+    from langchain_rse.explaining import name_of
+
     within = f" with {filters}" if filters else ""
     numbers = ""
-    if reached.reach is not None and reached.floor is not None:
-        numbers = f": its distance is {reached.reach:.3g}, and the floor {reached.floor:.3g}"
+    if check.reach is not None and check.floor is not None:
+        numbers = f": its distance is {check.reach:.3g}, and the floor {check.floor:.3g}"
+    nearest = check.best
+    place = "" if nearest is None else f", in {name_of(nearest.doc_id, nearest.document.metadata)},"
     return (
-        f"Nothing in the documents{within} is about this. The nearest passage, in {reached.name}, "
+        f"Nothing in the documents{within} is about this. The nearest passage{place} "
         f"is too far{numbers}. --score-floor none returns it."
     )

@@ -14,7 +14,7 @@ from langchain_rse.cli.questions import Question, check_question
 from langchain_rse.cli.selection import Config, Hybrid, Penalty, Preset, ScoreFloor, settings
 
 if TYPE_CHECKING:
-    from langchain_rse.explaining.side_by_side import Kind, SideBySide
+    from langchain_rse.explaining import Kind, SideBySide
 
     Line = tuple[Kind, str]
 
@@ -70,7 +70,7 @@ def compare(
 
 def print_comparison(comparison: "SideBySide", most_lines: int | None = None) -> None:
     """Print a comparison; of the segments at most some lines, from where the chunks lack text."""
-    from langchain_rse.explaining.side_by_side import PREFIXES
+    from langchain_rse.explaining import PREFIXES
 
     lines = list(comparison.lines(width_of_lines()))
     if most_lines is not None:

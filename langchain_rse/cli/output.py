@@ -20,7 +20,7 @@ from rich.text import Text
 
 from langchain_rse._messages import problems_of, visible
 from langchain_rse.cli.options import Command, name_options
-from langchain_rse.explaining.bars import BLOCKS, NOTHING
+from langchain_rse.explaining import BLOCKS, NOTHING
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 from langchain_core.documents import Document
 
-from langchain_rse._messages import load
 from langchain_rse.cli.answers import explain_nothing, print_answer
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.options import name_options
@@ -114,9 +113,9 @@ def _print_note(text: str) -> None:
 
 def _check_report(report: Path) -> None:
     """Raise an error before the query if the report cannot be written after it."""
-    from langchain_rse.explaining.trace import REPORT
+    from langchain_rse.explaining import load_report
 
-    load(*REPORT)
+    load_report()
     if not report.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {report.parent}", param_hint="--report")
 

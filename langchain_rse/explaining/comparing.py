@@ -7,16 +7,16 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 
 from langchain_rse._sync import Steps, call, during
-from langchain_rse.config import QuerySettings
 from langchain_rse.access import read_passage
+from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.side_by_side import Piece, SideBySide
+from langchain_rse.explaining.views import name_of
 from langchain_rse.query.candidates import VECTORS, Candidate, Sources, all_candidates
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_documents
 from langchain_rse.query.trace import RSETrace
 from langchain_rse.stores.reading import Layout
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
-from langchain_rse.text.titles import shown_name
 
 TOP_K = "top-k chunks"
 # The length of what another retriever returned that is shown if there are no segments.
@@ -81,14 +81,12 @@ def _piece_of(document: Document) -> Piece:
     metadata: Mapping[str, Any] = document.metadata
     doc_id = metadata.get(DOC_ID, metadata.get("source"))
     start = metadata.get(START_INDEX)
-    source = metadata.get("source")
     end = metadata.get(END_INDEX)
-    name = shown_name(str(doc_id), None if source is None else str(source))
     text = document.page_content
     if type(start) is int and type(end) is int and 0 <= start < end:
         text = text[-(end - start) :]  # without a header above
     return Piece(
-        name=name if doc_id is not None else "a text without a source",
+        name=name_of(str(doc_id), metadata) if doc_id is not None else "a text without a source",
         doc_id=None if doc_id is None else str(doc_id),
         start=start if type(start) is int and start >= 0 else None,
         text=text,

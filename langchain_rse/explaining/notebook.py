@@ -1,14 +1,13 @@
-"""A traced query in a notebook: a strip of each document, and the segments to unfold."""
+"""A trace in a notebook: a strip of each document, and the segments to unfold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from string import Template
 
 from langchain_rse._messages import as_html as text_as_html
 from langchain_rse.explaining.bars import bar_as_html
 from langchain_rse.explaining.colors import LIGHT
-from langchain_rse.explaining.records import TracedDocument, TracedQuery, TracedSegment
 from langchain_rse.explaining.text import (
     closeness_of,
     describe_relevance,
@@ -17,6 +16,8 @@ from langchain_rse.explaining.text import (
     left_out_lines,
     summarize,
 )
+from langchain_rse.explaining.views import DocumentTrace, answered_documents, words_of
+from langchain_rse.query.trace import RSETrace
 
 _MOST_STRIPS = 6
 _BEST = 20  # chunks of the search that strips show
@@ -33,23 +34,24 @@ _STYLE = Template("""
 """).substitute(segment=LIGHT.segment, chunk=LIGHT.chunk)
 
 
-def as_html(trace: TracedQuery) -> str:
+def as_html(trace: RSETrace) -> str:
     """The explanation of a query for a notebook."""
     return f'<style>{_STYLE}</style><div class="rse-trace">{"".join(_parts(trace))}</div>'
 
 
-def _parts(trace: TracedQuery) -> Iterator[str]:
+def _parts(trace: RSETrace) -> Iterator[str]:
     yield f'<p dir="auto"><strong>{text_as_html(trace.query)}</strong></p>'
     if trace.reason:
         yield f"<p>Nothing was returned: {text_as_html(trace.reason)}</p>"
     for line in (headline(trace), summarize(trace), closeness_of(trace)):
         if line:
             yield f"<p>{text_as_html(line)}</p>"
-    for document, segments in trace.answer_by_document[:_MOST_STRIPS]:
-        yield from _strip(document, segments)
-    for document, segment in trace.answer:
-        title = text_as_html(f"{segment.number}. {describe_segment(document, segment)}")
-        relevance = text_as_html(describe_relevance(document, segment))
+    for document in answered_documents(trace)[:_MOST_STRIPS]:
+        yield from _strip(document)
+    words = words_of(trace)
+    for number, segment in enumerate(trace.returned, start=1):
+        title = text_as_html(f"{number}. {describe_segment(segment)}")
+        relevance = text_as_html(describe_relevance(segment, words))
         text = text_as_html(segment.text, "\t\n")
         yield f"<details><summary>{title}</summary><p>{relevance}</p>"
         yield f'<pre dir="auto">{text}</pre></details>'
@@ -59,16 +61,16 @@ def _parts(trace: TracedQuery) -> Iterator[str]:
         yield f'<pre dir="auto">{left_out}</pre></details>'
 
 
-def _strip(document: TracedDocument, segments: Sequence[TracedSegment]) -> Iterator[str]:
+def _strip(document: DocumentTrace) -> Iterator[str]:
     """A document as a strip: its returned segments, and the best chunks of the search."""
     length = document.length or 1
     bars = []
-    for segment in segments:
-        bars.append(bar_as_html("b", segment.start_index, segment.end_index, length))
+    for _, segment in document.returned:
+        bars.append(bar_as_html("b", *segment.span, length))
     for chunk in document.chunks:
-        is_best = chunk.rank is not None and chunk.rank < _BEST
-        if is_best and chunk.start_index is not None and chunk.end_index is not None:
-            bars.append(bar_as_html("i", chunk.start_index, chunk.end_index, length))
+        hit = None if chunk.candidate is None else chunk.candidate.hit
+        if hit is not None and hit.rank < _BEST and chunk.span is not None:
+            bars.append(bar_as_html("i", *chunk.span, length))
     name = text_as_html(document.name)
     yield f"<div>{name}: returned (blue), the {_BEST} best chunks (orange)</div>"
     yield f'<div class="strip">{"".join(bars)}</div>'

@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike
 
 from langchain_rse._messages import counted, first_few, visible
 from langchain_rse.explaining.colors import DARK, LIGHT, Colors
-from langchain_rse.explaining.floors import ScoreFloor
-from langchain_rse.explaining.trace import RSETrace, TracedDocument
+from langchain_rse.explaining.views import DocumentTrace
+from langchain_rse.query.floor import ScoreFloor
+from langchain_rse.query.trace import RSETrace
 
 STYLE: Any = {
     "axes.axisbelow": True,
@@ -101,7 +102,7 @@ def plot_trace(
         return ax.get_figure(root=True) or Figure()
 
 
-def _find_documents(trace: RSETrace, documents: int | str | Sequence[str]) -> list[TracedDocument]:
+def _find_documents(trace: RSETrace, documents: int | str | Sequence[str]) -> list[DocumentTrace]:
     """The first ``documents``, or those with these ids."""
     if isinstance(documents, int):
         return trace.documents[:documents]
@@ -115,7 +116,7 @@ def _find_documents(trace: RSETrace, documents: int | str | Sequence[str]) -> li
 
 
 def _new_figure(
-    trace: RSETrace, documents: Sequence[TracedDocument], limits: Limits, colors: Colors
+    trace: RSETrace, documents: Sequence[DocumentTrace], limits: Limits, colors: Colors
 ) -> Figure:
     """A figure with a panel for each document."""
     rows = max(len(documents), 1)
@@ -165,11 +166,12 @@ def _in_one_line(text: str) -> str:
 
 
 def _draw_document(
-    ax: Axes, trace: RSETrace, document: TracedDocument, limits: Limits, colors: Colors
+    ax: Axes, trace: RSETrace, document: DocumentTrace, limits: Limits, colors: Colors
 ) -> None:
     """Draw the chunks of a document along its text."""
-    _draw_segments(ax, trace, document, colors)
+    _draw_segments(ax, document, colors)
     _draw_credited(ax, document, colors)
+    _draw_evidence(ax, document, colors)
     _draw_candidates(ax, document, colors)
     _draw_penalties(ax, trace, colors)
     first, end = limits
@@ -187,12 +189,12 @@ def _draw_document(
     ax.set_title(wrapped(title, _WIDTH - 1))
 
 
-def _draw_segments(ax: Axes, trace: RSETrace, document: TracedDocument, colors: Colors) -> None:
-    for segment in trace.returned_in(document):
+def _draw_segments(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
+    for _, segment in document.returned:
         # With an edge, since the area can be thinner than a line.
         ax.axvspan(
-            segment.chunk_start - 0.5,
-            segment.chunk_end - 0.5,
+            segment.start - 0.5,
+            segment.end - 0.5,
             color=colors.segment,
             alpha=0.3,
             linewidth=1,
@@ -200,7 +202,7 @@ def _draw_segments(ax: Axes, trace: RSETrace, document: TracedDocument, colors: 
         )
 
 
-def _draw_credited(ax: Axes, document: TracedDocument, colors: Colors) -> None:
+def _draw_credited(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
     """Draw relevance with the credit of neighbors, where the solver saw chunks."""
     first = document.chunks[0].index
     last = document.chunks[-1].index
@@ -213,22 +215,46 @@ def _draw_credited(ax: Axes, document: TracedDocument, colors: Colors) -> None:
     ax.stairs(credited, edges, baseline=None, color=colors.ink, label=label)
 
 
-def _draw_candidates(ax: Axes, document: TracedDocument, colors: Colors) -> None:
+def _draw_evidence(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
+    """Draw below each candidate what each witness adds to its relevance, one above the other."""
+    names: dict[str, None] = {}
+    for chunk in document.chunks:
+        if chunk.candidate is not None:
+            names.update(dict.fromkeys(chunk.candidate.evidence))
+    bottoms: dict[int, float] = {}
+    for number, name in enumerate(names):
+        x = []
+        y = []
+        for chunk in document.chunks:
+            evidence = {} if chunk.candidate is None else chunk.candidate.evidence
+            if evidence.get(name):
+                # In sum the relevance, which the document's weight may have lowered.
+                share = evidence[name] / sum(evidence.values())
+                x.append(chunk.index)
+                y.append(share * chunk.relevance)
+        if x:
+            low = [bottoms.get(index, 0.0) for index in x]
+            high = [bottom + height for bottom, height in zip(low, y, strict=True)]
+            color = colors.others[number % len(colors.others)]
+            ax.vlines(x, low, high, color=color, linewidth=3, label=f"by {name}")
+            bottoms.update(zip(x, high, strict=True))
+
+
+def _draw_candidates(ax: Axes, document: DocumentTrace, colors: Colors) -> None:
     x = []
     y = []
     fill = []
     for chunk in document.chunks:
-        if chunk.is_candidate:
+        if chunk.candidate is not None:
             x.append(chunk.index)
             y.append(chunk.relevance)
             fill.append(colors.chunk if chunk.weight else "none")
     label = "relevance of a found chunk (hollow: not considered)"
-    ax.vlines(x, 0, y, color=colors.chunk, linewidth=1, alpha=0.6)
     ax.scatter(x, y, s=20, facecolors=fill, edgecolors=colors.chunk, zorder=3, label=label)
 
 
 def _draw_penalties(ax: Axes, trace: RSETrace, colors: Colors) -> None:
-    penalty = trace.settings["irrelevant_chunk_penalty"]
+    penalty = trace.settings.penalty
     ax.axhline(penalty, color=colors.line, linestyle="--", label=f"penalty {penalty:g}")
     if trace.penalty is not None and trace.penalty > penalty:
         label = f"{trace.penalty:.2g}, worth the short budget"
@@ -277,7 +303,7 @@ def plot_floor(floor: ScoreFloor, *, dark: bool) -> Figure:
     with style(dark=dark):
         figure = Picture(width, 3.6)
         axes = figure.subplots()
-        distributions = floor.distributions()
+        distributions = floor.distributions
         values = [value for percentiles in distributions.values() for value in percentiles]
         bins = np.linspace(min(values), max(values), _BINS).tolist()
         kinds = (colors.others[-1], colors.segment)

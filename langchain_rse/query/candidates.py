@@ -37,7 +37,7 @@ class Reason(Enum):
     NO_CANDIDATE = "the search did not find it"
     BEYOND_K = "its segment is not among the best k={k}"
     NO_ROOM = "chunks that are worth more come first and fill {budget}"
-    TOO_LONG = "{length:,} characters are more than {budget}: make chunks smaller, or raise it"
+    TOO_LONG = "its {length:,} characters alone exceed {budget}: make chunks smaller, or raise it"
     MINIMUM_VALUE = "its segment is worth less than minimum_value={minimum_value}"
     SEGMENT_COST = "it is worth its text, but not the segment_cost={segment_cost} of a segment"
     NOT_THE_BEST = "another segment of its document is the best"

@@ -13,7 +13,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from langchain_rse._messages import as_html, counted, load, warn
+from langchain_rse._messages import counted, warn
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, concurrently, during, pause
 from langchain_rse.config import QuerySettings
@@ -47,7 +47,6 @@ _BEST = 20
 _ALL_WORDS = 1 - 1e-9  # as a sum of shares
 # Where rerankers of LangChain's packages name their model.
 _MODEL_FIELDS = ("model", "model_name", "model_id")
-_PRINTED = (2, 25, 50, 75, 98)  # percentiles
 
 # The numbers below were chosen on eight sets of documents with three embedding models; see
 # benchmarks/README.md.
@@ -141,46 +140,32 @@ class ScoreFloor:
     @property
     def distributions(self) -> dict[str, tuple[float, ...]]:
         """The percentiles of both kinds of questions, by what they are called."""
-        return {
-            f"{self.unrelated_count} general questions": self.unrelated,
-            f"{self.answered_count} {self.answered_name}": self.answered,
-        }
+        from langchain_rse.explaining import distributions_of
+
+        return distributions_of(self)
 
     @property
     def summary(self) -> str:
         """What is refused, in three sentences."""
-        sign = "+" if self.higher_is_better else "-"
-        side = "below" if self.higher_is_better else "above"
-        return (
-            f"Questions that score {side} {self.floor:.3g} return nothing. That refuses "
-            f"{self.refused(self.unrelated):.0%} of general questions and "
-            f"{self.refused(self.answered):.0%} of {self.answered_name}. (Score = best "
-            f"{self.reranker or self.searcher} score {sign} {self.word_bonus:.3g} x share of the "
-            "question's words found in one chunk.)"
-        )
+        from langchain_rse.explaining import summarize_floor
+
+        return summarize_floor(self)
 
     def __str__(self) -> str:
-        head = ["", *(f"{percentile}%" for percentile in _PRINTED), "refused"]
-        rows = [head]
-        for name, percentiles in self.distributions.items():
-            values = [f"{percentiles[percentile]:.3g}" for percentile in _PRINTED]
-            rows.append([name, *values, f"{self.refused(percentiles):.0%}"])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [self.summary, ""]
-        for first, *others in rows:
-            cells = [first.ljust(widths[0])]
-            cells += [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-            lines.append("  ".join(cells))
-        return "\n".join(lines)
+        from langchain_rse.explaining import floor_as_text
+
+        return floor_as_text(self)
 
     def _repr_html_(self) -> str:
-        text = as_html(str(self), "\n")
-        return f"<pre>{text}</pre>"
+        from langchain_rse.explaining import floor_as_html
+
+        return floor_as_html(self)
 
     def plot(self, *, dark: bool = False) -> Any:  # noqa: ANN401 - matplotlib need not be there
         """Plot the reach of both kinds of questions, and the floor; needs the extra ``plot``."""
-        plots = load("langchain_rse.explaining.plots", "plot", "plot")
-        return plots.plot_floor(self, dark=dark)
+        from langchain_rse.explaining import load_plots
+
+        return load_plots().plot_floor(self, dark=dark)
 
 
 _FLOOR = TypeAdapter(ScoreFloor)

@@ -354,11 +354,10 @@ def _search_with(
 
 def _explain_nothing_chosen(trace: RSETrace) -> None:
     """Say why there are candidates, but no segment: by the outcome of the best candidate."""
-    left_out = [(document, chunk) for document in trace.documents for chunk in document.chunks]
-    counting = [pair for pair in left_out if pair[1].candidate is not None]
-    solved = [pair for pair in counting if pair[1].weight]
-    _, best = max(solved or counting, key=lambda pair: (pair[1].relevance, pair[1].credited))
-    count = counted(len(counting), "candidate")
+    candidates = [chunk for chunk in trace.chunks if chunk.candidate is not None]
+    solved = [chunk for chunk in candidates if chunk.weight]
+    best = max(solved or candidates, key=lambda chunk: (chunk.relevance, chunk.credited))
+    count = counted(len(candidates), "candidate")
     words = f"the best of {count} is not returned: {trace.why(best)}"
     is_wrong = best.outcome in _WARNED and trace.settings.max_context_length != 0
     level = logging.WARNING if is_wrong else logging.INFO

@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationEr
 
 from langchain_rse._messages import counted, problems_of, visible
 from langchain_rse._sync import Steps, arun, call, run
-from langchain_rse.explaining.trace import RSETrace, TracedReach
+from langchain_rse.explaining import name_of
+from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.filters import check_taken
-from langchain_rse.query.trace import TraceCollector
+from langchain_rse.query.trace import RSETrace, TraceCollector
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.text.words import MAX_QUERY_LENGTH
@@ -351,9 +352,10 @@ class _Search:
         trace = collector.traces[-1]
         if not passages:
             within = _within(conditions)
-            refused = [reached for reached in trace.reached if reached.refused]
-            if refused and not note and not trace.segments:
-                return _explain_refused(refused[0], within), []
+            refused = [check.best for check in trace.floor_checks if check.is_refused]
+            nearest = refused[0] if refused else None
+            if nearest is not None and not note and not trace.segments:
+                return _explain_refused(nearest, within), []
             return _explain_nothing_found(query, within, note, trace), []
         closeness = trace.closeness
         if closeness:
@@ -424,12 +426,14 @@ def _within(conditions: Mapping[str, Any]) -> str:
     return f" with {values}" if values else ""
 
 
-def _explain_refused(reached: TracedReach, within: str) -> str:
+def _explain_refused(nearest: Candidate, within: str) -> str:
     """Say that the documents are not about the query, and what comes nearest."""
-    text = " ".join((reached.text or "")[:_EXCERPT].split())
+    document = nearest.document
+    text = " ".join(document.page_content[:_EXCERPT].split())
     return (
         f"Nothing in these documents{within} is about this: the nearest passage is in "
-        f"{visible(reached.name)}, and begins with:\n{quote_lines(text)}\n"
+        f"{visible(name_of(nearest.doc_id, document.metadata))}, and begins with:\n"
+        f"{quote_lines(text)}\n"
         "Say that the documents have no answer, or search in other words."
     )
 
@@ -440,8 +444,8 @@ def _explain_nothing_found(query: str, within: str, note: str, trace: RSETrace) 
     if note:
         return f"Nothing else was found for {query!r:.200}{within}. {note} {other_words}"
     nothing = f"Nothing was found for {query!r:.200}{within}."
-    if trace.candidates:
-        found = counted(len(trace.candidates), "candidate")
+    if trace.left_out:
+        found = counted(len(trace.left_out), "candidate")
         nothing = f"None of {found} for {query!r:.200}{within} is returned."
     elif within:
         return f"{nothing} {other_words}"

@@ -12,17 +12,18 @@ from typing import Any
 from langchain_core.vectorstores import InMemoryVectorStore
 from playwright.sync_api import Page
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSEConfig, RSERetriever
 from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 QUESTION = "late rent fee"
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>{{7*7}}"
 SLIDERS = {
     "Penalty": "irrelevant_chunk_penalty",
-    "Neighbor credit": "neighbor_credit",
+    "Neighbor weight": "neighbor_weight",
     "Segment cost": "segment_cost",
     "Budget": "max_context_length",
 }
+IN_CONFIG = {"neighbor_weight", "segment_cost"}
 
 
 def texts_of(documents: int, chunks: int) -> dict[str, str]:
@@ -39,9 +40,8 @@ def texts_of(documents: int, chunks: int) -> dict[str, str]:
 
 
 def retriever_of(texts: dict[str, str], **settings: Any) -> RSERetriever:
-    return make_retriever(
-        texts, vectorstore=InMemoryVectorStore(BagOfWords()), config="balanced", **settings
-    )
+    fields = {"config": "balanced", **settings}
+    return make_retriever(texts, vectorstore=InMemoryVectorStore(BagOfWords()), **fields)
 
 
 def shown_in(page: Page) -> list[str]:
@@ -73,6 +73,7 @@ def slide(page: Page, name: str, share: float) -> None:
 
 def copied_settings(page: Page) -> dict[str, Any]:
     text = page.locator("#settings").text_content()
-    settings = eval(f"dict({text})")  # noqa: S307 - what the page says can be pasted
+    known = {"RSEConfig": RSEConfig}
+    settings = eval(f"dict({text})", known)  # noqa: S307 - what the page says can be pasted
     assert isinstance(settings, dict)
     return settings

@@ -9,6 +9,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from playwright.sync_api import FloatRect, Locator
 
 from langchain_rse import RSERetriever, RSETrace
+from langchain_rse.explaining import name_of_segment
 from tests.browser_tests.conftest import Open
 from tests.browser_tests.reports import (
     QUESTION,
@@ -26,20 +27,19 @@ from tests.unit_tests.fakes import BagOfWords
 @pytest.mark.parametrize("order", ["document", "relevance"])
 def test_a_segment_has_one_number(open_page: Open, retriever: RSERetriever, order: str) -> None:
     trace = retriever.explain(QUESTION, irrelevant_chunk_penalty=0.2, order=order)
-    assert len(trace.answer) > 3
+    assert len(trace.returned) > 3
     page = open_page(trace.to_html())
-    for document, segment in trace.answer:
-        first = segment.chunk_start
-        number = segment.number
+    for number, segment in enumerate(trace.returned, start=1):
+        first = segment.start
         passage = page.locator(f"#segment-{number}")
         assert passage.locator("strong").text_content() == f"Segment {number}"
         assert f"chunk {first} " in (passage.locator("small").first.text_content() or "")
-        bars = page.get_by_role("listbox", name=f"Chunks of {document.name}")
+        bars = page.get_by_role("listbox", name=f"Chunks of {name_of_segment(segment)}")
         bar = bars.get_by_role("option", name=f"Chunk {first}:")
         assert bar.get_attribute("data-segment") == str(number)
         assert f"in segment {number}," in (bar.get_attribute("aria-label") or "")
     sections = page.locator("#documents h3").all_text_contents()
-    assert sections == list(dict.fromkeys(document.name for document, _ in trace.answer))
+    assert sections == list(dict.fromkeys(map(name_of_segment, trace.returned)))
     for penalty in (0.3, 0.2, 0.5):
         slide(page, "Penalty", penalty)
         numbers = page.locator("[data-segment]").evaluate_all(
@@ -53,14 +53,15 @@ def test_weak_parts_are_folded(open_page: Open, retriever: RSERetriever) -> None
     retriever = retriever_of(texts, fetch_k=120, max_context_length=4_000)
     trace = retriever.explain(QUESTION, irrelevant_chunk_penalty=0.2, k=5)
     page = open_page(trace.to_html())
-    strongest = sorted(trace.answer, key=lambda pair: -pair[1].value)[:3]
+    numbered = enumerate(trace.returned, start=1)
+    strongest = sorted(numbered, key=lambda pair: -pair[1].value)[:3]
     opened = page.locator(".segment[open] strong").all_text_contents()
-    assert sorted(opened) == sorted(f"Segment {segment.number}" for _, segment in strongest)
-    unreturned = [segment for segment in trace.segments if not segment.returned]
+    assert sorted(opened) == sorted(f"Segment {number}" for number, _ in strongest)
+    unreturned = len(trace.segments) - len(trace.returned)
     assert unreturned
     folded = page.locator(".segment:not([open]) summary", has_text="Not returned, beyond k")
-    assert folded.count() == len(unreturned)
-    returned = {document.name for document, _ in trace.answer}
+    assert folded.count() == unreturned
+    returned = set(map(name_of_segment, trace.returned))
     assert set(page.locator("#documents h3").all_text_contents()) == returned
     others = [document for document in trace.documents if document.name not in returned]
     line = page.locator("#others > summary").inner_text()
@@ -69,7 +70,7 @@ def test_weak_parts_are_folded(open_page: Open, retriever: RSERetriever) -> None
     page.locator("#others > summary").click()
     assert page.locator("#folded .bar").first.is_visible()
     page.locator("#chosen a").last.click()  # a link unfolds its segment
-    assert page.locator(f"#segment-{len(trace.answer)} .text").first.is_visible()
+    assert page.locator(f"#segment-{len(trace.returned)} .text").first.is_visible()
 
 
 def test_the_budget_plays(open_page: Open, retriever: RSERetriever, trace: RSETrace) -> None:
@@ -134,12 +135,12 @@ def test_the_answer_is_there_without_scripts(
     assert page.get_by_text(trace.headline).is_visible()
     for control in page.locator("button, input, summary").all():
         assert control.is_hidden()
-    for _, segment in trace.answer:
-        assert page.get_by_text(f"Segment {segment.number} ·").is_visible()
+    for number in range(1, len(trace.returned) + 1):
+        assert page.get_by_text(f"Segment {number} ·").is_visible()
     passages = page.locator(".unscripted .text").all_text_contents()
-    assert passages == [segment.text for _, segment in trace.answer]
+    assert passages == [segment.text for segment in trace.returned]
     widths = [box_of(bar)["width"] for bar in page.locator("svg .returned").all()]
-    assert len(widths) == len(trace.answer)
+    assert len(widths) == len(trace.returned)
     assert min(widths) > 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     fill = style_of(page.locator("svg .returned").first, "fill")

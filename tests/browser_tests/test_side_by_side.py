@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langchain_rse.explaining.side_by_side import Piece, SideBySide
+from langchain_rse.explaining import Piece, SideBySide
 from tests.browser_tests.conftest import Open
 
 HOSTILE = "<script>document.title = 'run'</script><img src=x onerror=alert(1)>"

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, Page
 
 from langchain_rse.config import QuerySettings, RSEConfig
-from langchain_rse.query.budget import Budget
+from langchain_rse.query.reading import fit
 from langchain_rse.query.scoring import ScoredChunks, give_credit
-from langchain_rse.query.selecting import select, worth_alone
+from langchain_rse.query.selecting import select, single_chunk_fallback
 
 SOLVER = (files("langchain_rse.explaining") / "report" / "solver.js").read_text(encoding="utf-8")
 
@@ -47,7 +47,7 @@ def cases(draw: st.DrawFn) -> Case:
         name: []
         for name in (
             *("relevance", "lengths", "documentLengths", "documents", "found", "alone"),
-            *("copies", "starts"),
+            *("uncredited", "starts"),
         )
     }
     for document in range(draw(st.integers(1, 4))):
@@ -64,15 +64,13 @@ def cases(draw: st.DrawFn) -> Case:
             columns["documents"].append(document)
             columns["found"].append(relevance > 0 or draw(st.booleans()))
             columns["alone"].append(windows == [1] and not further)
-            columns["copies"].append(False)
+            columns["uncredited"].append(False)
     total = sum(columns["lengths"])
     settings = {
         "irrelevant_chunk_penalty": draw(SHARES),
-        "neighbor_credit": draw(SHARES),
+        "neighbor_weight": draw(SHARES),
         "neighbor_radius": draw(st.integers(0, 4)),
         "segment_cost": draw(SHARES | st.floats(0, 5)),
-        "minimum_value": draw(st.sampled_from([0.0, 0.0, 0.3, 1.0])),
-        "max_per_document": draw(st.sampled_from([None, None, 1, 2])),
         "budget": draw(st.none() | st.integers(0, total + 100)),
     }
     return Case(columns, settings)
@@ -82,25 +80,28 @@ def by_python(case: Case) -> list[tuple[int, int]]:
     """The segments that the steps of a query choose."""
     columns = case.columns
     config_settings = dict(case.settings)
-    budget_length = config_settings.pop("budget")
-    max_per_document = config_settings.pop("max_per_document")
-    config = RSEConfig(**config_settings)
-    settings = QuerySettings(
-        config=config, max_context_length=budget_length, max_per_document=max_per_document
-    )
+    limit = config_settings.pop("budget")
+    settings = QuerySettings(config=RSEConfig(**config_settings), max_context_length=limit)
+    budget = np.inf if limit is None else limit
     relevance = np.array(columns["relevance"])
     starts = columns["starts"]
-    sizes = [end - start for start, end in itertools.pairwise([*starts, relevance.size])]
-    only_chunks = [start for start in starts if columns["alone"][start]]
-    credited_rows = give_credit(relevance[None], sizes, only_chunks, config)
-    documents = [
-        SimpleNamespace(manifest=SimpleNamespace(key=str(number)))
-        for number in range(max(columns["documents"]) + 1)
-    ]
+    layouts = []
+    for number in range(max(columns["documents"]) + 1):
+        first = columns["documents"].index(number)
+        chunk_count = 1 if columns["alone"][first] else 2  # what counts is whether it is 1
+        manifest = SimpleNamespace(
+            key=str(number), current=SimpleNamespace(chunks=chunk_count), length=0
+        )
+        layouts.append(SimpleNamespace(manifest=manifest))
+    chunks = [(layouts[number], 0) for number in columns["documents"]]
+    windows = []
+    for start, end in itertools.pairwise([*starts, relevance.size]):
+        windows.append((chunks[start][0], range(end - start)))
+    credited_rows = give_credit(relevance[None], cast(Any, windows), settings.config)
     candidates = [column for column, found in enumerate(columns["found"]) if found]
     best_first = sorted(candidates, key=lambda column: (-relevance[column], column))
     scored = ScoredChunks(
-        chunks=cast(Any, [(documents[number], 0) for number in columns["documents"]]),
+        chunks=cast(Any, chunks),
         window_starts=np.array(starts, np.intp),
         candidates=cast(Any, dict.fromkeys(candidates)),
         by_query=[{column: float(relevance[column]) for column in best_first}],
@@ -110,10 +111,11 @@ def by_python(case: Case) -> list[tuple[int, int]]:
         lengths=np.array(columns["lengths"], np.int64),
         document_lengths=np.array(columns["documentLengths"], np.int64),
     )
-    budget = Budget(settings, ())
-    selection = select(scored, settings, budget.characters)
-    chosen = selection.segments(budget.steps_to_read(scored, selection))
-    chosen = chosen or worth_alone(scored, selection, config, budget.characters)[:1]
+    selection = select(scored, settings, budget)
+    lengths = [int(scored.lengths[start:end].sum()) for start, end in selection.steps]
+    totals = [0, *itertools.accumulate(lengths)]
+    chosen = selection.segments_after(fit(len(lengths), budget, totals.__getitem__))
+    chosen = chosen or single_chunk_fallback(scored, selection, settings, budget)[:1]
     return sorted((start, end) for start, end, _ in chosen)
 
 
@@ -144,16 +146,14 @@ def test_seeded_cases_of_the_size_of_a_query(page: Page) -> None:
             "documents": np.repeat(np.arange(sizes.size), sizes).tolist(),
             "found": (relevance > 0).tolist(),
             "alone": np.repeat(sizes == 1, sizes).tolist(),
-            "copies": [False] * count,
+            "uncredited": [False] * count,
             "starts": starts.tolist(),
         }
         settings = {
             "irrelevant_chunk_penalty": float(random.random()),
-            "neighbor_credit": float(random.random()),
+            "neighbor_weight": float(random.random()),
             "neighbor_radius": 2,
             "segment_cost": float(random.random()),
-            "minimum_value": 0.0,
-            "max_per_document": None,
             "budget": int(random.integers(0, 20_000)),
         }
         expected = by_python(Case(columns, settings))

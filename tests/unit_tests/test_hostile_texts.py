@@ -19,7 +19,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from mcp.server.mcpserver import MCPServer
 from rich.console import Console
 
-from langchain_rse import RSERetriever, RSETrace, TraceCollector, create_rse_tool
+from langchain_rse import RSEConfig, RSERetriever, RSETrace, TraceCollector, create_rse_tool
 from langchain_rse.cli import answers, output
 from langchain_rse.tools.mcp import create_mcp_server
 from tests.soaking import SOAK
@@ -62,11 +62,9 @@ def retrievers() -> Iterator[tuple[RSERetriever, str]]:
         retriever = make_retriever(
             texts,
             vectorstore=InMemoryVectorStore(BagOfWords()),
-            config="balanced",
-            irrelevant_chunk_penalty=0.0,
+            config=RSEConfig(irrelevant_chunk_penalty=0.0, top_k_for_document_selection=None),
             max_context_length=None,
             duplicates="keep",
-            top_k_for_document_selection=None,
         )
         yield retriever, f"harbor {hostile(chance)}"
 

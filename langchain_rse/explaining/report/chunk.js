@@ -25,16 +25,11 @@ function showChunk(chunk) {
 function numbersOf(chunk) {
   const end = chunk.start_index + chunk.length;
   const place = chunk.start_index === undefined ? "" : `${grouped(chunk.start_index)}–${grouped(end)}`;
-  const rankOf = (rank) => (rank === undefined ? "" : `${rank + 1}`);
-  return [
-    ["characters", place],
-    ["rank", rankOf(chunk.rank)],
-    ["score", number(chunk.score, 3)],
-    ["search rank", rankOf(chunk.search_rank)],
-    ["search score", number(chunk.search_score, 3)],
-    ["rank by words", rankOf(chunk.lexical_rank)],
-    ["query", chunk.query ?? ""],
-  ];
+  const hits = (chunk.hits ?? []).flatMap(([name, rank, score]) => [
+    [`${name}: rank`, `${rank + 1}`],
+    [`${name}: score`, number(score ?? undefined, 3)],
+  ]);
+  return [["characters", place], ...hits, ["query", chunk.query ?? ""]];
 }
 
 /** What the relevance is made of, from the search to the value. */
@@ -42,6 +37,7 @@ function madeOf(chunk) {
   const fromNeighbors = (chunk.credited ?? 0) - (chunk.relevance ?? 0);
   return [
     ...chunk.parts,
+    ["words of the query", chunk.words ?? ""],
     ["relevance", number(chunk.relevance)],
     ["from neighbors", fromNeighbors >= 0.005 ? number(fromNeighbors) : ""],
     ["credited", number(chunk.credited)],

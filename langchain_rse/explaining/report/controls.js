@@ -21,7 +21,7 @@ function addSliders() {
   const give = (share) => `${share} of relevance`;
   const SLIDERS = [
     ["irrelevant_chunk_penalty", "Penalty", "Text below this relevance is left out, except between better chunks.", (value) => `relevance ${value}`, 1],
-    ["neighbor_credit", "Neighbor credit", "How much of its relevance a chunk gives to the one beside it.", give, 1],
+    ["neighbor_weight", "Neighbor weight", "How much of its relevance a chunk gives to the one beside it.", give, 1],
     ["segment_cost", "Segment cost", "What a segment costs, in average chunks: more makes fewer and longer segments.", (value) => `${value} chunks`, Math.max(2, initial.segment_cost)],
     ["max_context_length", "Budget", "The most text that all segments have together.", budgetOf, rooms.length - 1],
   ];
@@ -117,13 +117,21 @@ byId("play").addEventListener("click", () => {
   else play();
 });
 
+/** The settings as arguments of a retriever or a call, with an RSEConfig for those of experts. */
 function showSettings() {
   const budget = state.max_context_length === null ? "None" : grouped(state.max_context_length).replaceAll(",", "_");
-  const lines = [
-    ...["irrelevant_chunk_penalty", "neighbor_credit", "segment_cost"].map((name) => `${name}=${state[name]},`),
-    `max_context_length=${budget},`,
-  ];
-  byId("settings").textContent = [...(data.enabled ? lines : []), ...data.others].join("\n");
+  const setting = (name) => `${name}=${state[name]}`;
+  const lines = [...data.arguments];
+  const config = [...data.config];
+  if (data.enabled) {
+    lines.unshift(setting("irrelevant_chunk_penalty"), `max_context_length=${budget}`);
+    config.unshift(setting("neighbor_weight"), setting("segment_cost"));
+  }
+  if (config.length) {
+    const inside = config.map((line) => `    ${line},\n`).join("");
+    lines.push(`rse_config=RSEConfig(\n${inside})`);
+  }
+  byId("settings").textContent = lines.map((line) => `${line},`).join("\n");
 }
 
 byId("texts").addEventListener("change", (event) =>

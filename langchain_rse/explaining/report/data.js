@@ -19,16 +19,15 @@ const marked = (parts) => parts.map((part, n) => (n % 2 ? element("mark", {}, pa
 
 const initial = data.settings;
 const state = { ...initial };
-// Candidates that count: to the solver, the others are chunks that were not found.
-const DROPPED = ["duplicate", "filtered", "older version", "stale"];
-const isFound = (chunk) => Boolean(chunk.found) && !DROPPED.includes(chunk.outcome);
+// Candidates that count: to the solver, excluded ones are chunks that were not found.
+const isFound = (chunk) => Boolean(chunk.found) && !chunk.excluded;
 const isShown = (outcome) => outcome === "returned" || outcome === "filled";
 const nameOf = (chunk) => data.documents[chunk.document].name;
 const lengthOf = (some) => some.reduce((sum, chunk) => sum + chunk.length, 0);
 
 const chunks = []; // those that the solver sees: its columns
-const columns = { starts: [], relevance: [], lengths: [], documentLengths: [], documents: [] };
-Object.assign(columns, { found: [], alone: [], copies: [] });
+const columns = { starts: [], relevance: [], lengths: [], documentLengths: [] };
+Object.assign(columns, { found: [], alone: [], uncredited: [] });
 data.documents.forEach((doc, place) => {
   let last = null;
   for (const chunk of doc.chunks) {
@@ -41,15 +40,10 @@ data.documents.forEach((doc, place) => {
     columns.relevance.push(isFound(chunk) ? chunk.relevance : 0);
     columns.lengths.push(chunk.length);
     columns.documentLengths.push(doc.length);
-    columns.documents.push(place);
     columns.found.push(isFound(chunk));
     columns.alone.push(doc.chunk_count === 1);
-    columns.copies.push(false);
+    columns.uncredited.push(Boolean(chunk.uncredited));
   }
-});
-creditColumns(columns, initial.neighbor_credit, initial.neighbor_radius).forEach((credited, n) => {
-  const { outcome } = chunks[n]; // near copies have no neighbor credit
-  columns.copies[n] = outcome === "duplicate" || (credited > 0 && chunks[n].credited === 0);
 });
 
 // Segments of the trace, given as document, first chunk, the one after the last, and value.

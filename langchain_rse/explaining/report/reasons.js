@@ -1,13 +1,5 @@
 // Why a chunk is in the answer, or is not: for the settings that are tried, by the rules of
-// langchain_rse/query/tracing.py.
-const WHY = {
-  "segment cost": "it is worth its text, but not the segment_cost of a segment of its own",
-  "no room": "chunks that are worth more come first and reach the budget",
-  "minimum value": "its segment is worth less than minimum_value",
-  "beyond k": "its segment is not among the k best",
-  "beyond max_per_document": "its document has that many better segments",
-  "no candidate": "it was not found, and is in no segment",
-};
+// langchain_rse/query/trace.py and in the sentences of langchain_rse.query.candidates.Reason.
 
 /** Two numbers with as many digits as tell them apart. */
 function apart(a, b) {
@@ -18,7 +10,7 @@ function apart(a, b) {
 
 /** Why a chunk has its outcome, in a sentence. */
 function whyOf(chunk, now) {
-  if (chunk.why && now === chunk.outcome) return chunk.why; // the trace's own words
+  if (chunk.why && now === (chunk.excluded ?? chunk.outcome)) return chunk.why;
   const penalty = state.irrelevant_chunk_penalty;
   const relevance = chunk.relevance ?? 0;
   const credited = chunk.credited ?? 0;
@@ -33,15 +25,10 @@ function whyOf(chunk, now) {
     }
     return `it is below the penalty ${number(penalty)}, between chunks that are worth their text`;
   }
-  if (now === "below the penalty") {
-    const [lifted, least] = apart(credited, penalty);
-    return `its relevance, ${lifted} with its neighbors, is below the penalty ${least}`;
-  }
-  const limit = state.max_context_length;
-  if (now === "no room" && data.unit === "characters" && chunk.length > limit) {
-    return `${grouped(chunk.length)} characters: longer than the budget of ${grouped(limit)}`;
-  }
-  return WHY[now] || "";
+  const [lifted, least] = apart(credited, penalty);
+  const facts = { ...state, credited: lifted, penalty: least, length: grouped(chunk.length) };
+  facts.budget = `max_context_length=${state.max_context_length}`;
+  return (data.reasons[now] ?? "").replace(/\{(\w+)[^}]*\}/g, (_, name) => facts[name]);
 }
 
 /** The sum of the values of the run around each chunk that is worth the penalty, or is not. */
@@ -73,19 +60,18 @@ function outcomesOf(plan, answer, returned, unreturned) {
   return chunks.map((chunk, at) => {
     if (outcomes[at] === "returned") return isFound(chunk) ? "returned" : "filled";
     if (!chunk.found) return outcomes[at] ?? "no candidate";
-    if (!isFound(chunk)) return chunk.outcome;
+    if (!isFound(chunk)) return chunk.excluded;
     return outcomes[at] ?? leftOut(plan, answer, at, beyond.has(at), runs[at]);
   });
 }
 
 /** Why a candidate is in no segment. */
 function leftOut(plan, answer, at, isBeyond, run) {
+  const isWorth = plan.values[at] > 0;
+  if (isWorth && data.unit === "characters" && chunks[at].length > plan.room) return "too long";
   if (isBeyond) return "no room";
-  if (state.min_relevance > 0 && columns.relevance[at] === 0) return "below min_relevance";
-  if (plan.values[at] <= 0) return "below the penalty";
+  if (!isWorth) return "below the penalty";
   const cost = (plan.penalty * plan.problem.costs[at]) / plan.problem.unit;
   if (run <= cost) return "segment cost";
-  if (run - cost < plan.minimum) return "minimum value";
-  if (state.max_per_document) return "beyond max_per_document";
   return answer.included < plan.steps.length ? "no room" : "segment cost";
 }

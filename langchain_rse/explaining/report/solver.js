@@ -18,7 +18,7 @@ function neighborCredit(relevance, credit, radius) {
 }
 
 // The columns' relevance with neighbor credit, window by window. A document of one chunk is
-// credited as if chunks like it stood around it; near copies of better chunks have no credit.
+// credited as if chunks like it stood around it; excluded candidates have no credit.
 function creditColumns(columns, credit, radius) {
   const credited = [];
   columns.starts.forEach((start, number) => {
@@ -28,7 +28,7 @@ function creditColumns(columns, credit, radius) {
     const found = neighborCredit(given, credit, radius);
     credited.push(...(alone ? [found[radius]] : found));
   });
-  return credited.map((value, column) => (columns.copies[column] ? 0 : value));
+  return credited.map((value, column) => (columns.uncredited[column] ? 0 : value));
 }
 
 // numpy's order of adding in np.add.reduceat: the first number and the pairwise sum of the others.
@@ -276,9 +276,9 @@ class Problem {
     return (value - penalty * this.costs[start]) / this.unit;
   }
 
-  // The order in steps that make no segment worth less than a minimum, after some chunks that are
+  // The order in steps that make no segment worth less than nothing, after some chunks that are
   // taken first, whatever they are worth.
-  steps(order, minimum, penalty, first) {
+  steps(order, penalty, first) {
     const steps = first.map((chunk) => [chunk, chunk + 1]);
     const [taken, heldBack] = [new Set(first), new Set()];
     for (const chunk of order) {
@@ -287,28 +287,12 @@ class Problem {
       const isGain =
         this.relevance[chunk] >= penalty && end - start === 1 && this.neighbors(chunk, taken) > 0;
       const segment = this.extended(start, end, taken);
-      if (isGain || this.valueOf(...segment, penalty) >= minimum) {
+      if (isGain || this.valueOf(...segment, penalty) >= 0) {
         steps.push([start, end]);
         for (let c = start; c < end; c++) taken.add(c) && heldBack.delete(c);
       } else heldBack.add(chunk);
     }
     return steps;
-  }
-
-  // The steps, each held back until it makes no more segments of a document than allowed.
-  fewSegments(steps, documents, most) {
-    const [kept, taken, heldBack, count] = [[], new Set(), new Set(), new Map()];
-    for (const step of steps) {
-      const [start, end] = this.extended(...step, heldBack);
-      const [first, last] = this.extended(start, end, taken);
-      const segments = (count.get(documents[start]) ?? 0) + 1 - (first < start) - (last > end);
-      for (let c = start; c < end; c++) segments > most ? heldBack.add(c) : taken.add(c);
-      if (segments > most) continue;
-      count.set(documents[start], segments);
-      for (let c = start; c < end; c++) heldBack.delete(c);
-      kept.push([start, end]);
-    }
-    return kept;
   }
 }
 
@@ -323,34 +307,31 @@ function bestSegments(segments, relevance, k) {
 
 // What is chosen from, for settings: the steps in which a growing budget takes chunks, and their
 // values. `columns` has one number a chunk: relevance (before credit), lengths, documentLengths,
-// documents, found (1 for candidates), alone, copies; and `starts`, the first column of each window.
+// found (1 for candidates), alone, uncredited; and `starts`, the first column of each window.
 function planSegments(columns, settings) {
-  const { irrelevant_chunk_penalty: penalty, max_per_document: perDocument } = settings;
-  const { budget, minimum_value: minimum } = settings;
-  const credited = creditColumns(columns, settings.neighbor_credit, settings.neighbor_radius);
+  const { irrelevant_chunk_penalty: penalty, budget } = settings;
+  const credited = creditColumns(columns, settings.neighbor_weight, settings.neighbor_radius);
   const problem = new Problem({ ...columns, relevance: credited }, settings.segment_cost);
   const all = columns.lengths.reduce((a, b) => a + b, 0);
   const room = budget ?? Infinity;
-  const considered = budget === null || minimum > 0 || perDocument ? all : budget;
   const values = credited.map((c, n) => (columns.lengths[n] / problem.unit) * (c - penalty));
   const worth = [...values.keys()].filter((n) => {
     const r = columns.relevance[n];
-    return columns.found[n] && r > 0 && r >= penalty && values[n] >= minimum;
+    return columns.found[n] && r > 0 && r >= penalty && values[n] >= 0;
   });
   worth.sort((a, b) => columns.relevance[b] - columns.relevance[a]);
   const candidates = [...values.keys()].filter((n) => columns.found[n]);
   const better = (a, b) => (columns.relevance[b] > columns.relevance[a] ? b : a);
   const best = candidates.reduce(better, candidates[0]);
   const first = worth.includes(best) && columns.lengths[best] <= room ? [best] : [];
-  let steps = problem.steps(problem.order(considered, penalty), minimum, penalty, first);
-  if (perDocument) steps = problem.fewSegments(steps, columns.documents, perDocument);
-  return { problem, penalty, minimum, credited, values, worth, steps, room };
+  const steps = problem.steps(problem.order(Math.min(room, all), penalty), penalty, first);
+  return { problem, penalty, credited, values, worth, steps, room };
 }
 
 // The segments {start, end, value} of a plan, best first, for its budget or a smaller one, and the
 // number of steps that fit.
 function takeSteps(plan, room = plan.room) {
-  const { problem, penalty, minimum, values } = plan;
+  const { problem, penalty, values } = plan;
   const chosen = [];
   let used = 0;
   for (const [start, end] of plan.steps) {
@@ -363,7 +344,7 @@ function takeSteps(plan, room = plan.room) {
   const bounds = problem.joined(chosen.sort((a, b) => a[0] - b[0]));
   const segments = bounds.map(([start, end]) => {
     const value = problem.valueOf(start, end, penalty);
-    if (value >= minimum) return { start, end, value };
+    if (value >= 0) return { start, end, value };
     // It is there for the best candidate, which is rated without a segment cost.
     return { start, end, value: values.slice(start, end).reduce((a, b) => a + b, 0) };
   });

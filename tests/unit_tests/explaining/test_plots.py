@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from langchain_rse.evaluation import Evidence, Question, evaluate
-from langchain_rse.explaining.floors import ScoreFloor
-from langchain_rse.explaining.plots import Picture
+from langchain_rse import RSEConfig
+from langchain_rse.explaining.plots import Picture, plot_curves
+from langchain_rse.query.floor import ScoreFloor
 from tests.unit_tests.fakes import PLAIN, QUERY, lines, make_retriever
 
 
@@ -27,20 +27,27 @@ def labels_of(panel: Any) -> set[str]:
     return set(panel.get_legend_handles_labels()[1])
 
 
-def test_a_panel_shows_relevance_credit_segments_and_penalty() -> None:
-    retriever = make_retriever({"a": lines(0, 90, 20, 80)}, neighbor_credit=0.5)
+def test_a_panel_shows_relevance_evidence_segments_and_penalty() -> None:
+    config = RSEConfig(irrelevant_chunk_penalty=0.5)
+    retriever = make_retriever({"a": lines(0, 90, 20, 80)}, config=config)
     trace = retriever.explain(QUERY, fetch_k=3)
     figure = trace.plot()
     (panel,) = figure.axes
     assert panel.get_title(loc="left") == "a"
     assert labels_of(panel) == {
         *("returned segment", "relevance with neighbor credit", "penalty 0.5"),
-        "relevance of a found chunk (hollow: not considered)",
+        *("relevance of a found chunk (hollow: not considered)", "by vectors", "by words"),
     }
-    points = panel.collections[-1].get_offsets()
-    assert [tuple(point) for point in points] == [
-        (chunk.index, pytest.approx(chunk.relevance)) for _, chunk in trace.candidates
-    ]
+    points = [tuple(point) for point in panel.collections[-1].get_offsets()]
+    found = [chunk for chunk in trace.documents[0].chunks if chunk.candidate is not None]
+    assert dict(points) == pytest.approx({chunk.index: chunk.relevance for chunk in found})
+    # Evidence stands one above the other, up to the relevance.
+    highest = {index: 0.0 for index, _ in points}
+    for stems in panel.collections[:-1]:
+        for (x, low), (_, high) in stems.get_segments():
+            assert low == pytest.approx(highest[x])
+            highest[x] = high
+    assert highest == pytest.approx(dict(points))
     draw(figure)
 
 
@@ -48,13 +55,13 @@ def test_titles_are_whole_and_above_legend_and_panels() -> None:
     name = "reports/" + "of a very long name, " * 9
     question = "what else is there to know " * 8 + "0"
     retriever = make_retriever({name: lines(0, 90), "b": lines(10, name="b")})
-    trace = retriever.explain(question, top_k_for_document_selection=1)
+    trace = retriever.explain(question, rse_config=PLAIN.replace(top_k_for_document_selection=1))
     floor = ScoreFloor(
         *("Chroma", "rerank-" * 20, 0.4, 0.1, True, 0.02, True),
         *(tuple(np.linspace(0, 1, 101)), tuple(np.linspace(0, 0.5, 101)), 9, 9, 9),
     )
-    report = evaluate(retriever, [Question(QUERY, [Evidence("b", 0, 5)])], (5, 20), name=name)
-    for figure, text in ((trace.plot(), question), (floor.plot(), "rerank-"), (report.plot(), "")):
+    curve = plot_curves([(name, (5, 20), (0.2, 0.4), ((0, 1), (0, 1)))], "recall", 1, dark=False)
+    for figure, text in ((trace.plot(), question), (floor.plot(), "rerank-"), (curve, "recall")):
         draw(figure)
         [legend] = figure.legends
         assert legend.get_title().get_text().replace("\n", " ").startswith(text.strip())
@@ -63,7 +70,7 @@ def test_titles_are_whole_and_above_legend_and_panels() -> None:
         assert box.x1 <= figure.bbox.width
         assert box.y1 <= figure.bbox.height + 1
         for panel in figure.axes:
-            tight = panel.get_tightbbox()
+            tight: Any = panel.get_tightbbox()
             assert tight.y1 <= box.y0 + 1
             assert tight.x1 <= figure.bbox.width + 1
     titles = " ".join(panel.get_title(loc="left") for panel in trace.plot().axes)
@@ -82,7 +89,7 @@ def test_documents_of_any_name_have_panels_that_do_not_overlap(count: int, dark:
     figure = make_retriever(texts).explain(QUERY + " $x_1$ 0").plot(count, dark=dark)
     draw(figure)
     assert len(figure.axes) == count
-    boxes = [panel.get_tightbbox() for panel in figure.axes]
+    boxes: list[Any] = [panel.get_tightbbox() for panel in figure.axes]
     assert all(above.y0 >= below.y1 for above, below in itertools.pairwise(boxes))
     width = figure.bbox.width
     assert all(box.x0 >= 0 and box.x1 <= width + 1 for box in boxes)
@@ -112,9 +119,10 @@ def test_zoom_and_axes_of_the_caller() -> None:
 def test_nothing_found_and_documents_not_considered() -> None:
     draw(make_retriever({}).explain(QUERY).plot())
     retriever = make_retriever({"a": lines(0), "b": lines(10, name="d")})
-    figure = retriever.explain(QUERY, top_k_for_document_selection=1).plot()
+    config = PLAIN.replace(top_k_for_document_selection=1)
+    figure = retriever.explain(QUERY, rse_config=config).plot()
     assert figure.axes[1].collections[-1].get_facecolors()[0, 3] == 0  # hollow
-    assert "none of its chunks is among" in figure.axes[1].get_title(loc="left")
+    assert figure.axes[1].get_title(loc="left").startswith("b: ")
     draw(figure)
 
 
@@ -128,16 +136,11 @@ def test_ten_thousand_chunks() -> None:
 
 
 def test_reports_have_a_curve_each() -> None:
-    retriever = make_retriever({"a": lines(0, 90, 10, 60)})
-    questions = [Question(QUERY, [Evidence("a", 0, 5), Evidence("a", 12, 14)])]
-    report = evaluate(retriever, questions, budgets=(5, 20))
-    other = evaluate(retriever, questions, budgets=(5, 20), k=1, name="$1 one")
-
-    figure = report.plot(other, dark=True)
-
+    curves = []
+    for name, means in (("one", (0.2, 0.6)), ("$1 two", (0.1, 0.5))):
+        curves.append((name, (5, 20), means, [(mean - 0.1, mean + 0.1) for mean in means]))
+    figure = plot_curves(curves, "recall", 3, dark=True)
     draw(figure)
     first, _ = figure.axes[0].lines
-    assert first.get_ydata() == pytest.approx(report.mean("recall"))
+    assert first.get_ydata() == pytest.approx([0.2, 0.6])
     assert figure.axes[0].get_ylim()[0] == 0
-    with pytest.raises(ValueError, match="grade by budget cannot be plotted: RSERetriever has"):
-        report.plot(metric="grade")

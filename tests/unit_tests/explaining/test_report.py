@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSERetriever, RSETrace
-from langchain_rse.explaining.words import query_words
+from langchain_rse import DocumentHeaders, RSEConfig, RSERetriever, RSETrace
+from langchain_rse.explaining import query_words
 from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}&amp;"
@@ -106,7 +106,8 @@ def test_text_is_not_obeyed() -> None:
 
 def test_a_page_has_the_answer_without_scripts(trace: RSETrace) -> None:
     shown = re.sub(r"<script.*?</script>", "", trace.to_html(), flags=re.DOTALL)
-    for segment in trace.segments:
+    assert trace.returned
+    for segment in trace.returned:
         assert segment.text in shown
 
 
@@ -121,10 +122,10 @@ def test_the_texts_of_chunks_are_those_of_the_source(trace: RSETrace) -> None:
     assert late["text"] == ["", "Late", " ", "rent", " costs a fee."]
 
 
-@pytest.mark.parametrize("settings", [{"allow_trim": True}, {"include_header": True}])
-def test_trimmed_texts_and_headers_do_not_shift_texts(settings: dict[str, Any]) -> None:
+def test_headers_do_not_shift_texts() -> None:
     text = "".join(f"Rent {n} is paid late. It is {n}.\n" for n in range(9))
-    trace = retriever_of({"rent.txt": text}).explain("rent", max_context_length=100, **settings)
+    retriever = retriever_of({"rent.txt": text}, headers=DocumentHeaders())
+    trace = retriever.explain("rent", max_context_length=100, include_header=True)
     assert trace.segments
     for document in Page(trace.to_html()).data["documents"]:
         for chunk in document["chunks"]:
@@ -136,11 +137,17 @@ def test_trimmed_texts_and_headers_do_not_shift_texts(settings: dict[str, Any]) 
 
 
 def test_settings_to_copy_are_those_that_differ(trace: RSETrace) -> None:
-    assert Page(trace.to_html()).data["others"] == []
-    retriever = retriever_of(TEXTS)
-    other = retriever.explain("rent", k=2, decay_rate=7.5, order="relevance")
-    others = Page(other.to_html()).data["others"]
-    assert sorted(others) == ["decay_rate=7.5,", "k=2,", "order='relevance',"]
+    data = Page(trace.to_html()).data
+    assert data["arguments"] == data["config"] == []
+    config = RSEConfig(decay_rate=7.5, segment_cost=0.3)
+    other = retriever_of(TEXTS).explain("rent", k=2, order="relevance", rse_config=config)
+    data = Page(other.to_html()).data
+    assert data["arguments"] == ["k=2", "order='relevance'"]
+    assert data["config"] == ["decay_rate=7.5"]  # the segment cost has a slider
+    published = retriever_of(TEXTS).explain("rent", rse_config="dsrag-balanced")
+    assert any(
+        each.startswith("solver=Greedy(") for each in Page(published.to_html()).data["config"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,7 +155,6 @@ def test_settings_to_copy_are_those_that_differ(trace: RSETrace) -> None:
     [
         ({"config": "dsrag-balanced"}, "the page knows the exact solver only"),
         ({"length_function": lambda text: len(text.split())}, "which the page cannot do"),
-        ({"allow_trim": True}, "no part of the next one"),
         ({"include_header": True}, "The budget counts headers"),
         ({"queries": ["rent", "dogs"]}, "Several queries"),
     ],
@@ -179,7 +185,7 @@ def test_a_notebook_needs_no_package(trace: RSETrace, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.delitem(sys.modules, "langchain_rse.explaining.report", raising=False)
     shown = trace._repr_html_()
-    assert all(segment.text in shown for segment in trace.segments)
+    assert all(segment.text in shown for segment in trace.returned)
     with pytest.raises(ImportError, match=r"pip install 'langchain-rse\[report\]'"):
         trace.to_html()
 

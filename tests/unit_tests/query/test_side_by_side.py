@@ -11,9 +11,10 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
 from langchain_rse import DocumentHeaders, RSERetriever
-from langchain_rse.explaining.side_by_side import Piece, SideBySide, parts_of
+from langchain_rse.explaining import Piece, SideBySide
+from langchain_rse.explaining.side_by_side import parts_of
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import QUERY, FixedRetriever, lines, make_retriever
+from tests.unit_tests.fakes import PLAIN, QUERY, FixedRetriever, lines, make_retriever
 
 way = fakes.way
 Way = fakes.Way
@@ -24,7 +25,7 @@ TEXTS = {"a": lines(90, 10, 50, 12, 90, name="a"), "b": lines(80, 15, 85, name="
 
 @pytest.fixture
 def retriever() -> RSERetriever:
-    return make_retriever(TEXTS, max_per_document=1, segment_cost=0.2, k=1)
+    return make_retriever(TEXTS, config=PLAIN.replace(segment_cost=0.2), k=1)
 
 
 @fakes.both_ways
@@ -88,7 +89,7 @@ def test_nothing_returned() -> None:
     found = make_retriever(TEXTS, score_floor=0.999).compare(QUERY)
     assert not found.segments
     assert found.other
-    assert "No segments: nothing in the documents is near enough" in str(found)
+    assert f"No segments: {found.reason}" in str(found)
     assert "Nothing." in found._repr_html_()
 
 

@@ -115,7 +115,9 @@ def test_what_claude_reads(way: Way) -> None:
 
 
 def test_nothing_found_is_a_text() -> None:
-    tool = create_rse_tool(make_retriever(TEXTS, min_relevance=1.0), content="search_results")
+    tool = create_rse_tool(
+        make_retriever(TEXTS, irrelevant_chunk_penalty=1.0), content="search_results"
+    )
     message = ask(tool, query="q 1")
     assert str(message.content).startswith("None of 10 candidates for 'q 1' is returned.")
     assert message.artifact == []

@@ -193,8 +193,8 @@ def test_half_a_character_is_replaced() -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"irrelevant_chunk_penalty": 1.0}, "below irrelevant_chunk_penalty=1"),
-        ({"max_context_length": 20}, "max_context_length=20"),
+        ({"irrelevant_chunk_penalty": 1.0}, "irrelevant_chunk_penalty=1"),
+        ({"max_context_length": 20}, "exceed max_context_length=20"),
     ],
 )
 def test_why_nothing_is_found(fields: dict[str, Any], reason: str) -> None:
