@@ -11,7 +11,6 @@ from contextlib import suppress
 
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
-from langchain_rse.query.trimming import longest_part
 from pydantic import BaseModel
 
 from langchain_rse._asking import LanguageModelSettings, Prompt, ask, quote
@@ -346,14 +345,6 @@ def _highlight(text: str) -> Call:
     return highlight
 
 
-def _trim(text: str) -> Call:
-    def trim() -> None:
-        for keep_end in (False, True):
-            longest_part(text, lambda part: len(part) < len(text) // 2, keep_end=keep_end)
-
-    return trim
-
-
 READERS: dict[str, Callable[[str], Call]] = {
     "chunks as they are": _split_as_it_is,
     "chunks with other white space": _split_by_words,
@@ -370,6 +361,5 @@ READERS: dict[str, Callable[[str], Call]] = {
     "titles and sections": _make_headers,
     "a model's answer": _read_answer,
     "words to highlight": _highlight,
-    "a text that is trimmed": _trim,
 }
 """What reads text of strangers: each makes a call that reads a text."""
