@@ -268,9 +268,7 @@ def test_every_field_can_be_set_by_a_run() -> None:
     assert configurable.invoke(QUERY) == retriever.invoke(QUERY)
     of_run: dict[str, Any] = {
         "rse_k": 1,
-        "rse_config": "find_all",
-        "rse_solver": Greedy(max_length=1),
-        "rse_top_k_for_document_selection": None,
+        "rse_config": RSEConfig(solver=Greedy(max_length=1)),
     }
     given = {name.removeprefix("rse_"): value for name, value in of_run.items()}
     expected = retriever.invoke(QUERY, rse_config=given.pop("config"), **given)

@@ -235,7 +235,7 @@ def test_a_query_of_the_most_characters_gets_no_warning(way: Way) -> None:
 
 
 def test_a_long_query_gets_no_warning_if_words_do_not_count(way: Way) -> None:
-    retriever = make_retriever(lexical_weight=0.0, name_weight=0.0)
+    retriever = make_retriever(config=RSEConfig(lexical_weight=0.0, name_weight=0.0))
     assert way.invoke(retriever, long_query(MAX_QUERY_LENGTH + 1)) is not None
 
 
