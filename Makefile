@@ -74,9 +74,10 @@ soak: export SOAK := $(SOAK)
 soak: $(VENV)/.test  ## Kill, interleave, stress and fuzz for hours; SOAK=10 for a tenth.
 	$(PYTEST) -rP $(SOAKED) $(ARGS)
 
-lint: $(VENV)/.test  ## Check style and types.
+lint: $(VENV)/.test  ## Check style, the layers of imports, and types.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 format: $(VENV)/.test  ## Format the code.
@@ -120,4 +121,4 @@ test_matrix: build  ## Test the wheel with the lowest and the newest packages on
 	$(BIN)/python tests/matrix.py --pythons $(PYTHONS) -- --numprocesses $(WORKERS) $(ARGS)
 
 clean:  ## Remove the virtual environment and the tools' caches.
-	rm -rf $(VENV) dist demo-kb site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist demo-kb site .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis

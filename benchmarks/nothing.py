@@ -27,6 +27,8 @@ from folders import (
     read_folder,
     write_page,
 )
+from langchain_rse.evaluation.general_questions import GENERAL_QUESTIONS
+from langchain_rse.query.floors import best_first, share_of_words
 from numpy.typing import NDArray
 from pages import table
 from quality import index
@@ -36,11 +38,9 @@ from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse._sync import run
 from langchain_rse.config import resolve_settings
 from langchain_rse.embeddings import WordLlamaEmbeddings
-from langchain_rse.evaluation.general_questions import GENERAL_QUESTIONS
 from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.filters import SimilarityBasedRelevanceFilter
 from langchain_rse.query.candidates import Candidate, Sources
-from langchain_rse.query.floors import best_first, share_of_words
 from langchain_rse.query.pipeline import find_candidates
 from langchain_rse.rerankers import CrossEncoderReranker
 from langchain_rse.text.sentences import split_sentences

@@ -379,6 +379,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         trace = yield from answer(query, self.sources, settings, callbacks)
         for handler in handlers:
             if isinstance(handler, TraceCollector):
+                trace.settings = settings.model_copy()  # the retriever's may be changed later
                 handler.traces.append(trace)
         return list(trace.documents_returned)
 

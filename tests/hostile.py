@@ -25,7 +25,6 @@ from langchain_rse.ingest.documents import SourceDocument
 from langchain_rse.ingest.rejoining import rejoin
 from langchain_rse.ingest.replacing import is_unrelated
 from langchain_rse.ingest.splitting import find_spans
-from langchain_rse.query.trimming import longest_part
 from langchain_rse.stores.records import Chunk, DocumentVersion, Version
 from langchain_rse.stores.whole_documents import StoredText
 from langchain_rse.text.titles import first_heading, title_of_source
@@ -346,14 +345,6 @@ def _highlight(text: str) -> Call:
     return highlight
 
 
-def _trim(text: str) -> Call:
-    def trim() -> None:
-        for keep_end in (False, True):
-            longest_part(text, lambda part: len(part) < len(text) // 2, keep_end=keep_end)
-
-    return trim
-
-
 READERS: dict[str, Callable[[str], Call]] = {
     "chunks as they are": _split_as_it_is,
     "chunks with other white space": _split_by_words,
@@ -370,6 +361,5 @@ READERS: dict[str, Callable[[str], Call]] = {
     "titles and sections": _make_headers,
     "a model's answer": _read_answer,
     "words to highlight": _highlight,
-    "a text that is trimmed": _trim,
 }
 """What reads text of strangers: each makes a call that reads a text."""

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _FOUND = "  found    "
 _RETURNED = "  returned "
 _LEGEND = (
-    "found: the chunks that the search found, higher if more relevant. value: relevance above the "
-    "penalty, summed over the passage (more in --help)."
+    "found = chunks matched by the search (taller = more relevant). "
+    "value = amount of relevant text in the passage (see --help)."
 )
 
 

@@ -45,7 +45,7 @@ def compare(
         Path | None, typer.Option(dir_okay=False, help="Write an HTML page with both sides.")
     ] = None,
 ) -> None:
-    """Show what the best chunks lack that the passages have.
+    """Compare passages with the top-k chunks, side by side.
 
     Prints both answers to a question in the same number of characters: a strip of each document
     with what each side returns, and the passages (segments), with + in front of text that the best

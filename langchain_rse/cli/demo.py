@@ -20,7 +20,7 @@ def demo(
     *,
     full: Annotated[bool, typer.Option("--full", help="Print the whole text.")] = False,
 ) -> None:
-    """Show passages beside the best chunks, on Python's manual.
+    """Try it: passages vs top-k chunks on Python's documentation.
 
     Indexes the Python reference, half a megabyte, and asks it a question.
 

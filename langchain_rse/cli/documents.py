@@ -124,7 +124,7 @@ def check(
     opened = KnowledgeBase.existing(kb)
     lock = only_writer(kb) if repair else contextlib.nullcontext()
     with lock:
-        report = opened.retriever.check(repair=repair, show_progress=sys.stderr.isatty())
+        report = opened.retriever.indexer.check(repair=repair, show_progress=sys.stderr.isatty())
     if as_json:
         print_json(report.to_dict())
     else:

@@ -18,11 +18,11 @@ from langchain_rse.text.quoting import counted, first_few
 
 _READ_AHEAD = 100_000_000  # bytes of all files together
 
-Calibrate = Annotated[
+FitFloor = Annotated[
     bool,
     typer.Option(
-        help="Find out at the end, once and when the documents have doubled, from which score on a "
-        "question has no answer here."
+        help="After indexing, learn the score beyond which a question counts as unanswerable. "
+        "Repeated when the index has doubled."
     ),
 ]
 
@@ -57,16 +57,15 @@ def index(
         bool | None,
         typer.Option(
             "--headers/--no-headers",
-            help="Embed the document's title, the name of its file, in front of each chunk, from "
-            "now on. Documents change when they are indexed again. Default: as before, at first "
-            "without.",
+            help="Embed the file name in front of each chunk. Applies to files indexed from now "
+            "on. Default: what this knowledge base already uses (off if new).",
             show_default=False,
         ),
     ] = None,
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove documents whose files are no longer there.")
     ] = False,
-    calibrate: Calibrate = True,
+    fit_floor: FitFloor = True,
 ) -> None:
     """Add files to a knowledge base, and replace changed ones.
 
@@ -82,8 +81,8 @@ def index(
             opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
             ids = _add(paths_to_add, files, opened)
             _report_gone(opened, _find_gone(opened, paths, files, set(ids)), prune=prune)
-            if calibrate:
-                _calibrate(opened)
+            if fit_floor:
+                _fit_floor(opened)
     _report_on(files)
 
 
@@ -100,21 +99,23 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
     return ids
 
 
-def _calibrate(opened: KnowledgeBase) -> None:
-    """Find the score floor if there is none, or the documents have doubled since; print it."""
+def _fit_floor(opened: KnowledgeBase) -> None:
+    """Fit a score floor if there is none, or the index has doubled since; print what it does."""
     from langchain_rse.errors import CalibrationError
 
     if opened.has_floor():
         return
     try:
-        floor = opened.retriever.calibrate(show_progress=sys.stderr.isatty())
+        floor = opened.retriever.fit_score_floor(show_progress=sys.stderr.isatty())
     except CalibrationError as error:
         reason = str(error).partition(". ")[0]
         print_text(f"Every question gets an answer, related or not, as {reason}")
     else:
+        asked = floor.unrelated_count
+        refused = round(asked * floor.refused(floor.unrelated))
         print_text(
-            "Calibrated: questions about something else get no answer, such as "
-            f"{floor.refused(floor.unrelated):.0%} of {floor.unrelated_count} general questions"
+            "Score floor fitted: off-topic questions return nothing "
+            f"({refused} of {asked} unrelated test questions were refused)"
         )
 
 

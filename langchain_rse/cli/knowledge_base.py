@@ -184,14 +184,14 @@ class KnowledgeBase:
         return find_source(name, self.manifests)
 
     def has_floor(self) -> bool:
-        """True if there is a score floor for the search, of not much less text than there is."""
+        """True if there is a score floor, fitted to more than half of the chunks there are."""
         from langchain_rse._sync import run
-        from langchain_rse.query.floors import floor_name, stored_floor
-        from langchain_rse.stores.floors import added_chunks, read_floors
+        from langchain_rse.query.floor import read_floors, stored_floor
 
         record = run(read_floors(self.docstore))
-        floor = stored_floor(record, floor_name(type(self.vectorstore).__name__, None))
-        return floor is not None and not floor.has_doubled(added_chunks(record))
+        floor = stored_floor(record, type(self.vectorstore).__name__, None)
+        chunks = sum(each.current.chunks for each in self.manifests if each.current)
+        return floor is not None and chunks < 2 * floor.chunks
 
     def add(self, documents: Iterable[Document], *, at_once: bool) -> list[str]:
         """Add documents, with a progress bar in a terminal; return their ids.

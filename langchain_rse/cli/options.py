@@ -25,10 +25,11 @@ def name_options(message: str, command: Command) -> str:
     An argument without an option is said to be one in Python. What stands in quotation marks,
     such as names and texts of documents, stays as it is.
     """
-    from langchain_rse.config import QuerySettings, RSEConfig
+    from langchain_rse.config import Greedy, QuerySettings, RSEConfig
 
     options = options_of(command)
-    settings = RSEConfig.model_fields.keys()
+    of_solvers = [name for name in Greedy.model_fields if "_" in name]
+    settings = {*RSEConfig.model_fields, *of_solvers}
     arguments = {*options, *settings, *QuerySettings.model_fields, *_OF_METHODS}
 
     def replace(match: re.Match[str]) -> str:

@@ -29,12 +29,12 @@ errors = Console(stderr=True, highlight=False)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _MESSAGES_SHOWN = 10
-# Loggers whose records the commands tell themselves: files without text, that calibrating has
+# Loggers whose records the commands tell themselves: files without text, that fitting a floor has
 # begun, and why nothing was returned.
 _TOLD_BY_COMMANDS = (
     "langchain_rse.ingest.",
-    "langchain_rse.evaluation.asking",
-    "langchain_rse.query.reasons",
+    "langchain_rse.query.floor",
+    "langchain_rse.query.pipeline",
 )
 _WIDTH = 80  # of what is drawn where there is no terminal, and at most in one
 # For streams whose encoding has no blocks.

@@ -17,15 +17,17 @@ _PRESETS = (
     "as published: dsrag-balanced, dsrag-precision, dsrag-find_all, walkthrough, kadane."
 )
 Preset = Annotated[str | None, typer.Option(help=_PRESETS)]
-_PENALTY = "The relevance from which text is returned: less returns more. Default: the preset's."
+_PENALTY = "Minimum relevance, 0 to 1. Lower values return more text. Default: the preset's."
 Penalty = Annotated[float | None, typer.Option("--penalty", min=0, max=1, help=_PENALTY)]
-_WORDS = "Share of the search by words."
+_WORDS = "Weight of keyword search, 0 to 1. The keyword index is built on first use."
 Hybrid = Annotated[float | None, typer.Option(min=0, max=1, help=_WORDS)]
-_SAVED = "Settings that `evaluate --save-config` wrote; options beside it count more."
+_SAVED = (
+    "Settings file written by `evaluate --save-config`. Options on the command line override it."
+)
 Config = Annotated[Path | None, typer.Option(help=_SAVED, exists=True, dir_okay=False)]
 _FLOOR = (
-    "The score that the best chunk must reach: a distance here, so at most this one; or none. "
-    "Default: what `index` found."
+    "Return nothing if the best match is farther than this distance; `none` disables it. "
+    "Default: set by `index`."
 )
 ScoreFloor = Annotated[str | None, typer.Option(metavar="NUMBER", help=_FLOOR)]
 

@@ -2,11 +2,9 @@
 
 `evaluate` measures how much of the evidence a retriever returns within budgets of characters.
 `tune` searches for parameters that return more of it, or promises a recall with little text.
-`calibrate` finds the score below which the best candidate is no answer.
 `evidence_evaluator` measures evidence in the experiments of LangSmith.
 """
 
-from langchain_rse.evaluation.calibrating import acalibrate, calibrate
 from langchain_rse.evaluation.evaluating import aevaluate, evaluate
 from langchain_rse.evaluation.experiments import evidence_evaluator
 from langchain_rse.evaluation.guaranteeing import RecallGuarantee, Rung
@@ -23,10 +21,8 @@ __all__ = [
     "Rung",
     "Trial",
     "Tuning",
-    "acalibrate",
     "aevaluate",
     "atune",
-    "calibrate",
     "evaluate",
     "evidence_evaluator",
     "load_questions",

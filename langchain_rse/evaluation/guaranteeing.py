@@ -16,12 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from langchain_rse._sync import Steps
-from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, resolve_settings
+from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.measuring import EVERYTHING, Figures
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import bootstrap
-from langchain_rse.evaluation.trying import Changes, SettingsTable, draw_folds, try_settings
+from langchain_rse.evaluation.trying import (
+    Changes,
+    SettingsTable,
+    draw_folds,
+    try_settings,
+    with_changes,
+)
 from langchain_rse.retriever import RSERetriever
 
 PENALTIES = tuple(step / 20 for step in range(19))
@@ -121,11 +127,11 @@ def guarantee_recall(
     query_arguments: Mapping[str, Any],
 ) -> Steps[RecallGuarantee]:
     """Choose the greatest penalty with which the target can be promised; `tune` says the rest."""
-    # A TypeError if the caller has given the penalty as well.
-    settings_of_rungs = [
-        resolve_settings(retriever, dict(**query_arguments, irrelevant_chunk_penalty=penalty))
-        for penalty in PENALTIES
-    ]
+    settings_of_rungs = []
+    for penalty in PENALTIES:
+        # A TypeError if the caller has given the penalty as well.
+        arguments = dict(**query_arguments, irrelevant_chunk_penalty=penalty)
+        settings_of_rungs.append(with_changes(settings_of_call(retriever, arguments), {}))
     _check_count(questions, target_recall, confidence)
     figures = yield from try_settings(
         retriever,

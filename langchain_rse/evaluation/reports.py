@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse._messages import load
+from langchain_rse.text.quoting import as_html
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.explaining.trace import PLOTS
-from langchain_rse.text.quoting import as_html
+from langchain_rse.explaining import load_plots
 
 _FORMATS = {"segments": ".1f", "characters": ",.0f"}  # by metric; of the others .3f
 _WITHOUT_INTERVAL = ("precision", "segments", "characters")
@@ -259,7 +258,7 @@ class Report(Table):
             mean = report.mean(metric)
             curves.append((report.name, report.budgets, mean, report.interval(metric)))
         questions = len(self.answerable)
-        return load(*PLOTS).plot_curves(curves, metric, questions, dark=dark)
+        return load_plots().plot_curves(curves, metric, questions, dark=dark)
 
     def _title(self) -> str:
         title = f"{self.name}: means of {len(self.answerable)} questions [95% interval]"

@@ -11,26 +11,24 @@ from numpy.typing import NDArray
 
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, arun, call, compute, during, run
-from langchain_rse.config import Hybrid, QuerySettings, RSEConfig
+from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evidence import find_evidence
 from langchain_rse.evaluation.measuring import Locator, Meter
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import Table
-from langchain_rse.query.pipeline import (
-    Candidates,
-    Sources,
-    find_candidates,
-    queries_of,
-    retrieve,
-)
+from langchain_rse.query.candidates import Candidates, Sources
+from langchain_rse.query.filters import filters_of
+from langchain_rse.query.pipeline import answer
+from langchain_rse.query.reranking import find_candidates
+from langchain_rse.query.searching import queries_of
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.changing import DocStore
 
 _FOLDS = 5
 
 Changes = Mapping[str, Any]
-"""Parameters that differ from the retriever's own, by the name of the field."""
+"""Fields of `RSEConfig` that differ from the retriever's own, by their names."""
 
 
 class SettingsTable(Table):
@@ -75,26 +73,34 @@ def try_settings(
     numbered = [each for each in enumerate(located, 1) if not each[1].is_unanswerable]
     if len(numbered) <= 1:
         raise ValueError(f"at least two questions must have evidence, not {len(numbered)}")
-    search = _Search(retriever)
+    sources = retriever.sources
+    cached = sources._replace(docstore=_CachedDocStore(sources.docstore))
     meter = Meter(budgets, Locator(sources={}))
     figures_of_trials = []
     with progress_bar(
         len(settings_of_trials), unit="trials", title="Tuning", show=show_progress
     ) as advance:
-        candidates = yield from _find_candidates(search, numbered, settings_of_trials[0][0])
-        for settings in settings_of_trials:
+        candidates = yield from _find_candidates(sources, numbered, settings_of_trials[0][0])
+        for settings_of_budgets in settings_of_trials:
             figures_of_questions = []
             for (_, question), candidates_of_question in zip(numbered, candidates, strict=True):
-                answers = yield from search.select(
-                    question.question, candidates_of_question, settings
+                answers = yield from _answer_all(
+                    question.question, candidates_of_question, cached, settings_of_budgets
                 )
-                yield from meter.read_digests(search.docstore, question, answers)
+                yield from meter.read_digests(cached.docstore, question, answers)
                 # In a thread, so that async code yields to the event loop here.
                 figures = yield from compute(meter.measure, question, answers)
                 figures_of_questions.append(figures)
             figures_of_trials.append(figures_of_questions)
             advance(1)
     return np.array(figures_of_trials)
+
+
+def with_changes(settings: QuerySettings, changes: Changes) -> QuerySettings:
+    """Return settings with the changes of a trial; their config has the penalty that holds."""
+    penalty = {"irrelevant_chunk_penalty": settings.penalty}
+    config = settings.config.replace(**{**penalty, **changes})
+    return settings_of_call(settings, {"rse_config": config})
 
 
 def draw_folds(count: int, seed: int) -> list[NDArray[np.bool_]]:
@@ -104,42 +110,31 @@ def draw_folds(count: int, seed: int) -> list[NDArray[np.bool_]]:
 
 
 def _find_candidates(
-    search: "_Search", questions: Sequence[tuple[int, Question]], settings: QuerySettings
+    sources: Sources, questions: Sequence[tuple[int, Question]], settings: QuerySettings
 ) -> Steps[list[Candidates]]:
-    """Find the candidates of each question, which is given with its number."""
+    """Search and rerank for each question, which is given with its number."""
+    filters = filters_of(settings.search_kwargs, sources.base_retriever)
     candidates = []
     for number, question in questions:
         with during(f"asking question {number}"):
-            candidates_of_question = yield from search.find(question.question, settings)
-        candidates.append(candidates_of_question)
+            queries = yield from queries_of(question.question, settings, None)
+            _, reranked = yield from find_candidates(sources, queries, settings, filters)
+        candidates.append(reranked)
     return candidates
 
 
-class _Search:
-    """Finds the candidates of a query once, and selects segments from them for each trial.
-
-    Settings are tried by calling the query pipeline here only.
-    """
-
-    def __init__(self, retriever: RSERetriever) -> None:
-        self.docstore = _CachedDocStore(retriever.docstore)
-        self._sources = Sources(retriever.vectorstore, retriever.base_retriever, retriever.docstore)
-
-    def find(self, question: str, settings: QuerySettings) -> Steps[Candidates]:
-        """Search and rerank."""
-        queries = yield from queries_of(question, settings, None)
-        return (yield from find_candidates(self._sources, queries, settings))
-
-    def select(
-        self, query: str, candidates: Candidates, settings: Sequence[QuerySettings]
-    ) -> Steps[list[list[Document]]]:
-        """Make an answer of the candidates for each of the settings."""
-        sources = self._sources._replace(docstore=self.docstore)
-        answers = []
-        for each in settings:
-            answer = yield from retrieve(sources, query, each, candidates=candidates)
-            answers.append(answer)
-        return answers
+def _answer_all(
+    question: str,
+    candidates: Candidates,
+    sources: Sources,
+    settings_of_budgets: Sequence[QuerySettings],
+) -> Steps[list[list[Document]]]:
+    """Answer a question with the same candidates for each of the settings."""
+    answers = []
+    for settings in settings_of_budgets:
+        trace = yield from answer(question, sources, settings, candidates=candidates)
+        answers.append(list(trace.documents_returned))
+    return answers
 
 
 class _CachedDocStore(InMemoryBaseStore[Any]):

@@ -12,23 +12,29 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, NonNegativeInt, m
 from typing_extensions import Self
 
 from langchain_rse._sync import Steps, arun, run
-from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, resolve_settings
+from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.guaranteeing import CONFIDENCE, RecallGuarantee, guarantee_recall
 from langchain_rse.evaluation.measuring import Budgets, Figures
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.evaluation.reports import bootstrap
-from langchain_rse.evaluation.trying import Changes, SettingsTable, draw_folds, try_settings
+from langchain_rse.evaluation.trying import (
+    Changes,
+    SettingsTable,
+    draw_folds,
+    try_settings,
+    with_changes,
+)
 from langchain_rse.retriever import RSERetriever
 
 SPACE: Mapping[str, Sequence[Any]] = {
     "irrelevant_chunk_penalty": (0.0, 0.1, 0.2, 0.3, 0.35, 0.4, 0.5),
-    "neighbor_credit": (0.0, 0.25, 0.4, 0.5, 0.65),
+    "neighbor_weight": (0.0, 0.25, 0.4, 0.5, 0.65),
     "neighbor_radius": (1, 2, 3, 4),
     "segment_cost": (0.0, 0.05, 0.1, 0.25, 0.5, 0.7),
     "decay_rate": (10.0, 15.0, 20.0, 30.0, 60.0),
-    "score_credit": (0.5, 0.65, 0.8, 1.0),
-    "lexical_credit": (0.0, 0.3, 0.5, 0.7, 0.9),
+    "vector_weight": (0.5, 0.65, 0.8, 1.0),
+    "lexical_weight": (0.0, 0.3, 0.5, 0.7, 0.9),
     "document_weight": (0.0, 0.5, 1.0),
     "name_weight": (0.0, 0.2, 0.5),
     "calibration": ("auto", "identity", "rank"),
@@ -56,9 +62,8 @@ class Tuning(SettingsTable):
     """Result of `tune`; printed, a table of the best trials.
 
     Attributes:
-        changes: The best parameters that differ from the retriever's own, as for
-            ``retriever.model_copy(update=tuning.changes)``; empty if the search gained nothing on
-            held-out questions.
+        changes: The best parameters that differ from the retriever's own; empty if the search
+            gained nothing on held-out questions.
         metric: The metric that was maximized.
         start: The score of the retriever's own parameters.
         held_out: The score on held-out questions, by cross-validation; expect it for new questions.
@@ -66,7 +71,8 @@ class Tuning(SettingsTable):
         interval: Ends of the gain's 95 % bootstrap interval.
         trials: All trials, the best first, with scores from the questions they were chosen by.
         questions: The number of questions.
-        config: The retriever's config with ``changes``.
+        config: The retriever's config and penalty with ``changes``, as for
+            ``RSERetriever(..., config=tuning.config)``.
         hybrid: The weight of the full-text index that all trials had.
     """
 
@@ -149,13 +155,13 @@ class _Arguments(BaseModel):
 
     def settings_of(self, changes: Changes) -> list[QuerySettings]:
         """Return the settings of a query for each budget, with the changes of a trial."""
-        values = {**self.query_arguments, **changes}
-        settings = []
+        settings_of_budgets = []
         for budget in self.budgets:
             # A TypeError if the caller has given the budget as well.
-            own = dict(**values, max_context_length=budget, length_function=len)
-            settings.append(resolve_settings(self.retriever, own))
-        return settings
+            arguments = dict(**self.query_arguments, max_context_length=budget, length_function=len)
+            settings = settings_of_call(self.retriever, arguments)
+            settings_of_budgets.append(with_changes(settings, changes))
+        return settings_of_budgets
 
 
 @overload

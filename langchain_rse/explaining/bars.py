@@ -4,8 +4,10 @@ import math
 from collections.abc import Iterable, Sequence
 
 NOTHING = "·"
+"""The character of a strip where nothing is."""
+
 BLOCKS = "▁▂▃▄▅▆▇█"
-"""The characters of a strip, where nothing is and by the height of a bar."""
+"""The characters of a strip by the height of a bar."""
 
 _FEWEST_CELLS = 10
 

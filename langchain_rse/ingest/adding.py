@@ -25,7 +25,6 @@ from langchain_rse.ingest.rejoining import check_one_file, rejoin
 from langchain_rse.ingest.replacing import ExpectedVersions, UnexpectedVersionError
 from langchain_rse.ingest.splitting import Splitter
 from langchain_rse.ingest.writing import Writer
-from langchain_rse.stores.floors import note_added
 from langchain_rse.stores.namespaces import namespace_of
 from langchain_rse.stores.records import DocumentVersion, Rule
 from langchain_rse.text.quoting import UNENCODABLE
@@ -79,7 +78,6 @@ class Adding:
         ):
             while not reader.is_at_end:
                 yield from self._add_batch(reader, answered)
-        yield from note_added(self.writer.docstore, self.writer.chunks_written)
         self._warn()
         self._notes.raise_refused()
         return list(self._ids)

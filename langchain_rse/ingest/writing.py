@@ -78,12 +78,6 @@ class Writer:
         """The docstore that the records are in."""
         return self.records.docstore
 
-    @property
-    def chunks_written(self) -> int:
-        """The number of chunks of the versions that this writer has begun to write."""
-        versions = [version for begun in self._begun.values() for version in begun]
-        return sum(version.chunks for version in versions)
-
     def write(
         self,
         documents: Sequence[DocumentVersion],

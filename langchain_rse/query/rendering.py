@@ -28,7 +28,7 @@ from langchain_rse.stores.records import (
     with_headers,
 )
 
-_DIGITS = 4  # of scores in the metadata of segments
+_DIGITS = 4  # significant ones, of scores in the metadata of segments
 
 
 def choose(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list[DocumentSegment]:
@@ -170,4 +170,4 @@ def _describe(chunk: Chunk, *, shows_query: bool) -> dict[str, Any]:
 
 
 def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, _DIGITS)
+    return None if number is None else float(f"{number:.{_DIGITS}g}")

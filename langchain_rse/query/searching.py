@@ -146,9 +146,8 @@ def check_search(sources: Sources, settings: QuerySettings) -> str | None:
 def _find_obstacle(sources: Sources, search_kwargs: Mapping[str, Any]) -> str | None:
     if sources.vectorstore is None:
         return "needs vectorstore, since filters inside a base_retriever are unknown"
-    unknown = [
-        name for name in search_kwargs if name != FILTER and may_exclude(search_kwargs[name])
-    ]
+    # Any other argument may be a filter, a number too, such as tenant=3.
+    unknown = [name for name in search_kwargs if name != FILTER and search_kwargs[name] is not None]
     if unknown:
         return (
             f"the full-text index cannot apply {', '.join(unknown)} in search_kwargs. Use filter, "

@@ -79,7 +79,7 @@ NAMESPACES = "namespaces"
 """The key of a record that exists if the documents are in namespaces."""
 
 FLOORS = "floors"
-"""The key of the record of the score floors that `calibrate` found."""
+"""The key of the record of the score floors that `fit_score_floor` found."""
 
 
 def manifest_key(key: str) -> str:

@@ -110,7 +110,7 @@ def test_tenants_share_stores(
     assert way.delete(a, ["d", "many", "e"]) == ["d", "many"]
     assert ask(a) == []
     assert ask(b, k=1) == [whole]
-    assert {c.metadata["doc_id"] for c in b.chunks()} == {"d", "e"}
+    assert {c.metadata["doc_id"] for c in b.indexer.chunks()} == {"d", "e"}
     with pytest.raises(StoreMismatchError):
         ask(opened(""))
     assert way.delete(b, ["d", "e"]) == ["d", "e"]

@@ -368,7 +368,7 @@ def check_whole_documents(index: Index, filtered: dict[str, Any], members: set[s
     retriever = RSERetriever(vectorstore=index.vectorstore, **fields)
     documents = index.way.call(retriever.documents, retriever.adocuments)
     assert {stored.doc_id for stored in documents} == members
-    assert {chunk.metadata["doc_id"] for chunk in retriever.chunks()} == members
+    assert {chunk.metadata["doc_id"] for chunk in retriever.indexer.chunks()} == members
     everything = RSERetriever(vectorstore=index.vectorstore, docstore=index.docstore)
     for subject in SUBJECTS:
         (segment,) = index.way.invoke(everything, f"{subject}03", k=1, max_per_document=1)

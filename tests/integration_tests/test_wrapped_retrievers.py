@@ -59,7 +59,7 @@ def by_words(source: RSERetriever, **kwargs: Any) -> BaseRetriever:
         # The package says that it is being sunset.
         warnings.simplefilter("ignore", DeprecationWarning)
         from langchain_community.retrievers import BM25Retriever
-    retriever: BaseRetriever = BM25Retriever.from_documents(list(source.chunks()), **kwargs)
+    retriever: BaseRetriever = BM25Retriever.from_documents(list(source.indexer.chunks()), **kwargs)
     return retriever
 
 
@@ -112,7 +112,7 @@ def test_contextual_compression(way: Way, source: RSERetriever) -> None:
 
 @fakes.both_ways
 def test_a_runnable_without_scores(way: Way, source: RSERetriever) -> None:
-    found = sorted(source.chunks(), key=lambda chunk: "night" not in chunk.page_content)
+    found = sorted(source.indexer.chunks(), key=lambda chunk: "night" not in chunk.page_content)
     check(way, wrapped(source, RunnableLambda(lambda _: found), candidates_only=False))
 
 

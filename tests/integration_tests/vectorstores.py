@@ -17,7 +17,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from langchain_rse.query.search_arguments import filters_of
+from langchain_rse.query.filters import filters_of
 
 DIMENSIONS = 65
 """Of `tests.unit_tests.fakes.BagOfWords`."""
@@ -106,7 +106,7 @@ def announced(arguments: dict[str, Any]) -> dict[str, Any]:
     Without it, a warning would say that segments contain the candidates only.
     """
     search_kwargs = arguments.get("search_kwargs", {})
-    if all(isinstance(value, dict) for value in filters_of(search_kwargs).values()):
+    if not filters_of(search_kwargs, None).others:
         return arguments
     return {**arguments, "candidates_only": True}
 

@@ -25,10 +25,10 @@ from langchain_rse.cli.serve import serve_mcp
         ),
         ("below irrelevant_chunk_penalty=0.35.", "below --penalty 0.35."),
         ("set score_floor=None", "set --score-floor none"),
-        ("the calibrated score_floor is 0.7", "the calibrated --score-floor is 0.7"),
+        ("the fitted score_floor is 0.7", "the fitted --score-floor is 0.7"),
         ("Use hybrid=0 with other filters", "Use --hybrid 0 with other filters"),
         ("nothing with filter={'k': 3}", "nothing with --filter {'k': 3}"),
-        ("allow_trim=True returns a part", "allow_trim=True in Python returns a part"),
+        ("on_missing=split leaves it out", "on_missing=split in Python leaves it out"),
         ("below minimum_value=0.5: the best", "below minimum_value=0.5 of the settings: the best"),
         ("add it again with force=True", "add it again with force=True in Python"),
         # What is for both, and words that are no arguments.

@@ -10,8 +10,9 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.evaluation import Evidence, Question
+from tests.unit_tests import fakes
 from tests.unit_tests.fakes import BagOfWords
 
 
@@ -43,7 +44,8 @@ class SyntheticCorpus:
     """Documents "d0", "d1" ... of one paragraph a chunk, and questions on runs of them.
 
     Every second paragraph of a question's evidence has the question's words. In a corpus of
-    noise the evidence is anywhere, and no paragraph has them.
+    noise the evidence is anywhere, and no paragraph has them. ``settings`` may have fields of
+    `RSEConfig`.
     """
 
     def __init__(
@@ -76,12 +78,14 @@ class SyntheticCorpus:
                 question = f"topic{number} asked{number} {question.split()[0]}?"
             evidence = Evidence(f"d{document}", characters_before, characters_before + length)
             self.questions.append(Question(question, [evidence]))
+        config = RSEConfig.of(settings.pop("config", "balanced"))
+        config = config.replace(**fakes._config_fields(settings))
         self.store = Searched()
         self.retriever = RSERetriever(
             vectorstore=self.store,
             docstore=InMemoryStore(),
             text_splitter=CharacterTextSplitter(chunk_size=50, chunk_overlap=0),
-            **{"fetch_k": 20, **settings},
+            **{"fetch_k": 20, **settings, "config": config},
         )
         self.retriever.add_documents(
             [Document("\n\n".join(text)) for text in texts],

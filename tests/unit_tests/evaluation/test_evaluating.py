@@ -181,7 +181,7 @@ def test_an_rse_retriever_may_refuse_within_some_budgets_only(way: Way) -> None:
     report = ask(way, retriever, questions, [1, 400])
     assert report.refusals.tolist() == [[True, False]]
     # With a relevance that nothing has.
-    report = ask(way, retriever, questions, [1, 400], minimum_value=100)
+    report = ask(way, retriever, questions, [1, 400], irrelevant_chunk_penalty=1)
     assert report.refused.tolist() == [1, 1]
     assert report.mean("recall").tolist() == [0, 0]
 

@@ -15,7 +15,7 @@ import pytest
 
 from langchain_rse import RSEConfig
 from langchain_rse._sync import run
-from langchain_rse.config import read_settings, resolve_settings
+from langchain_rse.config import read_settings, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation import (
     Question,
@@ -154,7 +154,7 @@ def simulated_losses(count: int) -> Floats:
 def measured_losses() -> Floats:
     """Losses of an actual retriever; shape ``(rungs, questions)``."""
     corpus = SyntheticCorpus(questions=40, documents=8, fetch_k=20, max_context_length=2_000)
-    settings = [[resolve_settings(corpus.retriever, {PENALTY: penalty})] for penalty in PENALTIES]
+    settings = [[settings_of_call(corpus.retriever, {PENALTY: penalty})] for penalty in PENALTIES]
     steps = try_settings(
         corpus.retriever, tuple(corpus.questions), settings, (sys.maxsize,), show_progress=False
     )
@@ -244,7 +244,7 @@ def test_a_rung_is_what_the_retriever_returns(settings: dict[str, Any]) -> None:
         lengths = [sum(len(document.page_content) for document in answer) for answer in answers]
         assert rung.characters == pytest.approx(np.mean(lengths))
     chosen = corpus.retriever.model_copy(update=result.changes)
-    assert chosen.merged_config() == result.config
+    assert chosen.config.replace(**{PENALTY: chosen.penalty}) == result.config
 
 
 def test_the_recall_of_a_rung_is_that_of_evaluate() -> None:
@@ -260,7 +260,8 @@ def test_the_recall_of_a_rung_is_that_of_evaluate() -> None:
 
 def test_arguments_of_queries_hold_for_all_rungs() -> None:
     corpus = corpus_of(12)
-    result = guarantee(corpus, 0.3, confidence=None, max_context_length=200, segment_cost=0.0)
+    config = RSEConfig(segment_cost=0.0)
+    result = guarantee(corpus, 0.3, confidence=None, max_context_length=200, rse_config=config)
     assert max(rung.characters for rung in result.ladder) <= 200
     assert result.config.segment_cost == 0
     with pytest.raises(TypeError, match=f"multiple values for keyword argument '{PENALTY}'"):

@@ -207,4 +207,4 @@ def test_similarities_are_scores_to_rse() -> None:
     query_vector = np.asarray(embeddings.embed_query(query))
     for chunk in chunks:
         similarity = query_vector @ embeddings.embed_query(lines[chunk["index"]])
-        assert chunk["score"] == pytest.approx(similarity, abs=1e-6)
+        assert chunk["score"] == pytest.approx(similarity, abs=1e-4)

@@ -182,9 +182,8 @@ def test_segments_are_exact_slices_whatever_the_header(text: str, title: str, si
 # Above the segments
 
 
-@pytest.mark.parametrize("allow_trim", [False, True])
 @pytest.mark.parametrize("unit", ["characters", "words"])
-def test_the_budget_counts_the_headers(unit: str, *, allow_trim: bool) -> None:
+def test_the_budget_counts_the_headers(unit: str) -> None:
     index = Index(InMemoryStore())
     fish = Document(HERONS.replace("Herons", "Fish"), metadata={"doc_id": "f", "title": "Of fish"})
     index.add(DocumentHeaders(), herons(title="Of herons"), fish)
@@ -196,7 +195,6 @@ def test_the_budget_counts_the_headers(unit: str, *, allow_trim: bool) -> None:
             include_header=True,
             max_context_length=limit,
             length_function=measure,
-            allow_trim=allow_trim,
         )
         assert sum(measure(segment.page_content) for segment in segments) <= limit
         assert segments or limit < 60

@@ -243,24 +243,6 @@ def test_white_space_belongs_to_no_page(stores: Stores) -> None:
     assert [chunk["metadata"]["page"] for chunk in chunks] == [2, 0]
 
 
-@pytest.mark.parametrize(
-    ("room", "pages"), [(11, [0]), (16, [0]), (24, [0, 1]), (36, [0, 1, 2]), (100, [0, 1, 2, 3])]
-)
-def test_a_trimmed_segment_has_the_pages_of_what_is_left(
-    way: Way, room: int, pages: list[int]
-) -> None:
-    words = ["one. two.", "three. four.", "five. six.", "seven. eight."]
-    stores = Stores(way)
-    stores.add(
-        [Document(text, id="a", metadata={"page": n}) for n, text in enumerate(words)],
-        metadata_rules={"page": "all"},
-        text_splitter=one_chunk(),
-    )
-    segment = stores.segment(max_context_length=room, allow_trim=True)
-    assert segment.page_content == "\n\n".join(words)[: len(segment.page_content)]
-    assert segment.metadata["page"] == pages
-
-
 @given(
     st.lists(st.sampled_from(["", " ", "a b\n", "ccc", "d\ne\n\nf"]), min_size=1, max_size=8),
     st.sampled_from(["", "\n", "\n\n"]),

@@ -362,7 +362,7 @@ def test_ten_thousand_short_documents() -> None:
     documents = [Document(f"note {number:05}") for number in range(10_000)]
     assert len(knowledge.add(documents)) == 10_000
     knowledge.add(documents)
-    assert len(list(knowledge.retriever.chunks())) == 10_000
+    assert len(list(knowledge.retriever.indexer.chunks())) == 10_000
 
 
 def test_adding_again_is_one_read(knowledge: Knowledge) -> None:

@@ -319,12 +319,11 @@ def test_the_documents_header_stands_above_that_of_the_table() -> None:
 
 
 @fakes.both_ways
-@pytest.mark.parametrize("allow_trim", [False, True])
 @pytest.mark.parametrize("measure", fakes.LENGTHS)
-def test_the_budget_counts_the_header_row(way: Way, measure: str, *, allow_trim: bool) -> None:
+def test_the_budget_counts_the_header_row(way: Way, measure: str) -> None:
     length = fakes.LENGTHS[measure]
     index = Index(f"{PROSE}\n\n{FORMS['Markdown']}\n{PROSE}\n\n{FORMS['commas']}")
-    retriever = index.retriever(include_header=True, allow_trim=allow_trim, length_function=length)
+    retriever = index.retriever(include_header=True, length_function=length)
     for share in (0.2, 0.3, 0.5, 0.8):
         limit = share * length(index.text)
         segments = way.invoke(retriever, "Delta-47 Town47", max_context_length=limit)
@@ -332,14 +331,6 @@ def test_the_budget_counts_the_header_row(way: Way, measure: str, *, allow_trim:
         for segment in segments:
             start, end = segment.metadata["start_index"], segment.metadata["end_index"]
             assert segment.page_content.endswith(index.text[start:end])
-
-
-def test_trimmed_segments_in_tables_have_the_header_row() -> None:
-    index = Index(FORMS["commas"])
-    retriever = index.retriever(include_header=True, allow_trim=True, max_context_length=300, k=1)
-    (segment,) = retriever.invoke("Delta-57 Town57")
-    assert segment.page_content.startswith("plant,city,revenue,staff\nDelta-")
-    assert len(segment.page_content) <= 300
 
 
 def test_quotations_are_found_below_a_header_row() -> None:

@@ -68,15 +68,20 @@ def named(name: str, **kwargs: Any) -> BaseDocumentCompressor:
     return made(**kwargs)
 
 
+def near(expected: Any) -> Any:
+    """Equal but for the digits that metadata does not keep."""
+    return pytest.approx(expected, abs=1e-4)
+
+
 def by_rank(reranker: Any, **kwargs: Any) -> list[tuple[int, Any, Any]]:
     """Chunk, score and relevance of the candidates that are worth anything, by their ranks."""
     retriever = make_retriever(
         {"a": TEXT},
         reranker=reranker,
-        config=fakes.EVERYTHING.replace(calibration="auto", decay_rate=1e9, neighbor_credit=0.0),
+        config=fakes.EVERYTHING.replace(calibration="auto", decay_rate=1e9, neighbor_weight=0.0),
     )
     chunks = []
-    for segment in retriever.invoke(QUERY, **{"minimum_value": 0.0, **kwargs}):
+    for segment in fakes.ask(retriever, **kwargs):
         chunks += [chunk for chunk in segment.metadata["rse"]["chunks"] if "rank" in chunk]
     chunks.sort(key=lambda chunk: chunk["rank"])
     return [(chunk["index"], chunk["score"], chunk["relevance"]) for chunk in chunks]
@@ -96,12 +101,12 @@ def relevances(reranker: Any, **kwargs: Any) -> list[float]:
 def test_services_known_by_name(name: str, a: float, b: float) -> None:
     scores = (0.9, 0.6, 0.3, 0.1)
     expected = betainc(a, b, scores).tolist()
-    assert relevances(named(name, scores=scores)) == pytest.approx(expected)
+    assert relevances(named(name, scores=scores)) == near(expected)
 
 
 def test_a_similarity_is_what_it_says() -> None:
     values = relevances(named("SimilarityBasedRelevanceFilter", scores=(0.9, 0.6, 0.3, 0.1)))
-    assert values == pytest.approx([0.9, 0.6, 0.3, 0.1])
+    assert values == near([0.9, 0.6, 0.3, 0.1])
 
 
 @pytest.mark.parametrize(
@@ -109,7 +114,7 @@ def test_a_similarity_is_what_it_says() -> None:
 )
 def test_others_are_spread_over_the_candidates(name: str) -> None:
     values = relevances(named(name, scores=(0.9, 0.6, 0.4, 0.3)))
-    assert values == pytest.approx([1, 0.5, 1 / 6])
+    assert values == near([1, 0.5, 1 / 6])
 
 
 @pytest.mark.parametrize(
@@ -125,12 +130,12 @@ def test_others_are_spread_over_the_candidates(name: str) -> None:
 )
 def test_any_scores_by_a_calibration_that_is_named(calibration: str, expected: Any) -> None:
     logits = named("NVIDIARerank", scores=(4.5, 1.5, -1.5, -4.5))
-    assert relevances(logits, calibration=calibration) == pytest.approx(list(expected))
+    assert relevances(logits, calibration=calibration) == near(list(expected))
 
 
 @pytest.mark.parametrize("name", ["my_relevance_score", "score", "query_similarity_score"])
 def test_scores_under_other_names_are_not_seen(name: str) -> None:
-    assert relevances(Service(name=name)) == pytest.approx([RANK_RELEVANCE] * 4)
+    assert relevances(Service(name=name)) == near([RANK_RELEVANCE] * 4)
 
 
 # Rerankers that give an order alone
@@ -138,9 +143,7 @@ def test_scores_under_other_names_are_not_seen(name: str) -> None:
 
 def test_langchains_cross_encoder_gives_an_order() -> None:
     reranker = LangChainsCrossEncoderReranker(model=CrossEncoder(), top_n=200)
-    assert by_rank(reranker) == [
-        (index, None, pytest.approx(RANK_RELEVANCE)) for index in (3, 2, 1, 0)
-    ]
+    assert by_rank(reranker) == [(index, None, near(RANK_RELEVANCE)) for index in (3, 2, 1, 0)]
 
 
 def test_a_language_model_gives_an_order() -> None:
@@ -169,8 +172,8 @@ def test_a_cross_encoder_with_its_scores(model: Any) -> None:
     chunks = by_rank(CrossEncoderReranker(model=model), calibration="sigmoid")
     assert [index for index, _, _ in chunks] == [3, 2, 1, 0]
     logits = [1.5, 0.5, -0.5, -1.5]
-    assert [score for _, score, _ in chunks] == pytest.approx(logits)
-    assert [relevance for _, _, relevance in chunks] == pytest.approx(expit(logits).tolist())
+    assert [score for _, score, _ in chunks] == near(logits)
+    assert [relevance for _, _, relevance in chunks] == near(expit(logits).tolist())
 
 
 @fakes.both_ways
@@ -204,6 +207,4 @@ def test_scores_that_a_cross_encoder_should_not_give(kind: Any) -> None:
 @pytest.mark.filterwarnings("ignore:.*langchain-community.*:DeprecationWarning")
 def test_an_embeddings_filter_gives_an_order() -> None:
     reranker = EmbeddingsFilter(embeddings=fakes.Angles(), k=None, similarity_threshold=0.9)
-    assert by_rank(reranker) == [
-        (index, None, pytest.approx(RANK_RELEVANCE)) for index in (0, 1, 2)
-    ]
+    assert by_rank(reranker) == [(index, None, near(RANK_RELEVANCE)) for index in (0, 1, 2)]

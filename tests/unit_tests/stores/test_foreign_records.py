@@ -255,7 +255,7 @@ def test_rows_of_a_table_with_a_full_text_index(data: st.DataObject) -> None:
     )
     clear(lambda: retriever.invoke("page number 1"), *SAID)
     clear(lambda: store.lexical_search("page line", 10, filter={"n": "x"}), *SAID)
-    clear(lambda: list(retriever.chunks()), *SAID)
+    clear(lambda: list(retriever.indexer.chunks()), *SAID)
     store.close()
 
 
@@ -270,7 +270,7 @@ def test_scores(scores: list[Any]) -> None:
         vectorstore=pair.vectorstore, docstore=pair.docstore, config=EVERYTHING
     )
     plain = retriever.invoke("query 0")
-    chunks = list(retriever.chunks())
+    chunks = list(retriever.indexer.chunks())
     for chunk, score in zip(chunks, scores, strict=False):
         chunk.metadata["relevance_score"] = score
     fixed = fakes.FixedRetriever(documents=chunks)
