@@ -28,6 +28,7 @@ from folders import (
     write_page,
 )
 from langchain_rse.evaluation.general_questions import GENERAL_QUESTIONS
+from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.query.floors import best_first, share_of_words
 from numpy.typing import NDArray
 from pages import table
@@ -38,7 +39,6 @@ from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse._sync import run
 from langchain_rse.config import resolve_settings
 from langchain_rse.embeddings import WordLlamaEmbeddings
-from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.filters import SimilarityBasedRelevanceFilter
 from langchain_rse.query.candidates import Candidate, Sources
 from langchain_rse.query.pipeline import find_candidates

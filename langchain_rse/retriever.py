@@ -261,7 +261,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         config: RunnableConfig | None,
         arguments: Mapping[str, Any],
     ) -> Steps[SideBySide]:
-        from langchain_rse.explaining import compare_answers  # noqa: PLC0415 - an addition
+        from langchain_rse.explaining import compare_answers
 
         callbacks = (_check_run_config(config) or {}).get("callbacks")
         settings = settings_of_call(self, arguments)

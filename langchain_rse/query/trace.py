@@ -15,7 +15,6 @@ import numpy as np
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
-from langchain_rse.text.quoting import visible
 from langchain_rse.config import BestSegment, Greedy, QuerySettings
 from langchain_rse.query.candidates import (
     Candidates,
@@ -30,6 +29,7 @@ from langchain_rse.query.lookup import LookedUp
 from langchain_rse.query.reading import DocumentSegment, chunk_at
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection
+from langchain_rse.text.quoting import visible
 
 if TYPE_CHECKING:
     from langchain_rse.explaining import DocumentTrace
@@ -373,7 +373,7 @@ def sentence(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) 
 def with_exclusion(chunk: Chunk, exclusion: Exclusion) -> Chunk:
     """The chunk with the candidate that does not count, and why."""
     return replace(
-            chunk,
+        chunk,
         candidate=exclusion.candidate,
         relevance=exclusion.candidate.relevance,
         outcome=exclusion.reason,
