@@ -170,7 +170,12 @@ def _embedded_texts(vectorstore: VectorStore, ids: list[str]) -> dict[int, str]:
 
 def _stored_fields(chunk: Document | None, key: str, manifest: Manifest) -> dict[str, Any]:
     """What the docstore has of a chunk."""
-    from langchain_rse.stores.records import END_INDEX, START_INDEX, metadata_changes
+    from langchain_rse.stores.records import (
+        END_INDEX,
+        START_INDEX,
+        metadata_changes,
+        segment_metadata,
+    )
 
     start = end = text = None
     changes = []

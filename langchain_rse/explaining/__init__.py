@@ -51,7 +51,7 @@ _MODULES = {
         *("DocumentTrace", "documents_of", "left_out", "lowest_relevance", "name_of"),
         *("name_of_segment", "spent_by"),
     ),
-    "words": ("query_words",),
+    "highlighting": ("query_words",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -27,7 +27,8 @@ from langchain_rse.text.headings import end_before_headings
 from langchain_rse.text.quoting import first_few
 
 # Typed as an object: to mypy, a Callable is never a builtin function.
-_CHARACTERS: object = len
+CHARACTERS: object = len
+"""The length function that counts characters, which are known without reading a text."""
 # With other units than characters: the share of the budget in characters to select and read, and
 # the number of candidates whose texts give the rate between a unit and characters.
 _MARGIN = 1.3
@@ -98,7 +99,7 @@ def budget_in_characters(settings: QuerySettings, candidates: Candidates) -> flo
     """The budget in characters; with other units, by the rate of some texts, and with a margin."""
     if settings.max_context_length is None:
         return math.inf
-    if settings.length_function is _CHARACTERS:
+    if settings.length_function is CHARACTERS:
         return settings.max_context_length
     characters = 0
     length = 0.0
@@ -129,7 +130,7 @@ def read(
 
     If none fits, the best candidate that fits and is worth the penalty takes their place.
     """
-    is_estimate = settings.length_function is not _CHARACTERS
+    is_estimate = settings.length_function is not CHARACTERS
     needs_texts = is_estimate or settings.include_header
     step_lengths = [int(scored.lengths[start:end].sum()) for start, end in selection.steps]
     totals = [0, *itertools.accumulate(step_lengths)]

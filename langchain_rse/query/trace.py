@@ -26,7 +26,7 @@ from langchain_rse.query.candidates import (
 )
 from langchain_rse.query.floor import FloorCheck
 from langchain_rse.query.lookup import LookedUp
-from langchain_rse.query.reading import DocumentSegment, chunk_at
+from langchain_rse.query.reading import CHARACTERS, DocumentSegment, chunk_at
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection
 from langchain_rse.text.quoting import visible
@@ -188,7 +188,7 @@ class RSETrace:
             costs = segment_cost * np.minimum(document_weights, 1.0)
         limit = self.settings.max_context_length
         is_too_long = np.zeros(values.size, np.bool_)
-        if limit is not None and self.settings.length_function is len:
+        if limit is not None and self.settings.length_function is CHARACTERS:
             is_too_long = scored.lengths > limit
         elif self.steps == 0 and not self.segments:
             is_too_long = step_of == 0  # not even the first step fits

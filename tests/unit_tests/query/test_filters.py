@@ -295,7 +295,7 @@ NOT_UNDERSTOOD: list[Any] = [
         {"$or": [{"source": "nobody"}, {"$and": [{"secret": False}]}]},
         lambda document: not document.metadata["secret"],
     ],
-    ids=str,
+    ids=lambda value: "function" if callable(value) else str(value),
 )
 @pytest.mark.parametrize("argument", ["filter", "where"])
 def test_no_segment_has_what_a_filter_excludes(
