@@ -120,7 +120,9 @@ def answer(
     trace = RSETrace(question, settings)
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     if candidates is None:
+        started = time.perf_counter()
         trace.queries = yield from queries_of(question, settings, callbacks)
+        trace.lap("queries", started)
     else:
         trace.queries = list(candidates)
     if not trace.queries:

@@ -18,7 +18,14 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSERetriever
-from langchain_rse.config import PRESETS, BestSegment, Greedy, QuerySettings, RSEConfig
+from langchain_rse.config import (
+    PRESETS,
+    BestSegment,
+    Greedy,
+    QuerySettings,
+    RSEConfig,
+    settings_of_call,
+)
 from langchain_rse.errors import MissingRecordError
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, ask, lines, make_retriever, ranges
@@ -311,8 +318,8 @@ def test_a_call_that_gives_nothing_uses_the_retriever_as_it_is(
 ) -> None:
     retriever = make_retriever({"a": lines(0, 90, 0)})
     monkeypatch.setattr(QuerySettings, "__init__", lambda *_, **__: 1 / 0)
-    trace = retriever.explain(QUERY)
-    assert trace.settings is retriever
+    assert settings_of_call(retriever, {}) is retriever
+    assert retriever.invoke(QUERY)
 
 
 # Calls

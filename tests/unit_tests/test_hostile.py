@@ -55,7 +55,6 @@ def test_a_hostile_text_is_read_to_its_end(reader: str) -> None:
         ("an HTML file", "<div>"),
         ("an answer with quotations", ".'a"),
         ("a document that is replaced", ".x"),
-        ("a text that is trimmed", "a. "),
         ("a model's answer", "[1"),
     ],
 )
