@@ -363,8 +363,8 @@ def levels() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--max-context-length", 10], "fits --max-context-length 10: the shortest has"),
-        (["--penalty", 1], ", below --penalty 1."),
+        (["--max-context-length", 10], "exceed --max-context-length 10: "),
+        (["--penalty", 1], ", is below --penalty 1.0."),
         (["--filter", "page=3"], "No text in the knowledge base has --filter page=3."),
         (["--score-floor", 0], "Nothing in the documents is about this."),
     ],
@@ -403,7 +403,7 @@ def test_options_that_cannot_be_used(run: Run, arguments: list[object], message:
 def test_a_comparison_without_segments_names_options(run: Run) -> None:
     result = run("compare", "do cats sleep", "--kb", "kb", "--max-context-length", 10)
     assert "No segments: " in result.stdout
-    assert "fits --max-context-length 10: " in result.stdout
+    assert "exceed --max-context-length 10: " in result.stdout
 
 
 def test_messages_leave_names_of_documents_as_they_are(run: Run) -> None:

@@ -370,10 +370,9 @@ def check_whole_documents(index: Index, filtered: dict[str, Any], members: set[s
     retriever = RSERetriever(vectorstore=index.vectorstore, **fields)
     documents = index.way.call(retriever.documents, retriever.adocuments)
     assert {stored.doc_id for stored in documents} == members
-    assert {chunk.metadata["doc_id"] for chunk in retriever.indexer.chunks()} == members
     everything = RSERetriever(vectorstore=index.vectorstore, docstore=index.docstore)
     for subject in SUBJECTS:
-        (segment,) = index.way.invoke(everything, f"{subject}03", k=1, max_per_document=1)
+        (segment,) = index.way.invoke(everything, f"{subject}03", k=1)
         doc_id = segment.metadata["doc_id"]
         reads: list[tuple[Any, ...]] = [
             (retriever.text, retriever.atext, doc_id),
@@ -413,7 +412,8 @@ def test_a_score_threshold_is_that_of_a_wrapped_retriever(case: Case, index: Ind
             search_type="similarity_score_threshold",
             search_kwargs={"k": 200, "score_threshold": 0.6},
         )
-        assert 0 < len(candidates_of(index, query, base_retriever=wrapped)) < len(DOCUMENTS)
+        found = candidates_of(index, query, base_retriever=wrapped)
+        assert 0 < len(found) < len(index.scored(query))
 
 
 def test_replace(index: Index) -> None:

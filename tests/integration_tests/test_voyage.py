@@ -65,5 +65,5 @@ def test_langchains_integration(tmp_path: Path) -> None:
     assert text == "quick red fox\nred and fox\n"
     assert (first["rank"], first["score"], first["relevance"]) == (0, 1, 1)
     # Its own calibration, the incomplete beta function of 0.5 and 1.8.
-    assert (second["rank"], second["score"]) == (1, pytest.approx(2 / 3))
-    assert second["relevance"] == pytest.approx(betainc(0.5, 1.8, 2 / 3))
+    assert (second["rank"], second["score"]) == (1, pytest.approx(2 / 3, rel=1e-3))
+    assert second["relevance"] == pytest.approx(betainc(0.5, 1.8, 2 / 3), rel=1e-3)
