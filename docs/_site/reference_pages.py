@@ -4,7 +4,7 @@ import importlib
 
 # The pages of the reference; a name that ends in a dot stands for all names of that module.
 REFERENCE = {
-    "RSERetriever": ["retriever.RSERetriever", "query.access.StoredDocument"],
+    "RSERetriever": ["retriever.RSERetriever", "access.StoredDocument"],
     "Settings": [
         "config.RSEConfig",
         "config.QuerySettings",
@@ -28,10 +28,15 @@ REFERENCE = {
     "Headers": ["headers."],
     "Rerankers": ["rerankers."],
     "Relevance filters": ["filters."],
-    "Evaluation": ["evaluation.", "explaining.floors.ScoreFloor"],
+    "Evaluation": ["evaluation.", "query.floor.ScoreFloor"],
     "Traces": [
-        "explaining.trace.",
-        "query.tracing.TraceCollector",
+        "query.trace.RSETrace",
+        "query.trace.TraceCollector",
+        "query.candidates.Reason",
+        "query.candidates.Candidate",
+        "query.candidates.Hit",
+        "query.scoring.Chunk",
+        "explaining.views.DocumentTrace",
         "explaining.side_by_side.SideBySide",
         "explaining.side_by_side.Piece",
     ],
