@@ -373,14 +373,14 @@ class FilledRetriever(BaseRetriever):
         return None
 
     def _ask(self, query: str, settings: dict[str, Any]) -> tuple[list[Document], int]:
-        solver = self.retriever.config.solver
-        if solver == "exact":
+        config = self.retriever.config
+        if config.solver == "exact":
             raise ValueError("the retriever's config must have a published solver")
-        limits = {name: settings[name] for name in settings if name in type(solver).model_fields}
-        others = {name: settings[name] for name in settings if name not in limits}
-        found = self.retriever.invoke(
-            query, order="relevance", solver=solver.model_copy(update=limits), **others
-        )
+        changes = dict(settings)
+        penalty = changes.pop("irrelevant_chunk_penalty")
+        solver = config.solver.model_copy(update=changes)
+        config = config.replace(solver=solver, irrelevant_chunk_penalty=penalty)
+        found = self.retriever.invoke(query, order="relevance", rse_config=config)
         return found, sum(len(segment.page_content) for segment in found)
 
 

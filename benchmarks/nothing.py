@@ -1,9 +1,9 @@
 """Whether a retriever knows when nothing is there: questions of other sets, and missing documents.
 
-Run from anywhere: ``python benchmarks/nothing.py --data PATH``; PATH as for quality.py. Each set is
-calibrated without questions. Then its own questions are asked, those of the other sets, and its own
-without the documents that answer them. A question is lost if some of its evidence is returned
-without the floor, and nothing with it. ``--reranker`` asks a sample behind a reranker.
+Run from anywhere: ``python benchmarks/nothing.py --data PATH``; PATH as for quality.py. For each
+set, a score floor is fitted without questions. Then its own questions are asked, those of the other
+sets, and its own without the documents that answer them. A question is lost if some of its evidence
+is returned without the floor, and nothing with it. ``--reranker`` asks a sample behind a reranker.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ from folders import (
     read_folder,
     write_page,
 )
-from langchain_rse.evaluation.general_questions import GENERAL_QUESTIONS
-from langchain_rse.explaining.floors import ScoreFloor
-from langchain_rse.query.floors import best_first, share_of_words
 from numpy.typing import NDArray
 from pages import table
 from quality import index
@@ -37,12 +34,20 @@ from vectors import MatrixStore, progress
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse._sync import run
-from langchain_rse.config import resolve_settings
 from langchain_rse.embeddings import WordLlamaEmbeddings
 from langchain_rse.filters import SimilarityBasedRelevanceFilter
-from langchain_rse.query.candidates import Candidate, Sources
-from langchain_rse.query.pipeline import find_candidates
+from langchain_rse.query.candidates import Candidate
+from langchain_rse.query.filters import filters_of
+from langchain_rse.query.floor import (
+    BEST_WITH_WORDS,
+    ScoreFloor,
+    best_first,
+    best_score,
+    share_of_words,
+)
+from langchain_rse.query.reranking import find_candidates
 from langchain_rse.rerankers import CrossEncoderReranker
+from langchain_rse.text.general_questions import GENERAL_QUESTIONS
 from langchain_rse.text.sentences import split_sentences
 
 OTHERS = 60  # questions of each other set; behind a reranker 3
@@ -59,7 +64,7 @@ class Measured(NamedTuple):
     """The figures of a set.
 
     Attributes:
-        floor: What was calibrated.
+        floor: What was fitted.
         recall: Of each question without a floor.
         own: The reach of each question.
         missing: The same without the documents that answer it.
@@ -106,7 +111,7 @@ def main() -> None:
 
 
 def measure(folder: Folder, others: dict[str, Folder], arguments: argparse.Namespace) -> Measured:
-    """Calibrate a set, and ask all questions."""
+    """Fit the floor of a set, and ask all questions."""
     count = OTHERS
     if arguments.reranker:
         chosen = random.Random(0).sample(
@@ -122,7 +127,7 @@ def measure(folder: Folder, others: dict[str, Folder], arguments: argparse.Names
                 "fetch_k": RERANKED["candidates"],
             }
         )
-    floor = retriever.calibrate()
+    floor = retriever.fit_score_floor()
     asker = Asker(retriever, floor)
     recall = []
     own: list[tuple[float, float]] = []
@@ -173,13 +178,16 @@ class Asker:
     """Asks through a retriever's search and reranker, and measures how near the best comes."""
 
     def __init__(self, retriever: RSERetriever, floor: ScoreFloor) -> None:
-        self._settings = resolve_settings(retriever, {})
-        self._sources = Sources(retriever.vectorstore, None, retriever.docstore)
+        self._settings = retriever
+        self._sources = retriever.sources
+        self._filters = filters_of(retriever.search_kwargs, None)
         self._floor = floor
 
     def find(self, query: str) -> list[Candidate]:
         """The candidates of a query."""
-        (candidates,) = run(find_candidates(self._sources, [query], self._settings)).values()
+        steps = find_candidates(self._sources, [query], self._settings, self._filters)
+        _, by_query = run(steps)
+        (candidates,) = by_query.values()
         return list(candidates)
 
     def ask(self, query: str) -> tuple[float, float]:
@@ -189,10 +197,11 @@ class Asker:
     def reach(self, query: str, candidates: Sequence[Candidate]) -> tuple[float, float]:
         """The same of candidates."""
         by_rank = best_first(candidates)
-        if not by_rank or by_rank[0].score is None:
+        score = best_score(by_rank)
+        if score is None:
             return -np.inf, -np.inf
-        score = by_rank[0].score
-        return score, self._floor.reach(score, share_of_words(query, by_rank))
+        word_share = share_of_words(query, by_rank[:BEST_WITH_WORDS])
+        return score, self._floor.reach(score, word_share)
 
 
 def recall_of(evidence: Sequence[Any], answer: Sequence[Any]) -> float:
@@ -259,7 +268,7 @@ def write_up(results: dict[str, Measured], reranker: str | None, command: str) -
     yield from ("# When nothing is there", "", f"Made by `{command}`.", "")
     if reranker:
         yield f"Behind {reranker}: 40 questions a set, {RERANKED['others']} of each other set."
-    yield from ("Calibrated without questions, shares of questions:", "")
+    yield from ("Floors fitted without questions, shares of questions:", "")
     rows = []
     for name, found in results.items():
         floor = found.floor.floor
@@ -294,9 +303,9 @@ def mean_refused(others: dict[str, Values], floor: float) -> float:
 
 
 def labeled(results: dict[str, Measured]) -> Iterator[str]:
-    """What calibration with questions loses and refuses, over many draws."""
+    """What a floor fitted with questions loses and refuses, over many draws."""
     yield (
-        f"Calibrated with {LABELED} questions drawn {DRAWS} times (lost={LOST:.4f}, which is what "
+        f"Fitted with {LABELED} questions drawn {DRAWS} times (lost={LOST:.4f}, which is what "
         "so many allow), measured on the others:"
     )
     yield ""

@@ -1,4 +1,4 @@
-"""What several queries bring: evidence recall of one query, and of its parts in both modes.
+"""What several queries bring: evidence recall of one query, and of its parts.
 
 Run from anywhere: ``python benchmarks/queries.py --data PATH``; see benchmarks/quality.py for PATH.
 The parts are made by rule, so no model is needed: of the sets' own questions, the clauses without
@@ -22,7 +22,7 @@ from vectors import progress
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Question, Report
 
-ONE, JOINT, TURNS, BESIDE = "one query", "joint", "turns", "joint, and the question itself"
+ONE, JOINT, BESIDE = "one query", "joint", "joint, and the question itself"
 LEAST_WORDS = 3
 _LEAD_IN = re.compile(r"^Consider [^;]*; *", re.IGNORECASE)
 _BETWEEN = re.compile(r", (?:and )?| and ")
@@ -98,11 +98,9 @@ def measure(folder: Folder, retriever: RSERetriever) -> dict[str, Report]:
     def with_question(question: str) -> list[str]:
         return [question, *parts_of(question)]
 
-    parts = RunnableLambda(parts_of)
     ways: Mapping[str, Mapping[str, Any]] = {
         ONE: {},
-        JOINT: {"query_generator": parts},
-        TURNS: {"query_generator": parts, "combine_queries": "turns"},
+        JOINT: {"query_generator": RunnableLambda(parts_of)},
         BESIDE: {"query_generator": RunnableLambda(with_question)},
     }
     return {
@@ -130,7 +128,6 @@ def write_up(
                 f"{folder.name} {budget:,}",
                 *(f"{reports[label].mean('recall')[place]:.3f}" for label in reports),
                 with_interval(reports[JOINT], reports[ONE], place),
-                with_interval(reports[JOINT], reports[TURNS], place),
             ]
             for folder, reports in measured
             for place, budget in enumerate(folder.layout.budgets)
@@ -142,10 +139,9 @@ def write_up(
                 "mean",
                 *means,
                 difference(by_label[JOINT], by_label[ONE], "recall"),
-                difference(by_label[JOINT], by_label[TURNS], "recall"),
             ]
         )
-        yield from table(["", *by_label, "joint minus one query", "joint minus turns"], rows)
+        yield from table(["", *by_label, "joint minus one query"], rows)
 
 
 if __name__ == "__main__":
