@@ -1,4 +1,4 @@
-"""Writes the tables of settings.md from the descriptions of the fields; run it to update them."""
+"""Writes the tables of settings.md from the descriptions of fields: run it after changing one."""
 
 from __future__ import annotations
 
