@@ -373,13 +373,17 @@ class FilledRetriever(BaseRetriever):
         return None
 
     def _ask(self, query: str, settings: dict[str, Any]) -> tuple[list[Document], int]:
-        solver = self.retriever.config.solver
-        if solver == "exact":
+        config = self.retriever.config
+        if config.solver == "exact":
             raise ValueError("the retriever's config must have a published solver")
-        limits = {name: settings[name] for name in settings if name in type(solver).model_fields}
-        others = {name: settings[name] for name in settings if name not in limits}
+        limits = dict(settings)
+        penalty = limits.pop("irrelevant_chunk_penalty")
+        solver = config.solver.model_copy(update=limits)
         found = self.retriever.invoke(
-            query, order="relevance", solver=solver.model_copy(update=limits), **others
+            query,
+            order="relevance",
+            rse_config=config.replace(solver=solver),
+            irrelevant_chunk_penalty=penalty,
         )
         return found, sum(len(segment.page_content) for segment in found)
 

@@ -1,9 +1,9 @@
 """Whether a retriever knows when nothing is there: questions of other sets, and missing documents.
 
-Run from anywhere: ``python benchmarks/nothing.py --data PATH``; PATH as for quality.py. Each set is
-calibrated without questions. Then its own questions are asked, those of the other sets, and its own
-without the documents that answer them. A question is lost if some of its evidence is returned
-without the floor, and nothing with it. ``--reranker`` asks a sample behind a reranker.
+Run from anywhere: ``python benchmarks/nothing.py --data PATH``; PATH as for quality.py. A floor is
+fitted to each set without questions. Then its own questions are asked, those of the other sets, and
+its own without the documents that answer them. A question is lost if some of its evidence is
+returned without the floor, and nothing with it. ``--reranker`` asks a sample behind a reranker.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from folders import (
     read_folder,
     write_page,
 )
-from langchain_rse.evaluation.general_questions import GENERAL_QUESTIONS
-from langchain_rse.query.floors import best_first, share_of_words
 from numpy.typing import NDArray
 from pages import table
 from quality import index
@@ -36,13 +34,14 @@ from vectors import MatrixStore, progress
 
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse._sync import run
-from langchain_rse.config import resolve_settings
 from langchain_rse.embeddings import WordLlamaEmbeddings
-from langchain_rse.explaining.floors import ScoreFloor
 from langchain_rse.filters import SimilarityBasedRelevanceFilter
-from langchain_rse.query.candidates import Candidate, Sources
-from langchain_rse.query.pipeline import find_candidates
+from langchain_rse.query.candidates import Candidate
+from langchain_rse.query.filters import filters_of
+from langchain_rse.query.floor import ScoreFloor, best_first, share_of_words
+from langchain_rse.query.reranking import find_candidates
 from langchain_rse.rerankers import CrossEncoderReranker
+from langchain_rse.text.general_questions import GENERAL_QUESTIONS
 from langchain_rse.text.sentences import split_sentences
 
 OTHERS = 60  # questions of each other set; behind a reranker 3
@@ -51,6 +50,7 @@ LABELED = 30
 LOST = 1 / (LABELED + 1)
 RERANKED = {"questions": 40, "others": 3, "candidates": 100}
 SENTENCES = 200
+BEST = 20  # candidates in which words are looked for
 
 Values = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ class Measured(NamedTuple):
     """The figures of a set.
 
     Attributes:
-        floor: What was calibrated.
+        floor: What was fitted.
         recall: Of each question without a floor.
         own: The reach of each question.
         missing: The same without the documents that answer it.
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def measure(folder: Folder, others: dict[str, Folder], arguments: argparse.Namespace) -> Measured:
-    """Calibrate a set, and ask all questions."""
+    """Fit a floor to a set, and ask all questions."""
     count = OTHERS
     if arguments.reranker:
         chosen = random.Random(0).sample(
@@ -122,7 +122,7 @@ def measure(folder: Folder, others: dict[str, Folder], arguments: argparse.Names
                 "fetch_k": RERANKED["candidates"],
             }
         )
-    floor = retriever.calibrate()
+    floor = retriever.fit_score_floor()
     asker = Asker(retriever, floor)
     recall = []
     own: list[tuple[float, float]] = []
@@ -173,14 +173,15 @@ class Asker:
     """Asks through a retriever's search and reranker, and measures how near the best comes."""
 
     def __init__(self, retriever: RSERetriever, floor: ScoreFloor) -> None:
-        self._settings = resolve_settings(retriever, {})
-        self._sources = Sources(retriever.vectorstore, None, retriever.docstore)
+        self._retriever = retriever
+        self._filters = filters_of(retriever.search_kwargs, retriever.base_retriever)
         self._floor = floor
 
     def find(self, query: str) -> list[Candidate]:
         """The candidates of a query."""
-        (candidates,) = run(find_candidates(self._sources, [query], self._settings)).values()
-        return list(candidates)
+        sources = self._retriever.sources
+        _, candidates = run(find_candidates(sources, [query], self._retriever, self._filters))
+        return list(candidates[query])
 
     def ask(self, query: str) -> tuple[float, float]:
         """The best score of a query, and its reach."""
@@ -189,10 +190,11 @@ class Asker:
     def reach(self, query: str, candidates: Sequence[Candidate]) -> tuple[float, float]:
         """The same of candidates."""
         by_rank = best_first(candidates)
-        if not by_rank or by_rank[0].score is None:
+        best = by_rank[0].hit if by_rank else None
+        if best is None or best.score is None:
             return -np.inf, -np.inf
-        score = by_rank[0].score
-        return score, self._floor.reach(score, share_of_words(query, by_rank))
+        share = share_of_words(query, by_rank[:BEST])
+        return best.score, self._floor.reach(best.score, share)
 
 
 def recall_of(evidence: Sequence[Any], answer: Sequence[Any]) -> float:
@@ -259,7 +261,7 @@ def write_up(results: dict[str, Measured], reranker: str | None, command: str) -
     yield from ("# When nothing is there", "", f"Made by `{command}`.", "")
     if reranker:
         yield f"Behind {reranker}: 40 questions a set, {RERANKED['others']} of each other set."
-    yield from ("Calibrated without questions, shares of questions:", "")
+    yield from ("Fitted without questions, shares of questions:", "")
     rows = []
     for name, found in results.items():
         floor = found.floor.floor
@@ -294,9 +296,9 @@ def mean_refused(others: dict[str, Values], floor: float) -> float:
 
 
 def labeled(results: dict[str, Measured]) -> Iterator[str]:
-    """What calibration with questions loses and refuses, over many draws."""
+    """What a floor fitted with questions loses and refuses, over many draws."""
     yield (
-        f"Calibrated with {LABELED} questions drawn {DRAWS} times (lost={LOST:.4f}, which is what "
+        f"Fitted with {LABELED} questions drawn {DRAWS} times (lost={LOST:.4f}, which is what "
         "so many allow), measured on the others:"
     )
     yield ""

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from langchain_rse.evaluation import Question, Report
 
 OURS = "langchain-rse"
-OURS_TRIMMED = "langchain-rse, allow_trim"
 TOP_K = "top-k chunks"
 # Of the hybrid page: the default without words among the vectors' candidates.
-VECTORS = "vectors alone: lexical_credit=0"
+VECTORS = "vectors alone: lexical_weight=0"
 INSTALL_DSRAG = "pip install --no-deps dsrag==0.5.6"
 
 CEILING = 16_000
@@ -164,7 +163,7 @@ def write_filled(results: Sequence[Results]) -> Iterator[str]:
 
 def write_best(results: Sequence[Results]) -> Iterator[str]:
     """Ours beside the best of the alternatives."""
-    others = [label for label in results[0].filled if label not in (OURS, OURS_TRIMMED)]
+    others = [label for label in results[0].filled if label != OURS]
     yield from (
         "### Ours and the best alternative of each cell",
         "",

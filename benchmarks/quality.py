@@ -44,7 +44,6 @@ from mixed import HAS_ROWS, Mixed, cut_into_rows, cut_out_notes, write_up_mixed
 from pages import (
     CEILING,
     OURS,
-    OURS_TRIMMED,
     TOP_K,
     VECTORS,
     Results,
@@ -63,9 +62,9 @@ FILL: Mapping[str, Any] = {"irrelevant_chunk_penalty": 0.0}
 
 # One thing changed at a time: what is there, taken away, and values around the default.
 CHANGES: Mapping[str, Sequence[Any]] = {
-    "neighbor_credit": (0.0, 0.25, 0.4, 0.6),
+    "neighbor_weight": (0.0, 0.25, 0.4, 0.6),
     "neighbor_radius": (1, 3),
-    "lexical_credit": (0.0, 0.3, 0.5, 0.9),
+    "lexical_weight": (0.0, 0.3, 0.5, 0.9),
     "segment_cost": (0.0, 0.1, 0.25, 0.5),
     "decay_rate": (10.0, 30.0, 60.0, 1e9),
     "calibration": ("identity", "rank"),
@@ -73,15 +72,20 @@ CHANGES: Mapping[str, Sequence[Any]] = {
     "fetch_k": (100, 400),
 }
 ABLATIONS: tuple[tuple[str, Mapping[str, Any]], ...] = tuple(
-    (f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}", {name: value})
+    (
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}",
+        {name: value} if name == "fetch_k" else {"rse_config": RSEConfig(**{name: value})},
+    )
     for name, values in CHANGES.items()
     for value in values
 )
 
+WITHOUT_WORDS = RSEConfig(lexical_weight=0.0)
+
 # Words and vectors: of the default, and of it without words among the vectors' candidates.
 HYBRIDS: tuple[tuple[str, Mapping[str, Any]], ...] = tuple(
     (f"hybrid={share}{title}", {"hybrid": share, **settings})
-    for title, settings in (("", {}), (", lexical_credit=0", {"lexical_credit": 0.0}))
+    for title, settings in (("", {}), (", lexical_weight=0", {"rse_config": WITHOUT_WORDS}))
     for share in (0.1, 0.2, 0.3, 0.4)
 )
 SHARES = (0.3, 0.5)
@@ -206,7 +210,6 @@ def measure(folder: Folder, arguments: argparse.Namespace) -> Results:
     for label, at in published_forms(folder, ours, store).items():
         filled[label] = ask_each(folder, label, at)
     filled[OURS] = ask(folder, OURS, ours, **FILL)
-    filled[OURS_TRIMMED] = ask(folder, OURS_TRIMMED, ours, **FILL, allow_trim=True)
 
     results.stopped[TOP_K] = ask(folder, TOP_K, plain, budgets=[CEILING])
     results.stopped[OURS] = ask(folder, OURS, ours, budgets=[CEILING])
@@ -247,7 +250,7 @@ def measure_hybrid(folder: Folder, arguments: argparse.Namespace) -> Results:
     for share in SHARES:
         label = f"top-k chunks, EnsembleRetriever, words {share}"
         reports[label] = ask(folder, label, make_ensemble(by_vectors, by_words, share))
-    reports[VECTORS] = ask(folder, VECTORS, ours, **FILL, lexical_credit=0.0)
+    reports[VECTORS] = ask(folder, VECTORS, ours, **FILL, rse_config=WITHOUT_WORDS)
     reports[OURS] = ask(folder, OURS, ours, **FILL)
     for label, settings in HYBRIDS:
         reports[label] = ask(folder, label, ours, **{**FILL, **settings})

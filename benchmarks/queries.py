@@ -22,7 +22,7 @@ from vectors import progress
 from langchain_rse import RSERetriever, SQLDocStore
 from langchain_rse.evaluation import Question, Report
 
-ONE, JOINT, TURNS, BESIDE = "one query", "joint", "turns", "joint, and the question itself"
+ONE, JOINT, BESIDE = "one query", "joint", "joint, and the question itself"
 LEAST_WORDS = 3
 _LEAD_IN = re.compile(r"^Consider [^;]*; *", re.IGNORECASE)
 _BETWEEN = re.compile(r", (?:and )?| and ")
@@ -102,7 +102,6 @@ def measure(folder: Folder, retriever: RSERetriever) -> dict[str, Report]:
     ways: Mapping[str, Mapping[str, Any]] = {
         ONE: {},
         JOINT: {"query_generator": parts},
-        TURNS: {"query_generator": parts, "combine_queries": "turns"},
         BESIDE: {"query_generator": RunnableLambda(with_question)},
     }
     return {
@@ -130,7 +129,6 @@ def write_up(
                 f"{folder.name} {budget:,}",
                 *(f"{reports[label].mean('recall')[place]:.3f}" for label in reports),
                 with_interval(reports[JOINT], reports[ONE], place),
-                with_interval(reports[JOINT], reports[TURNS], place),
             ]
             for folder, reports in measured
             for place, budget in enumerate(folder.layout.budgets)
@@ -142,10 +140,9 @@ def write_up(
                 "mean",
                 *means,
                 difference(by_label[JOINT], by_label[ONE], "recall"),
-                difference(by_label[JOINT], by_label[TURNS], "recall"),
             ]
         )
-        yield from table(["", *by_label, "joint minus one query", "joint minus turns"], rows)
+        yield from table(["", *by_label, "joint minus one query"], rows)
 
 
 if __name__ == "__main__":

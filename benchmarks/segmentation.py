@@ -256,7 +256,7 @@ def limits(config: RSEConfig) -> dict[str, Any]:
     return {
         "max_length": config.solver.max_length,
         "overall_max_length": config.solver.overall_max_length,
-        "minimum_value": config.minimum_value,
+        "minimum_value": config.solver.minimum_value,
     }
 
 

@@ -23,7 +23,7 @@ from langchain_core.runnables import (
 )
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.config import Greedy
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever, ranges

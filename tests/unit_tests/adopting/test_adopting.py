@@ -18,6 +18,7 @@ from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTe
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.adopting import Adoption
 from langchain_rse.errors import AdoptionError, CandidateError
+from langchain_rse.query.candidates import Reason
 from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
 
