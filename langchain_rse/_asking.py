@@ -13,8 +13,8 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.retry import RunnableRetry
 from pydantic import BaseModel, ConfigDict, Field
 
-from langchain_rse._messages import visible
 from langchain_rse._sync import Steps, call_within
+from langchain_rse.text.quoting import one_line, visible
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -138,9 +138,8 @@ def _messages(prompt: Prompt[Any], reason: str, *, describe_form: bool) -> list[
 
 
 def _reason(error: Exception) -> str:
-    text = " ".join(f"{type(error).__name__}: {error}".split())
     # Errors of parsing quote the whole answer.
-    return visible(text[:_LONGEST_REASON])
+    return visible(one_line(f"{type(error).__name__}: {error}", _LONGEST_REASON))
 
 
 def _read(prompt: Prompt[T], answer: object) -> T:

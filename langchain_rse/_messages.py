@@ -1,41 +1,17 @@
-"""Helpers for messages: short lists, escaped characters, warnings at the caller's line."""
+"""Messages: the problems that pydantic found, warnings at the caller's line, missing packages."""
 
-import html
 import importlib
-import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import ValidationError
 
+from langchain_rse.text.quoting import first_few, visible
+
 # Modules between the user's line and the line that warns.
 _LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
-
-# Control characters, line separators, characters that change the direction of writing, and lone
-# surrogates.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def visible(text: str, allowed: str = "") -> str:
-    """Escape characters that could control a terminal, or that it cannot print, as ``repr`` does.
-
-    Characters in ``allowed``, such as line breaks, are kept.
-    """
-
-    def escape(match: re.Match[str]) -> str:
-        character = match[0]
-        if character in allowed:
-            return character
-        return ascii(character)[1:-1]
-
-    return _UNSAFE.sub(escape, text)
-
-
-def as_html(text: str, allowed: str = "") -> str:
-    """Write a text for HTML, in which it stays text; ``allowed`` is that of `visible`."""
-    return html.escape(visible(text, allowed))
 
 
 def problems_of(error: ValidationError, name: Callable[[int | str], str] = repr) -> str:
@@ -48,22 +24,6 @@ def problems_of(error: ValidationError, name: Callable[[int | str], str] = repr)
         path = ".".join(name(key) for key in problem["loc"])
         problems.append(f"{path}: {problem['msg']}")
     return first_few(problems)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and what it counts: "1 chunk", "2,000 chunks"."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number:,} {noun}s"
-
-
-def first_few(items: Iterable[str], limit: int = 5) -> str:
-    """Join the first ``limit`` items with commas, and say how many others there are."""
-    listed = list(items)
-    text = ", ".join(listed[:limit])
-    if len(listed) > limit:
-        text += f" and {len(listed) - limit} more"
-    return text
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

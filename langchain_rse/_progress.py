@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
-from langchain_rse._messages import load, visible
+from langchain_rse._messages import load
+from langchain_rse.text.quoting import visible
 
 Advance = Callable[[int], object]
 """Advances a progress bar by a number of items."""

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
@@ -39,6 +38,7 @@ from langchain_rse.stores.records import (
     document_key,
 )
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
+from langchain_rse.text.quoting import first_few
 
 
 class StoredDocument(NamedTuple):
@@ -155,11 +155,11 @@ def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     if filters.others and (settings.candidates_only is not False or settings.search_kwargs):
         raise ValueError(
-            f"{first_few(filters.others)} may leave documents out for other reasons than relevance, "
-            "and cannot be applied to a document as a whole, so documents can be searched but not "
-            "be read or listed. Give a filter as a dict of fields and values, with $eq, $ne, $in, "
-            "$nin, $gt, $gte, $lt, $lte, $contains, $not_contains, $and and $or; or set "
-            "candidates_only=False if a base_retriever does not filter"
+            f"{first_few(filters.others)} may leave documents out for other reasons than "
+            "relevance, and cannot be applied to a document as a whole, so documents can be "
+            "searched but not be read or listed. Give a filter as a dict of fields and values, "
+            "with $eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $contains, $not_contains, $and and "
+            "$or; or set candidates_only=False if a base_retriever does not filter"
         )
     return DocumentAccess(sources.docstore, filters.conditions, sources.adapter)
 

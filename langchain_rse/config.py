@@ -416,6 +416,7 @@ def _explain_unknown(unknown: Sequence[str], allowed: Iterable[str]) -> str:
         if name in RSEConfig.model_fields:
             instead = f"give it in an RSEConfig: rse_config=RSEConfig({name}=...)"
         near = difflib.get_close_matches(name, names, n=2)
+        near = near or [known for known in names if name in known.split("_")]
         if not instead and near:
             instead = f"did you mean {' or '.join(near)}?"
         lines.append(f"{name!r} ({instead})" if instead else repr(name))

@@ -24,12 +24,13 @@ from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, arun, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.config import QuerySettings, RSEConfig, settings_of_call
+from langchain_rse.fitting import AnsweredQuestion, FitArguments, fit_floor
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult
 from langchain_rse.query.candidates import Candidates, Sources
-from langchain_rse.query.floor import AnsweredQuestion, FitArguments, ScoreFloor, fit_floor
+from langchain_rse.query.floor import ScoreFloor
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_search
 from langchain_rse.query.trace import RSETrace, TraceCollector
@@ -325,9 +326,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         show_progress: bool = False,
     ) -> ScoreFloor:
         """Like `fit_score_floor`, async."""
-        return await arun(
-            self._fit_score_floor(questions, lost, seed, show_progress=show_progress)
-        )
+        return await arun(self._fit_score_floor(questions, lost, seed, show_progress=show_progress))
 
     def _fit_score_floor(
         self,
@@ -380,14 +379,16 @@ class RSERetriever(QuerySettings, BaseRetriever):
         trace = yield from answer(query, self.sources, settings, callbacks)
         for handler in handlers:
             if isinstance(handler, TraceCollector):
+                trace.settings = settings.model_copy()  # the retriever's may be changed later
                 handler.traces.append(trace)
         return list(trace.documents_returned)
 
     @property
     def sources(self) -> Sources:
         """Where candidates and texts come from, for modules of this package."""
-        if self._sources is None:  # a copy was made by `model_copy`
-            self._sources = Sources.of(self.vectorstore, self.base_retriever, self.docstore)
+        if self._sources is None:  # this is a copy, perhaps with other stores
+            docstore = in_namespace(self.docstore, self.namespace, self.vectorstore)
+            self._sources = Sources.of(self.vectorstore, self.base_retriever, docstore)
         return self._sources
 
     @override
@@ -398,10 +399,18 @@ class RSERetriever(QuerySettings, BaseRetriever):
             embeddings = self.vectorstore.embeddings
             if embeddings is not None:
                 params["ls_embedding_provider"] = type(embeddings).__name__
-                model = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", None)
+                model = getattr(embeddings, "model", None) or getattr(
+                    embeddings, "model_name", None
+                )
                 if isinstance(model, str):
                     params["ls_embedding_model"] = model
         return params
+
+    @override
+    def __copy__(self) -> Self:
+        copied = super().__copy__()
+        copied._indexer = copied._sources = None  # noqa: SLF001 - `model_copy` may change the stores
+        return copied
 
     @override
     def __getstate__(self) -> dict[Any, Any]:

@@ -17,7 +17,7 @@ from langchain_rse._asking import LanguageModelSettings, Prompt, ask, quote
 from langchain_rse._sync import run
 from langchain_rse.cli.webpages import read_html
 from langchain_rse.errors import SplittingError
-from langchain_rse.explaining.words import query_words
+from langchain_rse.explaining.highlighting import query_words
 from langchain_rse.headers.answers import read_line
 from langchain_rse.headers.sections import cut_windows, numbered_lines
 from langchain_rse.ingest.default_splitter import default_text_splitter

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import first_few
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps, batches, call, compute, during
 from langchain_rse.adopting.chunks import doc_id_of
@@ -31,6 +30,7 @@ from langchain_rse.stores.records import (
     namespace_in,
 )
 from langchain_rse.stores.vectorstores import adapter_for, vector_id_of
+from langchain_rse.text.quoting import first_few
 
 logger = logging.getLogger(__name__)
 

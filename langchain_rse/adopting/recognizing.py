@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import counted, first_few
 from langchain_rse.adopting.chunks import is_document_name, is_whole_number
 from langchain_rse.adopting.index import ExistingIndex
 from langchain_rse.errors import AdoptionError
+from langchain_rse.text.quoting import counted, first_few
 
 # The first field of each list counts that all chunks have, with a value of the right type.
 DOCUMENT_FIELDS = (

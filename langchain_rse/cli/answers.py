@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from langchain_rse._messages import counted
 from langchain_rse.cli.output import print_strip, print_text, visible_lines, width_of_lines
 from langchain_rse.explaining import strip_of
+from langchain_rse.text.quoting import counted
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document

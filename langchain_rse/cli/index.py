@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from langchain_rse._messages import counted, first_few
 from langchain_rse.cli.files import Files
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
 from langchain_rse.cli.models import load_embeddings
 from langchain_rse.cli.output import print_error, print_text
 from langchain_rse.stores.document_names import source_of
+from langchain_rse.text.quoting import counted, first_few
 
 _READ_AHEAD = 100_000_000  # bytes of all files together
 

@@ -9,7 +9,6 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from rich.text import Text
 
-from langchain_rse._messages import counted, visible
 from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase
 from langchain_rse.cli.output import (
     AsJson,
@@ -20,6 +19,7 @@ from langchain_rse.cli.output import (
     visible_lines,
 )
 from langchain_rse.errors import MissingRecordError
+from langchain_rse.text.quoting import counted, visible
 
 if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStore
@@ -170,8 +170,12 @@ def _embedded_texts(vectorstore: VectorStore, ids: list[str]) -> dict[int, str]:
 
 def _stored_fields(chunk: Document | None, key: str, manifest: Manifest) -> dict[str, Any]:
     """What the docstore has of a chunk."""
-    from langchain_rse.stores.metadata_rules import segment_metadata
-    from langchain_rse.stores.records import END_INDEX, START_INDEX, metadata_changes
+    from langchain_rse.stores.records import (
+        END_INDEX,
+        START_INDEX,
+        metadata_changes,
+        segment_metadata,
+    )
 
     start = end = text = None
     changes = []

@@ -18,9 +18,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from langchain_rse._messages import problems_of, visible
+from langchain_rse._messages import problems_of
 from langchain_rse.cli.options import Command, name_options
 from langchain_rse.explaining import BLOCKS, NOTHING
+from langchain_rse.text.quoting import visible
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)

@@ -20,7 +20,7 @@ _MOST_PLACES = 8
 _SHORTEST_COPY = 150
 
 # Lines below headings: their signs depend on the level of the heading.
-_RULE = re.compile(r"([=~^*#+.-])\1{3,}")
+_RULE = re.compile(r"([=~^*#+.-])\1\1\1+")
 
 ChunkPlace = tuple[int, int]
 """The number of a document, and the number of a chunk of it."""
@@ -46,6 +46,8 @@ def find_copied(
         The number of the document that has the text of each copy, the first one that has it; copies
         are in the order of ``documents``.
     """
+    if len(documents) <= 1:
+        return {}
     comparable_documents = []
     for texts in documents:
         comparable_documents.append({index: comparable(text) for index, text in texts.items()})
@@ -69,8 +71,8 @@ def find_copied(
 
 def comparable(text: str) -> str:
     """The text without white space, which depends on line breaks, and without rules of signs."""
-    without_spaces = text.replace(" ", "")  # for speed: less is left to be split
-    return _RULE.sub("", "".join(without_spaces.split()))
+    without_rules = _RULE.sub("", text)
+    return "".join(without_rules.replace(" ", "").split())  # fewer words are split faster
 
 
 def _may_share(documents: Sequence[Mapping[int, str]]) -> bool:
@@ -111,9 +113,9 @@ class Passages:
     texts are given without white space.
     """
 
-    _texts: list[str] = field(default_factory=list)
+    _texts: list[str] = field(init=False, default_factory=list)
     # Where the windows begin that lie side by side in the texts: the text's number, and the place.
-    _places: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    _places: dict[str, list[tuple[int, int]]] = field(init=False, default_factory=dict)
 
     def add(self, text: str) -> None:
         """Add a text; texts are numbered from 0."""

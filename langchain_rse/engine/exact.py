@@ -13,8 +13,8 @@ chunk has less context to lose.
 2. **All penalties.** Joining two segments saves the cost of one, so the solutions for falling
    penalties are nested: each chunk has a threshold penalty, below which it is in the solution.
    `langchain_rse.engine.thresholds` computes them all at once.
-3. **A budget** takes chunks by falling threshold: `rank_chunks`. Those with the same threshold, such
-   as a gap and what it connects, are taken in the order of what each adds for the room it costs.
+3. **A budget** takes chunks by falling threshold; those with the same threshold, such as a gap and
+   what it connects, in the order of what each adds for the room it costs: `rank_chunks`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps, compute
 from langchain_rse.evaluation.questions import Evidence, Question
 from langchain_rse.ingest.alignment import quotation_pattern
@@ -13,6 +12,7 @@ from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.reading import Layout, VersionKey, read_layouts
 from langchain_rse.stores.records import Manifest, document_key
 from langchain_rse.stores.whole_documents import read_text
+from langchain_rse.text.quoting import first_few
 
 
 class _Documents(NamedTuple):

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from langchain_rse._messages import as_html
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.questions import Question
 from langchain_rse.explaining import load_plots
+from langchain_rse.text.quoting import as_html
 
 _FORMATS = {"segments": ".1f", "characters": ",.0f"}  # by metric; of the others .3f
 _WITHOUT_INTERVAL = ("precision", "segments", "characters")

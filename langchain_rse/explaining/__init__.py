@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from langchain_rse.explaining.floor_text import floor_as_html as floor_as_html
     from langchain_rse.explaining.floor_text import floor_as_text as floor_as_text
     from langchain_rse.explaining.floor_text import summarize_floor as summarize_floor
+    from langchain_rse.explaining.highlighting import query_words as query_words
     from langchain_rse.explaining.notebook import as_html as as_html
     from langchain_rse.explaining.side_by_side import PREFIXES as PREFIXES
     from langchain_rse.explaining.side_by_side import Kind as Kind
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from langchain_rse.explaining.views import name_of as name_of
     from langchain_rse.explaining.views import name_of_segment as name_of_segment
     from langchain_rse.explaining.views import spent_by as spent_by
-    from langchain_rse.explaining.words import query_words as query_words
 
 _MODULES = {
     "bars": ("BLOCKS", "NOTHING", "strip_of"),
@@ -51,7 +51,7 @@ _MODULES = {
         *("DocumentTrace", "documents_of", "left_out", "lowest_relevance", "name_of"),
         *("name_of_segment", "spent_by"),
     ),
-    "words": ("query_words",),
+    "highlighting": ("query_words",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

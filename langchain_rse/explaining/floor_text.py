@@ -1,7 +1,7 @@
 """A score floor in words and as a table: what ``print(floor)`` shows."""
 
-from langchain_rse._messages import as_html
 from langchain_rse.query.floor import ScoreFloor
+from langchain_rse.text.quoting import as_html
 
 _PERCENTILES = (2, 25, 50, 75, 98)  # that are printed
 

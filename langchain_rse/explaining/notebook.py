@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import Template
 
-from langchain_rse._messages import as_html as text_as_html
 from langchain_rse.explaining.bars import bar_as_html
 from langchain_rse.explaining.colors import LIGHT
 from langchain_rse.explaining.text import (
@@ -18,6 +17,7 @@ from langchain_rse.explaining.text import (
 )
 from langchain_rse.explaining.views import DocumentTrace, answered_documents, words_of
 from langchain_rse.query.trace import RSETrace
+from langchain_rse.text.quoting import as_html as text_as_html
 
 _MOST_STRIPS = 6
 _BEST = 20  # chunks of the search that strips show

@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from langchain_rse._messages import counted, first_few, visible
 from langchain_rse.explaining.colors import DARK, LIGHT, Colors
 from langchain_rse.explaining.views import DocumentTrace
 from langchain_rse.query.floor import ScoreFloor
 from langchain_rse.query.trace import RSETrace
+from langchain_rse.text.quoting import counted, first_few, visible
 
 STYLE: Any = {
     "axes.axisbelow": True,

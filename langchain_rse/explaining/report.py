@@ -13,10 +13,10 @@ from markupsafe import Markup
 
 from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.explaining.code import looks_like_code
+from langchain_rse.explaining.highlighting import query_words
 from langchain_rse.explaining.text import Words, describe_words, relevance_parts
 from langchain_rse.explaining.values import NOT_SHOWN, name_of_function, settings_as_values
 from langchain_rse.explaining.views import SHOWN, answered_documents, words_of
-from langchain_rse.explaining.words import query_words
 from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import Chunk

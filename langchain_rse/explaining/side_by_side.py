@@ -10,11 +10,11 @@ from string import Template
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from langchain_rse._messages import as_html as text_as_html
-from langchain_rse._messages import counted, visible
 from langchain_rse.engine.copies import Passages
 from langchain_rse.explaining.bars import bar_as_html, strip_of
 from langchain_rse.explaining.colors import DARK, LIGHT
+from langchain_rse.text.quoting import as_html as text_as_html
+from langchain_rse.text.quoting import counted, one_line, visible
 
 _WIDTH = 80  # characters of a line with a strip
 _MOST_STRIPS = 6
@@ -117,8 +117,7 @@ class SideBySide:
         if missed and self.segments:
             yield "place", f"Only {self.other_name}:"
         for piece in missed[:_MOST_LISTED]:
-            text = " ".join(piece.text.split())[:_EXCERPT]
-            yield "other", f"{piece.place}: {text}"
+            yield "other", f"{piece.place}: {one_line(piece.text, _EXCERPT)}"
         if len(missed) > _MOST_LISTED:
             yield "other", f"and {len(missed) - _MOST_LISTED} more"
 

@@ -3,13 +3,13 @@
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from langchain_rse._messages import counted, visible
 from langchain_rse.explaining.values import name_of_function
 from langchain_rse.explaining.views import candidates_of, name_of_segment, words_of
 from langchain_rse.query.candidates import ChunkKey, Reason
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import RSETrace, sentence
+from langchain_rse.text.quoting import counted, visible
 
 # The most segments or queries that are printed, and the most candidates for each reason.
 _MOST_SHOWN = 8

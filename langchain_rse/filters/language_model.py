@@ -12,7 +12,6 @@ from typing_extensions import Self, override
 
 from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask, quote
 from langchain_rse._compressing import Compressor, with_metadata
-from langchain_rse._messages import counted
 from langchain_rse._sync import Steps, batches, concurrently
 from langchain_rse._templates import check_template, fill
 from langchain_rse.stores.records import (
@@ -21,6 +20,7 @@ from langchain_rse.stores.records import (
     RELEVANCE_FAILURE,
     RELEVANCE_SCORE,
 )
+from langchain_rse.text.quoting import counted
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, batches, call, concurrently, during
 from langchain_rse.stores.changing import DocStore, read_records
 from langchain_rse.stores.records import answers_key, digest
-from langchain_rse.text.titles import one_line
+from langchain_rse.text.quoting import one_line
 
 Answer = str | list[tuple[NonNegativeInt, str]]
 """A line of text; or the first lines of sections, in a window of the text, with their titles."""

@@ -12,7 +12,8 @@ from langchain_rse._templates import check_template, fill, names_in
 from langchain_rse.ingest.documents import with_headers
 from langchain_rse.stores.changing import DocStore
 from langchain_rse.stores.records import Chunk, DocumentVersion
-from langchain_rse.text.titles import first_heading, one_line, title_of_source
+from langchain_rse.text.quoting import one_line
+from langchain_rse.text.titles import first_heading, title_of_source
 
 
 class DocumentHeaders(BaseModel):

@@ -25,9 +25,9 @@ from langchain_rse.ingest.rejoining import check_one_file, rejoin
 from langchain_rse.ingest.replacing import ExpectedVersions, UnexpectedVersionError
 from langchain_rse.ingest.splitting import Splitter
 from langchain_rse.ingest.writing import Writer
-from langchain_rse.stores.metadata import UNENCODABLE
 from langchain_rse.stores.namespaces import namespace_of
 from langchain_rse.stores.records import DocumentVersion, Rule
+from langchain_rse.text.quoting import UNENCODABLE
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from langchain_rse._messages import counted, first_few
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import Steps
 from langchain_rse.errors import StoreMismatchError
@@ -14,6 +13,7 @@ from langchain_rse.ingest.repairing import Repairs
 from langchain_rse.ingest.scanning import Finding, Scan, SeenManifest
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.pairing import PAIR_KEY, check_pair
+from langchain_rse.text.quoting import counted, first_few
 
 PROBLEMS = {
     "mismatch": "the two stores do not belong together",

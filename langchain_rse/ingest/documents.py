@@ -11,7 +11,6 @@ import numpy as np
 from langchain_core.documents import Document
 from pydantic import ConfigDict, TypeAdapter
 
-from langchain_rse._messages import first_few
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, during
 from langchain_rse.errors import SplittingError
@@ -28,6 +27,7 @@ from langchain_rse.stores.records import (
     Version,
     version_name,
 )
+from langchain_rse.text.quoting import first_few
 
 logger = logging.getLogger(__name__)
 

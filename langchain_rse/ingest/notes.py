@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from langchain_rse._messages import first_few, warn
+from langchain_rse._messages import warn
 from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.loose_chunks import LooseChunks
 from langchain_rse.ingest.rejoining import WHOLE
 from langchain_rse.ingest.splitting import Splitter, warn_of_contained
+from langchain_rse.text.quoting import first_few
 
 # Documents named in a warning, and in an error.
 _NAMED = 3

@@ -24,11 +24,11 @@ from typing import NamedTuple, TypeVar
 from langchain_core.documents import Document
 from typing_extensions import Self
 
-from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps, batches, pause
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.stores.changing import Change, DocStore, change
 from langchain_rse.stores.records import Manifest, digest, manifest_key
+from langchain_rse.text.quoting import first_few
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveJsonSplitter
 
-from langchain_rse._messages import first_few, warn
+from langchain_rse._messages import warn
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.alignment import UNKNOWN, Gap, Placement, align, fold
 from langchain_rse.ingest.markup import start_of_tags
+from langchain_rse.text.quoting import first_few
 
 _EXCERPT = 60
 # The most letters and digits that may be in no chunk, such as separators: in one place or, if there

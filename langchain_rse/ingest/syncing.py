@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import counted
 from langchain_rse._sync import Steps
 from langchain_rse.ingest.adding import Adding
 from langchain_rse.stores.reading import read_manifests
 from langchain_rse.stores.records import Manifest
+from langchain_rse.text.quoting import counted
 
 
 class SyncResult(NamedTuple):

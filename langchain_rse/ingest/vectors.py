@@ -18,10 +18,10 @@ from langchain_rse._progress import ChunkBar
 from langchain_rse._sync import Steps, batches, call, compute, during
 from langchain_rse.errors import EmbeddingError
 from langchain_rse.ingest.ownership import Ownership
-from langchain_rse.stores.metadata import encodable
 from langchain_rse.stores.records import DOC_ID, digest
 from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
+from langchain_rse.text.quoting import encodable
 
 logger = logging.getLogger(__name__)
 

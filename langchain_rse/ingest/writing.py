@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps, batches
 from langchain_rse.errors import AdoptionError, EmbeddingError
 from langchain_rse.ingest.ownership import Ownership
@@ -37,6 +36,7 @@ from langchain_rse.stores.records import (
     vector_id,
 )
 from langchain_rse.stores.whole_documents import read_text
+from langchain_rse.text.quoting import first_few
 
 
 class _Replacement(NamedTuple):

@@ -1,1 +1,1 @@
-"""The steps of a query, see `pipeline.answer`: search, rerank, rank, look up, score, select, read, render."""
+"""The steps of a query: `langchain_rse.query.pipeline` says them in their order."""

@@ -110,7 +110,7 @@ class Candidate(NamedTuple):
     key: str  # the document's, in the docstore
     version: str  # name of the document's version
     chunk_index: int  # number in the document
-    hits: Mapping[str, Hit]  # by the searches that found it
+    hits: dict[str, Hit]  # by the searches that found it
     judgment: Mapping[str, bool | str | None] = MappingProxyType({})  # see `judgment_of`
     relevance: float = 0.0  # the sum of the evidence
     evidence: Mapping[str, float] = MappingProxyType({})  # what each witness adds

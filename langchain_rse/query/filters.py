@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from langchain_rse._messages import first_few, warn
+from langchain_rse._messages import warn
 from langchain_rse.config import QuerySettings
 from langchain_rse.stores.records import CHUNK_ID, DOC_ID, LOCATION_FIELDS, NAMESPACE, VERSION
+from langchain_rse.text.quoting import first_few
 
 FILTER = "filter"
 """The search argument by which most stores take a filter."""
@@ -122,9 +123,7 @@ def _compares(comparison: Any, value: Any, equals: _Equals) -> bool:  # noqa: AN
         return _is_in(value, comparison, equals)
     if not isinstance(comparison, Mapping):
         return equals(value, comparison)
-    return all(
-        _OPERATORS[name](value, operand, equals) for name, operand in comparison.items()
-    )
+    return all(_OPERATORS[name](value, operand, equals) for name, operand in comparison.items())
 
 
 def _equals(value: Any, other: Any) -> bool:  # noqa: ANN401
@@ -192,8 +191,9 @@ class Filters(NamedTuple):
     def check_applied(self, document: Document, searcher: str) -> None:
         """Raise a ValueError if a search returned a Document that a filter excludes."""
         for condition in self.checked:
-            ours = sorted((fields_of(condition) or set()) & _OURS)
-            if ours:
+            names = {name.rpartition(".")[2] for name in fields_of(condition) or ()}
+            ours = sorted(names & _OURS)
+            if ours and VERSION in document.metadata:  # else other code wrote the vector
                 raise ValueError(
                     f"the filter names {', '.join(ours)}, which this package writes for each chunk "
                     "in place of a document's own metadata. Index that under another name"
@@ -203,11 +203,11 @@ class Filters(NamedTuple):
                 for name in sorted(fields_of(condition) or ()):
                     fields[name] = document.metadata.get(name.rpartition(".")[2])
                 raise ValueError(
-                    f"{searcher} returned what the filter {condition!r:.200} excludes: {fields!r:.200} "
-                    f"in the metadata of document {document.id!r} ({document.page_content[:40]!r}). "
-                    f"Write the filter as {searcher} takes it, with operators that look into lists "
-                    "where there are lists; or filter inside a base_retriever and set "
-                    "candidates_only=True"
+                    f"{searcher} returned what the filter {condition!r:.200} excludes: "
+                    f"{fields!r:.200} in the metadata of document {document.id!r} "
+                    f"({document.page_content[:40]!r}). Write the filter as {searcher} takes it, "
+                    "with operators that look into lists where there are lists; or filter inside a "
+                    "base_retriever and set candidates_only=True"
                 )
 
     def only_candidates(self, settings: QuerySettings) -> bool:
@@ -256,7 +256,8 @@ def filters_of(search_kwargs: Mapping[str, Any], base_retriever: object) -> Filt
 
 def may_exclude(value: object) -> bool:
     """True if a search argument may exclude chunks: not a number, nor nothing."""
-    return value is not None and value != {} and not isinstance(value, numbers.Number)
+    is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
+    return value is not None and value != {} and not is_number
 
 
 def _with_inner(retriever: object) -> Iterator[object]:
@@ -287,7 +288,7 @@ def _is_known(retriever: object) -> bool:
 def check_taken(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
     """Raise a ValueError for a search argument that LangChain would drop, or that replaces one."""
     for name, value in search_kwargs.items():
-        if not may_exclude(value):
+        if value is None or value == {}:
             continue
         for inner in _with_inner(retriever):
             if not _takes(inner, name):
@@ -299,7 +300,7 @@ def check_taken(retriever: object, search_kwargs: Mapping[str, Any]) -> None:
                 )
             for field in _ARGUMENTS:
                 inner_value = dict(getattr(inner, field, None) or {}).get(name, value)
-                if inner_value != value:
+                if may_exclude(value) and inner_value != value:
                     raise ValueError(
                         f"search argument {name!r} (got {value!r:.200}) would replace that of the "
                         f"wrapped retriever, {inner_value!r:.200}. Give {name!r} in one place: to "
@@ -324,23 +325,26 @@ _MOST_BY_DEFAULT = 10  # a larger limit was set on purpose
 
 def warn_of_few(retriever: object, returned: int, fetch_k: int) -> None:
     """Warn if a wrapped retriever returns only a few chunks by default."""
-    limits: dict[str, int] = {}  # by the class and field
+    limits: list[int] = []
+    settings: dict[str, None] = {}  # how each is raised
     for inner in _with_inner(retriever):
         name = type(inner).__name__
         if getattr(inner, "vectorstore", None) is not None:
             arguments = getattr(inner, "search_kwargs", None) or {}
-            limits[f"search_kwargs={{'k': {fetch_k}}} of {name}"] = arguments.get("k", _DEFAULT_LIMIT)
+            limits.append(arguments.get("k", _DEFAULT_LIMIT))
+            settings[f"search_kwargs={{'k': {fetch_k}}} of {name}"] = None
             continue
         for field in _LIMITS:
             number = getattr(inner, field, None)
             if isinstance(number, int):
-                limits[f"{field}={fetch_k} of {name}"] = number
+                limits.append(number)
+                settings[f"{field}={fetch_k} of {name}"] = None
                 break
-    if not limits or max(limits.values()) > _MOST_BY_DEFAULT:
+    if not limits or max(limits) > _MOST_BY_DEFAULT:
         return
-    least = 1 if hasattr(retriever, "base_compressor") else max(min(limits.values()), 1)
-    if least <= returned <= sum(limits.values()) < fetch_k:
+    least = 1 if hasattr(retriever, "base_compressor") else max(min(limits), 1)
+    if least <= returned <= sum(limits) < fetch_k:
         warn(
-            f"{type(retriever).__name__} returned only {returned} candidates, as its limit says, so "
-            f"segments are made of few chunks. Set {', '.join(limits)}"
+            f"{type(retriever).__name__} returned only {returned} candidates, as its limit says. "
+            f"Segments are made of few chunks. Set {', '.join(settings)}"
         )

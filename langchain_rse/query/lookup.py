@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from langchain_rse._sync import Steps
@@ -78,8 +78,8 @@ def look_up(
     """
     only_candidates = filters.only_candidates(settings)
     layouts: Layouts = dict(unreadable)
-    exclusions: dict[ChunkKey, Exclusion] = {}
     floors: Record = None
+    candidates, exclusions = exclude(candidates, layouts, settings, changed)
     wanted = _considered(candidates, settings)
     while not wanted <= layouts.keys():
         chunks = _chunks_in(candidates, wanted - layouts.keys())
@@ -93,7 +93,7 @@ def look_up(
                     layout,
                     chunks.get(version_key, []),
                     changed.get(version_key, ()),
-                    only_candidates=only_candidates or not filters.hold_for(_shared_fields(layout)),
+                    only_candidates=only_candidates or _may_split(filters, layout),
                 )
         layouts |= read
         candidates, more_exclusions = exclude(candidates, layouts, settings, changed)
@@ -108,7 +108,7 @@ def look_up(
 def _considered(candidates: Candidates, settings: QuerySettings) -> set[str]:
     """The keys of the documents that have one of the best candidates of a query."""
     most = settings.config.top_k_for_document_selection
-    keys = set()
+    keys: set[str] = set()
     for candidates_of_query in candidates.values():
         keys.update(candidate.key for candidate in candidates_of_query[:most])
     return keys
@@ -155,13 +155,16 @@ def _windows(chunks: Sequence[int], reach: int, least_distance: int) -> list[ran
     return windows
 
 
-def _shared_fields(layout: Layout) -> set[str]:
-    """The metadata fields that hold for a whole document."""
-    fields = set(layout.manifest.metadata)
+def _may_split(filters: Filters, layout: Layout) -> bool:
+    """True if filters may tell chunks of a document apart."""
+    if not filters.conditions:
+        return False
+    shared_fields = set(layout.manifest.metadata)
     current = layout.manifest.current
     if current is not None and not current.adopted:
-        fields.add(DOC_ID)  # in an adopted store, the field of this name may mean something else
-    return fields
+        # In an adopted store, the field of this name may mean something else.
+        shared_fields.add(DOC_ID)
+    return not filters.hold_for(shared_fields)
 
 
 def _cut(
@@ -296,7 +299,7 @@ def _find_near_duplicates(ranked: Sequence[Candidate], layouts: Layouts) -> list
     first_with: dict[tuple[bytes, ...], Candidate] = {}  # the first with a sequence of words
     for candidates in _by_document(ranked):
         for candidate in candidates:
-            words = spaced_words(_without_header(candidate, layouts)).split()
+            words = spaced_words(_own_text(candidate, layouts)).split()
             count = max(len(words) - _SEQUENCE_LENGTH + 1, 1)
             sequences = {tuple(words[start : start + _SEQUENCE_LENGTH]) for start in range(count)}
             originals = []
@@ -313,20 +316,13 @@ def _find_near_duplicates(ranked: Sequence[Candidate], layouts: Layouts) -> list
     return exclusions
 
 
-def _without_header(candidate: Candidate, layouts: Layouts) -> str:
-    """The embedded text of a chunk without its document's header."""
-    layout = layouts[candidate.key]
-    header = layout.manifest.header if isinstance(layout, Layout) else ""
-    return candidate.document.page_content.removeprefix(header)
-
-
 def _own_text(candidate: Candidate, layouts: Layouts) -> str:
     """The text of a chunk without the document's header and overlap with the chunk before it."""
-    text = _without_header(candidate, layouts)
     layout = layouts[candidate.key]
+    text = candidate.document.page_content
     if isinstance(layout, Layout):
         start, end = layout.span_of(candidate.chunk_index)
-        text = text[-(end - start) :]
+        text = text.removeprefix(layout.manifest.header)[-(end - start) :]
     return text
 
 

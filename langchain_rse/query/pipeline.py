@@ -7,13 +7,15 @@ may change meanwhile: then it searches again, knowing what the attempts before f
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
+from langchain_core.documents import Document
 
-from langchain_rse._messages import counted, first_few, warn
+from langchain_rse._messages import warn
 from langchain_rse._sync import Steps
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError, StoreMismatchError
@@ -29,21 +31,23 @@ from langchain_rse.query.filters import FILTER, Filters, filters_of, may_exclude
 from langchain_rse.query.floor import check_floor
 from langchain_rse.query.lookup import LookedUp, look_up
 from langchain_rse.query.reading import (
+    DocumentSegment,
     budget_in_characters,
     find_changed,
     read,
     without_changed,
 )
 from langchain_rse.query.rendering import choose, render
-from langchain_rse.query.reranking import find_candidates
-from langchain_rse.query.scoring import score
+from langchain_rse.query.reranking import rerank
+from langchain_rse.query.scoring import ScoredChunks, score
 from langchain_rse.query.searching import queries_of, search
-from langchain_rse.query.selecting import select
+from langchain_rse.query.selecting import Selection, select
 from langchain_rse.query.trace import RSETrace, sentence
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.stores.reading import VersionKey, read_manifests
-from langchain_rse.stores.records import CLOSER_THAN, SEGMENT, Manifest
+from langchain_rse.stores.records import CLOSER_THAN, SEGMENT
+from langchain_rse.text.quoting import counted, first_few
 
 logger = logging.getLogger(__name__)
 
@@ -60,29 +64,37 @@ _WARNED = {
 }
 
 
-@dataclass
-class _Known:
-    """What the attempts to answer a query found out about documents, which the next ones use."""
+_Stale = tuple[str, str, Reason]
+"""A version that is stale: the document's key, the version's name, and what is known of it."""
 
+
+class _RepeatSearch(Exception):  # noqa: N818 - no error: the next attempt knows more
+    """Documents changed during an attempt, or turned out to be unreadable."""
+
+
+@dataclass
+class _Query:
+    """A query, and what the attempts to answer it found out about documents."""
+
+    trace: RSETrace
+    sources: Sources
+    settings: QuerySettings
+    filters: Filters
+    callbacks: Callbacks
     attempts: int = 0
     # Stale versions seen so far; they do not trigger another attempt.
-    stale: set[VersionKey] = field(default_factory=set)
+    stale: set[_Stale] = field(default_factory=set)
     unreadable: dict[str, CorruptRecordError] = field(default_factory=dict)  # by document key
     # Keys of documents to go on without, as they keep being replaced.
     replaced: set[str] = field(default_factory=set)
     # Chunks of adopted documents that the vector store no longer has.
     changed: dict[VersionKey, set[int]] = field(default_factory=dict)
 
-    @property
-    def is_last_with_all(self) -> bool:
-        """True if documents that change once more are excluded."""
-        return self.attempts >= _ATTEMPTS_WITH_ALL - 1
-
-    @property
-    def excluded(self) -> dict[str, CorruptRecordError]:
-        """The documents to go on without, by their keys."""
-        replaced = CorruptRecordError("it was replaced while it was read")
-        return {**self.unreadable, **dict.fromkeys(self.replaced, replaced)}
+    def repeat(self) -> None:
+        """Begin another attempt, unless documents that change are to be excluded by now."""
+        if self.attempts < _ATTEMPTS_WITH_ALL - 1:
+            self.attempts += 1
+            raise _RepeatSearch
 
 
 def answer(
@@ -108,74 +120,136 @@ def answer(
     trace = RSETrace(question, settings)
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     if candidates is None:
+        started = time.perf_counter()
         trace.queries = yield from queries_of(question, settings, callbacks)
-        trace.lap("queries")
+        trace.lap("queries", started)
     else:
         trace.queries = list(candidates)
     if not trace.queries:
         trace.reason = _give_reason(Reason.NO_QUERY, settings, {})
         return trace
-    known = _Known()
-    while known.attempts < _ATTEMPTS:
-        is_answered = yield from _attempt(
-            trace, sources, settings, filters, known, callbacks, candidates
-        )
-        if is_answered:
-            return trace
+    query = _Query(trace, sources, settings, filters, callbacks)
+    while query.attempts < _ATTEMPTS:
+        try:
+            yield from _answer(query, candidates)
+        except _RepeatSearch:
+            continue
+        return trace
     raise MissingRecordError(
         f"documents were replaced or deleted during each of {_ATTEMPTS} attempts to read them; "
         "ask again when fewer documents are being written"
     )
 
 
-def _attempt(
-    trace: RSETrace,
-    sources: Sources,
-    settings: QuerySettings,
-    filters: Filters,
-    known: _Known,
-    callbacks: Callbacks,
-    candidates: Candidates | None,
-) -> Steps[bool]:
-    """Attempt an answer; False if documents changed meanwhile, so that it has to be repeated."""
-    # Search, rerank and rank
+def _answer(query: _Query, candidates: Candidates | None) -> Steps[None]:
+    """Answer a query in one attempt; `_RepeatSearch` if documents changed meanwhile."""
+    trace, sources, settings = query.trace, query.sources, query.settings
     model = Model()
     if sources.adapter is not None:
         model = yield from check_pair(sources.docstore, sources.adapter.store, record=False)
-    trace.candidates = candidates or {}
     if candidates is None:
-        found, reranked = yield from find_candidates(
-            sources, trace.queries, settings, filters, callbacks
-        )
-        trace.searched, trace.full_text = found.candidates, found.obstacle
-        trace.lap("search")
-        if not any(reranked.values()) or not found.documents:
-            known.attempts += 1
-            is_last = known.attempts >= _ATTEMPTS_WITH_ALL
-            return (yield from _explain_nothing_found(trace, sources, found.documents, is_last))
-        trace.candidates = reranked
-    trace.candidates = rank(trace.candidates, settings)
-    trace.lap("rank")
+        candidates = yield from _find(query)
+        if trace.reason:
+            return
+    started = time.perf_counter()
+    trace.candidates = rank(candidates, settings)
+    started = trace.lap("rank", started)
 
-    # Look up, and is there an answer?
     looked_up = yield from look_up(
         sources,
         trace.candidates,
         settings,
-        filters,
-        unreadable=known.excluded,
-        changed=known.changed,
+        query.filters,
+        unreadable=_excluded(query),
+        changed=query.changed,
     )
     trace.looked_up = looked_up
-    trace.lap("look up")
-    stale = set() if candidates is not None else _stale_versions(trace.candidates, looked_up)
-    new_stale = stale - known.stale
-    if new_stale and not known.is_last_with_all:
-        known.stale |= new_stale
-        known.attempts += 1
-        return False
+    if looked_up.exclusions:
+        _check_current(query, looked_up)
+    if settings.score_floor is not None:
+        looked_up = _without_refused(query, looked_up, model)
+        if trace.reason:
+            return
+    started = trace.lap("look up", started)
+
+    trace.scored = score(looked_up, settings)
+    started = trace.lap("score", started)
+    characters = budget_in_characters(settings, looked_up.candidates)
+    trace.selection = select(trace.scored, settings, characters)
+    started = trace.lap("select", started)
+    yield from _read(query, trace.scored, trace.selection, characters)
+    started = trace.lap("read", started)
+
+    trace.returned = choose(trace.segments, settings)
+    trace.documents_returned = _render(query)
+    if not trace.returned:
+        _explain_nothing_chosen(trace, sources)
+    if looked_up.exclusions or query.replaced:
+        yield from _warn_of_excluded(query, looked_up)
+    if query.changed:
+        _warn_of_changed(query.changed, all_candidates(trace.candidates))
+    _warn_of_other_models(model.id, trace.segments)
+    trace.lap("render", started)
+
+
+def _find(query: _Query) -> Steps[Candidates]:
+    """Search and rerank; the trace has the reason if there are no candidates."""
+    trace, settings = query.trace, query.settings
+    started = time.perf_counter()
+    found = yield from search(
+        query.sources, trace.queries, settings, query.filters, query.callbacks
+    )
+    trace.searched, trace.full_text = found.candidates, found.obstacle
+    started = trace.lap("search", started)
+    candidates = found.candidates
+    if settings.reranker is not None:
+        candidates = yield from rerank(candidates, settings, query.callbacks)
+        trace.lap("rerank", started)
+    # Words may be found without vectors: are these lost?
+    if not found.documents or not any(candidates.values()):
+        trace.reason = yield from _explain_nothing_found(query, found.documents)
+    return candidates
+
+
+def _excluded(query: _Query) -> dict[str, CorruptRecordError]:
+    """The documents to go on without, by their keys."""
+    if not query.replaced:
+        return query.unreadable
+    error = CorruptRecordError("it was replaced while it was read")
+    return {**query.unreadable, **dict.fromkeys(query.replaced, error)}
+
+
+def _check_current(query: _Query, looked_up: LookedUp) -> None:
+    """Search again if a document was replaced meanwhile, so that only stale versions are found.
+
+    Its new version may be there by then. If it is not, the vectors were left over.
+    """
+    stale: set[_Stale] = set()
+    current = {candidate.key for candidate in all_candidates(looked_up.candidates)}
+    for exclusion in looked_up.exclusions.values():
+        candidate = exclusion.candidate
+        if exclusion.reason in {Reason.STALE, Reason.UNKNOWN}:
+            stale.add((candidate.key, candidate.version, exclusion.reason))
+        else:
+            current.add(candidate.key)
+    stale = {each for each in stale if each[0] not in current}
+    if stale <= query.stale:
+        return
+    was_searched = bool(query.trace.searched)
+    if was_searched and query.attempts >= _ATTEMPTS_WITH_ALL - 1:
+        query.replaced |= {key for key, _, _ in stale - query.stale}
+    query.stale |= stale
+    if was_searched:
+        query.repeat()
+
+
+def _without_refused(query: _Query, looked_up: LookedUp, model: Model) -> LookedUp:
+    """Drop the queries that do not reach the score floor; give the reason if none does."""
+    trace, settings = query.trace, query.settings
+    if settings.score_floor == "fitted" and looked_up.floors is None:
+        return looked_up
     trace.floor_checks = check_floor(
-        looked_up.candidates, sources, settings, model, looked_up.floors
+        looked_up.candidates, query.sources, settings, model, looked_up.floors
     )
     for check in trace.floor_checks:
         if check.is_refused:
@@ -184,77 +258,53 @@ def _attempt(
         refused = trace.floor_checks[0]
         facts = {"best": refused.reach, "floor": refused.floor}
         trace.reason = _give_reason(Reason.BELOW_THE_FLOOR, settings, facts)
-        return True
+    return looked_up
 
-    # Score, select and read
-    trace.scored = score(looked_up, settings)
-    trace.lap("score")
-    characters = budget_in_characters(settings, all_candidates(looked_up.candidates))
-    trace.selection = select(trace.scored, settings, characters)
-    trace.lap("select")
-    passages = yield from read(sources, trace.scored, trace.selection, characters, settings)
-    if passages.unreadable:
-        known.unreadable.update(passages.unreadable)  # which happens once to a document
-        return False
-    if passages.replaced:
-        known.replaced |= set(passages.replaced) if known.is_last_with_all else set()
-        known.attempts += 1
-        return False
-    segments = passages.segments
-    changed = yield from find_changed(sources.adapter, segments)
-    for version_key, chunks in changed.items():
-        known.changed.setdefault(version_key, set()).update(chunks)
-    if changed and not known.is_last_with_all:
-        known.attempts += 1
-        return False
+
+def _read(
+    query: _Query, scored: ScoredChunks, selection: Selection, characters: float
+) -> Steps[None]:
+    """Read the segments that fit the budget, and check that they are current."""
+    trace = query.trace
+    read_segments = yield from read(query.sources, scored, selection, characters, query.settings)
+    if read_segments.unreadable:
+        query.unreadable.update(read_segments.unreadable)
+        raise _RepeatSearch  # which happens only once to a document
+    if read_segments.replaced:
+        query.repeat()
+        query.replaced.update(read_segments.replaced)
+        query.attempts += 1
+        raise _RepeatSearch
+    trace.steps, trace.segments = read_segments.steps, read_segments.segments
+    changed = yield from find_changed(query.sources.adapter, trace.segments)
     if changed:
-        segments = without_changed(segments, changed)
-    trace.steps, trace.segments = passages.steps, segments
-    trace.lap("read")
+        for version_key, chunks in changed.items():
+            query.changed.setdefault(version_key, set()).update(chunks)
+        query.repeat()
+        trace.segments = without_changed(trace.segments, changed)
 
-    # Render
-    trace.returned = choose(segments, settings)
-    shows_query = len(trace.queries) > 1
+
+def _render(query: _Query) -> list[Document]:
+    """Make the Documents of the segments that are returned."""
+    trace = query.trace
     documents = []
     for segment in trace.returned:
         documents.append(
-            render(segment, settings, filters, searcher=sources.name, shows_query=shows_query)
+            render(
+                segment,
+                query.settings,
+                query.filters,
+                searcher=query.sources.name,
+                shows_query=len(trace.queries) > 1,
+            )
         )
-    nearest = [each.closer_than for each in trace.floor_checks if not each.is_refused]
-    closeness = max((each for each in nearest if each is not None), default=None)
-    if documents and closeness is not None:
-        documents[0].metadata[SEGMENT][CLOSER_THAN] = closeness
-    trace.documents_returned = documents
-    if not documents:
-        _explain_nothing_chosen(trace)
-    replaced = known.replaced | {key for key, _ in new_stale}
-    yield from _warn_of_excluded(trace, sources, looked_up, replaced)
-    _warn_of_changed(known.changed, all_candidates(trace.candidates))
-    _warn_of_other_models(model.id, [segment.layout.manifest for segment in segments])
-    trace.lap("render")
-    return True
-
-
-def _stale_versions(candidates: Candidates, looked_up: LookedUp) -> set[VersionKey]:
-    """The versions that the search finds of documents of which it finds no current one.
-
-    Their documents were replaced since, or the search has not seen the new version yet.
-    """
-    by_document: dict[str, list[Candidate]] = {}
-    for exclusion in looked_up.exclusions.values():
-        if exclusion.reason in {Reason.STALE, Reason.UNKNOWN}:
-            by_document.setdefault(exclusion.candidate.key, []).append(exclusion.candidate)
-    if not by_document:
-        return set()
-    current = set()
-    for candidate in all_candidates(looked_up.candidates):
-        if candidate.key in looked_up.layouts:
-            current.add(candidate.key)
-    stale = set()
-    for key, excluded in by_document.items():
-        if key not in current:
-            stale.update((key, candidate.version) for candidate in excluded)
-    return stale
+    shares = []
+    for check in trace.floor_checks:
+        if check.closer_than is not None and not check.is_refused:
+            shares.append(check.closer_than)
+    if documents and shares:
+        documents[0].metadata[SEGMENT][CLOSER_THAN] = max(shares)
+    return documents
 
 
 # Empty answers
@@ -270,25 +320,22 @@ def _give_reason(reason: Reason, settings: QuerySettings, facts: Mapping[str, An
     return words
 
 
-def _explain_nothing_found(
-    trace: RSETrace, sources: Sources, documents: int, is_last_attempt: bool
-) -> Steps[bool]:
-    """Say why there are no candidates; False if the search should be repeated.
+def _explain_nothing_found(query: _Query, documents: int) -> Steps[str]:
+    """Say why there are no candidates.
 
     Raises:
         StoreMismatchError: If the docstore has documents, and the last attempt finds none either.
     """
-    settings = trace.settings
+    trace, sources, settings = query.trace, query.sources, query.settings
     facts: dict[str, Any] = {"searcher": sources.name, "documents": documents}
     if documents and any(trace.searched.values()):
         count = counted(len(all_candidates(trace.searched)), "candidate")
         name = type(settings.reranker).__name__
-        trace.reason = f"{name} kept none of {count}"
-        logger.info("a query returned nothing: %s", trace.reason)
-        return True
+        reason = f"{name} kept none of {count}"
+        logger.info("a query returned nothing: %s", reason)
+        return reason
     if documents:
-        trace.reason = _give_reason(Reason.NO_CHUNKS, settings, facts)
-        return True
+        return _give_reason(Reason.NO_CHUNKS, settings, facts)
     filtering = {}
     for name, value in settings.search_kwargs.items():
         if may_exclude(value) or name.endswith("threshold"):
@@ -297,8 +344,7 @@ def _explain_nothing_found(
     words_found = any(trace.searched.values())
     is_unfiltered = sources.vectorstore is not None and not filtering
     if words_found or (is_unfiltered and (yield from _has_text(sources))):
-        if not is_last_attempt:
-            return False  # all documents may have been added since the search
+        query.repeat()  # all documents may have been added since the search
         raise StoreMismatchError(
             f"{sources.name} found nothing, but the docstore has documents: the vector store "
             "is empty, or is not the one they were added to. If its vectors are lost, "
@@ -308,43 +354,43 @@ def _explain_nothing_found(
     condition = settings.search_kwargs.get(FILTER)
     if isinstance(condition, Mapping) and sources.vectorstore is not None:
         limits += yield from _explain_filter(trace, sources, condition)
-    trace.reason = _give_reason(Reason.NOTHING_FOUND, settings, {**facts, "limits": limits})
-    return True
+    return _give_reason(Reason.NOTHING_FOUND, settings, {**facts, "limits": limits})
 
 
-def _explain_filter(
-    trace: RSETrace, sources: Sources, condition: Mapping[str, Any]
-) -> Steps[str]:
+def _explain_filter(trace: RSETrace, sources: Sources, condition: Mapping[str, Any]) -> Steps[str]:
     """Say which field or value of a filter no chunk has, by searching with each part of it."""
     query = trace.queries[0]
     alone = []
     for name, value in condition.items():
         part = {name: value}
         if len(condition) > 1:
-            found = yield from _search_with(query, sources, trace.settings, {FILTER: part})
+            found = yield from _search_with(query, sources, trace.settings, part)
             if found:
                 continue
         alone.append(part)
     if not alone:
         return "; chunks pass each part of the filter, and none passes all"
-    nearest = yield from _search_with(query, sources, trace.settings, {})
+    nearest = yield from _search_with(query, sources, trace.settings, None)
     notes = []
     for part in alone:
-        fields = [name for name in part if not name.startswith("$")]
-        has_field = any(name in candidate.document.metadata for name in fields for candidate in nearest)
-        if fields and nearest and not has_field:
-            notes.append(f"none of the {len(nearest)} nearest chunks has a field {fields[0]!r}")
+        [name] = part
+        with_field = [each for each in nearest if name in each.document.metadata]
+        if nearest and not with_field and not name.startswith("$"):
+            notes.append(f"none of the {len(nearest)} nearest chunks has a field {name!r}")
         else:
             notes.append(f"no chunk passes {part!r:.200}")
     return f"; {first_few(notes)}"
 
 
 def _search_with(
-    query: str, sources: Sources, settings: QuerySettings, search_kwargs: dict[str, Any]
+    query: str, sources: Sources, settings: QuerySettings, condition: Mapping[str, Any] | None
 ) -> Steps[list[Candidate]]:
-    """Search the vectors for one query with other arguments."""
+    """Search the vectors for one query with another filter."""
+    search_kwargs = {**settings.search_kwargs, FILTER: condition}
+    if condition is None:
+        del search_kwargs[FILTER]
     changes: dict[str, Any] = {"hybrid": 0.0, "search_kwargs": search_kwargs, "on_missing": "split"}
-    if search_kwargs:
+    if condition is not None:
         changes["fetch_k"] = 1
     plain = QuerySettings(**changes)
     filters = Filters((), (), ())
@@ -352,9 +398,13 @@ def _search_with(
     return all_candidates(found.candidates)
 
 
-def _explain_nothing_chosen(trace: RSETrace) -> None:
+def _explain_nothing_chosen(trace: RSETrace, sources: Sources) -> None:
     """Say why there are candidates, but no segment: by the outcome of the best candidate."""
     candidates = [chunk for chunk in trace.chunks if chunk.candidate is not None]
+    if not candidates:  # those given for all queries are none
+        facts = {"searcher": sources.name, "limits": ""}
+        trace.reason = _give_reason(Reason.NOTHING_FOUND, trace.settings, facts)
+        return
     solved = [chunk for chunk in candidates if chunk.weight]
     best = max(solved or candidates, key=lambda chunk: (chunk.relevance, chunk.credited))
     count = counted(len(candidates), "candidate")
@@ -380,13 +430,9 @@ def _has_text(sources: Sources) -> Steps[bool]:
 # Warnings
 
 
-def _warn_of_excluded(
-    trace: RSETrace, sources: Sources, looked_up: LookedUp, replaced: Collection[str]
-) -> Steps[None]:
-    """Warn of documents excluded because they were replaced, are unknown or cannot be read.
-
-    ``replaced`` has the keys of those that were replaced while they were read.
-    """
+def _warn_of_excluded(query: _Query, looked_up: LookedUp) -> Steps[None]:
+    """Warn of documents excluded because they were replaced, are unknown or cannot be read."""
+    trace, replaced = query.trace, query.replaced
     if replaced:
         warn(f"{len(replaced)} document(s) were replaced while they were read: ask again")
     unknown: list[Exclusion] = []
@@ -402,7 +448,7 @@ def _warn_of_excluded(
         names = first_few(dict.fromkeys(repr(each.candidate.doc_id) for each in unknown))
         count = len(all_candidates(trace.candidates))
         if len(unknown) == count and trace.settings.on_missing == "raise":
-            if not (yield from _has_text(sources)):
+            if not (yield from _has_text(query.sources)):
                 raise MissingRecordError(
                     "the docstore has no documents, but the vector store has chunks of "
                     f"{names}. Are the two stores a pair? If the docstore lost them, add the "
@@ -439,10 +485,11 @@ def _warn_of_changed(
     )
 
 
-def _warn_of_other_models(model: str, manifests: Sequence[Manifest]) -> None:
+def _warn_of_other_models(model: str, segments: Sequence[DocumentSegment]) -> None:
     """Warn if the vectors of documents are of another embedding model than the given one."""
     doc_ids = set()
-    for manifest in manifests:
+    for segment in segments:
+        manifest = segment.layout.manifest
         if model and manifest.model not in {"", model}:
             doc_ids.add(repr(manifest.doc_id))
     if doc_ids:

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import first_few
 from langchain_rse._sync import Steps, batches, during
 from langchain_rse.config import LengthFunction, QuerySettings
 from langchain_rse.engine import Segment
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
-from langchain_rse.query.candidates import Candidate, Sources
+from langchain_rse.query.candidates import Candidates, Sources, all_candidates
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection, single_chunk_fallback
 from langchain_rse.stores.adopted import adopted_vectors
@@ -25,9 +24,11 @@ from langchain_rse.stores.records import chunk_key, digest, with_headers
 from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.stores.vectorstores.base import PAGE_SIZE, VectorStoreAdapter
 from langchain_rse.text.headings import end_before_headings
+from langchain_rse.text.quoting import first_few
 
 # Typed as an object: to mypy, a Callable is never a builtin function.
-_CHARACTERS: object = len
+CHARACTERS: object = len
+"""The length function that counts characters, which are known without reading a text."""
 # With other units than characters: the share of the budget in characters to select and read, and
 # the number of candidates whose texts give the rate between a unit and characters.
 _MARGIN = 1.3
@@ -94,20 +95,15 @@ def measure(text: str, length_function: LengthFunction) -> float:
     )
 
 
-def counts_characters(settings: QuerySettings) -> bool:
-    """True if the budget is in characters, which are known without reading a text."""
-    return settings.length_function is _CHARACTERS
-
-
-def budget_in_characters(settings: QuerySettings, candidates: Iterable[Candidate]) -> float:
+def budget_in_characters(settings: QuerySettings, candidates: Candidates) -> float:
     """The budget in characters; with other units, by the rate of some texts, and with a margin."""
     if settings.max_context_length is None:
         return math.inf
-    if counts_characters(settings):
+    if settings.length_function is CHARACTERS:
         return settings.max_context_length
     characters = 0
     length = 0.0
-    for candidate in itertools.islice(candidates, _SAMPLE):
+    for candidate in all_candidates(candidates)[:_SAMPLE]:
         text = candidate.document.page_content
         characters += len(text)
         length += measure(text, settings.length_function)
@@ -134,29 +130,25 @@ def read(
 
     If none fits, the best candidate that fits and is worth the penalty takes their place.
     """
+    is_estimate = settings.length_function is not CHARACTERS
+    needs_texts = is_estimate or settings.include_header
     step_lengths = [int(scored.lengths[start:end].sum()) for start, end in selection.steps]
     totals = [0, *itertools.accumulate(step_lengths)]
     count = fit(len(selection.steps), characters, totals.__getitem__)
-    is_estimate = not counts_characters(settings)
-    needs_texts = is_estimate or settings.include_header
     if is_estimate:
         count = min(count + 1, len(selection.steps))
-    limit = math.inf
-    if settings.max_context_length is not None:
-        limit = settings.max_context_length
-    positions: list[int] = []
-    for step in selection.steps[:count]:
-        positions.extend(range(*step))
+    steps = selection.steps[:count]
+    positions = list(itertools.chain.from_iterable(range(*step) for step in steps))
     records = yield from _read_records(sources, scored, positions)
     if isinstance(records, ReadSegments):
         return records
-
-    def length_after(steps: int) -> float:
-        segments = selection.segments_after(steps)
-        return sum(_length_of(segment, scored, records, settings) for segment in segments)
-
     if needs_texts:
-        count = fit(count, limit, length_after)
+        texts = _Texts(scored, records, settings)
+        count = fit(
+            count,
+            texts.limit,
+            lambda steps: sum(map(texts.length, selection.segments_after(steps))),
+        )
     chosen = selection.segments_after(count)
     if not chosen:
         alone = single_chunk_fallback(scored, selection, settings, characters)
@@ -165,22 +157,64 @@ def read(
         records = yield from _read_records(sources, scored, [each.start for each in alone])
         if isinstance(records, ReadSegments):
             return records
-        for segment in alone:
-            if _length_of(segment, scored, records, settings) <= limit:
-                chosen = [segment]
-                break
+        texts = _Texts(scored, records, settings)
+        chosen = [segment for segment in alone if texts.length(segment) <= texts.limit][:1]
     segments: list[DocumentSegment] = []
     for segment in chosen:
-        chunks = []
-        for position in range(segment.start, segment.end):
-            chunks.append(chunk_at(position, scored, selection, records[position]))
-        layout, _ = scored.chunks[segment.start]
-        whole = DocumentSegment(layout, chunks, segment.value)
-        for part in _without_missing(whole, settings.on_missing):
-            segments.append(_without_last_headings(part))
+        segments += _make_segments(segment, scored, selection, records, settings)
     # Parts of a split segment have other values than the segment.
     segments.sort(key=lambda segment: -segment.value)
     return ReadSegments(segments, count)
+
+
+class _Texts(NamedTuple):
+    """The chunks that were read, and how their texts are measured."""
+
+    scored: ScoredChunks
+    records: Records
+    settings: QuerySettings
+
+    @property
+    def limit(self) -> float:
+        """The budget in its own units."""
+        limit = self.settings.max_context_length
+        return math.inf if limit is None else limit
+
+    def fitting(self, selection: Selection, steps: int) -> int:
+        """How many of the first steps of a selection fit."""
+
+        def length_after(count: int) -> float:
+            return sum(map(self.length, selection.segments_after(count)))
+
+        return fit(steps, self.limit, length_after)
+
+    def length(self, segment: Segment) -> float:
+        """The length of a segment as it is returned, headers included."""
+        positions = range(segment.start, segment.end)
+        records = [self.records[position] for position in positions]
+        text = "".join(record.page_content for record in records if record is not None)
+        if self.settings.include_header:
+            layout, _ = self.scored.chunks[segment.start]
+            text = with_headers(layout.manifest.header, records[0], text)
+        return measure(text, self.settings.length_function)
+
+
+def _make_segments(
+    segment: Segment,
+    scored: ScoredChunks,
+    selection: Selection,
+    records: Records,
+    settings: QuerySettings,
+) -> list[DocumentSegment]:
+    """Make the segment of a document, or the parts of it that the docstore has."""
+    chunks = []
+    for position in range(segment.start, segment.end):
+        chunks.append(chunk_at(position, scored, selection, records[position]))
+    layout, _ = scored.chunks[segment.start]
+    parts = [DocumentSegment(layout, chunks, segment.value)]
+    if any(chunk.record is None for chunk in chunks):
+        parts = _without_missing(parts[0], settings.on_missing)
+    return [_without_last_headings(part) for part in parts]
 
 
 def chunk_at(
@@ -198,22 +232,6 @@ def chunk_at(
         value=float(selection.values[position]),
         record=record,
     )
-
-
-def _length_of(
-    segment: Segment, scored: ScoredChunks, records: Records, settings: QuerySettings
-) -> float:
-    """The length of a segment as it is returned, headers included."""
-    texts = []
-    for position in range(segment.start, segment.end):
-        record = records[position]
-        if record is not None:
-            texts.append(record.page_content)
-    text = "".join(texts)
-    if settings.include_header:
-        layout, _ = scored.chunks[segment.start]
-        text = with_headers(layout.manifest.header, records[segment.start], text)
-    return measure(text, settings.length_function)
 
 
 def _read_records(
@@ -246,8 +264,6 @@ def _read_records(
 def _without_missing(segment: DocumentSegment, on_missing: str) -> list[DocumentSegment]:
     """The segment, or the parts of it that the docstore has."""
     missing = [chunk.index for chunk in segment.chunks if chunk.record is None]
-    if not missing:
-        return [segment]
     manifest = segment.layout.manifest
     if on_missing == "raise":
         first_key = chunk_key(manifest.key, segment.layout.version, missing[0])
@@ -311,42 +327,43 @@ def find_changed(
     candidates come from the docstore, so they are looked up in the vector store, in one call or
     more if they are many. Nothing is looked up if the store is unknown.
     """
+    adopted = [segment for segment in segments if segment.layout.is_adopted]
+    if adapter is None or not adopted:
+        return {}
     unconfirmed: list[tuple[VersionKey, int, Mapping[str, str]]] = []
     found_texts: dict[str, str] = {}  # of candidates, by the ids of their vectors
-    for segment in segments:
-        current = segment.layout.manifest.current
-        if adapter is None or current is None or not current.adopted:
-            continue
+    for segment in adopted:
         key, version = segment.layout.manifest.key, segment.layout.version
         for chunk in segment.chunks:
-            if chunk.record is None:
-                continue
-            vectors = adopted_vectors(chunk.record, chunk_key(key, version, chunk.index))
             if chunk.candidate is not None:
                 document = chunk.candidate.document
                 found_texts[vector_id_of(document) or ""] = document.page_content
-            if vectors and not _is_there(vectors, found_texts):
-                unconfirmed.append(((key, version), chunk.index, vectors))
-    if adapter is None or not unconfirmed:
-        return {}
+            if chunk.record is not None:
+                vectors = adopted_vectors(chunk.record, chunk_key(key, version, chunk.index))
+                if vectors and not _is_there(vectors, found_texts):
+                    unconfirmed.append(((key, version), chunk.index, vectors))
     ids = itertools.chain.from_iterable(vectors for _, _, vectors in unconfirmed)
-    stored_texts: dict[str, str] | None = {}
+    stored_texts = yield from _stored_texts(adapter, ids)
+    changed: dict[VersionKey, set[int]] = {}
+    for version_key, index, vectors in unconfirmed:
+        # If the store cannot tell, a chunk that was found with another text has changed.
+        known_texts = found_texts if stored_texts is None else stored_texts
+        is_known = stored_texts is not None or not found_texts.keys().isdisjoint(vectors)
+        if is_known and not _is_there(vectors, known_texts):
+            changed.setdefault(version_key, set()).add(index)
+    return changed
+
+
+def _stored_texts(adapter: VectorStoreAdapter, ids: Iterable[str]) -> Steps[dict[str, str] | None]:
+    """The texts of vectors by their ids; None if the store cannot tell."""
+    texts: dict[str, str] = {}
     for batch in batches(dict.fromkeys(ids), PAGE_SIZE):
         with during(f"looking up chunks of an adopted index in {adapter.kind}"):
             found = yield from adapter.existing_texts(batch)
-        if found is None or stored_texts is None:
-            stored_texts = None  # the store cannot tell
-        else:
-            stored_texts.update(found)
-    changed: dict[VersionKey, set[int]] = {}
-    for version_key, index, vectors in unconfirmed:
-        if stored_texts is None:
-            is_changed = not found_texts.keys().isdisjoint(vectors)  # found with another text
-        else:
-            is_changed = not _is_there(vectors, stored_texts)
-        if is_changed:
-            changed.setdefault(version_key, set()).add(index)
-    return changed
+        if found is None:
+            return None
+        texts.update(found)
+    return texts
 
 
 def without_changed(

@@ -13,7 +13,6 @@ from langchain_rse.query.candidates import FULL_TEXT
 from langchain_rse.query.filters import Filters
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import Chunk
-from langchain_rse.stores.metadata_rules import segment_metadata
 from langchain_rse.stores.records import (
     CHUNK_ID,
     COUNTS_IN_SOURCE,
@@ -25,10 +24,11 @@ from langchain_rse.stores.records import (
     chunk_key,
     content_name,
     metadata_changes,
+    segment_metadata,
     with_headers,
 )
 
-_DIGITS = 4  # of scores in the metadata of segments
+_DIGITS = 4  # significant ones, of scores in the metadata of segments
 
 
 def choose(segments: Sequence[DocumentSegment], settings: QuerySettings) -> list[DocumentSegment]:
@@ -114,9 +114,11 @@ def _check_filters(segment: DocumentSegment, filters: Filters, searcher: str) ->
     if manifest.current is None or manifest.current.adopted:
         return  # other code wrote the metadata of the vector store
     for chunk in segment.chunks:
-        if chunk.candidate is not None:
+        if chunk.candidate is not None and chunk.record is not None:
             found = chunk.candidate.document
-            metadata = {**found.metadata, **manifest.metadata}
+            key = chunk_key(manifest.key, segment.layout.version, chunk.index)
+            _, at_its_beginning = metadata_changes(chunk.record, key)[0]
+            metadata = {**found.metadata, **manifest.metadata, **at_its_beginning}
             filters.check_applied(found.model_copy(update={"metadata": metadata}), searcher)
 
 
@@ -168,4 +170,4 @@ def _describe(chunk: Chunk, *, shows_query: bool) -> dict[str, Any]:
 
 
 def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, _DIGITS)
+    return None if number is None else float(f"{number:.{_DIGITS}g}")

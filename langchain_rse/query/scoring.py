@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,8 @@ class ScoredChunks(NamedTuple):
     document_lengths: NDArray[np.int64]  # of the document of each chunk, in characters
 
 
-class Chunk(NamedTuple):
+@dataclass(frozen=True)
+class Chunk:
     """A chunk with its scores, and what became of it."""
 
     layout: Layout | None  # of its document; None if that was not read
@@ -81,9 +83,7 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
         chunks += [(layout, index) for index in window]
         lengths += layout.lengths_of(window)
         document_lengths += [layout.manifest.length] * len(window)
-    position_of: dict[tuple[str, int], int] = {}
-    for position, (layout, index) in enumerate(chunks):
-        position_of[layout.manifest.key, index] = position
+    position_of = {(layout.manifest.key, i): n for n, (layout, i) in enumerate(chunks)}
     candidates, relevance = _place(joint, position_of)
     by_query = _place_queries(ranked, position_of)
     rows = relevance[None]
@@ -93,14 +93,8 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
             for position, relevance_for_query in relevance_by_position.items():
                 row[position] = relevance_for_query
     credited_rows = give_credit(rows, windows, settings.config)
-    for exclusion in looked_up.exclusions.values():
-        # Excluded chunks are only used to fill gaps between relevant chunks.
-        excluded = exclusion.candidate
-        excluded_position = position_of.get((excluded.key, excluded.chunk_index))
-        if excluded_position is not None:
-            layout, _ = chunks[excluded_position]
-            if layout.version == excluded.version:
-                credited_rows[:, excluded_position] = 0.0
+    # Excluded chunks are only used to fill gaps between relevant chunks.
+    credited_rows[:, _excluded_positions(looked_up, position_of)] = 0.0
     return ScoredChunks(
         chunks=chunks,
         window_starts=np.array(window_starts, np.intp),
@@ -112,6 +106,21 @@ def score(looked_up: LookedUp, settings: QuerySettings) -> ScoredChunks:
         lengths=np.array(lengths, np.int64),
         document_lengths=np.array(document_lengths, np.int64),
     )
+
+
+def _excluded_positions(
+    looked_up: LookedUp, position_of: Mapping[tuple[str, int], int]
+) -> list[int]:
+    """The positions of chunks that are excluded as candidates."""
+    positions = []
+    for exclusion in looked_up.exclusions.values():
+        excluded = exclusion.candidate
+        layout = looked_up.layouts[excluded.key]
+        position = position_of.get((excluded.key, excluded.chunk_index))
+        is_current = isinstance(layout, Layout) and layout.version == excluded.version
+        if is_current and position is not None:
+            positions.append(position)
+    return positions
 
 
 def _weigh_documents(

@@ -18,7 +18,7 @@ from langchain_rse._sync import Steps, call, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError, FullTextError
 from langchain_rse.query.candidates import FULL_TEXT, VECTORS, Candidate, Candidates, Hit, Sources
-from langchain_rse.query.filters import FILTER, Filters, check_taken, may_exclude, warn_of_few
+from langchain_rse.query.filters import FILTER, Filters, check_taken, warn_of_few
 from langchain_rse.stores.changing import read_records
 from langchain_rse.stores.fulltext import check_filter, check_lexical
 from langchain_rse.stores.namespaces import refuse_namespaces
@@ -146,15 +146,18 @@ def check_search(sources: Sources, settings: QuerySettings) -> str | None:
 def _find_obstacle(sources: Sources, search_kwargs: Mapping[str, Any]) -> str | None:
     if sources.vectorstore is None:
         return "needs vectorstore, since filters inside a base_retriever are unknown"
-    unknown = [name for name in search_kwargs if name != FILTER and may_exclude(search_kwargs[name])]
+    # Any other argument may be a filter, a number too, such as tenant=3.
+    unknown = [name for name in search_kwargs if name != FILTER and search_kwargs[name] is not None]
     if unknown:
         return (
             f"the full-text index cannot apply {', '.join(unknown)} in search_kwargs. Use filter, "
             "a dict of fields and the values they equal"
         )
+    is_plain = getattr(sources.docstore, "lexical", False) and not search_kwargs.get(FILTER)
     try:
-        check_lexical(sources.docstore)
-        check_filter(search_kwargs.get(FILTER))
+        if not is_plain:
+            check_lexical(sources.docstore)
+            check_filter(search_kwargs.get(FILTER))
     except ValueError as error:
         return str(error)
     return None
@@ -182,13 +185,15 @@ def search(
     by_vectors = answers[: len(queries)]
     by_words = answers[len(queries) :] or [[] for _ in queries]
 
-    by_vectors = yield from _identify_adopted(sources, by_vectors)
+    if filters.checked:
+        for document, _ in itertools.chain.from_iterable(by_vectors):
+            if namespace_in(document.metadata) == sources.namespace:  # others are excluded
+                filters.check_applied(document, sources.name)
+    identified = yield from _identify_adopted(sources, by_vectors)
     candidates = {}
-    for query, vector_answer, lexical_answer in zip(queries, by_vectors, by_words, strict=True):
+    for query, vector_answer, lexical_answer in zip(queries, identified, by_words, strict=True):
         by_chunk: dict[tuple[str, str, int], Candidate] = {}
         _add_hits(by_chunk, VECTORS, vector_answer, sources, settings)
-        for document, _ in vector_answer:
-            filters.check_applied(document, sources.name)
         _add_hits(by_chunk, FULL_TEXT, lexical_answer, sources, settings)
         candidates[query] = list(by_chunk.values())
     counts = [len(answer) for answer in by_vectors]
@@ -356,16 +361,15 @@ def _add_hits(
                 raise
             errors.append(error)
             continue
-        known = candidates.get(candidate.chunk_key, candidate)
+        known = candidates.setdefault(candidate.chunk_key, candidate)
         if search_name not in known.hits:
-            hits = {**known.hits, search_name: Hit(rank, score)}
-            candidates[candidate.chunk_key] = known._replace(hits=hits)
+            known.hits[search_name] = Hit(rank, score)
             rank += 1
     if other_namespaces:
         refuse_namespaces(not sources.namespace)
         warn(
-            f"{other_namespaces} of {len(answer)} Documents of {sources.name} are excluded, as they "
-            f"are not in this namespace. Let it find only those with {NAMESPACE}="
+            f"{other_namespaces} of {len(answer)} Documents of {sources.name} are excluded, as "
+            f"they are not in this namespace. Let it find only those with {NAMESPACE}="
             f"{sources.namespace!r} in their metadata, and return that metadata"
         )
     if errors:

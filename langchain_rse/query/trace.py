@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ import numpy as np
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
-from langchain_rse._messages import visible
 from langchain_rse.config import BestSegment, Greedy, QuerySettings
 from langchain_rse.query.candidates import (
     Candidates,
@@ -27,9 +26,10 @@ from langchain_rse.query.candidates import (
 )
 from langchain_rse.query.floor import FloorCheck
 from langchain_rse.query.lookup import LookedUp
-from langchain_rse.query.reading import DocumentSegment, chunk_at, counts_characters
+from langchain_rse.query.reading import CHARACTERS, DocumentSegment, chunk_at
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection
+from langchain_rse.text.quoting import visible
 
 if TYPE_CHECKING:
     from langchain_rse.explaining import DocumentTrace
@@ -91,13 +91,12 @@ class RSETrace:
     floor_checks: Sequence[FloorCheck] = ()
     reason: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-    _last: float = field(default_factory=time.perf_counter)
 
-    def lap(self, step: str) -> None:
-        """Note that a step has ended."""
+    def lap(self, step: str, started: float) -> float:
+        """Add the time since a step has started to its seconds; return the time now."""
         now = time.perf_counter()
-        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._last
-        self._last = now
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - started
+        return now
 
     # What became of the chunks
 
@@ -154,14 +153,14 @@ class RSETrace:
             outcome = outcome_of.get((layout.manifest.key, index))
             exclusion = self.exclusions.get((layout.manifest.doc_id, layout.version, index))
             if chunk.candidate is not None:
-                yield chunk._replace(outcome=outcome or outcomes[position])
+                yield replace(chunk, outcome=outcome or outcomes[position])
             elif outcome is Reason.RETURNED:
                 candidate = None if exclusion is None else exclusion.candidate
-                yield chunk._replace(outcome=Reason.FILLED, candidate=candidate)
+                yield replace(chunk, outcome=Reason.FILLED, candidate=candidate)
             elif exclusion is not None:
                 yield with_exclusion(chunk, exclusion)
             else:
-                yield chunk._replace(outcome=outcome or Reason.NO_CANDIDATE)
+                yield replace(chunk, outcome=outcome or Reason.NO_CANDIDATE)
 
     def _outcomes(self, scored: ScoredChunks, selection: Selection) -> list[Reason]:
         """Say for each chunk that the solver saw why it is in no segment, if it is in none."""
@@ -189,7 +188,7 @@ class RSETrace:
             costs = segment_cost * np.minimum(document_weights, 1.0)
         limit = self.settings.max_context_length
         is_too_long = np.zeros(values.size, np.bool_)
-        if limit is not None and counts_characters(self.settings):
+        if limit is not None and self.settings.length_function is CHARACTERS:
             is_too_long = scored.lengths > limit
         elif self.steps == 0 and not self.segments:
             is_too_long = step_of == 0  # not even the first step fits
@@ -373,7 +372,8 @@ def sentence(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) 
 
 def with_exclusion(chunk: Chunk, exclusion: Exclusion) -> Chunk:
     """The chunk with the candidate that does not count, and why."""
-    return chunk._replace(
+    return replace(
+        chunk,
         candidate=exclusion.candidate,
         relevance=exclusion.candidate.relevance,
         outcome=exclusion.reason,

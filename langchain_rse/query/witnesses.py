@@ -98,8 +98,8 @@ def rank_query(
 def names_in(query: str, candidates: Sequence[Candidate]) -> Named:
     """Find the documents of candidates that a query names, by their titles or files."""
     numbers: dict[str, int] = {}  # of documents, by their keys
-    names = []
-    owners = []
+    names: list[str] = []
+    owners: list[int] = []
     for candidate in candidates:
         number = numbers.setdefault(candidate.key, len(numbers))
         if number == len(names):

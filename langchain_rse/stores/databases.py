@@ -1,13 +1,12 @@
 """Database helpers of SQLDocStore: URLs, connections, forks, and explanations of errors."""
 
 import asyncio
-import contextlib
 import json
 import os
 import threading
 import time
 import weakref
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -21,13 +20,12 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import StaticPool
 
 from langchain_rse._sync import batches
-from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.json import encode_document
-from langchain_rse.stores.metadata import encodable
 from langchain_rse.stores.records import DOC_ID, HEADER, TABLE_HEADER
+from langchain_rse.text.quoting import encodable
 from langchain_rse.text.words import with_pairs
 
-_EXPLANATIONS = {
+EXPLANATIONS = {
     "database is locked": "stayed locked by another program for all of its timeout",
     "malformed": (
         "is damaged: check(repair=True) or langchain-rse check --repair rebuilds its indexes; if "
@@ -94,22 +92,6 @@ def is_async(url: URL) -> bool:
 def is_memory(url: URL) -> bool:
     """True if a URL of SQLite keeps the database in memory."""
     return not url.database or ":memory:" in url.database or url.query.get("mode") == "memory"
-
-
-@contextlib.contextmanager
-def explained(store: object) -> Iterator[None]:
-    """Add to errors of the database which store they are of and, if known, what to do."""
-    try:
-        yield
-    except DBAPIError as error:
-        detail = repr(store)
-        for words, explanation in _EXPLANATIONS.items():
-            if words in str(error.orig):
-                detail = f"{store!r} {explanation}"
-        error.add_detail(detail)
-        raise
-    except UnicodeDecodeError as error:  # Python cannot read SQLite's message
-        raise CorruptRecordError(f"{store!r} {_EXPLANATIONS['malformed']}") from error
 
 
 def make_table(name: str) -> sa.Table:

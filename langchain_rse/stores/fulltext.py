@@ -21,7 +21,6 @@ from langchain_rse._messages import warn
 from langchain_rse.errors import CorruptRecordError, FullTextError
 from langchain_rse.stores.databases import first_line, is_unsearchable
 from langchain_rse.stores.json import decode_document
-from langchain_rse.stores.metadata import UNENCODABLE
 from langchain_rse.stores.records import (
     CHUNK_ID,
     LOCATION_FIELDS,
@@ -29,6 +28,7 @@ from langchain_rse.stores.records import (
     chunk_document,
     manifest_key,
 )
+from langchain_rse.text.quoting import UNENCODABLE
 
 logger = logging.getLogger(__name__)
 

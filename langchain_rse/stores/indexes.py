@@ -7,13 +7,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from langchain_rse._messages import first_few
 from langchain_rse.errors import CorruptRecordError, FullTextError
 from langchain_rse.stores.databases import first_line, is_refusal
 from langchain_rse.stores.fulltext import LexicalIndex
 from langchain_rse.stores.fulltext_postgres import PostgresIndex
 from langchain_rse.stores.fulltext_sqlite import SQLiteIndex
 from langchain_rse.stores.json import is_readable
+from langchain_rse.text.quoting import first_few
 
 
 def lexical_index(

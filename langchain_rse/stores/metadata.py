@@ -1,4 +1,4 @@
-"""Brings metadata and texts into forms that vector stores, databases and models take."""
+"""Brings metadata into a form that vector stores take."""
 
 from __future__ import annotations
 
@@ -10,22 +10,10 @@ from typing import Any
 
 import numpy as np
 
-UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
-"""Characters that some database or model cannot take: NUL and lone surrogates."""
+from langchain_rse.text.quoting import encodable
 
 # Names of metadata that Chroma refuses.
 _RESERVED_NAME = re.compile(r"[$#]|(chroma:document)?\Z")
-
-
-def encodable(text: str) -> str:
-    """Replace characters that databases or models cannot take (`UNENCODABLE`) by U+FFFD."""
-    try:
-        text.encode()  # ten times faster than the expression
-    except UnicodeEncodeError:
-        return UNENCODABLE.sub("\ufffd", text)
-    if "\x00" not in text:
-        return text
-    return UNENCODABLE.sub("\ufffd", text)
 
 
 def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from typing_extensions import override
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.changing import Change, ComparesAndSets, DocStore, StepStore, list_keys
-from langchain_rse.stores.metadata import UNENCODABLE
 from langchain_rse.stores.records import NAMESPACES, digest, manifest_key
 from langchain_rse.stores.vectorstores import FILTERED, adapter_for
+from langchain_rse.text.quoting import UNENCODABLE
 
 if TYPE_CHECKING:  # half a second of imports that docstores do without
     from langchain_core.vectorstores import VectorStore

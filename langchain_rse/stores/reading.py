@@ -14,7 +14,7 @@ from pydantic import NonNegativeInt, TypeAdapter
 
 from langchain_rse._sync import Steps, batches
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.adopted import adopted_vectors
+from langchain_rse.stores.adopted import ADOPTED, adopted_vectors
 from langchain_rse.stores.changing import DocStore, Record, list_keys, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
@@ -58,6 +58,12 @@ class Layout:
         """Name of the current version; empty if there is none."""
         current = self.manifest.current
         return current.name if current else ""
+
+    @property
+    def is_adopted(self) -> bool:
+        """True if other code wrote the vectors of the current version."""
+        current = self.manifest.current
+        return current is not None and current.adopted > 0
 
     def lengths_of(self, window: range) -> list[int]:
         """The lengths of the chunks in a window, in characters."""
@@ -103,7 +109,8 @@ def read_layouts_and_floors(
         for page in _pages_of(version_windows):
             keys[spans_key(key, version, page)] = None
     records = yield from read_records(docstore, [*keys, NAMESPACES, FLOORS])
-    refuse_namespaces(records[NAMESPACES])
+    if records[NAMESPACES] is not None:
+        refuse_namespaces(records[NAMESPACES])
 
     layouts: Layouts = {}
     for key in document_keys:
@@ -261,7 +268,8 @@ def read_chunks(
             location = (layout.manifest.doc_id, index, *layout.span_of(index))
             try:
                 read_changes(record, record_key, location)
-                adopted_vectors(record, record_key)
+                if ADOPTED in record.metadata:
+                    adopted_vectors(record, record_key)
             except CorruptRecordError as error:
                 checked[key, index] = error
     replaced: set[str] = set()

@@ -21,10 +21,11 @@ from typing_extensions import override
 
 from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, batches, call
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.changing import Change, ComparesAndSets
 from langchain_rse.stores.databases import (
+    EXPLANATIONS,
     AsyncEngines,
-    explained,
     is_async,
     is_deadlock,
     is_memory,
@@ -56,6 +57,22 @@ _KEYS_PER_PAGE = 1000
 _DEADLOCKS = 5  # after which a transaction is tried again
 # PostgreSQL truncates names at 63; names of the full-text index are up to 15 longer than this.
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+
+
+@contextlib.contextmanager
+def _explained(store: object) -> Iterator[None]:
+    """Add to errors of the database which store they are of and, if known, what to do."""
+    try:
+        yield
+    except DBAPIError as error:
+        detail = repr(store)
+        for words, explanation in EXPLANATIONS.items():
+            if words in str(error.orig):
+                detail = f"{store!r} {explanation}"
+        error.add_detail(detail)
+        raise
+    except UnicodeDecodeError as error:  # Python cannot read SQLite's message
+        raise CorruptRecordError(f"{store!r} {EXPLANATIONS['malformed']}") from error
 
 
 class SQLDocStore(ComparesAndSets):
@@ -224,7 +241,7 @@ class SQLDocStore(ComparesAndSets):
         ``lexical=False`` from then on.
         """
         index = self._checked_index()
-        with explained(self), self._lock:
+        with _explained(self), self._lock:
             self._create_table()
             with self._engine.begin() as connection:
                 index.drop(connection)
@@ -268,6 +285,14 @@ class SQLDocStore(ComparesAndSets):
         self.close()
 
     # Each of the next methods does its work in one transaction.
+
+    @override
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        return self._run(self._read_records, keys)
+
+    @override
+    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
+        return await self._arun(self._read_records, keys)
 
     @override
     def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
@@ -405,7 +430,7 @@ class SQLDocStore(ComparesAndSets):
 
     def _run(self, work: Callable[..., T], *args: object) -> T:
         """Do work in a transaction."""
-        with explained(self):
+        with _explained(self):
             self._prepare()
             self._warn_of_refusal()
             with (
@@ -416,7 +441,7 @@ class SQLDocStore(ComparesAndSets):
 
     async def _arun(self, work: Callable[..., T], *args: object) -> T:
         """Do work in a transaction, through the async driver or in a thread."""
-        with explained(self):
+        with _explained(self):
             if not self._is_ready:
                 await run_in_executor(None, self._prepare)
                 self._warn_of_refusal()  # here, as a thread does not know the caller's line

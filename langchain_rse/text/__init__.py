@@ -1,1 +1,1 @@
-"""What all rooms know of text: its words, in any script. Imports nothing of the package."""
+"""What all rooms know of text, in any script. Imports nothing of the package."""

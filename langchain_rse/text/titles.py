@@ -5,9 +5,8 @@ import re
 from urllib.parse import unquote
 
 from langchain_rse.text.headings import markdown_headings
+from langchain_rse.text.quoting import one_line
 
-# Short, since a header stands in front of every chunk.
-_LONGEST_VALUE = 500
 # Further down, a heading is not that of the document.
 _HEADING_WITHIN = 4_000
 _LONGEST_HEADING = 100
@@ -19,16 +18,6 @@ _AROUND_PATH = re.compile(r"(?s)^.*?://[^/?#]*|[?#].*")
 _NAMELESS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{8,}|index|default|untitled|[\W_]*", re.IGNORECASE)
 _AROUND_HEADING = "\ufeff \t\r#"
 _LETTER = re.compile(r"[^\W\d_]")
-
-
-def one_line(value: object) -> str:
-    """Show a value of metadata as one line of at most 500 characters; None as an empty one."""
-    if value is None:
-        return ""
-    text = " ".join(str(value).split())
-    if len(text) > _LONGEST_VALUE:
-        text = f"{text[: _LONGEST_VALUE - 3]}..."
-    return text
 
 
 def shown_name(doc_id: str, source: str | None) -> str:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 
-from langchain_rse.stores.metadata import encodable
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
+from langchain_rse.text.quoting import encodable
 from langchain_rse.tools.passages import citation_of
 from langchain_rse.tools.places import Place, number_in, source_in, text_and_metadata, title_in
 from langchain_rse.tools.search_results import block_ranges, block_source, block_title

@@ -15,8 +15,8 @@ from langchain_rse._sync import Steps, arun
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.metadata import encodable
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
+from langchain_rse.text.quoting import encodable
 from langchain_rse.text.words import MAX_QUERY_LENGTH
 from langchain_rse.tools.passages import citation_of
 

@@ -12,12 +12,12 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from langchain_rse._messages import visible
 from langchain_rse._sync import arun
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import RSEError
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.document_names import find_document, names_of
+from langchain_rse.text.quoting import visible
 from langchain_rse.text.words import MAX_QUERY_LENGTH
 from langchain_rse.tools.connector import (
     CONNECTOR_INSTRUCTIONS,

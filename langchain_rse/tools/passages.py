@@ -5,8 +5,6 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import visible
-from langchain_rse.stores.metadata import encodable
 from langchain_rse.stores.records import (
     COUNTS_IN_SOURCE,
     DOC_ID,
@@ -14,6 +12,7 @@ from langchain_rse.stores.records import (
     SEGMENT,
     START_INDEX,
 )
+from langchain_rse.text.quoting import encodable, visible
 from langchain_rse.text.titles import shown_name
 from langchain_rse.tools.places import NUMBER
 

@@ -11,7 +11,7 @@ from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, create_model
 
-from langchain_rse._messages import counted, problems_of, visible
+from langchain_rse._messages import problems_of
 from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.explaining import name_of
 from langchain_rse.query.candidates import Candidate
@@ -19,6 +19,7 @@ from langchain_rse.query.filters import check_taken
 from langchain_rse.query.trace import RSETrace, TraceCollector
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
+from langchain_rse.text.quoting import counted, visible
 from langchain_rse.text.words import MAX_QUERY_LENGTH
 from langchain_rse.tools.conversation import (
     Shown,

@@ -5,9 +5,8 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-from langchain_rse._messages import visible
-from langchain_rse.stores.metadata import encodable
 from langchain_rse.stores.records import END_INDEX, SEGMENT, START_INDEX
+from langchain_rse.text.quoting import encodable, visible
 from langchain_rse.tools.passages import citation_of
 from langchain_rse.tools.places import number_in, source_in, text_and_metadata
 

@@ -85,7 +85,7 @@ def test_demo_indexes_once_and_shows_both(run: Run) -> None:
 
 def test_compare(run: Run, tmp_path: Path) -> None:
     (tmp_path / "cats.txt").write_text("Cats sleep most of the day. A cat purrs.", encoding="utf-8")
-    run("index", "cats.txt", "--kb", "kb", "--no-calibrate")
+    run("index", "cats.txt", "--kb", "kb", "--no-fit-floor")
     result = run("compare", "do cats sleep", "--kb", "kb", "--html", "both.html")
     assert result.exit_code == 0, result.stderr
     assert "characters each: 1 passage" in result.stdout
@@ -244,7 +244,7 @@ def test_a_question_about_something_else_gets_nothing(run: Run, tmp_path: Path) 
     for name in ("lambda", "for", "import", "formatstrings"):
         (tmp_path / f"{name}.txt").write_text(topics[name], "utf-8")
     indexed = run("index", ".", "--kb", "kb")
-    assert "Calibrated: questions about something else get no answer" in indexed.stdout
+    assert "Score floor fitted: off-topic questions return nothing" in indexed.stdout
     result = run("query", "Who wrote Hamlet?", "--kb", "kb")
     assert result.exit_code == 1
     assert result.stdout.startswith("Nothing in the documents is about this. The nearest passage")
@@ -257,16 +257,16 @@ def test_a_question_about_something_else_gets_nothing(run: Run, tmp_path: Path) 
     assert run("query", "Who wrote Hamlet?", "--kb", "kb", "--score-floor", "x").exit_code == 2
     asked = run("query", "How do format strings work?", "--kb", "kb")
     assert "The best passage is closer than" in asked.stdout
-    # It is calibrated once, and again when the documents have doubled.
-    assert "something else" not in run("index", ".", "--kb", "kb").stdout
+    # It is fitted once, and again when the documents have doubled.
+    assert "off-topic questions" not in run("index", ".", "--kb", "kb").stdout
     (tmp_path / "more.txt").write_text(topics["specialnames"], "utf-8")
-    assert "something else" in run("index", ".", "--kb", "kb").stdout
+    assert "off-topic questions" in run("index", ".", "--kb", "kb").stdout
 
 
-def test_indexing_without_calibrating(run: Run, tmp_path: Path) -> None:
+def test_indexing_without_a_floor(run: Run, tmp_path: Path) -> None:
     (tmp_path / "cats.txt").write_text("Cats sleep most of the day. A cat purrs.", encoding="utf-8")
     assert "Every question gets an answer" in run("index", "cats.txt", "--kb", "kb").stdout
-    assert "answer" not in run("index", "cats.txt", "--kb", "kb", "--no-calibrate").stdout
+    assert "answer" not in run("index", "cats.txt", "--kb", "kb", "--no-fit-floor").stdout
 
 
 def test_query_writes_a_report(run: Run, tmp_path: Path) -> None:

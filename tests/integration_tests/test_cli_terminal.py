@@ -118,8 +118,8 @@ def test_a_pipe_gets_plain_text(folder: Path) -> None:
     assert (indexed.returncode, indexed.stderr) == (0, "")
     assert indexed.stdout == (
         "Read 1 document, embedded 1 new chunk into kb\n"
-        "Every question gets an answer, related or not, as there is too little text to calibrate "
-        "by: 1 chunk with 1 sentence of 6 words; at least 10 and 20 are needed\n"
+        "Every question gets an answer, related or not, as there is too little text to fit a score "
+        "floor: 1 chunk with 1 sentence of 6 words; at least 10 and 20 are needed\n"
     )
     shown = call(folder, "query", "do cats sleep", "--kb", "kb")
     assert shown.returncode == 0, shown.stderr

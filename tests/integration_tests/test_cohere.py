@@ -20,7 +20,7 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.rerankers import CohereReranker
 from tests.integration_tests.environments import Environment
 from tests.integration_tests.rerank_server import RerankServer, rerank_server
@@ -74,7 +74,9 @@ def filled(reranker: Any) -> RSERetriever:
 @pytest.mark.parametrize("make", [ours, langchains])
 @fakes.both_ways
 def test_segments_by_its_scores(way: Way, server: RerankServer, make: Any) -> None:
-    (segment,) = way.invoke(filled(make(server)), "red fox", neighbor_credit=0)
+    (segment,) = way.invoke(
+        filled(make(server)), "red fox", rse_config=RSEConfig(neighbor_weight=0)
+    )
     assert segment.page_content.strip() == "red fox\nfox red"
     chunks = segment.metadata["rse"]["chunks"]
     assert [chunk["score"] for chunk in chunks] == [1.0, 1.0]
@@ -83,7 +85,7 @@ def test_segments_by_its_scores(way: Way, server: RerankServer, make: Any) -> No
     (request,) = server.requests
     assert len(request["documents"]) == 7
     assert request["model"] == "rerank-v3.5"
-    assert way.invoke(filled(make(server)), "nothing of this", min_relevance=0.1) == []
+    assert way.invoke(filled(make(server)), "nothing of this") == []
 
 
 @fakes.both_ways
@@ -117,7 +119,7 @@ def test_more_documents_than_one_request_takes(server: RerankServer) -> None:
     )
     lines = [f"red {n}" if n == 1_700 else f"dog {n}" for n in range(2_200)]
     retriever.add_documents([Document("\n".join(lines))], ids=["a"])
-    (segment,) = retriever.invoke("red", k=1, neighbor_credit=0)
+    (segment,) = retriever.invoke("red", k=1, rse_config=RSEConfig(neighbor_weight=0))
     assert segment.page_content.strip() == "red 1700"
     assert [len(request["documents"]) for request in server.requests] == [1_000, 1_000, 200]
 

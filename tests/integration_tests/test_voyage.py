@@ -20,7 +20,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_rse import RSERetriever
+from langchain_rse import PRESETS, RSERetriever
 from langchain_text_splitters import TextSplitter
 from langchain_voyageai import VoyageAIRerank
 
@@ -35,15 +35,16 @@ retriever = RSERetriever(
     text_splitter=Lines(),
     reranker=VoyageAIRerank(model="rerank-2.5", api_key=key, base_url=url + "/v1"),
     fetch_k=int(count),
-    config="precision",
-    rerank_weight=1.0,
+    config=PRESETS["precision"].replace(
+        rerank_weight=1.0, neighbor_weight=0.0, decay_rate=1e9
+    ),
 )
 lines = [f"dog {number}" for number in range(int(count) - 2)]
 text = "\\n".join([*lines, "quick red fox", "red and fox"]) + "\\n"
 retriever.add_documents([Document(text)], ids=["a"])
 for segments in (
-    retriever.invoke("quick red fox", neighbor_credit=0, decay_rate=1e9),
-    asyncio.run(retriever.ainvoke("quick red fox", neighbor_credit=0, decay_rate=1e9)),
+    retriever.invoke("quick red fox"),
+    asyncio.run(retriever.ainvoke("quick red fox")),
 ):
     print(json.dumps([[s.page_content, s.metadata["rse"]["chunks"]] for s in segments]))
 print(repr(retriever), file=sys.stderr)

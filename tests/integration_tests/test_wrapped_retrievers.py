@@ -21,7 +21,7 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
 
-from langchain_rse import RSERetriever
+from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.errors import CandidateError
 from langchain_rse.stores.records import CHUNK_ID
 from tests.unit_tests import fakes
@@ -131,7 +131,7 @@ def test_equal_texts_from_different_places_stay_apart(way: Way, source: RSERetri
             wrapped(source, base),
             "same words",
             irrelevant_chunk_penalty=0.01,
-            neighbor_credit=0,
+            rse_config=RSEConfig(neighbor_weight=0),
         )
         return {
             (segment.metadata["source"], chunk["index"])

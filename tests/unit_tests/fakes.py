@@ -65,6 +65,18 @@ EVERYTHING = RSEConfig(
 )
 
 
+def about(expected: Any) -> Any:
+    """Equal to a number, or numbers, of the metadata of segments, which have four digits."""
+    return pytest.approx(expected, abs=1e-4)
+
+
+def with_minimum(config: RSEConfig, value: float = 0.0) -> RSEConfig:
+    """The config with another least value of segments, if its solver has one."""
+    if config.solver == "exact":
+        return config
+    return config.replace(solver=config.solver.model_copy(update={"minimum_value": value}))
+
+
 def text_of(name: str, chunks: int) -> str:
     """A text that is split into so many chunks, none of which occurs in another text."""
     return "\n\n".join(f"{name} paragraph {number:02} of the text" for number in range(chunks))

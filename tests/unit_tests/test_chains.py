@@ -23,8 +23,7 @@ from langchain_core.runnables import (
 )
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSEConfig, RSERetriever
-from langchain_rse.config import Greedy
+from langchain_rse import RSERetriever
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever, ranges
 
@@ -266,10 +265,7 @@ def test_every_field_can_be_set_by_a_run() -> None:
     }
     configurable = retriever.configurable_fields(**fields)
     assert configurable.invoke(QUERY) == retriever.invoke(QUERY)
-    of_run: dict[str, Any] = {
-        "rse_k": 1,
-        "rse_config": RSEConfig(solver=Greedy(max_length=1)),
-    }
-    given = {name.removeprefix("rse_"): value for name, value in of_run.items()}
-    expected = retriever.invoke(QUERY, rse_config=given.pop("config"), **given)
-    assert configurable.invoke(QUERY, config={"configurable": of_run}) == expected
+    of_run = {"k": 1, "config": "find_all", "fetch_k": 2}
+    expected = retriever.invoke(QUERY, k=1, rse_config="find_all", fetch_k=2)
+    configured = {f"rse_{name}": value for name, value in of_run.items()}
+    assert configurable.invoke(QUERY, config={"configurable": configured}) == expected

@@ -13,7 +13,8 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import RSEConfig, RSERetriever, SQLDocStore
+from langchain_rse import RSERetriever, SQLDocStore
+from langchain_rse.config import RSEConfig
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.alignment import align
 from langchain_rse.ingest.markup import shown_text, start_of_tags, text_outside_tags

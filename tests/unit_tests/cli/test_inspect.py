@@ -64,9 +64,9 @@ def test_a_document_and_its_chunks(stores: Stores) -> None:
         (2, 10, 16, "three\n"),
     ]
     assert [chunk["metadata"] for chunk in chunks] == [
-        {"page_start": 0, "page_end": 0},
-        {"page_start": 0, "page_end": 0},
-        {"page_start": 1, "page_end": 1},
+        {"page_start": 0, "page_end": 0, "page": 0},
+        {"page_start": 0, "page_end": 0, "page": 0},
+        {"page_start": 1, "page_end": 1, "page": 1},
     ]
     stored = {vector["text"] for vector in stores.vectorstore.store.values()}
     assert {chunk["embedded"] for chunk in chunks} == stored

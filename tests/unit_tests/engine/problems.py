@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from langchain_rse.engine import Segment, solve_exact
-from tests.unit_tests.engine.exact_oracles import segment_costs
+from tests.unit_tests.engine.oracles import segment_costs
 
 # Eighths add up and multiply exactly, so ties are ties; tenths make ties but for rounding.
 # Half of the chunks are not relevant.

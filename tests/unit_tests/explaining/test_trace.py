@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -196,7 +197,7 @@ def test_each_reason_has_a_sentence_for_each_chunk() -> None:
     trace = make_retriever({"a": lines(0)}).explain(QUERY)
     [chunk] = trace.chunks
     for reason in Reason:
-        chunk = chunk._replace(outcome=reason, candidate=None)
+        chunk = replace(chunk, outcome=reason, candidate=None)
         if not {"{best", "{searcher", "{documents"} & set(re.findall(r"\{\w+", reason.value)):
             assert "{" not in trace.why(chunk)
 

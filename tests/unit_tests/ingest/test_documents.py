@@ -116,10 +116,13 @@ def test_a_field_with_a_rule_follows_it_in_a_document_of_one_part(stores: Stores
     assert {name: metadata[name] for name in metadata if name in page or "_" in name} == {
         "page_start": 7,
         "page_end": 7,
+        "page": 7,
         "page_label_start": "viii",
         "page_label_end": "viii",
+        "page_label": "viii",
         "slide_start": 3,
         "slide_end": 3,
+        "slide": 3,
         "by": ["Ann"],
         "title": "T",
         **{name: metadata[name] for name in ("doc_id", "chunk_id", "start_index", "end_index")},

@@ -588,7 +588,7 @@ def _stop(
 def _query_beside_what_is_left(bench: Bench) -> str | None:
     """Query; that there are vectors of no document is warned of."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ candidates are left out")
+        warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ candidates are excluded")
         return bench.world.query()
 
 

@@ -14,11 +14,18 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_rse import PRESETS, RSERetriever, SQLDocStore
+from langchain_rse import PRESETS, RSERetriever
 from langchain_rse.errors import CandidateError
-from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import FixedRetriever, Way, lines, make_retriever, ranges
+from tests.unit_tests.fakes import (
+    FixedRetriever,
+    about,
+    ask,
+    chunks_in,
+    lines,
+    make_retriever,
+    wrap,
+)
 
 way = fakes.way
 QUERY = fakes.QUERY
@@ -72,25 +79,9 @@ class Returning(BaseDocumentCompressor):
         return self.function(list(documents))
 
 
-def chunks_of(segments: Sequence[Document]) -> dict[tuple[str, int], dict[str, Any]]:
-    return {
-        (segment.metadata["doc_id"], chunk["index"]): chunk
-        for segment in segments
-        for chunk in segment.metadata["rse"]["chunks"]
-    }
-
-
 def candidates_of(source: RSERetriever) -> list[Document]:
     assert source.vectorstore is not None
     return source.vectorstore.similarity_search(QUERY, k=10_000)
-
-
-def wrapped(source: RSERetriever, base: Any, **kwargs: Any) -> RSERetriever:
-    return RSERetriever(
-        base_retriever=base,
-        docstore=source.docstore,
-        **{"config": fakes.PLAIN, "candidates_only": False, **kwargs},
-    )
 
 
 def scoring(scores: Sequence[Any], name: str = "relevance_score") -> Returning:
@@ -107,13 +98,13 @@ def scoring(scores: Sequence[Any], name: str = "relevance_score") -> Returning:
 
 @pytest.mark.parametrize("scores", NO_SCORES, ids=str)
 @pytest.mark.parametrize("origin", ["store", "retriever", "reranker"])
-def test_scores_that_mean_nothing_are_not_used(way: Way, origin: str, scores: list[Any]) -> None:
+def test_scores_that_mean_nothing_are_not_used(origin: str, scores: list[Any]) -> None:
     store = Scored(fakes.Angles())
     store.scores = scores
     source = make_retriever({"a": lines(0, 1, 2)}, vectorstore=store)
     if origin == "retriever":
         found = [document for document, _ in store.similarity_search_with_score(QUERY)]
-        retriever = wrapped(
+        retriever = wrap(
             source, FixedRetriever(documents=scoring(scores).compress_documents(found, QUERY))
         )
     elif origin == "reranker":
@@ -122,116 +113,44 @@ def test_scores_that_mean_nothing_are_not_used(way: Way, origin: str, scores: li
     else:
         retriever = source
     for preset in (fakes.PLAIN, PRESETS["balanced"], PRESETS["dsrag-balanced"]):
-        config = preset.replace(score_credit=1.0, lexical_credit=0.0, rerank_weight=1.0)
-        asked = retriever.model_copy(update={"config": config})
-        (segment,) = way.invoke(asked, QUERY, minimum_value=0.0, irrelevant_chunk_penalty=0.1)
-        assert [chunk["relevance"] for chunk in segment.metadata["rse"]["chunks"]] == pytest.approx(
-            [0.8 * math.exp(-rank / preset.decay_rate) for rank in range(3)]
+        config = fakes.with_minimum(preset).replace(
+            vector_weight=1.0, lexical_weight=0.0, rerank_weight=1.0
         )
+        asked = retriever.model_copy(update={"config": config})
+        (segment,) = ask(asked, irrelevant_chunk_penalty=0.1)
+        relevances = [chunk["relevance"] for chunk in segment.metadata["rse"]["chunks"]]
+        assert relevances == about([0.8 * math.exp(-rank / preset.decay_rate) for rank in range(3)])
         assert math.isfinite(segment.metadata["relevance_score"])
 
 
-@pytest.mark.parametrize(
-    "scores",
-    [[0.9, 0.6, 0.3], np.array([0.9, 0.6, 0.3], dtype=np.float32)],
-    ids=["floats", "numpy"],
-)
-def test_scores_of_any_number_type_count(way: Way, scores: Sequence[Any]) -> None:
-    source = make_retriever({"a": lines(0, 1, 2)}, reranker=scoring(list(scores)))
-    chunks = chunks_of(way.invoke(source, QUERY, irrelevant_chunk_penalty=0.1))
-    found = [chunks["a", index] for index in range(3)]
-    assert [chunk["relevance"] for chunk in found] == pytest.approx([0.9, 0.6, 0.3])
-    assert all(type(chunk["score"]) is float for chunk in found)
-
-
-def test_rising_scores_of_a_store_are_distances(way: Way) -> None:
+def test_rising_scores_of_a_store_are_distances() -> None:
     store = Scored(fakes.Angles())
     store.scores = [0.0, 0.25, 0.5]
     source = make_retriever({"a": lines(0, 1, 2)}, vectorstore=store)
-    chunks = chunks_of(way.invoke(source, QUERY, irrelevant_chunk_penalty=0.1))
+    chunks = chunks_in(ask(source, irrelevant_chunk_penalty=0.1))
     assert [chunks["a", index]["relevance"] for index in range(3)] == pytest.approx([1, 0.75, 0.5])
 
 
-def test_a_relevance_that_rises_is_no_distance(way: Way) -> None:
+def test_a_relevance_that_rises_is_no_distance() -> None:
     """A filter that keeps the order it is given may put scores that happen to rise."""
     rising = [0.55, 0.6, 0.95]
     source = make_retriever({"a": lines(0, 1, 2)})
     reranked = source.model_copy(update={"reranker": scoring(rising)})
     found = scoring(rising).compress_documents(candidates_of(source), QUERY)
-    for retriever in (reranked, wrapped(source, FixedRetriever(documents=found))):
-        chunks = chunks_of(way.invoke(retriever, QUERY))
+    for retriever in (reranked, wrap(source, found)):
+        chunks = chunks_in(ask(retriever))
         assert [chunk["relevance"] for chunk in chunks.values()] == pytest.approx([0.8] * 3)
     # What is called a score may be a distance.
     found = scoring(rising, "score").compress_documents(candidates_of(source), QUERY)
     for document in found:
         document.metadata.pop("relevance_score", None)
-    distances = wrapped(source, FixedRetriever(documents=found))
-    chunks = chunks_of(way.invoke(distances, QUERY, irrelevant_chunk_penalty=0.01))
+    distances = wrap(source, found)
+    chunks = chunks_in(ask(distances, irrelevant_chunk_penalty=0.01))
     relevances = [chunk["relevance"] for chunk in chunks.values()]
     assert relevances == pytest.approx([0.45, 0.4, 0.05])
 
 
-def test_scores_under_different_names_are_not_compared(way: Way) -> None:
-    source = make_retriever({"a": lines(0, 1, 2)})
-    found = candidates_of(source)
-    for document, (name, score) in zip(
-        found, [("relevance_score", 0.9), ("score", 0.5), ("score", 0.4)], strict=True
-    ):
-        document.metadata[name] = score
-    chunks = chunks_of(way.invoke(wrapped(source, FixedRetriever(documents=found)), QUERY))
-    assert [chunk["relevance"] for chunk in chunks.values()] == pytest.approx([0.8] * 3)
-
-
-# Rerankers
-
-
-@pytest.mark.parametrize(
-    "stranger",
-    [
-        Document("another text"),
-        Document("c0 0\n", metadata={"doc_id": "b", "rse_version": "v", "chunk_index": 0}),
-        Document("c0 0\n", id="another"),
-    ],
-    ids=["text", "place", "id"],
-)
-def test_a_reranker_that_returns_what_it_was_not_given(way: Way, stranger: Document) -> None:
-    reranker = Returning(function=lambda documents: [*documents, stranger])
-    retriever = make_retriever({"a": lines(0, 20)}, reranker=reranker)
-    if stranger.id == "another":  # its text tells which it is: it counts once
-        assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 2)]
-        return
-    with pytest.raises(CandidateError, match=r"Returning returned a Document .* not given"):
-        way.invoke(retriever, QUERY)
-
-
-def test_a_reranker_that_returns_documents_twice(way: Way) -> None:
-    once = make_retriever({"a": lines(0, 90, 20)}, reranker=scoring([0.9, 0.8, 0.7]))
-    twice = once.model_copy(
-        update={
-            "reranker": Returning(
-                function=lambda documents: [
-                    scored
-                    for document, score in zip(documents, (0.9, 0.8, 0.7), strict=True)
-                    for scored in (
-                        document.model_copy(
-                            update={"metadata": {**document.metadata, "relevance_score": score}}
-                        ),
-                        # Later copies do not count, whatever they say.
-                        document.model_copy(
-                            update={"metadata": {**document.metadata, "relevance_score": 0.0}}
-                        ),
-                    )
-                ]
-            )
-        }
-    )
-    assert way.invoke(twice, QUERY) == way.invoke(once, QUERY)
-
-
-@pytest.mark.parametrize("returned", [[], (), iter(())], ids=["list", "tuple", "iterator"])
-def test_a_reranker_that_returns_nothing(way: Way, returned: Any) -> None:
-    retriever = make_retriever({"a": lines(0)}, reranker=Returning(function=lambda _: returned))
-    assert way.invoke(retriever, QUERY) == []
+# Documents
 
 
 @pytest.mark.parametrize(
@@ -240,33 +159,16 @@ def test_a_reranker_that_returns_nothing(way: Way, returned: Any) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("role", ["reranker", "retriever"])
-def test_what_is_no_list_of_documents_is_named(way: Way, returned: Any, role: str) -> None:
+def test_what_is_no_list_of_documents_is_named(returned: Any, role: str) -> None:
     source = make_retriever({"a": lines(0)})
     if role == "reranker":
         name = "Returning"
         retriever = source.model_copy(update={"reranker": Returning(function=lambda _: returned)})
     else:
         name = "RunnableLambda"
-        retriever = wrapped(source, RunnableLambda(lambda _: returned))
+        retriever = wrap(source, RunnableLambda(lambda _: returned))
     with pytest.raises(TypeError, match=rf"{name} must return Documents; got"):
-        way.invoke(retriever, QUERY)
-
-
-# Retrievers
-
-
-@pytest.mark.parametrize("returned", [[], ()], ids=["list", "tuple"])
-@pytest.mark.parametrize("reranked", [False, True])
-def test_a_retriever_that_returns_nothing(way: Way, returned: Any, *, reranked: bool) -> None:
-    def never(_: Any) -> Any:
-        raise AssertionError
-
-    retriever = wrapped(
-        make_retriever({"a": lines(0)}),
-        RunnableLambda(lambda _: returned),
-        reranker=Returning(function=never) if reranked else None,
-    )
-    assert way.invoke(retriever, QUERY) == []
+        ask(retriever)
 
 
 MANY = 10_000
@@ -297,16 +199,16 @@ def many(request: pytest.FixtureRequest) -> Many:
 @pytest.mark.parametrize(
     ("preset", "alone"), [("balanced", False), ("balanced", True), ("dsrag-find_all", False)]
 )
-def test_10000_candidates(way: Way, many: Many, preset: str, *, alone: bool) -> None:
+def test_10000_candidates(many: Many, preset: str, *, alone: bool) -> None:
     retriever = RSERetriever(
         base_retriever=FixedRetriever(documents=many.chunks),
         docstore=many.docstore,
-        config=PRESETS[preset].replace(top_k_for_document_selection=None, minimum_value=0.0),
+        config=fakes.with_minimum(PRESETS[preset].replace(top_k_for_document_selection=None)),
         fetch_k=MANY,
         candidates_only=alone,
     )
     many.docstore.reads.clear()
-    segments = way.invoke(retriever, QUERY, max_context_length=2_000)
+    segments = ask(retriever, max_context_length=2_000)
     assert len(many.docstore.reads) == 2
     assert segments
     assert sum(len(segment.page_content) for segment in segments) <= 2_000
@@ -314,56 +216,6 @@ def test_10000_candidates(way: Way, many: Many, preset: str, *, alone: bool) -> 
         text = many.texts[segment.metadata["doc_id"]]
         place = slice(segment.metadata["start_index"], segment.metadata["end_index"])
         assert segment.page_content == text[place]
-
-
-def test_of_10000_candidates_the_first_count(way: Way, many: Many) -> None:
-    few, all_of_them = (
-        RSERetriever(
-            base_retriever=FixedRetriever(documents=some),
-            candidates_only=False,
-            docstore=many.docstore,
-        )
-        for some in (many.chunks[:200], many.chunks)
-    )
-    assert way.invoke(all_of_them, QUERY) == way.invoke(few, QUERY)
-
-
-def test_many_documents_that_are_gone_take_few_reads(way: Way) -> None:
-    texts = {str(number): lines(0, name=f"{number}-") for number in range(1_000)}
-    source = make_retriever(texts)
-    found = sorted(candidates_of(source), key=lambda document: int(document.metadata["doc_id"]))
-    lost = [manifest_key(document_key(str(number))) for number in range(990)]
-    source.docstore.mdelete(lost)
-    store = fakes.WatchedDocStore(source.docstore, fakes.Writes())
-    retriever = RSERetriever(
-        base_retriever=FixedRetriever(documents=found),
-        candidates_only=False,
-        docstore=store,
-        config=fakes.PLAIN.replace(top_k_for_document_selection=5),
-        fetch_k=1_000,
-        on_missing="split",
-    )
-    with pytest.warns(UserWarning, match="990 of 1000 candidates are left out"):
-        segments = way.invoke(retriever, QUERY)
-    assert [doc_id for doc_id, *_ in ranges(segments)] == [str(n) for n in range(990, 995)]
-    assert len(store.reads) < 12
-    with pytest.warns(UserWarning, match=r"'0', '1', '2', '3', '4' and 985 more.*repair=True"):
-        assert way.invoke(retriever, QUERY, on_missing="raise") == segments
-
-
-def test_a_lost_document_takes_no_place(way: Way) -> None:
-    source = make_retriever({name: lines(0, name=name) for name in "abcd"})
-    stale = candidates_of(source)
-    source.add_documents([Document(lines(0, name="new"), metadata={"source": "a"})], ids=["a"])
-    source.docstore.mdelete([manifest_key(document_key("d"))])
-    found = sorted(stale, key=lambda document: str(document.metadata["doc_id"]))
-    retriever = wrapped(
-        source,
-        FixedRetriever(documents=found),
-        config=fakes.PLAIN.replace(top_k_for_document_selection=2),
-    )
-    with pytest.warns(UserWarning, match="1 of 4 candidates are left out.*'d'"):
-        assert [doc_id for doc_id, *_ in ranges(way.invoke(retriever, QUERY))] == ["b", "c"]
 
 
 # Metadata of candidates
@@ -382,183 +234,23 @@ def test_a_lost_document_takes_no_place(way: Way) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("reranked", [False, True])
-def test_metadata_of_a_wrong_type_is_named(
-    way: Way, name: str, value: object, *, reranked: bool
-) -> None:
+def test_metadata_of_a_wrong_type_is_named(name: str, value: object, *, reranked: bool) -> None:
     source = make_retriever({"a": lines(0)})
     (document,) = candidates_of(source)
     document.metadata[name] = value
     reranker = Returning(function=lambda documents: documents) if reranked else None
-    base = FixedRetriever(documents=[document])
+    base = [document]
     with pytest.raises(CandidateError, match=rf"candidate 0 .*has {name}=.*add_documents"):
-        way.invoke(wrapped(source, base, reranker=reranker), QUERY)
-
-
-@pytest.mark.parametrize(
-    "kind", [float, np.int32, np.int64, np.float32, np.float64], ids=lambda kind: kind.__name__
-)
-def test_whole_numbers_of_any_type_are_chunks(way: Way, kind: Any) -> None:
-    source = make_retriever({"a": lines(90, 0, 10)})
-    found = candidates_of(source)
-    for document in found:
-        document.metadata["chunk_index"] = kind(document.metadata["chunk_index"])
-    segments = way.invoke(wrapped(source, FixedRetriever(documents=found[:2])), QUERY)
-    assert ranges(segments) == [("a", 1, 3)]
+        ask(wrap(source, base, reranker=reranker), QUERY)
 
 
 @pytest.mark.parametrize("index", [1, 511, 512, 10**6, 2**63, 10**30])
-def test_a_chunk_that_no_document_has(way: Way, index: int) -> None:
+def test_a_chunk_that_no_document_has(index: int) -> None:
     source = make_retriever({"a": lines(0)})
     (document,) = candidates_of(source)
     document.metadata["chunk_index"] = index
-    retriever = wrapped(source, FixedRetriever(documents=[document]))
+    retriever = wrap(source, [document])
     for preset in PRESETS:
         asked = retriever.model_copy(update={"config": PRESETS[preset]})
         with pytest.warns(UserWarning, match=rf"'a'.*chunk {index} of document 'a'.* only 1 "):
-            assert way.invoke(asked, QUERY) == []
-
-
-def test_other_metadata_may_be_anything(way: Way) -> None:
-    source = make_retriever({"a": lines(0, 10)})
-    found = candidates_of(source)
-    for document in found:
-        document.metadata |= {"when": object(), "page": {"a": [1]}, 3: b"x", "id": math.nan}
-    retriever = wrapped(source, FixedRetriever(documents=found))
-    assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 2)]
-    kept = retriever.model_copy(update={"reranker": Returning(function=lambda found: found[:1])})
-    assert ranges(way.invoke(kept, QUERY)) == [("a", 0, 1)]
-
-
-# Metadata of records
-
-
-def left_out(way: Way, source: RSERetriever, key: str) -> None:
-    """Document a is left out, with a warning that names it and the record; another answers."""
-    source.add_documents([Document(lines(10, name="other"), metadata={"source": "other"})])
-    with pytest.warns(UserWarning, match=rf"(?s)1 document.*'a'.*Add them again.*{key}") as caught:
-        assert ranges(way.invoke(source, QUERY)) == [("other", 0, 1)]
-    assert len(caught) == 1
-
-
-def spoil(source: RSERetriever, key: str, changes: dict[str, Any]) -> None:
-    """Change the metadata of a record."""
-    (record,) = source.docstore.mget([key])
-    assert record is not None
-    broken = record.model_copy(update={"metadata": {**record.metadata, **changes}})
-    source.docstore.mset([(key, broken)])
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"current": "v10"},
-        {"current": ["v", "1", 0]},
-        {"current": ["v", -3, 0]},
-        {"current": ["v", 1, None]},
-        {"current": [7, 1, 0]},
-        {"length": None},
-        {"unfinished": 3},
-        {"metadata": "text"},
-        {"metadata": None},
-    ],
-    ids=str,
-)
-def test_a_manifest_with_wrong_types_is_named(way: Way, changes: dict[str, Any]) -> None:
-    source = make_retriever({"a": lines(0)}, docstore=InMemoryStore())
-    key = manifest_key(document_key("a"))
-    spoil(source, key, changes)
-    left_out(way, source, key)
-
-
-@pytest.mark.parametrize(
-    "cuts",
-    [None, 3, "05", [0], [0, 0], [5, 0], [0, 10**30], [0, math.inf], [0, None], ["a", "b"], {}],
-    ids=str,
-)
-def test_spans_with_wrong_types_are_named(way: Way, cuts: Any) -> None:
-    check_spans(way, {"cuts": cuts})
-
-
-@pytest.mark.parametrize("gaps", [3, ["a"], [None], [math.inf], "none"], ids=str)
-def test_gaps_with_wrong_types_are_named(way: Way, gaps: Any) -> None:
-    check_spans(way, {"gaps": gaps})
-
-
-def check_spans(way: Way, changes: dict[str, Any]) -> None:
-    source = make_retriever({"a": lines(0)}, docstore=InMemoryStore())
-    (key,) = (key for key in source.docstore.yield_keys() if "/spans/" in key)
-    spoil(source, key, changes)
-    left_out(way, source, key)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"start_index": "0"},
-        {"start_index": None},
-        {"end_index": "5"},
-        {"places": "text"},
-        {"places": ["page"]},
-        {"places": 3},
-        {"places": [[0, None]]},
-    ],
-    ids=str,
-)
-def test_a_chunk_with_wrong_types_is_named(way: Way, changes: dict[str, Any]) -> None:
-    source = make_retriever({"a": lines(0)}, docstore=InMemoryStore())
-    (key,) = (
-        key for key in source.docstore.yield_keys() if key.endswith("/0") and "spans" not in key
-    )
-    spoil(source, key, changes)
-    left_out(way, source, key)
-
-
-# Characters
-
-
-class Encoding(fakes.BagOfWords):
-    """Like any model in Rust: takes nothing that UTF-8 lacks; and, like PostgreSQL, no NUL."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        for text in texts:
-            assert "\0" not in text
-            text.encode()
-        return super().embed_documents(texts)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "one\0two\n",
-        "one \ud800 two\udfff\n",
-        "\ufeffone\n",
-        "one\r\n\r\ntwo\r\n",
-        "one\rtwo\u2028three\x85four\n",
-    ],
-    ids=ascii,
-)
-def test_any_characters_come_back_as_they_were(way: Way, text: str) -> None:
-    vectorstore = InMemoryVectorStore(Encoding())
-    parts = [Document(text, metadata={"doc_id": "d", "title": text, "page": n}) for n in range(2)]
-    retriever = RSERetriever(
-        vectorstore=vectorstore, docstore=SQLDocStore("sqlite://"), config=fakes.EVERYTHING
-    )
-    way.add(retriever, parts)
-    (segment,) = way.invoke(retriever, "one")
-    assert segment.page_content == f"{text}\n\n{text}"
-    assert segment.metadata["title"] == text
-    for chunk in vectorstore.store.values():
-        assert "\0" not in chunk["metadata"]["title"]
-        chunk["metadata"]["title"].encode()
-        assert len(chunk["metadata"]["title"]) == len(text)
-
-
-@pytest.mark.parametrize("field", ["ids", "doc_id", "source"])
-@pytest.mark.parametrize("doc_id", ["caf\udce9.txt", "a\0b"], ids=ascii)
-def test_an_id_that_not_every_store_can_keep(way: Way, doc_id: str, field: str) -> None:
-    vectorstore, docstore = InMemoryVectorStore(Encoding()), InMemoryStore()
-    retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore)
-    text = Document("text", metadata={} if field == "ids" else {field: doc_id})
-    with pytest.raises(ValueError, match=r"id .* has the character .*ids="):
-        way.add(retriever, [text], ids=[doc_id] if field == "ids" else None)
-    assert fakes.keys_of(docstore) == []
+            assert ask(asked) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pydoc_data.topics import topics
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
@@ -11,9 +12,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever
 from langchain_rse.embeddings import WordLlamaEmbeddings
-from tests.unit_tests import fakes
-
-way = fakes.way
 
 # Each note uses words of the Python reference, and is the first hit of the search for its question.
 NOTES = {
@@ -48,7 +46,7 @@ def retriever() -> RSERetriever:
 @pytest.mark.parametrize("question", NOTES)
 @pytest.mark.parametrize("settings", [{"k": 1}, {"k": 3}, {"max_context_length": "its length"}, {}])
 def test_the_best_hit_is_in_the_answer(
-    retriever: RSERetriever, way: fakes.Way, question: str, settings: dict[str, object]
+    retriever: RSERetriever, question: str, settings: dict[str, Any]
 ) -> None:
     note = NOTES[question]
     assert retriever.vectorstore is not None
@@ -56,11 +54,11 @@ def test_the_best_hit_is_in_the_answer(
     assert first_hit.page_content == note
     if "max_context_length" in settings:
         settings = {"max_context_length": len(note)}
-    found = way.invoke(retriever, question, **settings)
+    found = retriever.invoke(question, **settings)
     assert note in [segment.page_content for segment in found]
 
 
-def test_a_line_of_an_answer_is_not_displaced_by_a_table(way: fakes.Way) -> None:
+def test_a_line_of_an_answer_is_not_displaced_by_a_table() -> None:
     prices = "\n".join(
         f"| Enterprise plan {number} | {number} users | {90 * number} $ a month | yearly |"
         for number in range(60)
@@ -71,5 +69,5 @@ def test_a_line_of_an_answer_is_not_displaced_by_a_table(way: fakes.Way) -> None
     answer = "To cancel the Enterprise plan, write to the account manager 30 days before."
     retriever.add_documents([Document(prices, id="prices"), Document(answer, id="faq")])
     question = "How can I cancel the Enterprise plan?"
-    found = way.invoke(retriever, question, max_context_length=800)
+    found = retriever.invoke(question, max_context_length=800)
     assert answer in [segment.page_content for segment in found]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +12,14 @@ from langchain_core.stores import InMemoryByteStore, InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import ExistingIndex, RSERetriever
-from langchain_rse._sync import arun, run
+from langchain_rse._sync import run
 from langchain_rse.errors import MissingRecordError
-from langchain_rse.query.candidates import Sources
-from langchain_rse.query.pipeline import find_candidates, retrieve
+from langchain_rse.query.filters import filters_of
+from langchain_rse.query.pipeline import answer
+from langchain_rse.query.reranking import find_candidates
 from langchain_rse.stores.records import adopted_key, document_key, manifest_key
 from tests.unit_tests import fakes
-from tests.unit_tests.fakes import QUERY, Way, lines, make_retriever, ranges
+from tests.unit_tests.fakes import QUERY, Way, ask, lines, make_retriever, ranges, wrap
 
 way = fakes.way
 
@@ -79,15 +79,15 @@ def test_a_document_replaced_between_search_and_reading_is_found(way: Way, store
     assert store.searches == 2
 
 
-def test_a_document_deleted_between_search_and_reading_is_gone(way: Way, store: Scripted) -> None:
+def test_a_document_deleted_between_search_and_reading_is_gone(store: Scripted) -> None:
     """Without a word: it is no leftover."""
     retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
     store.then = lambda n: retriever.delete(["a"]) if n == 1 else None
-    assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
+    assert ranges(ask(retriever, QUERY)) == [("b", 0, 1)]
     assert store.searches == 2
 
 
-def test_a_document_whose_deletion_two_searches_meet_is_gone(way: Way, store: Scripted) -> None:
+def test_a_document_whose_deletion_two_searches_meet_is_gone(store: Scripted) -> None:
     """Its vectors are found without a current version, then without a manifest, then no more."""
     retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
     key = manifest_key(document_key("a"))
@@ -103,73 +103,38 @@ def test_a_document_whose_deletion_two_searches_meet_is_gone(way: Way, store: Sc
             retriever.delete(["a"])
 
     store.then = delete_in_steps
-    assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
+    assert ranges(ask(retriever, QUERY)) == [("b", 0, 1)]
     assert store.searches == 3
 
     # If they stay, they are left over.
     store.store = rows
-    with pytest.warns(UserWarning, match="1 of 2 candidates are left out"):
-        assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
+    with pytest.warns(UserWarning, match="1 of 2 candidates are excluded"):
+        assert ranges(ask(retriever, QUERY)) == [("b", 0, 1)]
 
 
-def test_documents_that_are_added_after_the_search_found_nothing(way: Way, store: Scripted) -> None:
-    retriever = make_retriever({}, vectorstore=store)
-    store.then = lambda n: replace(retriever, "a", lines(0)) if n == 1 else None
-    assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1)]
-    assert store.searches == 2
-
-
-def test_a_document_replaced_again_and_again(way: Way, store: Scripted) -> None:
+def test_a_document_replaced_again_and_again(store: Scripted) -> None:
     retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
     store.then = lambda n: replace(retriever, "a", lines(0, name=f"v{n}-"))
     with pytest.warns(UserWarning, match=r"1 document\(s\) were replaced while they were read"):
-        assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
+        assert ranges(ask(retriever, QUERY)) == [("b", 0, 1)]
     assert store.searches == 3
     store.then = lambda n: replace(retriever, "a", lines(0, name=f"v{n}-")) if n == 4 else None
-    assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1), ("b", 0, 1)]
+    assert ranges(ask(retriever, QUERY)) == [("a", 0, 1), ("b", 0, 1)]
 
 
-def test_a_version_that_is_still_found_needs_no_second_search(way: Way, store: Scripted) -> None:
-    retriever = make_retriever({"a": lines(0, 0)}, vectorstore=store)
-    new = lines(0, 0, name="new")
-    keep_vectors(retriever, lambda: replace(retriever, "a", new))
-    assert texts(way.invoke(retriever, QUERY)) == [new]
-    assert store.searches == 1
-
-
-def test_what_a_crash_left_behind_costs_one_more_search(way: Way, store: Scripted) -> None:
-    retriever = make_retriever({"a": lines(0, 5), "b": lines(20)}, vectorstore=store)
-    keep_vectors(retriever, lambda: replace(retriever, "a", lines(95, name="new")))
-    assert ranges(way.invoke(retriever, QUERY, fetch_k=3)) == [("b", 0, 1)]
-    assert store.searches == 2
-
-
-def test_vectors_that_nobody_knows_are_named_once_and_passed_over(
-    way: Way, store: Scripted
-) -> None:
+def test_vectors_that_nobody_knows_are_named_once_and_passed_over(store: Scripted) -> None:
     gone = [f"gone {number}" for number in range(7)]
     retriever = make_retriever(
         {"a": lines(20), **{name: lines(0, name=name) for name in gone}}, vectorstore=store
     )
     keep_vectors(retriever, lambda: retriever.delete(gone))
     said = (
-        r"^7 of 8 candidates are left out.*'gone \d'.* and 2 more.*check\(repair=True\).*--repair"
+        r"^7 of 8 candidates are excluded.*'gone \d'.* and 2 more.*check\(repair=True\).*--repair"
     )
     with pytest.warns(UserWarning, match=said) as caught:
-        assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1)]
+        assert ranges(ask(retriever, QUERY)) == [("a", 0, 1)]
     assert len(caught) == 1
     assert store.searches == 2
-
-
-def test_a_first_version_that_is_being_written_is_no_leftover(way: Way, store: Scripted) -> None:
-    retriever = make_retriever({"a": lines(20)}, vectorstore=store)
-    replace(retriever, "new", lines(0))
-    key = manifest_key(document_key("new"))
-    (record,) = retriever.docstore.mget([key])
-    assert record is not None
-    fields = {**record.metadata, "current": None, "unfinished": [record.metadata["current"]]}
-    retriever.docstore.mset([(key, Document("", metadata=fields))])
-    assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1)]
 
 
 @fakes.both_ways
@@ -182,23 +147,21 @@ def test_two_stores_that_are_no_pair(way: Way, store: Scripted) -> None:
         way.invoke(other, QUERY)
 
 
-def test_given_candidates_cannot_be_searched_again(way: Way, store: Scripted) -> None:
-    """As `tune` gives them."""
+def test_given_candidates_are_not_searched_again(store: Scripted) -> None:
     retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
-    sources = Sources(store, None, retriever.docstore)
-
-    def found() -> Any:
-        return (yield from find_candidates(sources, [QUERY], retriever))
-
-    candidates = way.call(lambda: run(found()), lambda: arun(found()))
+    sources = retriever.sources
+    filters = filters_of({}, None)
+    _, candidates = run(find_candidates(sources, [QUERY], retriever, filters))
+    for settings in (retriever, retriever.model_copy(update={"k": 1})):
+        trace = run(answer(QUERY, sources, settings, candidates=candidates))
+        assert trace.documents_returned == retriever.invoke(QUERY, k=settings.k)
     replace(retriever, "a", lines(0, name="new"))
-
-    def answer() -> Any:
-        return (yield from retrieve(sources, QUERY, retriever, candidates=candidates))
-
-    segments = way.call(lambda: run(answer()), lambda: arun(answer()))
-    assert ranges(segments) == [("b", 0, 1)]
-    assert store.searches == 1
+    store.searches = 0
+    trace = run(answer(QUERY, sources, retriever, candidates=candidates))
+    assert ranges(trace.documents_returned) == [("b", 0, 1)]
+    assert store.searches == 0
+    nothing = run(answer(QUERY, sources, retriever, candidates={QUERY: []}))
+    assert nothing.reason == "Scripted found nothing"
 
 
 @fakes.both_ways
@@ -219,12 +182,7 @@ def test_a_wrapped_retriever_and_a_reranker_are_asked_again(way: Way, store: Scr
             replace(retriever, "a", lines(0, name="new"))
         return found
 
-    wrapped = RSERetriever(
-        base_retriever=RunnableLambda(find),
-        docstore=retriever.docstore,
-        reranker=Reranker(),
-        candidates_only=False,
-    )
+    wrapped = wrap(retriever, RunnableLambda(find), reranker=Reranker())
     assert texts(way.invoke(wrapped, QUERY)) == [lines(0, name="new")]
     assert searches == 2
 
@@ -248,53 +206,23 @@ def other_documents_chunk(retriever: RSERetriever, doc_id: str, index: int) -> N
     retriever.docstore.mset([(mine, record)])
 
 
-def test_another_documents_chunk_is_never_returned(way: Way, store: Scripted) -> None:
+def test_another_documents_chunk_is_never_returned(store: Scripted) -> None:
     """Even if it has the same place and length."""
     retriever = make_retriever(
         {"a": lines(0, 1, name="a"), "b": lines(2, 3, name="b")}, vectorstore=store
     )
     other_documents_chunk(retriever, "a", 1)
     with pytest.warns(
-        UserWarning, match=r"(?s)1 document\(s\) are left out.*'a'.*Add them"
+        UserWarning, match=r"(?s)1 document\(s\) are excluded.*'a'.*Add them"
     ) as said:
-        (segment,) = way.invoke(retriever, QUERY)
+        (segment,) = ask(retriever, QUERY)
     assert len(said) == 1
     assert segment.page_content == lines(2, 3, name="b")
     assert store.searches == 2
 
 
-def test_another_documents_manifest_is_not_read(way: Way, store: Scripted) -> None:
-    retriever = make_retriever({"a": lines(0), "b": lines(2)}, vectorstore=store)
-    mine, theirs = (manifest_key(document_key(name)) for name in "ab")
-    (record,) = retriever.docstore.mget([theirs])
-    assert record is not None
-    retriever.docstore.mset([(mine, record)])
-    with pytest.warns(UserWarning, match="(?s)'a'.*of document 'b'"):
-        assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
-
-
-@pytest.mark.parametrize("cut", [-(2**63), -1, 10**6, 2**63 - 1, 10**30])
-@pytest.mark.parametrize("end", ["first", "last"])
-def test_spans_outside_of_the_text_cost_one_document(
-    way: Way, store: Scripted, cut: int, end: str
-) -> None:
-    retriever = make_retriever({"a": lines(0, 1), "b": lines(2)}, vectorstore=store)
-    (key,) = (
-        key
-        for key in retriever.docstore.yield_keys()
-        if "/spans/" in key and key.startswith(document_key("a"))
-    )
-    (record,) = retriever.docstore.mget([key])
-    assert record is not None
-    cuts = record.metadata["cuts"]
-    cuts = [cut, *cuts[1:]] if end == "first" else [*cuts[:-1], cut]
-    retriever.docstore.mset([(key, Document("", metadata={"cuts": cuts}))])
-    with pytest.warns(UserWarning, match=f"(?s)'a'.*{key}"):
-        assert ranges(way.invoke(retriever, QUERY)) == [("b", 0, 1)]
-
-
 @pytest.mark.parametrize("broken", range(1, 6))
-def test_any_number_of_broken_documents_leaves_the_others(way: Way, broken: int) -> None:
+def test_any_number_of_broken_documents_leaves_the_others(broken: int) -> None:
     """Their chunks turn out to be broken when they are read, those of the best first."""
     names = [f"n{number}" for number in range(6)]
     retriever = make_retriever(
@@ -307,13 +235,13 @@ def test_any_number_of_broken_documents_leaves_the_others(way: Way, broken: int)
             if key.startswith(document_key(name)) and key.endswith("/0") and "/spans/" not in key
         ]
         retriever.docstore.mset([(key, Document("not this")) for key in spoiled])
-    with pytest.warns(UserWarning, match=rf"{broken} document\(s\) are left out") as caught:
-        segments = way.invoke(retriever, QUERY, max_context_length=8)
+    with pytest.warns(UserWarning, match=rf"{broken} document\(s\) are excluded") as caught:
+        segments = ask(retriever, QUERY, max_context_length=8)
     assert len(caught) == 1
     assert [doc_id for doc_id, *_ in ranges(segments)] == names[broken : broken + 1]
 
 
-def test_a_record_of_an_adopted_vector(way: Way) -> None:
+def test_a_record_of_an_adopted_vector() -> None:
     vectors, docstore = InMemoryVectorStore(fakes.Angles()), InMemoryByteStore()
     vectors.add_documents(
         [Document(f"t {n}", id=str(n), metadata={"source": f"s{n}", "number": 0}) for n in (0, 1)]
@@ -322,12 +250,18 @@ def test_a_record_of_an_adopted_vector(way: Way) -> None:
     retriever = RSERetriever.from_existing_index(vectors, docstore, index)
     docstore.mset([(adopted_key("0"), b"{")])
     with pytest.warns(UserWarning, match="adopt the index again"):
-        assert ranges(way.invoke(retriever, QUERY)) == [("s1", 0, 1)]
+        assert ranges(ask(retriever, QUERY)) == [("s1", 0, 1)]
 
 
-def test_nothing_is_said_where_all_is_well(way: Way, store: Scripted) -> None:
-    retriever = make_retriever({"a": lines(0), "b": lines(20)}, vectorstore=store)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert len(way.invoke(retriever, QUERY)) == 2
-    assert store.searches == 1
+def test_corrupt_records_are_named() -> None:
+    store = InMemoryByteStore()
+    retriever = make_retriever({"a": lines(0, 0)}, docstore=store)
+    for key in fakes.keys_of(store):
+        (intact,) = store.mget([key])
+        assert intact is not None
+        for broken in (b"{", b'{"page_content": "text", "metadata": {}}', b"[]"):
+            store.mset([(key, broken)])
+            with pytest.warns(UserWarning, match=rf"(?s)1 document.*'a'.*{key}"):
+                assert ask(retriever) == []
+        store.mset([(key, intact)])
+    assert ranges(ask(retriever)) == [("a", 0, 2)]

@@ -101,7 +101,7 @@ class _Unread(Sequence[str]):
     def __len__(self) -> int:
         return 3
 
-    def __getitem__(self, index: object) -> str:  # type: ignore[override]
+    def __getitem__(self, index: object) -> str:
         raise AssertionError(index)
 
 

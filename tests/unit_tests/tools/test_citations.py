@@ -16,7 +16,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEConfig, RSERetriever
 from langchain_rse.ingest.default_splitter import default_text_splitter
-from langchain_rse.stores.metadata import encodable
+from langchain_rse.text.quoting import encodable
 from langchain_rse.tools import (
     ModelCitation,
     cohere_documents,

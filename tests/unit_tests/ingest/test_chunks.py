@@ -23,10 +23,12 @@ way = fakes.way
 
 
 def chunks_of(way: Way, source: RSERetriever | RSEIndexer) -> list[Document]:
-    async def collected() -> list[Document]:
-        return [chunk async for chunk in source.achunks()]
+    indexer = source.indexer if isinstance(source, RSERetriever) else source
 
-    return way.call(lambda: list(source.chunks()), collected)
+    async def collected() -> list[Document]:
+        return [chunk async for chunk in indexer.achunks()]
+
+    return way.call(lambda: list(indexer.chunks()), collected)
 
 
 class WithoutWildcard(BaseStore[str, bytes]):
@@ -100,10 +102,10 @@ def test_chunks_are_read_a_batch_at_a_time(way: Way) -> None:
     retriever = source.model_copy(update={"docstore": store})
 
     async def first_few() -> list[Document]:
-        chunks = retriever.achunks()
+        chunks = retriever.indexer.achunks()
         return [await anext(chunks) for _ in range(3)]
 
-    way.call(lambda: list(itertools.islice(retriever.chunks(), 3)), first_few)
+    way.call(lambda: list(itertools.islice(retriever.indexer.chunks(), 3)), first_few)
     assert len(store.reads) == 2  # the manifests, and one batch
     store.reads.clear()
     assert len(chunks_of(way, retriever)) == 1202

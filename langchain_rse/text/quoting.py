@@ -1,0 +1,69 @@
+"""Makes foreign text safe and short to show: in a terminal, a page, a message or a prompt."""
+
+import html
+import re
+from collections.abc import Iterable
+
+UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
+"""Characters that some database or model cannot take: NUL and lone surrogates."""
+
+# Control characters, line separators, characters that change the direction of writing, and lone
+# surrogates.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str, allowed: str = "") -> str:
+    """Escape characters that could control a terminal, or that it cannot print, as ``repr`` does.
+
+    Characters in ``allowed``, such as line breaks, are kept.
+    """
+
+    def escape(match: re.Match[str]) -> str:
+        character = match[0]
+        if character in allowed:
+            return character
+        return ascii(character)[1:-1]
+
+    return _UNSAFE.sub(escape, text)
+
+
+def as_html(text: str, allowed: str = "") -> str:
+    """Write a text for HTML, in which it stays text; ``allowed`` is that of `visible`."""
+    return html.escape(visible(text, allowed))
+
+
+def encodable(text: str) -> str:
+    """Replace characters that databases or models cannot take (`UNENCODABLE`) by U+FFFD."""
+    try:
+        text.encode()  # ten times faster than the expression
+    except UnicodeEncodeError:
+        return UNENCODABLE.sub("\ufffd", text)
+    if "\x00" not in text:
+        return text
+    return UNENCODABLE.sub("\ufffd", text)
+
+
+def one_line(value: object, length: int = 500) -> str:
+    """Show a value as one line of at most ``length`` characters; None as an empty one."""
+    if value is None:
+        return ""
+    line = " ".join(str(value).split())
+    if len(line) > length:
+        line = f"{line[: length - 3]}..."
+    return line
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and what it counts: "1 chunk", "2,000 chunks"."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}s"
+
+
+def first_few(items: Iterable[str], limit: int = 5) -> str:
+    """Join the first ``limit`` items with commas, and say how many others there are."""
+    listed = list(items)
+    text = ", ".join(listed[:limit])
+    if len(listed) > limit:
+        text += f" and {len(listed) - limit} more"
+    return text

@@ -1,0 +1,698 @@
+"""Filters hold for whole segments: access rights are one use of them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_classic.retrievers import (
+    ContextualCompressionRetriever,
+    EnsembleRetriever,
+    MergerRetriever,
+    MultiQueryRetriever,
+)
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from pydantic import Field
+
+from langchain_rse import ExistingIndex, RSERetriever
+from langchain_rse.config import PRESETS, RSEConfig
+from langchain_rse.query.filters import contradicts, fields_of, matches
+from langchain_rse.stores.vectorstores.in_memory import InMemoryAdapter
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import (
+    QUERY,
+    FixedRetriever,
+    Way,
+    ask,
+    chunks_in,
+    lines,
+    make_retriever,
+    ranges,
+    wrap,
+)
+
+way = fakes.way
+
+# Fills every gap and reaches for every neighbor.
+ALL_TEXT = RSEConfig(
+    irrelevant_chunk_penalty=0.01, segment_cost=5.0, neighbor_weight=1.0, neighbor_radius=3
+)
+PAGES = 9
+
+
+class Filtering(InMemoryVectorStore):
+    """Takes filters as functions or as dicts, which it may apply in a way of its own."""
+
+    def passes(self, document: Document, condition: Any) -> bool:
+        return matches(condition, document.metadata)
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        condition = kwargs.get("filter") or kwargs.get("where")
+        if condition is not None and not callable(condition):
+            wanted = condition
+
+            def condition(document: Document) -> bool:
+                return self.passes(document, wanted)
+
+        return super().similarity_search_with_score(query, k, filter=condition)
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return self.similarity_search_with_score(query, k, **kwargs)
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        found = self.similarity_search_with_score(query, k, **kwargs)
+        return [document for document, _ in found]
+
+
+class Deaf(Filtering):
+    """Lets everything through, as stores do with what they do not understand."""
+
+    def passes(self, document: Document, condition: Any) -> bool:
+        del document, condition
+        return True
+
+
+def make(store: type[Filtering] = Filtering, pages: int = PAGES, **fields: Any) -> RSERetriever:
+    """Two documents, of which each page is a chunk, and every third page is secret."""
+    retriever = make_retriever({}, vectorstore=store(fakes.Angles()), config=ALL_TEXT)
+    for name in "ab":
+        retriever.add_documents(
+            [
+                Document(
+                    f"{name}{page} {page}",
+                    metadata={
+                        "source": name,
+                        "year": 2024,
+                        "page": page,
+                        "secret": page % 3 == 2,
+                        "groups": ["staff"],
+                        "reviewers": [str(page)],
+                        "owner": None,
+                    },
+                )
+                for page in range(pages)
+            ],
+            ids=[name] * pages,
+        )
+    return retriever.model_copy(update=fields)
+
+
+def pages_in(segments: Iterable[Document]) -> set[tuple[str, int]]:
+    """The pages of which a segment has text, whatever its metadata say."""
+    text = "\n".join(segment.page_content for segment in segments)
+    return {
+        (word[0], int(word[1:])) for word in text.split() if word[0] in "ab" and word[1:].isdigit()
+    }
+
+
+def is_filled(segments: Iterable[Document]) -> bool:
+    """True if there are chunks in segments that the search did not find."""
+    return any(chunk.get("filled") for chunk in chunks_in([*segments]).values())
+
+
+# What a filter says
+
+
+METADATA = {"year": 2024, "group": "all", "public": True, "price": 2.5, "tags": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ({}, True),
+        ({"year": 2024.0}, True),
+        ({"year": "2024"}, False),
+        ({"public": True}, True),
+        ({"public": 1}, False),
+        ({"year": [2023, 2024]}, True),
+        ({"year": {"$eq": 2024}, "group": "few"}, False),
+        ({"year": {"$gte": 2024, "$lt": 2025}}, True),
+        ({"year": {"$gt": 2024}}, False),
+        ({"year": {"$lte": "2024"}}, False),
+        ({"group": {"$in": ["all", "few"]}}, True),
+        ({"group": {"$nin": ["all"]}}, False),
+        ({"group": {"$ne": "few"}}, True),
+        # A store may let through what lacks a field; here, it is not known to be allowed.
+        ({"owner": {"$ne": "ann"}}, False),
+        ({"owner": {"$nin": ["ann"]}}, False),
+        ({"owner": {"$not_contains": "ann"}}, False),
+        ({"tags": {"$contains": "a"}}, True),
+        ({"tags": {"$contains": "c"}}, False),
+        ({"tags": {"$not_contains": "a"}}, False),
+        ({"tags": {"$not_contains": "c"}}, True),
+        ({"tags": "a"}, True),
+        ({"tags": {"$in": ["c", "b"]}}, True),
+        ({"tags": {"$ne": "b"}}, False),
+        ({"tags": {"$gt": "a"}}, False),
+        ({"group": {"$contains": "all"}}, False),  # no list
+        ({"$and": [{"year": 2024}, {"group": "few"}]}, False),
+        ({"$or": [{"year": 2023}, {"price": {"$gt": 2}}]}, True),
+        ({"$or": []}, False),
+    ],
+    ids=str,
+)
+def test_what_passes(condition: dict[str, Any], *, expected: bool) -> None:
+    assert matches(condition, METADATA) == expected
+    if expected:
+        assert not contradicts(condition, METADATA)
+
+
+VALUES = st.sampled_from([2, 3, "a", "b", True])  # in no notation the same
+BY_BRUTE_FORCE: dict[str, Callable[[Any, Any], bool]] = {
+    "$eq": lambda value, other: type(value) is type(other) and value == other,
+    "$ne": lambda value, other: not BY_BRUTE_FORCE["$eq"](value, other),
+    "$in": lambda value, others: any(BY_BRUTE_FORCE["$eq"](value, each) for each in others),
+    "$nin": lambda value, others: not BY_BRUTE_FORCE["$in"](value, others),
+}
+COMPARISONS = st.one_of(
+    VALUES,
+    st.lists(VALUES, max_size=2),
+    *(st.builds(dict, **{name: VALUES}) for name in ("$eq", "$ne")),
+    *(st.builds(dict, **{name: st.lists(VALUES, max_size=2)}) for name in ("$in", "$nin")),
+)
+CONDITIONS = st.recursive(
+    st.dictionaries(st.sampled_from("xyz"), COMPARISONS, min_size=1, max_size=2),
+    lambda inner: st.builds(
+        lambda name, parts: {name: parts}, st.sampled_from(["$and", "$or"]), st.lists(inner)
+    ),
+    max_leaves=4,
+)
+
+
+def passes_by_brute_force(condition: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
+    passed = []
+    for name, value in condition.items():
+        if name in {"$and", "$or"}:
+            parts = [passes_by_brute_force(part, metadata) for part in value]
+            passed.append(all(parts) if name == "$and" else any(parts))
+            continue
+        operators = value if isinstance(value, dict) else {"$eq": value}
+        if isinstance(value, list):
+            operators = {"$in": value}
+        for operator, operand in operators.items():
+            known = name in metadata
+            passed.append(known and BY_BRUTE_FORCE[operator](metadata[name], operand))
+    return all(passed)
+
+
+METADATA_OF_CHUNKS = st.dictionaries(st.sampled_from("xyz"), VALUES)
+
+
+@given(CONDITIONS, METADATA_OF_CHUNKS)
+def test_conditions_are_read_as_written(
+    condition: dict[str, Any], metadata: dict[str, Any]
+) -> None:
+    passes = passes_by_brute_force(condition, metadata)
+    assert matches(condition, metadata) == passes
+    assert fields_of(condition) is not None
+    if passes:
+        assert not contradicts(condition, metadata)
+
+
+KEPT: list[tuple[Any, Any]] = [
+    *itertools.product(("3", 3, 3.0), ("3", 3, 3.0)),
+    (True, True),
+    ("true", True),
+    (1, True),
+    (["x", "y"], "y"),
+    ("y", ["x", "y"]),
+    (0.1 + 1e-9, 0.1),
+    ([], {"$ne": "y"}),
+    (["x"], {"$contains": "x"}),
+    (None, {"$ne": "x"}),  # a store may let through what lacks a field
+]
+OTHER: list[tuple[Any, Any]] = [
+    (3, 4),
+    ("x", "y"),
+    (None, "x"),
+    (None, "None"),
+    (True, False),
+    (["x"], "y"),
+    ([], "y"),
+    ("x", []),
+    ("z", ["x", "y"]),
+    ("x", 3),
+    (1.1, 1),
+    (["x", "y"], {"$ne": "y"}),
+    (["x"], {"$nin": ["x"]}),
+    (["x"], {"$contains": "y"}),
+    (["x"], {"$not_contains": "x"}),
+    (3, {"$gt": 3}),
+]
+
+
+@pytest.mark.parametrize(("found", "wanted"), KEPT, ids=str)
+def test_values_may_come_back_as_a_store_keeps_them(found: Any, wanted: Any) -> None:
+    assert not contradicts({"tag": wanted}, {"tag": found})
+
+
+@pytest.mark.parametrize(("found", "wanted"), OTHER, ids=str)
+def test_other_values_do_not_pass(found: Any, wanted: Any) -> None:
+    assert contradicts({"tag": wanted}, {"tag": found})
+    assert contradicts({"metadata.tag": wanted}, {"tag": found}) or found is None
+    assert contradicts({"$and": [{"tag": wanted}]}, {"tag": found})
+    assert not contradicts({"$or": [{"tag": wanted}, {"year": 1}]}, {"tag": found, "year": 1})
+
+
+NOT_UNDERSTOOD: list[Any] = [
+    *("year = 2024", len, True, {3: "a"}, ["owner"], [{"year": 2024}, {"source": "a"}]),
+    {"$not": {"source": "b"}},
+    {"source": {"$like": "a%"}},
+    {"$and": "source"},
+    # The document has a field of that name, but it stands for an operator.
+    {"term": {"metadata.page": 3}},
+    {"term": [{"page": 3}]},
+    {"source": {"page": 3}},
+    {"source": {"$in": {"page": [3]}}},
+    {"source": {"name": "x"}},
+]
+
+
+# Which chunks may fill gaps
+
+
+@pytest.mark.parametrize("preset", [None, *PRESETS])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"secret": False},
+        {"secret": {"$in": [False]}},
+        {"$and": [{"year": 2024}, {"secret": False}]},
+        {"$or": [{"source": "nobody"}, {"$and": [{"secret": False}]}]},
+        lambda document: not document.metadata["secret"],
+    ],
+    ids=lambda value: "function" if callable(value) else str(value),
+)
+@pytest.mark.parametrize("argument", ["filter", "where"])
+def test_no_segment_has_what_a_filter_excludes(
+    condition: Any, preset: str | None, argument: str
+) -> None:
+    retriever = make()
+    if preset is not None:
+        retriever.config = PRESETS[preset]
+    if callable(condition):  # what it does is not known, which a warning would say
+        retriever.candidates_only = True
+    found = pages_in(ask(retriever, search_kwargs={argument: condition}))
+    assert found
+    assert not any(page % 3 == 2 for _, page in found)
+
+
+@given(st.sets(st.integers(0, PAGES - 1)), st.sampled_from([0.0, 0.2]))
+def test_any_set_of_pages_holds(allowed: set[int], penalty: float) -> None:
+    found = ask(make(), filter={"page": {"$in": sorted(allowed)}}, irrelevant_chunk_penalty=penalty)
+    assert {page for _, page in pages_in(found)} <= allowed
+
+
+ABOUT_DOCUMENTS: list[dict[str, Any]] = [
+    {},
+    *({name: {"source": "a"}} for name in ("filter", "where", "any_name")),
+    {"filter": {"$and": [{"year": {"$gte": 2024}}, {"doc_id": {"$in": ["a", "b"]}}]}},
+    {"filter": {"groups": {"$contains": "staff"}}},
+    {"filter": None},
+    {"where": {}},
+    {"nprobe": 3},
+]
+
+
+@pytest.mark.parametrize("search_kwargs", ABOUT_DOCUMENTS, ids=str)
+def test_gaps_are_filled_if_a_filter_holds_for_whole_documents(
+    search_kwargs: dict[str, Any],
+) -> None:
+    retriever = make(Deaf if "doc_id" in str(search_kwargs) else Filtering, fetch_k=2)
+    retriever.delete(["b"])
+    assert is_filled(ask(retriever, search_kwargs=search_kwargs))
+    assert not is_filled(ask(retriever, search_kwargs=search_kwargs, candidates_only=True))
+
+
+@pytest.mark.parametrize(
+    "search_kwargs",
+    [
+        *({"filter": condition} for condition in NOT_UNDERSTOOD if condition is not len),
+        *({name: "a = 1"} for name in ("expr", "where", "namespace")),
+        {"only_public": True},
+        {"only_secret": False},
+        {"where_document": {"$contains": "text"}},
+    ],
+    ids=str,
+)
+def test_what_is_not_understood_leaves_candidates_only_and_says_so(
+    search_kwargs: dict[str, Any],
+) -> None:
+    retriever = make(Deaf, fetch_k=3, search_kwargs=search_kwargs)
+    (name,) = search_kwargs
+    with pytest.warns(UserWarning, match=f"search argument {name}=.*candidates_only") as caught:
+        found = retriever.invoke(QUERY)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert not is_filled(found)
+    assert ask(retriever, candidates_only=True) == found
+    # Who says that nothing is filtered is believed.
+    assert is_filled(ask(retriever, candidates_only=False))
+
+
+# A filter that a store does not apply
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"source": "b"},
+        {"source": {"$eq": "b"}},
+        {"source": ["b", "c"]},
+        {"$and": [{"source": "b"}, {"year": {"$gt": 0}}]},
+        {"year": {"$gt": 2024}},
+        {"groups": {"$nin": ["staff"]}},
+        {"groups": {"$contains": "board"}},
+        {"metadata.groups": {"$ne": "staff"}},
+        {"$or": [{"groups": {"$ne": "staff"}}, {"reviewers": {"$contains": "ann"}}]},
+        # Of a page, not of the document
+        {"reviewers": {"$ne": "0"}},
+        {"$and": [{"year": 2024}, {"reviewers": {"$not_contains": "1"}}]},
+        {"owner": "ann"},
+        {"unknown": "x"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("takes_lists", [True, False])
+@pytest.mark.parametrize("kind", ["store", "retriever", "runnable", "inside"])
+def test_a_filter_that_did_not_hold_is_an_error(
+    kind: str, condition: Any, monkeypatch: pytest.MonkeyPatch, *, takes_lists: bool
+) -> None:
+    """Also if the vector store has no lists: the docstore has them."""
+    monkeypatch.setattr(InMemoryAdapter, "takes_lists", takes_lists)
+    retriever = make(Deaf, pages=4)
+    retriever.delete(["b"])
+    arguments = {"filter": condition}
+    store = retriever.vectorstore
+    assert store is not None
+    found = store.similarity_search(QUERY, 50)
+    if kind == "retriever":
+        retriever = wrap(retriever, found)
+    elif kind == "runnable":
+        retriever = wrap(retriever, RunnableLambda(lambda _, **__: found))
+    elif kind == "inside":
+        inner = store.as_retriever(search_kwargs={"k": 50, **arguments})
+        retriever, arguments = wrap(retriever, inner), {}
+    with pytest.raises(ValueError, match="excludes"):
+        ask(retriever, **arguments)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"start_index": {"$lte": 0}},
+        {"end_index": {"$gt": 0}},
+        {"$or": [{"year": 2024}, {"chunk_index": {"$lt": 5}}]},
+        {"metadata.chunk_id": {"$ne": "x"}},
+        {"rse_version": {"$ne": "x"}},
+    ],
+    ids=str,
+)
+def test_where_a_chunk_is_stored_is_not_what_documents_say(condition: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"the filter names \w+, which this package writes"):
+        ask(make(Deaf), filter=condition)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"groups": {"$nin": ["board"]}},
+        {"groups": "staff"},
+        {"owner": {"$ne": "ann"}},  # None in the documents
+        {"unknown": {"$ne": "x"}},
+        {"source": {"$in": ["groups", "start_index", "a", "b"]}},
+        {"year": {"$ne": 2023}},
+        {"metadata.year": 2024},
+    ],
+    ids=str,
+)
+def test_a_filter_that_may_have_held_is_no_error(condition: dict[str, Any]) -> None:
+    assert ask(make(Deaf), filter=condition)
+
+
+@given(st.dictionaries(st.sampled_from("xyz"), st.integers(0, 2)), st.data())
+def test_what_a_filter_excludes_never_comes_back(filter_: dict[str, int], data: Any) -> None:
+    """From a retriever that filters by some of the fields only."""
+    source = make_retriever({})
+    tags = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 2))
+    documents = []
+    for number in range(3):
+        metadata = {"source": str(number), **data.draw(tags)}
+        documents.append(Document(f"{number} 0\n", metadata=metadata))
+    source.add_documents(documents)
+    known = data.draw(st.sets(st.sampled_from("xyz")))
+    some_of_it = {name: value for name, value in filter_.items() if name in known}
+    found = [chunk for chunk in source.indexer.chunks() if matches(some_of_it, chunk.metadata)]
+    retriever = wrap(source, found)
+    if all(matches(filter_, chunk.metadata) for chunk in found):
+        assert len(ask(retriever, filter=filter_)) == len(found)
+    else:
+        with pytest.raises(ValueError, match="excludes"):
+            ask(retriever, filter=filter_)
+
+
+def test_an_adopted_store_has_its_own_fields() -> None:
+    """Its values are compared, not what they are taken for."""
+    store = Deaf(fakes.Angles())
+    metadata = {"doc_id": "theirs", "source": "a", "number": 0, "start_index": 3, "tags": ["x"]}
+    store.add_documents([Document("a 0", metadata=metadata)])
+    index = ExistingIndex(doc_id_key="source", chunk_index_key="number")
+    retriever = RSERetriever.from_existing_index(store, InMemoryStore(), index)
+    wrapped = wrap(retriever, store.similarity_search(QUERY))
+    condition: dict[str, Any]
+    for asked in (retriever, wrapped):
+        for condition in ({"doc_id": "theirs"}, {"start_index": {"$ne": 7}}, {"tags": "x"}):
+            (found,) = ask(asked, filter=condition)
+            assert found.metadata["doc_id"] == "a"
+        for condition in ({"doc_id": "a"}, {"start_index": 0}, {"tags": {"$ne": "x"}}):
+            with pytest.raises(ValueError, match="excludes"):
+                ask(asked, filter=condition)
+
+
+# A filter that no chunk passes
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ({"source": "c"}, "no chunk passes {'source': 'c'}"),
+        ({"department": "legal"}, "has a field 'department'"),
+        ({"source": "a", "department": "legal"}, "has a field 'department'"),
+        ({"source": "c", "year": 1999}, "'source': 'c'.*'year': 1999"),
+        ({"page": 2, "secret": False}, "none passes all"),
+        ({"$or": [{"source": "c"}]}, "'source': 'c'"),
+    ],
+)
+def test_a_filter_that_no_chunk_passes_names_field_or_value(condition: Any, said: str) -> None:
+    trace = make().explain(QUERY, filter=condition)
+    assert not trace.documents_returned
+    assert trace.reason is not None
+    assert str(condition) in trace.reason
+    assert re.search(said, trace.reason)
+
+
+def test_the_parts_of_a_filter_are_tried_with_the_other_arguments() -> None:
+    asked: list[dict[str, Any]] = []
+
+    class Noting(Filtering):
+        def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Any:
+            asked.append(kwargs)
+            return super().similarity_search_with_score(query, k, **kwargs)
+
+    retriever = make(Noting, search_kwargs={"partition": "mine", "filter": {"source": "c"}})
+    assert ask(retriever, candidates_only=True) == []
+    assert len(asked) > 1
+    assert all(arguments["partition"] == "mine" for arguments in asked)
+
+
+# Wrapped retrievers
+
+
+class Plain(BaseRetriever):
+    """Takes nothing but the query, as BM25Retriever."""
+
+    documents: list[Document] = Field(default_factory=list)
+    failing: bool = False
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        del query, run_manager
+        if self.failing:
+            raise ConnectionError
+        return self.documents
+
+
+class Asking(Plain):
+    """Only its async method takes more, which LangChain does not look at."""
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: Any, **_: Any
+    ) -> list[Document]:
+        return self._get_relevant_documents(query, run_manager=run_manager)
+
+
+class All(BaseDocumentCompressor):
+    """Keeps all Documents."""
+
+    def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
+        del query, callbacks
+        return list(documents)
+
+
+@pytest.mark.parametrize(
+    "search_kwargs",
+    [{"filter": {"a": 1}}, {"filter": len}, {"where": "a = 1"}, {"year": 2024}, {"odd": True}],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", [Plain, Asking])
+def test_an_argument_that_would_be_dropped_is_an_error(
+    kind: type[Plain], search_kwargs: dict[str, Any]
+) -> None:
+    (name,) = search_kwargs
+    said = rf"{kind.__name__} takes no search argument '{name}'"
+    retriever = RSERetriever(base_retriever=kind(), docstore=InMemoryStore())
+    with pytest.raises(ValueError, match=said):
+        RSERetriever(base_retriever=kind(), docstore=InMemoryStore(), search_kwargs=search_kwargs)
+    with pytest.raises(ValueError, match=said):
+        ask(retriever, search_kwargs=search_kwargs)
+
+
+def test_what_excludes_nothing_is_no_error() -> None:
+    retriever = RSERetriever(
+        base_retriever=Plain(), docstore=InMemoryStore(), search_kwargs={"filter": None}
+    )
+    assert ask(retriever) == ask(retriever, filter={}) == []
+
+
+AROUND: dict[str, Any] = {
+    "alone": lambda inner: inner,
+    "bound": lambda inner: inner.with_config(tags=["x"]),
+    "retried": lambda inner: inner.with_retry(),
+    "fallback": lambda inner: inner.with_fallbacks([inner]),
+    "ensemble": lambda inner: EnsembleRetriever(retrievers=[inner, inner], weights=[0.5, 0.5]),
+    "merger": lambda inner: MergerRetriever(retrievers=[inner]),
+    "multi query": lambda inner: MultiQueryRetriever.from_llm(
+        inner, FakeListChatModel(responses=[QUERY] * 9)
+    ),
+    "compression": lambda inner: ContextualCompressionRetriever(
+        base_compressor=All(), base_retriever=inner
+    ),
+    "compression in an ensemble": lambda inner: EnsembleRetriever(
+        retrievers=[AROUND["compression"](inner)], weights=[1.0]
+    ),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_a_filter_inside_holds_for_whole_segments(around: str) -> None:
+    source = make()
+    assert source.vectorstore is not None
+
+    def pages(k: int = 50, **arguments: Any) -> set[tuple[str, int]]:
+        inner = source.vectorstore.as_retriever(search_kwargs={"k": k, **arguments})  # type: ignore[union-attr]
+        retriever = RSERetriever(
+            base_retriever=AROUND[around](inner),
+            docstore=source.docstore,
+            config=ALL_TEXT,
+            fetch_k=k,
+        )
+        return pages_in(ask(retriever))
+
+    assert not any(page % 3 == 2 for _, page in pages(filter={"secret": False}))
+    # What holds for the whole document excludes none of its chunks.
+    assert pages(k=2) >= {("a", 1)}
+    assert len(pages(k=2, filter={"source": "a"})) > 2
+    # A filter of the call would replace that of the inner one.
+    outer = wrap(
+        source,
+        AROUND[around](
+            source.vectorstore.as_retriever(search_kwargs={"k": 50, "filter": {"source": "a"}})
+        ),
+    )
+    if around in {"alone", "bound", "retried", "fallback", "compression"}:  # others take none
+        for given_ in ({"year": 2024}, {"source": "b"}):
+            with pytest.raises(ValueError, match="would replace that of the wrapped retriever"):
+                ask(outer, filter=given_)
+        assert ask(outer, filter={"source": "a"})
+
+
+def even(document: Document) -> bool:
+    return bool(document.metadata["page"] % 2 == 0)
+
+
+class Own(Plain):
+    """Of a class that nobody knows."""
+
+
+UNKNOWN: dict[str, Any] = {
+    "RunnableLambda": lambda found: RunnableLambda(lambda _: found),
+    "Own": lambda found: Own(documents=found),
+    "Own in an ensemble": lambda found: EnsembleRetriever(
+        retrievers=[Own(documents=found)], weights=[1.0]
+    ),
+    "Own as a fallback": lambda found: Plain(failing=True).with_fallbacks([Own(documents=found)]),
+    "RunnableSequence": lambda found: Own(documents=found) | RunnableLambda(list),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_around_what_may_filter_segments_have_candidates_only(name: str) -> None:
+    source = make()
+    found = [chunk for chunk in source.indexer.chunks() if even(chunk)]
+    retriever = RSERetriever(
+        base_retriever=UNKNOWN[name](found), docstore=source.docstore, config=ALL_TEXT
+    )
+    expected = {(source_, page) for source_ in "ab" for page in range(0, PAGES, 2)}
+    with pytest.warns(
+        UserWarning, match=f"{name.split(maxsplit=1)[0]}.*candidates_only=False"
+    ) as caught:
+        segments = retriever.invoke(QUERY)
+    assert len(caught) == 1
+    assert pages_in(segments) == expected
+    assert ask(retriever, candidates_only=True) == segments
+    assert pages_in(ask(retriever, candidates_only=False)) > expected
+
+
+@pytest.mark.parametrize("candidates_only", [None, True, False])
+def test_what_a_reranker_drops_may_fill_a_gap(*, candidates_only: bool | None) -> None:
+    class Even(All):
+        def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
+            del query, callbacks
+            return [document for document in documents if even(document)]
+
+    retriever = make(reranker=Even(), candidates_only=candidates_only)
+    found = ask(retriever, calibration="rank")
+    assert is_filled(found) == (not candidates_only)
+
+
+@fakes.both_ways
+def test_a_filter_reaches_the_store(way: Way) -> None:
+    retriever = make_retriever({"a": lines(0, 90), "b": lines(10, 90)})
+
+    def only_b(document: Document) -> bool:
+        return bool(document.metadata["source"] == "b")
+
+    found = way.invoke(retriever, QUERY, filter=only_b, candidates_only=True)
+    assert ranges(found) == [("b", 0, 1)]
+    filtered = retriever.model_copy(
+        update={"search_kwargs": {"filter": only_b}, "candidates_only": True}
+    )
+    assert ranges(way.invoke(filtered, QUERY)) == [("b", 0, 1)]
+    # That of a call replaces it.
+    assert ranges(way.invoke(filtered, QUERY, filter=None)) == [("b", 0, 1), ("a", 0, 1)]
+    base = FixedRetriever(documents=[])
+    asked = wrap(retriever, base, search_kwargs={"filter": {"source": "b"}, "lang": "en"})
+    assert way.invoke(asked, QUERY, filter={"source": "a"}) == []
+    assert base.asked == [{"filter": {"source": "a"}, "lang": "en"}]

@@ -1,0 +1,421 @@
+"""The settings: what they are, what they refuse, and what a call changes."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_core.cross_encoders import BaseCrossEncoder
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import ConfigurableField
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+from langchain_rse import RSERetriever
+from langchain_rse.config import (
+    PRESETS,
+    BestSegment,
+    Greedy,
+    QuerySettings,
+    RSEConfig,
+    settings_of_call,
+)
+from langchain_rse.errors import MissingRecordError
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import QUERY, ask, lines, make_retriever, ranges
+
+way = fakes.way
+
+NUMBERS = sorted(RSEConfig.model_fields.keys() - {"solver", "calibration", "rank_fusion"})
+
+
+# RSEConfig
+
+
+@pytest.mark.parametrize("field", NUMBERS)
+@pytest.mark.parametrize("value", [math.nan, math.inf, True, "1", [1], -1.5])
+def test_a_bad_number_is_refused_by_name(field: str, value: Any) -> None:
+    for make in (RSEConfig, RSEConfig().replace):
+        with pytest.raises(ValueError, match=rf"{field}\n"):
+            make(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("make", "field", "value"),
+    [
+        (RSEConfig, "solver", "greedy"),
+        (RSEConfig, "solver", {"name": "best"}),
+        (RSEConfig, "rank_fusion", "max"),
+        (RSEConfig, "calibration", "softmax"),
+        (RSEConfig, "calibration", "beta(0, 1)"),
+        (RSEConfig, "irrelevant_chunk_penalty", 7),
+        (RSEConfig, "neighbor_weight", 1.01),
+        (RSEConfig, "neighbor_weight", None),
+        (RSEConfig, "decay_rate", 0),
+        (RSEConfig, "penalty", 0.3),
+        (Greedy, "max_length", 0),
+        (Greedy, "overall_max_length", None),
+        (Greedy, "minimum_value", math.nan),
+        (BestSegment, "length_weighting", "all"),
+        (BestSegment, "reference_length", 0),
+        (BestSegment, "overall_max_length", 3),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(make: Any, field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"{field}\n"):
+        make(**{field: value})
+
+
+def test_a_config_is_a_value() -> None:
+    config = RSEConfig(decay_rate=30)
+    assert config == RSEConfig(decay_rate=30.0) != config.replace(decay_rate=31)
+    assert len({config, RSEConfig(decay_rate=30.0), config.replace(decay_rate=31)}) == 2
+    with pytest.raises(ValueError, match="frozen"):
+        setattr(config, "decay_rate", 3.0)  # noqa: B010
+    assert RSEConfig(**json.loads(config.model_dump_json())) == config
+
+
+# Presets
+
+
+def test_presets_by_name() -> None:
+    assert RSEConfig() == PRESETS["balanced"] == RSEConfig.of("balanced")
+    assert RSEConfig.of(config := RSEConfig(segment_cost=2)) is config
+    presets: Any = PRESETS
+    with pytest.raises(TypeError):
+        presets["balanced"] = RSEConfig()
+    for name, config in PRESETS.items():
+        retriever = make_retriever({}, config=name)
+        assert retriever.config == config
+        assert retriever.penalty == config.irrelevant_chunk_penalty
+    wrong: Any
+    for wrong in ("balance", 3, None, {}):
+        with pytest.raises(ValueError, match="dsrag-balanced"):
+            RSEConfig.of(wrong)
+
+
+def test_our_presets_differ_in_the_penalty() -> None:
+    penalties = [PRESETS[n].irrelevant_chunk_penalty for n in ("precision", "balanced", "find_all")]
+    assert penalties == sorted(penalties, reverse=True)
+
+
+# max_length, overall_max_length, minimum_value, extension; penalty, decay_rate, top_k
+DSRAG: dict[str, tuple[float, ...]] = {
+    "dsrag-balanced": (15, 30, 0.5, 5, 0.18, 30, 10),
+    "dsrag-precision": (15, 30, 0.7, 5, 0.2, 30, 10),
+    "dsrag-find_all": (40, 200, 0.4, 0, 0.18, 200, 200),
+    "walkthrough": (20, 30, 0.7, 5, 0.2, 30, 1),
+}
+
+
+@pytest.mark.parametrize("name", list(DSRAG))
+def test_published_presets_have_the_published_parameters(name: str) -> None:
+    config = PRESETS[name]
+    solver = config.solver
+    assert isinstance(solver, Greedy)
+    assert DSRAG[name] == (
+        solver.max_length,
+        solver.overall_max_length,
+        solver.minimum_value,
+        solver.overall_max_length_extension,
+        config.irrelevant_chunk_penalty,
+        config.decay_rate,
+        config.top_k_for_document_selection,
+    )
+    assert solver.length_weighting == ("none" if name == "walkthrough" else "published")
+
+
+def test_the_kadane_preset() -> None:
+    config = PRESETS["kadane"]
+    assert config.solver == BestSegment(max_length=15, length_weighting="none")
+    assert config.rank_fusion == "mean"
+    assert config.irrelevant_chunk_penalty == 0.3
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_every_preset_finds_the_relevant_run(preset: str) -> None:
+    far = [90] * 10
+    retriever = make_retriever({"a": lines(*far, 1, 2, 3, *far), "b": lines(*far)}, config=preset)
+    (doc_id, start, end), *_ = ranges(ask(retriever, order="relevance"))
+    assert doc_id == "a"
+    assert start <= 10
+    assert end >= 13
+
+
+# Files
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_config_comes_back_from_a_file(tmp_path: Path, preset: str) -> None:
+    config = PRESETS[preset].replace(decay_rate=7, calibration="beta(0.4, 2)")
+    path = tmp_path / "config.json"
+    config.to_file(path)
+    assert RSEConfig.from_file(str(path)) == config
+    assert set(json.loads(path.read_bytes())) == set(RSEConfig.model_fields)
+
+
+def test_the_weight_of_the_full_text_index_is_not_lost_in_silence(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    RSEConfig(segment_cost=0.3).to_file(path, hybrid=0.2)
+    with pytest.warns(UserWarning, match=r"hybrid=0\.2") as caught:
+        assert RSEConfig.from_file(path) == RSEConfig(segment_cost=0.3)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"[1]", b"\xff", b'{"decay_rate": -1}', b'{"decay_rate": NaN}', b'{"hybrid": 2}'),
+        *(b'{"penalty": 0.3}', b'{"score_credit": 1}'),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"config\.json is "):
+        RSEConfig.from_file(tmp_path / "config.json")
+    with pytest.raises(FileNotFoundError):
+        RSEConfig.from_file(tmp_path / "none.json")
+
+
+def test_a_function_cannot_be_kept_in_a_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="calibration=<ufunc 'tanh'>"):
+        RSEConfig(calibration=np.tanh).to_file(tmp_path / "config.json")
+    assert not (tmp_path / "config.json").exists()
+
+
+# The retriever
+
+
+def test_few_fields_each_with_a_description() -> None:
+    fields = {
+        name: field
+        for name, field in RSERetriever.model_fields.items()
+        if name not in BaseRetriever.model_fields
+    }
+    assert len(fields) <= 28
+    assert fields.keys() & RSEConfig.model_fields.keys() == {"irrelevant_chunk_penalty"}
+    for kind in (RSEConfig, Greedy, BestSegment):
+        fields |= kind.model_fields
+    assert [name for name, field in fields.items() if not field.description] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("fetchk", "fetch_k"),
+        ("max_contextlength", "max_context_length"),
+        ("penalty", "irrelevant_chunk_penalty"),
+        ("segment_cost", r"RSEConfig\(segment_cost=...\)"),
+        ("search_type", "base_retriever"),
+        ("score_threshold", "score_floor"),
+        ("top_k", "fetch_k"),
+        ("top_n", "fetch_k"),
+        ("base_compressor", "reranker"),
+        ("zebra", "known are"),
+    ],
+)
+def test_a_name_that_is_not_known_says_what_to_write(name: str, instead: str) -> None:
+    argument: dict[str, Any] = {name: 3}
+    with pytest.raises(ValueError, match=f"{name}.*{instead}"):
+        RSERetriever(
+            vectorstore=InMemoryVectorStore(fakes.Angles()),
+            docstore=InMemoryStore(),
+            **argument,
+        )
+    with pytest.raises(TypeError, match=f"{name}.*{instead}"):
+        make_retriever({}).invoke(QUERY, **argument)
+
+
+class Encoder(BaseCrossEncoder):
+    """A model, which is no compressor."""
+
+    def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
+        raise NotImplementedError
+
+
+BAD: list[tuple[str, Any]] = [
+    *(("fetch_k", value) for value in (0, True, 1.5, None)),
+    *(("k", value) for value in (0, "3", True)),
+    *(("max_context_length", value) for value in (-1, math.nan, math.inf, True, "5", 10**400)),
+    *(("irrelevant_chunk_penalty", value) for value in (7, math.nan, "0.3")),
+    *(("hybrid", value) for value in (-0.1, 1.1, math.nan, "0.3", None, True)),
+    *(("score_floor", value) for value in ("high", math.nan, True, [0.3])),
+    *(("queries", value) for value in ([], "q 0", [7])),
+    *(("query_generator", value) for value in ("q 0", lambda query: [query])),
+    *(("length_function", value) for value in (3, "len")),
+    ("order", "best"),
+    ("on_missing", "skip"),
+    ("duplicates", "once"),
+    ("candidates_only", "yes please"),
+    ("search_kwargs", {"k": 5}),
+    ("search_kwargs", {"score_threshold": 0.5}),
+    ("search_kwargs", {"search_type": "mmr"}),
+    ("search_kwargs", "k"),
+    ("reranker", Encoder()),
+    ("reranker", "cohere"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD, ids=lambda value: str(value)[:20])
+def test_a_bad_value_is_refused_wherever_it_is_given(name: str, value: Any) -> None:
+    retriever = make_retriever({})
+    with pytest.raises(ValueError, match=rf"{name}\W"):
+        make_retriever({}, **{name: value})
+    with pytest.raises(ValueError, match=rf"{name}\W"):
+        retriever.invoke(QUERY, **{name: value})
+    with pytest.raises(ValueError, match=rf"{name}\W"):
+        setattr(retriever, name, value)
+    of_run = retriever.configurable_fields(**{name: ConfigurableField(id="x")})
+    with pytest.raises(ValueError, match=rf"{name}\W"):
+        of_run.invoke(QUERY, {"configurable": {"x": value}})
+
+
+def test_bad_stores_and_splitters() -> None:
+    good: dict[str, Any] = {
+        "vectorstore": InMemoryVectorStore(fakes.Angles()),
+        "docstore": InMemoryStore(),
+    }
+    wrong: dict[str, Any] = {
+        "docstore": {},
+        "text_splitter": RecursiveCharacterTextSplitter,  # not an instance
+        "config": "balance",
+        "metadata_rules": {"page": "middle"},
+    }
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match=name):
+            RSERetriever(**{**good, name: value})
+    base = fakes.FixedRetriever(documents=[])
+    with pytest.raises(ValueError, match="neither"):
+        RSERetriever(docstore=InMemoryStore())
+    with pytest.raises(ValueError, match="both"):
+        RSERetriever(**good, base_retriever=base)
+
+
+def test_a_field_can_be_set() -> None:
+    retriever = make_retriever({"a": lines(0, 90, 0)})
+    assert len(retriever.invoke(QUERY)) == 2
+    retriever.k = 1
+    assert len(retriever.invoke(QUERY)) == 1
+    retriever.docstore = InMemoryStore()
+    with pytest.raises(MissingRecordError, match="no documents"):
+        retriever.invoke(QUERY)
+    retriever.vectorstore = InMemoryVectorStore(fakes.Angles())
+    assert retriever.invoke(QUERY) == []
+    retriever.indexer.add_documents([Document(lines(0))], ids=["b"])
+    assert ranges(retriever.invoke(QUERY)) == [("b", 0, 1)]
+    with pytest.raises(ValueError, match="exactly one"):
+        retriever.vectorstore = None
+
+
+def test_a_call_that_gives_nothing_uses_the_retriever_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    retriever = make_retriever({"a": lines(0, 90, 0)})
+    monkeypatch.setattr(QuerySettings, "__init__", lambda *_, **__: 1 / 0)
+    assert settings_of_call(retriever, {}) is retriever
+    assert retriever.invoke(QUERY)
+
+
+# Calls
+
+
+def test_a_call_changes_what_it_gives() -> None:
+    texts = {"a": lines(0, 90, 90, 5), "b": lines(20)}
+    arguments: dict[str, Any] = {
+        "rse_config": fakes.PLAIN.replace(irrelevant_chunk_penalty=0.1, segment_cost=3.0),
+        "k": 1,
+    }
+    retriever = make_retriever(texts)
+    expected = retriever.invoke(QUERY, **arguments)
+    assert ranges(expected) == [("a", 0, 4)]
+    assert len(retriever.invoke(QUERY)) == 3  # nothing stuck
+    assert retriever.bind(**arguments).invoke(QUERY) == expected
+    built = make_retriever(texts, config=arguments["rse_config"], k=1)
+    assert built.invoke(QUERY) == expected
+    # None is a value.
+    assert len(built.invoke(QUERY, rse_config=fakes.PLAIN, k=None)) == 3
+
+
+def test_the_whole_config_of_a_call_replaces_the_penalty_of_the_retriever() -> None:
+    retriever = make_retriever({"a": lines(0, 50)}, irrelevant_chunk_penalty=0.9)
+    assert ranges(retriever.invoke(QUERY)) == [("a", 0, 1)]
+    assert ranges(retriever.invoke(QUERY, irrelevant_chunk_penalty=None)) == [("a", 0, 2)]
+    assert ranges(retriever.invoke(QUERY, rse_config=fakes.PLAIN)) == [("a", 0, 2)]
+    both: dict[str, Any] = {"rse_config": fakes.PLAIN, "irrelevant_chunk_penalty": 0.8}
+    assert ranges(retriever.invoke(QUERY, **both)) == [("a", 0, 1)]
+
+
+def test_what_a_call_takes_the_constructor_takes() -> None:
+    settings: Any = QuerySettings
+    made = settings(rse_config="precision", filter={"year": 2024}, search_kwargs={"timeout": 3})
+    assert made.config == PRESETS["precision"]
+    assert made.search_kwargs == {"filter": {"year": 2024}, "timeout": 3}
+    with pytest.raises(ValueError, match="rse_config is another name of config"):
+        settings(rse_config="precision", config="balanced")
+
+
+def test_the_config_of_a_run_is_langchains() -> None:
+    retriever = make_retriever({})
+    wrong: Any
+    for wrong in ("kadane", RSEConfig()):
+        for call in (retriever.invoke, retriever.explain):
+            with pytest.raises(TypeError, match="rse_config"):
+                call(QUERY, config=wrong)
+
+
+@pytest.mark.parametrize("query", [{"question": "what?"}, None, ["what?"], 3])
+def test_a_query_has_to_be_a_string(query: Any) -> None:
+    with pytest.raises(TypeError, match=r"query must be a string.*itemgetter"):
+        make_retriever({"a": lines(0)}).invoke(query)
+
+
+# Calibration
+
+
+class Halving(BaseDocumentCompressor):
+    """Scores 0.5 and 0.25, and 0."""
+
+    def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
+        del query, callbacks
+        for document, score in zip(documents, (0.5, 0.25, 0.0), strict=False):
+            document.metadata["relevance_score"] = score
+        return documents
+
+
+class CohereRerank(Halving):
+    """Known by its name."""
+
+
+class MyCohere(CohereRerank):
+    """Known by its base class."""
+
+
+class SimilarityBasedRelevanceFilter(Halving):
+    """Its scores are similarities."""
+
+
+@pytest.mark.parametrize(
+    ("calibration", "reranker", "best"),
+    [
+        ("auto", Halving, 1.0),  # minmax
+        ("identity", Halving, 0.5),
+        (np.tanh, Halving, math.tanh(0.5)),
+        ("rank", CohereRerank, 0.8),
+        # I_0.5(0.4, 0.4) is 1/2 by symmetry
+        ("auto", CohereRerank, 0.5),
+        ("auto", MyCohere, 0.5),
+        ("auto", SimilarityBasedRelevanceFilter, 0.5),
+    ],
+)
+def test_who_scores_decides_the_calibration(calibration: Any, reranker: Any, best: float) -> None:
+    retriever = make_retriever(
+        {"a": lines(0, 1, 2)}, reranker=reranker(), calibration=calibration, rerank_weight=1.0
+    )
+    found = fakes.chunks_in(ask(retriever, irrelevant_chunk_penalty=0.0))
+    assert found["a", 0]["relevance"] == pytest.approx(best, abs=1e-4)

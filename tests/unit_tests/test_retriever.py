@@ -1,0 +1,453 @@
+"""What a user of the retriever relies on."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.stores import InMemoryStore
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_rse import RSERetriever
+from langchain_rse.config import PRESETS, Greedy
+from langchain_rse.errors import MissingRecordError
+from langchain_rse.stores.records import chunk_key, document_key, manifest_key
+from tests.unit_tests import fakes
+from tests.unit_tests.fakes import (
+    PLAIN,
+    QUERY,
+    Angles,
+    FixedRetriever,
+    Way,
+    ask,
+    chunks_in,
+    lines,
+    make_retriever,
+    ranges,
+    wrap,
+)
+
+way = fakes.way
+
+GREEDY = PRESETS["walkthrough"].replace(
+    calibration="identity",
+    decay_rate=1e9,
+    irrelevant_chunk_penalty=0.5,
+    solver=Greedy(max_length=5, overall_max_length=100, minimum_value=0.0, length_weighting="none"),
+    top_k_for_document_selection=None,
+)
+
+
+class CountingStore(InMemoryStore):
+    """Counts reads, and can do something between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+        self.before_read: Callable[[int], None] = lambda _: None
+
+    def mget(self, keys: Sequence[str]) -> list[Any]:
+        self.reads += 1
+        self.before_read(self.reads)
+        return super().mget(keys)
+
+    async def amget(self, keys: Sequence[str]) -> list[Any]:
+        return self.mget(keys)
+
+
+class Scoreless(InMemoryVectorStore):
+    """A store that cannot give scores."""
+
+    def similarity_search_with_score(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+    async def asimilarity_search_with_score(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        found = super().similarity_search_with_score(query, k, **kwargs)
+        return [document for document, _ in found]
+
+    async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        return self.similarity_search(query, k, **kwargs)
+
+
+class RelevanceOnly(Scoreless):
+    """A store that gives nothing but relevance scores."""
+
+    def similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return InMemoryVectorStore.similarity_search_with_score(self, query, k, **kwargs)
+
+    async def asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return self.similarity_search_with_relevance_scores(query, k, **kwargs)
+
+
+class Distances(InMemoryVectorStore):
+    """A store whose scores are distances, smaller is better."""
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        found = super().similarity_search_with_score(query, k, **kwargs)
+        return [(document, 7.0 * (1 - score)) for document, score in found]
+
+
+# What comes back
+
+
+@fakes.both_ways
+def test_segments_by_hand(way: Way) -> None:
+    # Cosines < 0, 1, 0.5, 0.94, < 0; less a penalty of 0.45: < 0, 0.55, 0.05, 0.49, < 0.
+    text = lines(100, 0, 60, 20, 100)
+    retriever = make_retriever({"a": text})
+    (segment,) = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.45)
+    assert segment.page_content == "c1 0\nc2 60\nc3 20\n"
+    assert segment.metadata["start_index"] == text.index("c1")
+    assert segment.metadata["end_index"] == text.index("c4")
+    cosine = math.cos(math.radians(20))
+    # Each weighs its length over the mean length of the relevant ones.
+    worth = 5 * 0.55 + 6 * 0.05 + 6 * (cosine - 0.45)
+    assert segment.metadata["relevance_score"] == pytest.approx(worth / (17 / 3))
+    assert segment.metadata["doc_id"] == segment.metadata["source"] == "a"
+    chunks = segment.metadata["rse"]["chunks"]
+    assert [chunk["index"] for chunk in chunks] == [1, 2, 3]
+    assert [chunk["length"] for chunk in chunks] == [5, 6, 6]
+    assert [chunk["rank"] for chunk in chunks] == [0, 2, 1]
+    for name in ("score", "relevance"):  # rounded
+        assert [chunk[name] for chunk in chunks] == [1, 0.5, round(cosine, 4)]
+
+
+def test_a_chunk_between_candidates_is_filled_in() -> None:
+    retriever = make_retriever({"a": lines(0, 95, 0)}, fetch_k=2, segment_cost=2.0)
+    (segment,) = ask(retriever, irrelevant_chunk_penalty=0.3)
+    assert segment.page_content == lines(0, 95, 0)
+    assert segment.metadata["rse"]["chunks"][1] == {
+        "index": 1,
+        "length": 6,
+        "filled": True,
+        "credited": 0.0,
+        "value": pytest.approx(-0.3 * 6 / 5),
+    }
+
+
+def test_chunks_tell_what_the_solver_saw() -> None:
+    retriever = make_retriever(
+        {"a": lines(0, 60, 95)}, neighbor_weight=0.5, neighbor_radius=1, fetch_k=2
+    )
+    (segment,) = ask(retriever, irrelevant_chunk_penalty=0.2)
+    first, second, filled = segment.metadata["rse"]["chunks"]
+    # Noisy or of a chunk's relevance and half of its neighbors'.
+    assert [first["relevance"], second["relevance"]] == pytest.approx([1, 0.5])
+    assert [first["credited"], second["credited"]] == pytest.approx([1, 0.75])
+    assert "relevance" not in filled
+    assert filled["credited"] == pytest.approx(0.25)
+    # 5, 6 and 6 characters, weighed by their mean.
+    values = [5 * 0.8 / (17 / 3), 6 * 0.55 / (17 / 3), 6 * 0.05 / (17 / 3)]
+    assert [chunk["value"] for chunk in (first, second, filled)] == pytest.approx(values, abs=1e-4)
+    assert segment.metadata["relevance_score"] == pytest.approx(sum(values))
+
+
+def test_metadata_and_id_survive_json_and_repeat() -> None:
+    retriever = make_retriever({"a": lines(0, 10, 90)})
+    first = ask(retriever)
+    assert ask(retriever) == first
+    assert json.loads(json.dumps(first[0].metadata)) == first[0].metadata
+    assert first[0].id == first[0].metadata["chunk_id"]
+    retriever.add_documents([Document(lines(0, 10, 80), metadata={"source": "a"})])
+    assert ask(retriever)[0].id != first[0].id
+
+
+def test_pages_of_a_segment() -> None:
+    retriever = make_retriever({})
+    pages = [lines(90, 0, name="p"), lines(0, 90, name="q"), lines(90, name="r")]
+    retriever.add_documents(
+        [
+            Document(page, metadata={"source": "a", "page": number, "title": "T"})
+            for number, page in enumerate(pages)
+        ]
+    )
+    (segment,) = ask(retriever, irrelevant_chunk_penalty=0.4)
+    assert segment.page_content == "p1 0\n\n\nq0 0\n"
+    assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 1)
+    assert segment.metadata["title"] == "T"
+
+
+def test_order_and_k() -> None:
+    retriever = make_retriever({"a": lines(30, 90, 90, 90, 90, 20), "b": lines(10, 90)})
+    assert ranges(ask(retriever)) == [("b", 0, 1), ("a", 0, 1), ("a", 5, 6)]
+    best_first = [("b", 0, 1), ("a", 5, 6), ("a", 0, 1)]
+    for k in (1, 2, 3):
+        assert ranges(ask(retriever, order="relevance", k=k)) == best_first[:k]
+    assert ranges(ask(retriever, k=2)) == best_first[:2]
+
+
+@pytest.mark.parametrize("query", ["", "  \n"])
+def test_an_empty_query_finds_nothing(query: str) -> None:
+    trace = make_retriever({"a": lines(0)}).explain(query)
+    assert not trace.documents_returned
+    assert trace.reason
+
+
+def test_nothing_relevant_and_an_empty_index() -> None:
+    assert ask(make_retriever({"a": lines(80, 85)})) == []
+    assert ask(make_retriever({})) == []
+
+
+@pytest.mark.parametrize("config", ["balanced", "precision", "find_all"])
+def test_a_short_document_comes_back(config: str) -> None:
+    report = "\n\n".join(f"Paragraph {n} of the report on pumps: {'oil ' * 120}" for n in range(9))
+    note = "Office hours: 9 to 5."
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()),
+        docstore=InMemoryStore(),
+        config=PRESETS[config],
+    )
+    retriever.add_documents([Document(report), Document(note)])
+    assert retriever.invoke(note, k=1)[0].page_content == note
+    (only_report,) = retriever.invoke("What is in paragraph 3 on pumps?", k=1)
+    assert only_report.page_content in report
+
+
+# Candidates from any store or retriever
+
+
+def test_distances_lead_to_the_same_segments() -> None:
+    texts = {"a": lines(90, 0, 60, 0, 90), "b": lines(70, 20, 100)}
+    expected = ask(make_retriever(texts, calibration="minmax"))
+    vectorstore = Distances(Angles())
+    found = ask(make_retriever(texts, vectorstore=vectorstore, calibration="minmax"))
+    assert ranges(found) == ranges(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.metadata["relevance_score"] == pytest.approx(other.metadata["relevance_score"])
+
+
+@fakes.both_ways
+def test_a_store_with_relevance_scores_only(way: Way) -> None:
+    texts = {"a": lines(90, 0, 60, 0, 90)}
+    expected = way.invoke(make_retriever(texts), QUERY)
+    found = way.invoke(make_retriever(texts, vectorstore=RelevanceOnly(Angles())), QUERY)
+    assert found == expected
+
+
+@fakes.both_ways
+def test_a_store_without_scores_goes_by_rank(way: Way) -> None:
+    retriever = make_retriever(
+        {"a": lines(90, 0, 60, 0, 90)}, vectorstore=Scoreless(Angles()), decay_rate=2.0
+    )
+    chunks = chunks_in(way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.2))
+    assert chunks["a", 1]["score"] is None
+    assert chunks["a", 2]["relevance"] == pytest.approx(0.8 * math.exp(-2 / 2), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["relevance_score", "score", "similarity", "other"])
+@fakes.both_ways
+def test_a_wrapped_retriever(way: Way, name: str) -> None:
+    source = make_retriever({"a": lines(90, 0, 55, 20, 90)})
+    assert source.vectorstore is not None
+    found = []
+    for document, score in source.vectorstore.similarity_search_with_score(QUERY, k=5):
+        metadata = {**document.metadata, name: score}
+        found.append(document.model_copy(update={"metadata": metadata}))
+    retriever = wrap(source, found)
+    segments = way.invoke(retriever, QUERY)
+    if name == "other":  # no score: ranks alone, all candidates at 0.8
+        assert ranges(segments) == [("a", 0, 5)]
+    else:
+        assert segments == way.invoke(source, QUERY)
+        assert ranges(segments) == [("a", 1, 4)]
+    assert ranges(way.invoke(retriever, QUERY, fetch_k=1)) == [("a", 1, 2)]
+
+
+# Rerankers
+
+
+class Reranker(BaseDocumentCompressor):
+    """Puts documents in the order of their names, and drops those named "x"."""
+
+    scores: list[float]
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> list[Document]:
+        del query, callbacks
+        named = [document for document in documents if not document.page_content.startswith("x")]
+        kept = sorted(named, key=lambda document: document.page_content)
+        # Copies without an id, as real compressors return them.
+        return [
+            Document(document.page_content, metadata={**document.metadata, "relevance_score": s})
+            for document, s in zip(kept, self.scores, strict=False)
+        ]
+
+
+@fakes.both_ways
+def test_a_reranker_decides_the_order_and_what_it_drops_may_fill_a_gap(way: Way) -> None:
+    texts = {"a": "b 0\nx 0\na 40\n", "c": "x 0\n"}
+    retriever = make_retriever(texts, reranker=Reranker(scores=[0.9, 0.7]), segment_cost=2.0)
+    (segment,) = way.invoke(retriever, QUERY, irrelevant_chunk_penalty=0.1)
+    chunks = segment.metadata["rse"]["chunks"]
+    assert ranges([segment]) == [("a", 0, 3)]
+    assert [chunk.get("rank") for chunk in chunks] == [1, None, 0]
+    assert [chunk.get("score") for chunk in chunks] == [0.7, None, 0.9]
+    assert chunks[1]["filled"] is True
+
+
+# The docstore
+
+
+def test_two_reads_however_many_segments() -> None:
+    store = CountingStore()
+    texts = {f"d{n}": lines(*[0, 90, 90, 90, 90, 90] * 20, name=f"n{n}-") for n in range(9)}
+    retriever = make_retriever(texts, docstore=store)
+    store.reads = 0
+    assert len(ask(retriever)) > 50
+    assert store.reads == 2
+
+
+def lose(retriever: RSERetriever, doc_id: str, *chunks: int) -> None:
+    """Delete chunks behind the retriever's back."""
+    key = document_key(doc_id)
+    (manifest,) = retriever.docstore.mget([manifest_key(key)])
+    assert manifest is not None
+    version = manifest.metadata["current"][0]
+    retriever.docstore.mdelete([chunk_key(key, version, chunk) for chunk in chunks])
+
+
+def test_lost_chunks_raise_or_split_the_segment() -> None:
+    solver = Greedy(max_length=7, minimum_value=0.0, length_weighting="none")
+    retriever = make_retriever(
+        {"a": lines(0, 0, 95, 0, 40, 95, 0)},
+        fetch_k=5,
+        config=GREEDY.replace(irrelevant_chunk_penalty=0.4, solver=solver),
+    )
+    lose(retriever, "a", 3)
+    with pytest.raises(MissingRecordError, match=r"3 of document 'a'"):
+        ask(retriever)
+    segments = ask(retriever, on_missing="split")
+    assert ranges(segments) == [("a", 0, 2), ("a", 4, 7)]
+    # 0.6 + 0.6 of chunks 0 and 1; (0.77 - 0.4) - 0.4 + 0.6 of chunks 4 to 6
+    values = [segment.metadata["relevance_score"] for segment in segments]
+    assert values == pytest.approx([1.2, math.cos(math.radians(40)) - 0.2])
+    assert segments[0].page_content == "c0 0\nc1 0\n"
+    # The exact solver bridges the gaps where a segment costs more.
+    exact = PLAIN.replace(irrelevant_chunk_penalty=0.4, segment_cost=2.0)
+    found = ask(retriever, rse_config=exact, on_missing="split")
+    assert ranges(found) == ranges(segments)
+
+
+def test_a_lost_document() -> None:
+    retriever = make_retriever({"a": lines(0), "b": lines(1)})
+    retriever.docstore.mdelete([manifest_key(document_key("a"))])
+    for on_missing in ("raise", "split"):
+        with pytest.warns(UserWarning, match=r"1 of 2 candidates.*'a'") as caught:
+            segments = retriever.invoke(QUERY, on_missing=on_missing)
+        assert [warning.filename for warning in caught] == [__file__]
+        assert ranges(segments) == [("b", 0, 1)]
+    retriever.docstore.mdelete([manifest_key(document_key("b"))])
+    with pytest.raises(MissingRecordError, match=r"no documents.*'[ab]'"):
+        retriever.invoke(QUERY)
+
+
+@pytest.mark.parametrize("times", [1, 99])
+@fakes.both_ways
+@pytest.mark.filterwarnings("ignore:.*no sentence in common")
+def test_a_document_replaced_while_it_is_read(way: Way, times: int) -> None:
+    store = CountingStore()
+    retriever = make_retriever(
+        {"a": lines(0, 0, name="v"), "b": lines(9, name="b")}, docstore=store
+    )
+    replaced = 0
+
+    def replace(reads: int) -> None:
+        nonlocal replaced
+        if reads % 2 == 0 and replaced < times:
+            replaced += 1
+            store.before_read = lambda _: None
+            text = lines(*[0] * (replaced + 2), name=f"w{replaced}-")
+            retriever.add_documents([Document(text, metadata={"source": "a"})])
+            store.reads, store.before_read = 0, replace
+
+    store.reads, store.before_read = 0, replace
+    if times == 1:
+        first, second = way.invoke(retriever, QUERY)
+        assert first.page_content == lines(0, 0, 0, name="w1-")
+    else:
+        with pytest.warns(UserWarning, match=r"1 document\(s\) were replaced"):
+            (second,) = way.invoke(retriever, QUERY)
+    assert second.page_content == lines(9, name="b")
+
+
+def test_errors_say_during_which_step_they_came_up(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(InMemoryVectorStore):
+        def similarity_search_with_score(self, *_: Any, **__: Any) -> Any:
+            raise ConnectionError("no route")
+
+    retriever = RSERetriever(vectorstore=Failing(Angles()), docstore=InMemoryStore())
+    with pytest.raises(ConnectionError, match="no route") as raised:
+        retriever.invoke(QUERY)
+    assert "searching Failing" in "".join(getattr(raised.value, "__notes__", [caplog.text]))
+
+
+# Writing
+
+
+def test_a_retriever_without_a_vector_store_cannot_write() -> None:
+    retriever = RSERetriever(base_retriever=FixedRetriever(documents=[]), docstore=InMemoryStore())
+    for write in (
+        lambda: retriever.add_documents([Document("text")]),
+        lambda: retriever.delete(["a"]),
+        lambda: retriever.indexer,
+    ):
+        with pytest.raises(ValueError, match="RSEIndexer"):
+            write()
+
+
+@fakes.both_ways
+def test_add_and_delete(way: Way) -> None:
+    retriever = make_retriever({})
+    assert way.add(retriever, [Document(lines(0))], ids=["a"]) == ["a"]
+    assert ranges(way.invoke(retriever, QUERY)) == [("a", 0, 1)]
+    assert way.delete(retriever, ["a", "b"]) == ["a"]
+    assert way.invoke(retriever, QUERY) == []
+
+
+# In LangChain
+
+
+class Runs(BaseCallbackHandler):
+    def __init__(self) -> None:
+        self.starts: list[tuple[str, Any, Any, dict[str, Any]]] = []
+
+    def on_retriever_start(
+        self, serialized: Any, query: str, *, run_id: Any, parent_run_id: Any = None, **kw: Any
+    ) -> None:
+        del serialized, query
+        self.starts.append((kw.get("name", ""), run_id, parent_run_id, kw.get("metadata") or {}))
+
+
+@fakes.both_ways
+def test_children_are_traced(way: Way) -> None:
+    runs = Runs()
+    retriever = RSERetriever(base_retriever=FixedRetriever(documents=[]), docstore=InMemoryStore())
+    way.invoke(retriever, QUERY, {"callbacks": [runs]})
+    (parent, child) = runs.starts
+    assert (parent[0], child[0]) == ("RSERetriever", "FixedRetriever")
+    assert child[2] == parent[1]
+
+
+async def test_batch() -> None:
+    retriever = make_retriever({"a": lines(0, 90), "b": lines(89.9, 45)})
+    queries = ["query 0", "query 90", ""]
+    expected = [retriever.invoke(query) for query in queries]
+    assert [len(segments) for segments in expected] == [2, 2, 0]
+    assert retriever.batch(queries) == expected
+    assert await retriever.abatch(queries) == expected
+    assert [len(found) for found in retriever.batch(queries, k=1)] == [1, 1, 0]
