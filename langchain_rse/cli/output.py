@@ -33,7 +33,7 @@ _MESSAGES_SHOWN = 10
 # begun, and why nothing was returned.
 _TOLD_BY_COMMANDS = (
     "langchain_rse.ingest.",
-    "langchain_rse.query.floor",
+    "langchain_rse.fitting",
     "langchain_rse.query.pipeline",
 )
 _WIDTH = 80  # of what is drawn where there is no terminal, and at most in one
