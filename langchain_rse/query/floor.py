@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,8 +21,6 @@ from langchain_rse.stores.records import (
     FLOORS,
 )
 from langchain_rse.text.words import beginning_of, without_function_words
-
-logger = logging.getLogger(__name__)
 
 BEST_WITH_WORDS = 20
 """The number of best candidates in which words of the query are looked for."""

@@ -408,7 +408,7 @@ def _explain_nothing_chosen(trace: RSETrace, sources: Sources) -> None:
     solved = [chunk for chunk in candidates if chunk.weight]
     best = max(solved or candidates, key=lambda chunk: (chunk.relevance, chunk.credited))
     count = counted(len(candidates), "candidate")
-    words = f"the best of {count} is not returned: {trace.why(best)}"
+    words = f"the best of {count}: {trace.why(best)}"
     is_wrong = best.outcome in _WARNED and trace.settings.max_context_length != 0
     level = logging.WARNING if is_wrong else logging.INFO
     logger.log(level, "a query returned nothing: %s", words)
