@@ -61,7 +61,6 @@ class Case:
         looks_into: The ``search_kwargs`` that keep chunks with this value in a list of their
             metadata; None for stores that get no lists.
         relevant: Whether LangChain's relevance scores fall from the best chunk to the worst.
-        applies_threshold: Whether ``similarity_search`` takes a ``score_threshold``.
     """
 
     name: str
@@ -74,7 +73,6 @@ class Case:
     reuses: bool = True
     looks_into: Callable[[str, str], dict[str, Any]] | None = None
     relevant: bool = True
-    applies_threshold: bool = False
 
 
 _UNABLE: dict[str, Any] = {"tells": False, "reuses": False}
@@ -320,8 +318,8 @@ def _new_name() -> str:
 
 _SPACES = {"cosine": cosine_distance, "l2": squared_distance, "ip": cosine_distance}
 
-_FAISS: dict[str, Any] = {"looks_into": faiss_contains, "applies_threshold": True}
-_QDRANT: dict[str, Any] = {"looks_into": qdrant_filter, "applies_threshold": True}
+_FAISS: dict[str, Any] = {"looks_into": faiss_contains}
+_QDRANT: dict[str, Any] = {"looks_into": qdrant_filter}
 _MILVUS: dict[str, Any] = {**_UNABLE, "looks_into": milvus_contains}
 _PGVECTOR: dict[str, Any] = {"looks_into": by_dict}
 # LangChain takes the products of vectors for distances, as other stores return them.

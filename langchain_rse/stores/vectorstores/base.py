@@ -45,8 +45,6 @@ class VectorStoreAdapter:
         can_list: True if `list_chunks` works.
         lists_in_insertion_order: True if it lists chunks in the order in which they were added.
         can_filter_namespaces: True if `search_arguments` works.
-        applies_score_threshold: True if ``similarity_search`` leaves out chunks by
-            ``score_threshold``, which is one of the store's own scores there.
         id_field: The metadata in which searches return the id of a vector, for stores that do not
             return it as ``Document.id``.
     """
@@ -54,7 +52,6 @@ class VectorStoreAdapter:
     can_list: ClassVar[bool] = False
     lists_in_insertion_order: ClassVar[bool] = False
     can_filter_namespaces: ClassVar[bool] = False
-    applies_score_threshold: ClassVar[bool] = False
     id_field: ClassVar[str] = ""
 
     def __init__(self, store: Any) -> None:  # noqa: ANN401 - each subclass knows its own

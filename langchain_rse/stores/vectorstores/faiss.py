@@ -46,7 +46,6 @@ class FAISSAdapter(VectorStoreAdapter):
     lists_in_insertion_order = True
     can_read_vectors = True
     takes_lists = True
-    applies_score_threshold = True
     can_filter_namespaces = True
 
     @override

@@ -27,7 +27,6 @@ class QdrantAdapter(VectorStoreAdapter):
     kind = "QdrantVectorStore"
     can_list = True
     takes_lists = True
-    applies_score_threshold = True
     can_filter_namespaces = True
     id_field = "_id"
 
