@@ -172,7 +172,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 or the vector store is empty.
 
         Warns:
-            UserWarning: If documents are left out because they are unknown or cannot be read.
+            UserWarning: If documents are excluded because they are unknown or cannot be read.
         """
         return super().invoke(input, _check_run_config(config), **kwargs)
 
