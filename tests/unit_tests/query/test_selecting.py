@@ -236,7 +236,9 @@ def test_exact_equals_solving_whole_documents(documents: list[Dense], config: RS
         value = sum(chunk["value"] for chunk in chunks) - paid
         if value < -1e-3:  # then it is the best candidate
             value = float(sum(chunk["value"] for chunk in chunks))
-        assert segment.metadata["relevance_score"] == pytest.approx(value, abs=1e-3)
+        # Values of chunks have four significant digits.
+        rounding = 1e-9 + 5e-4 * sum(abs(chunk["value"]) for chunk in chunks)
+        assert segment.metadata["relevance_score"] == pytest.approx(value, abs=rounding)
 
 
 @settings(max_examples=150, deadline=None)
