@@ -14,7 +14,7 @@ LOG = get_plugin_logger("reference")
 PACKAGE = "langchain_rse"
 
 # Public only for the rooms of the package.
-HIDDEN = {"document_access", "make", "model_config", "sync_steps"}
+HIDDEN = {"document_access", "make", "model_config", "sources", "sync_steps"}
 # What a reader knows them as.
 SHOWN_AS = {
     "langchain_rse.ingest.documents.HeaderMaker": "langchain_rse.headers.DocumentHeaders",
