@@ -77,7 +77,7 @@ class DocumentAccess:
             manifest = layout.manifest
             if manifest.current is not None and self.may_read(manifest):
                 return manifest
-        elif layout is not None:
+        elif layout is not None and not self.filters:  # which might exclude it
             raise layout
         raise MissingRecordError(f"there is no document {doc_id!r}, or the filter excludes it")
 

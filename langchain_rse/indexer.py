@@ -12,6 +12,7 @@ from collections.abc import (
 from dataclasses import replace
 
 from langchain_core.documents import Document
+from langchain_core.runnables import run_in_executor
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
@@ -20,8 +21,8 @@ from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import Adding
 from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.default_splitter import default_text_splitter
+from langchain_rse.ingest.docstore import DocStoreWriter
 from langchain_rse.ingest.documents import HeaderMaker, check_rules
-from langchain_rse.ingest.records import Records
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult, sync_documents
 from langchain_rse.ingest.vectors import Vectors, find_limit
@@ -175,7 +176,7 @@ class RSEIndexer:
             limit = replace(self._limit)  # each call has its own counts
         return Writer(
             Vectors(self.vectorstore, self.batch_size, limit),
-            Records(self.docstore, self.batch_size),
+            DocStoreWriter(self.docstore, self.batch_size),
         )
 
     def _adding(self, *, separate: bool | None, append: bool, force: bool) -> Adding:
@@ -290,11 +291,11 @@ class RSEIndexer:
         Raises:
             FormatError: If the docstore was written by another version of this package.
         """
-        return run(check_stores(self._writer(), repair=repair, show_progress=show_progress))
+        return check_stores(self._writer(), should_repair=repair, show_progress=show_progress)
 
     async def acheck(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
         """Like `check`, async."""
-        return await arun(check_stores(self._writer(), repair=repair, show_progress=show_progress))
+        return await run_in_executor(None, self.check, repair=repair, show_progress=show_progress)
 
     def chunks(self) -> Iterator[Document]:
         """Read all chunks from the docstore, a batch at a time, to build another retriever on.

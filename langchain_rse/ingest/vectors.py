@@ -17,7 +17,6 @@ from langchain_rse._messages import warn
 from langchain_rse._progress import ChunkBar
 from langchain_rse._sync import Steps, batches, call, compute, during
 from langchain_rse.errors import EmbeddingError
-from langchain_rse.ingest.ownership import Ownership
 from langchain_rse.stores.records import DOC_ID, digest
 from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
@@ -72,22 +71,15 @@ class Vectors:
         return adapter_for(self.vectorstore)
 
     def add(
-        self,
-        chunks: Iterable[Document],
-        kept: set[str],
-        reusable: Mapping[str, str],
-        ownership: Ownership,
-        dimensions: int,
+        self, chunks: Iterable[Document], reusable: Mapping[str, str], dimensions: int
     ) -> Steps[dict[str, str]]:
-        """Write the vectors of chunks, and renew the lease of their documents meanwhile.
+        """Write the vectors of chunks.
 
         No more is written of a document of which a vector cannot be searched.
 
         Args:
             chunks: The chunks with their ids and embedded texts.
-            kept: Ids of vectors that are there already.
             reusable: Ids of vectors that may be copied, by the digests of their embedded texts.
-            ownership: That of the call that writes the documents.
             dimensions: The number of dimensions of the model's vectors; 0 if it is unknown.
 
         Returns:
@@ -96,13 +88,12 @@ class Vectors:
         refused: dict[str, str] = {}
         with during(f"adding vectors to {type(self.vectorstore).__name__}"):
             for batch in batches(chunks, self.batch_size):
-                yield from ownership.renew()
                 self.progress.advance(0, batch[0].metadata[DOC_ID])
-                missing: list[Document] = []
+                wanted: list[Document] = []
                 for chunk in batch:
-                    if chunk.id not in kept and chunk.metadata[DOC_ID] not in refused:
-                        missing.append(self.adapter.storable(chunk))
-                to_embed = yield from self._copy(missing, reusable, dimensions)
+                    if chunk.metadata[DOC_ID] not in refused:
+                        wanted.append(self.adapter.storable(chunk))
+                to_embed = yield from self._copy(wanted, reusable, dimensions)
                 if to_embed:
                     refused.update((yield from self._embed(to_embed, dimensions)))
                 self.progress.advance(len(batch))

@@ -12,8 +12,9 @@ from langchain_core.documents import Document
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, TypeAdapter
 
+from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, batches
-from langchain_rse.errors import CorruptRecordError
+from langchain_rse.errors import CorruptRecordError, FormatError
 from langchain_rse.stores.adopted import ADOPTED, adopted_vectors
 from langchain_rse.stores.changing import DocStore, Record, list_keys, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
@@ -31,6 +32,7 @@ from langchain_rse.stores.records import (
     metadata_changes,
     spans_key,
 )
+from langchain_rse.text.quoting import counted
 
 # Records to read in one call when all records are read.
 _BATCH = 500
@@ -201,9 +203,7 @@ def read_spans(
 
 
 def read_parts(record: Record, key: str, manifest: Manifest) -> Sequence[Part]:
-    """Read the parts that a document was given in; empty if it was one, without a record."""
-    if record is None:
-        return []
+    """Read the parts that a document was given in; empty if it was one."""
     with _reading(record, key, manifest) as fields:
         parts = _PARTS.validate_python(fields["parts"])
         end = 0  # of the part before
@@ -211,7 +211,7 @@ def read_parts(record: Record, key: str, manifest: Manifest) -> Sequence[Part]:
             if start < end:
                 raise ValueError("they are not the parts of its text")
             end = start + length
-        if end != manifest.length:
+        if parts and end != manifest.length:
             raise ValueError("they are not the parts of its text")
     return parts
 
@@ -327,7 +327,7 @@ def stored_versions(docstore: DocStore, key: str) -> Steps[list[Version]]:
             adopted = max(adopted, (number + 1) * SPANS_PER_PAGE)
         elif kind == ["spans"]:  # a page has at least one chunk
             chunks = max(chunks, number * SPANS_PER_PAGE + 1)
-        else:  # a chunk, or the parts
+        else:  # a chunk, or the description
             chunks = max(chunks, number + 1)
         versions[name] = Version(name, chunks, adopted)
     return list(versions.values())
@@ -338,12 +338,24 @@ def read_manifests(docstore: DocStore, most: int | None = None) -> Steps[list[Ma
     keys = yield from list_keys(docstore, manifest_key(""))
     refuse_namespaces(any("-" in key for key in keys))
     manifests: list[Manifest] = []
+    unreadable = 0
     for batch in batches(sorted(keys)[:most], _BATCH):
         records = yield from read_records(docstore, batch)
-        for key, value in records.items():
-            record = readable(value)
-            if record is not None:
-                manifests.append(Manifest.from_document(record, key))
+        for key, record in records.items():
+            try:
+                stored = readable(record)
+                if stored is not None:
+                    manifests.append(Manifest.from_document(stored, key))
+            except FormatError:
+                raise
+            except CorruptRecordError:
+                unreadable += 1
+    if unreadable:
+        warn(
+            f"{counted(unreadable, 'document')} of the docstore cannot be read and "
+            "is left out: retriever.indexer.check() says what is wrong, check(repair=True) mends "
+            "what can be mended"
+        )
     return manifests
 
 

@@ -28,7 +28,7 @@ from langchain_rse.stores.records import (
     Part,
     Version,
     chunk_key,
-    parts_key,
+    description_key,
     spans_key,
     table_header_of,
     with_table_header,
@@ -119,7 +119,7 @@ class _DocumentReader:
         return chunks
 
     def _read_parts(self) -> Sequence[Part]:
-        key = parts_key(self.manifest.key, self.version.name)
+        key = description_key(self.manifest.key, self.version.name)
         try:
             return read_parts(self.records[key], key, self.manifest)
         except CorruptRecordError:

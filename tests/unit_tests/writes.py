@@ -10,7 +10,9 @@ from langchain_core.documents import Document
 
 from langchain_rse.stores.records import content_name, document_key, vector_id
 
-_WRITE = re.compile(r"(?<=[0-9a-f]{8})\.[0-9a-f]{16}(?![0-9a-f])")
+_WRITE = re.compile(r"(?<=[0-9a-f]{8})\.[0-9a-f]{16,24}(?![0-9a-f])")
+# Fields that differ in each write.
+_OF_WRITES = {"revision", "time"}
 
 
 def without_writes(value: Any) -> Any:
@@ -18,10 +20,10 @@ def without_writes(value: Any) -> Any:
     if isinstance(value, str):
         return _WRITE.sub("", value)
     if isinstance(value, Document):
-        fields = without_writes({**value.metadata, "revision": ""})
-        return value.page_content, fields
+        return value.page_content, without_writes(value.metadata)
     if isinstance(value, Mapping):
-        return {without_writes(key): without_writes(item) for key, item in value.items()}
+        kept = [(key, item) for key, item in value.items() if key not in _OF_WRITES]
+        return {without_writes(key): without_writes(item) for key, item in kept}
     if isinstance(value, list | tuple):
         return [without_writes(item) for item in value]
     return value

@@ -18,8 +18,6 @@ from typing_extensions import Self
 
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse._sync import Call, Steps, run
-from langchain_rse.ingest import ownership
-from langchain_rse.stores import changing
 from langchain_rse.stores.changing import Change, ComparesAndSets, is_as_expected
 from tests.unit_tests import fakes
 from tests.unit_tests.writes import records_without_writes, vectors_without_writes
@@ -82,9 +80,6 @@ class ComparingDocStore(TouchedDocStore):
                 self.store.mdelete([key])
         return made
 
-    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        return self.compare_and_set(changes)
-
 
 class TouchedVectorStore(InMemoryVectorStore):
     """A vector store that notes its calls."""
@@ -106,7 +101,7 @@ class TouchedVectorStore(InMemoryVectorStore):
 
 Kind = Literal["emulated", "native", "sql"]
 State = tuple[dict[str, Any], dict[str, Document]]
-Operation = Literal["v1", "v2", "v3", "force", "delete", "append", "adopt"]
+Operation = Literal["v1", "v2", "v3", "force", "delete", "append"]
 """Adding a version, adding the second one with force, and so on."""
 
 _QUERY = "any 45"
@@ -141,16 +136,14 @@ class World:
         """A call that has not begun."""
         if operation == "delete":
             return self.indexer._writer().delete([DOC_ID])
-        if operation == "adopt":
-            return self.indexer._adopt(_INDEX, None, show_progress=False)
         adding = self.indexer._adding(
             separate=None, append=operation == "append", force=operation == "force"
         )
         texts = {"v1": V1, "v2": V2, "v3": V3, "force": V2, "append": END}
         return adding.add([Document(texts[operation])], [DOC_ID], show_progress=False)
 
-    def fill_by_others(self) -> None:
-        """Add chunks of the document as plain LangChain code does."""
+    def adopt(self) -> None:
+        """Add chunks of the document as plain LangChain code does, and adopt them."""
         lines = V1.splitlines(keepends=True)
         self.vectorstore.add_documents(
             [
@@ -159,6 +152,7 @@ class World:
             ],
             ids=[f"vector {number}" for number in range(len(lines))],
         )
+        self.indexer.adopt(_INDEX)
 
     def save(self) -> State:
         keys = list(self._inner.yield_keys())
@@ -218,8 +212,6 @@ class Stepped:
         self.made = 0
         self._world = world
         self._steps = steps
-        self._tokens: set[str] = set()
-        self._keys: set[str] = set()
         self._pending: Call | None = None
 
     def step(self, then: BaseException | None = None) -> None:
@@ -255,8 +247,6 @@ class Stepped:
     def kill(self) -> None:
         """End it as the end of its process does: nothing more is made, nothing is released."""
         self.is_done = True
-        ownership._active.difference_update(self._tokens)
-        changing._changing.difference_update(self._keys)
         _killed.append(self._steps)  # not to be closed, which would release
 
     def close(self) -> None:
@@ -266,15 +256,12 @@ class Stepped:
             self._steps.close()
 
     def _advance(self, go: Callable[[], Call]) -> None:
-        tokens, keys = set(ownership._active), set(changing._changing)
         try:
             self._pending = go()
         except StopIteration as stop:
             self.is_done, self.result = True, stop.value
         except BaseException as error:  # noqa: BLE001 - of any kind
             self.is_done, self.error = True, error
-        self._tokens |= ownership._active - tokens
-        self._keys = (self._keys & changing._changing) | (changing._changing - keys)
 
 
 _killed: list[Steps[Any]] = []

@@ -113,7 +113,7 @@ class Index:
 
     def close(self) -> None:
         if isinstance(self.docstore, SQLDocStore):
-            self.way.call(self.docstore.close, self.docstore.aclose)
+            self.docstore.close()
 
 
 def replace_byte(file: Path, place: int, bit: int = 0) -> None:
@@ -142,13 +142,14 @@ class SQLFile:
         assert not self.index.check().ok
         before = self.index.readable_documents()
         report = self.index.check(repair=True)
-        assert not report.problems, report
+        assert bool(report.problems) == bool(report.add_again), report
         assert {*report.add_again} == {*NAMES} - self.index.readable_documents()
         assert before <= self.index.readable_documents(), report
         assert None not in self.index.ask().values()
         self.index.add(*NAMES)
-        report = self.index.check()
+        report = self.index.check(repair=True)
         assert report.ok, report
+        assert report.repaired.keys() <= {"indexes"}  # it has words of a damaged record
         assert self.index.ask() == self.answers
         self.index.close()
 
@@ -160,7 +161,9 @@ def row_of(file: Path, key: str) -> bytes:
         return value.encode()
 
 
-@pytest.mark.parametrize("key", ["manifest/%", "%/%/3", "%/%/spans/%", "%/%/parts", "vectorstore"])
+@pytest.mark.parametrize(
+    "key", ["manifest/%", "%/%/3", "%/%/spans/%", "%/%/document", "vectorstore"]
+)
 @pytest.mark.parametrize("at", [0.0, 0.3, 0.6, 0.95])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @fakes.both_ways
@@ -263,7 +266,7 @@ def outcome(index: Index) -> str:
         assert answers_before[query] is None, "worse than before"
     if report is None:
         return "refused"
-    assert not report.problems, report
+    assert bool(report.problems) == bool(report.add_again), report
     index.add(*NAMES)
     assert index.readable_documents() == {*NAMES}
     assert index.check().ok
@@ -348,11 +351,15 @@ def test_a_folder_in_place_of_a_record(tmp_path: Path, way: Way, pattern: str) -
     answers = stores.index.ask()
     assert None not in answers.values()  # one bad record costs one document
     assert not stores.index.check().ok
-    with pytest.raises(IsADirectoryError, match="is a folder where the docstore has a record; mov"):
+
+    def repair() -> None:
         stores.index.check(repair=True)
+        stores.index.add(*NAMES)
+
+    with pytest.raises(IsADirectoryError, match="is a folder where the docstore has a record; mov"):
+        repair()
     record.rmdir()
-    report = stores.index.check(repair=True)
-    assert not report.problems
+    stores.index.check(repair=True)
     stores.index.add(*NAMES)
     assert stores.index.check().ok
     assert stores.index.ask() == stores.answers

@@ -27,7 +27,7 @@ from langchain_text_splitters import CharacterTextSplitter, RecursiveCharacterTe
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import SplittingError
 from langchain_rse.headers import DocumentHeaders
-from langchain_rse.stores import vectorstores
+from langchain_rse.stores import records, vectorstores
 from langchain_rse.stores.records import digest, document_key, manifest_key
 from tests.unit_tests import fakes
 
@@ -178,7 +178,8 @@ def assert_holds_exactly(stores: Stores, texts: dict[str, str]) -> None:
         (version,) = {each["rse_version"] for each in metadata}
         key = document_key(doc_id)
         expected_keys |= {f"{key}/{version}/{index}" for index in range(len(vectors))}
-        expected_keys |= {f"{key}/{version}/spans/0", f"manifest/{key}"}
+        expected_keys |= {f"{key}/{version}/{name}" for name in ("spans/0", "document")}
+        expected_keys.add(f"manifest/{key}")
     assert stores.keys() == sorted(expected_keys)
     assert {vector["metadata"]["doc_id"] for vector in stores.vectors()} == set(texts)
     assert {
@@ -380,7 +381,7 @@ def test_a_chunk_has_the_metadata_of_the_part_where_it_starts(stores: Stores) ->
     assert [vector["metadata"]["page"] for vector in stores.vectors()] == [1, 1, 2]
     version = stores.vectors()[0]["metadata"]["rse_version"]
     records = stores.docstore.mget([f"{document_key('d')}/{version}/{n}" for n in range(3)])
-    places = [record.metadata["places"] for record in records if record]
+    places = [record.metadata["metadata_changes"] for record in records if record]
     assert places == [
         [[0, {"page": 1}]],
         [[0, {"page": 1}], [1, {"page": 2}]],
@@ -445,7 +446,7 @@ def test_changed_splitter_replaces(stores: Stores) -> None:
     stores.indexer = stores.indexer_with(text_splitter=splitter(3 * CHUNK_SIZE))
     stores.add(Document(text, id="a"))
     assert len(stores.vectors()) == 2
-    assert len(stores.keys()) == 2 + 1 + 1
+    assert len(stores.keys()) == 2 + 1 + 1 + 1
     assert what_is_read(stores.segments()["a"], [text]) == text
 
 
@@ -501,7 +502,7 @@ def test_many_documents_and_chunks(stores: Stores) -> None:
     text = text_of("long", 1_100)
     stores.indexer = stores.indexer_with(batch_size=700)
     stores.add_text(text)
-    assert len(stores.keys()) == 1_100 + 3 + 1
+    assert len(stores.keys()) == 1_100 + 3 + 1 + 1
     stores.retriever.fetch_k = 2_000
     assert what_is_read(stores.segments()["a"], [text]) == text
     stores.delete("a")
@@ -520,7 +521,7 @@ def test_empty_text_is_recorded_and_said(
     (record,) = caplog.records
     assert "'a'" in record.getMessage()
     assert f"{len(empty)} characters" in record.getMessage()
-    assert stores.keys() == [manifest_key(document_key("a"))]
+    assert len(stores.keys()) == 2  # the manifest, and its copy
     assert stores.vectors() == []
     assert stores.segments() == {}
     assert stores.delete("a") == ["a"]
@@ -531,7 +532,7 @@ def test_replacing_by_and_of_an_empty_text(stores: Stores) -> None:
     text = text_of("first", 5)
     stores.add_text(text)
     stores.add_text("")
-    assert stores.keys() == [manifest_key(document_key("a"))]
+    assert len(stores.keys()) == 2  # the manifest, and its copy
     assert stores.vectors() == []
     stores.add_text(text)
     assert_holds_exactly(stores, {"a": text})
@@ -850,7 +851,7 @@ def test_a_failing_store_is_named(stores: Stores, caplog: pytest.LogCaptureFixtu
 
     assert "while writing to the docstore" in step_of_failure(0)
     # The record on the vector store, the manifest, and two of records come first.
-    assert "while adding vectors to WatchedVectorStore" in step_of_failure(3)
+    assert "while adding vectors to WatchedVectorStore" in step_of_failure(4)
 
 
 def test_a_vector_store_that_ignores_ids_is_refused(
@@ -936,7 +937,7 @@ def test_a_manifest_that_cannot_be_read_is_written_again(
     stores.add_text(text)
     assert what_is_read(stores.segments()["a"], [text]) == text
     assert len(stores.vectors()) == 1
-    assert len(list(stores.docstore.yield_keys(prefix=document_key("a")))) == 2
+    assert len(list(stores.docstore.yield_keys(prefix=document_key("a")))) == 3
 
 
 # Crashes
@@ -1012,6 +1013,15 @@ def crashed(
         yield stores
 
 
+def forget_dead_calls(stores: Stores) -> None:
+    """Repair, an hour later."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "ANNOUNCEMENT_LIFETIME", -1.0)
+        report = stores.way.call(stores.indexer.check, stores.indexer.acheck, repair=True)
+    assert report.ok, report
+    assert report.repaired.keys() <= {"leftovers"}
+
+
 def expected(text: str | None) -> dict[str, str]:
     return {"other": OTHER} if text is None else {"a": text, "other": OTHER}
 
@@ -1031,6 +1041,7 @@ def test_after_a_crash_one_version_is_read_and_the_same_call_completes_it(
         seen.add(read)
 
         scenario.act(stores)
+        forget_dead_calls(stores)
         assert_holds_exactly(stores, expected(scenario.after))
     if scenario.before and scenario.after:  # the calls reach from the one to the other
         assert seen == set(scenario)
@@ -1043,6 +1054,7 @@ def test_after_a_crash_any_other_call_leaves_what_it_says(
     for after in (text_of("third", 5), text_of("old", 7), None):
         for stores in crashed(make_stores, scenario, "halfway"):
             Scenario(None, after).act(stores)
+            forget_dead_calls(stores)
             assert_holds_exactly(stores, expected(after))
 
 
@@ -1065,6 +1077,7 @@ def test_crash_upon_crash(make_stores: Callable[[], Stores], *, common: bool) ->
             assert what_is_read(stores.segments()["a"], versions) in versions[:3]
         stores.writes.fail_at(None)
         stores.add_text(versions[3])
+        forget_dead_calls(stores)
         assert_holds_exactly(stores, expected(versions[3]))
 
 
@@ -1094,6 +1107,7 @@ def test_a_crash_leaves_the_other_documents_of_the_call_whole(
             what_is_read(segments[name], [old[name], text])
         stores.writes.fail_at(None)
         stores.add(*documents)
+        forget_dead_calls(stores)
         assert_holds_exactly(stores, new)
 
 

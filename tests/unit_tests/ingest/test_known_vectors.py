@@ -7,6 +7,7 @@ import itertools
 import logging
 import random
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -333,7 +334,11 @@ def test_after_any_versions_and_cut_off_calls(
             indexer.add_documents([document])
         index.model.left = None
         indexer.add_documents([document])
-        assert sorted(index.model.taken()) == sorted(text for text in texts if text not in held)
+        # A line that is there twice may be embedded once, if the call was cut off in between.
+        embedded = Counter(index.model.taken())
+        needed = Counter(text for text in texts if text not in held)
+        assert embedded.keys() == needed.keys()
+        assert embedded <= needed
         assert sorted(row["text"] for row in rows.values()) == sorted(texts)
         for row in rows.values():
             assert row["vector"] == index.model.embed_query(row["text"])
