@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from langchain_rse._sync import Steps, call_to_the_end
+from langchain_rse._sync import Steps, compute_to_the_end
 from langchain_rse.ingest.replacing import UnexpectedVersionError
 from langchain_rse.ingest.scanning import Finding, SeenManifest, find_index_problems
 from langchain_rse.ingest.writing import Writer
@@ -38,7 +38,7 @@ class Repairs:
         if not findings:
             return set()
         store: Any = whole_store(self.writer.docstore)
-        yield from call_to_the_end(store.rebuild_indexes, store.arebuild_indexes)
+        yield from compute_to_the_end(store.rebuild_indexes)
         return {("indexes", "", item) for item in findings[0].items}
 
     def repair(self, findings: Sequence[Finding]) -> Steps[None]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 
 from langchain_rse._progress import Advance
-from langchain_rse._sync import Steps, batches, call
+from langchain_rse._sync import Steps, batches, compute
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.ingest.ownership import Ownership
 from langchain_rse.ingest.records import readable_manifest
@@ -309,7 +309,7 @@ def find_index_problems(docstore: DocStore) -> Steps[list[Finding]]:
     store: Any = whole_store(docstore)
     if not hasattr(store, "index_problems"):
         return []
-    problems: list[str] = yield from call(store.index_problems, store.aindex_problems)
+    problems: list[str] = yield from compute(store.index_problems)
     if not problems:
         return []
     no_manifest = SeenManifest(None, None, is_there=False)
@@ -366,17 +366,8 @@ def _is_own(chunk: Document, namespace: str) -> bool:
 def _key_batches(docstore: DocStore) -> Callable[[], Steps[list[str]]]:
     """Return a function that reads the next keys of a docstore; none at the end."""
     keys = docstore.yield_keys()
-    async_keys = docstore.ayield_keys()
 
     def next_keys() -> list[str]:
         return list(itertools.islice(keys, _BATCH))
 
-    async def anext_keys() -> list[str]:
-        batch: list[str] = []
-        async for key in async_keys:
-            batch.append(key)
-            if len(batch) == _BATCH:
-                break
-        return batch
-
-    return lambda: call(next_keys, anext_keys)
+    return lambda: compute(next_keys)

@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from pydantic import Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse._messages import problems_of
-from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.adopted import ADOPTED, AdoptedVector
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.metadata import simple_metadata
@@ -56,8 +56,6 @@ Rule = Literal["range", "first", "last", "all", "same", "drop"]
 DEFAULT_RULES: Mapping[str, Rule] = {"page": "range", "page_label": "range"}
 """Fields that have a rule by default, also if they are the same in a whole document."""
 
-# The format of the records. A docstore with another number has to be built again.
-_FORMAT = 5
 
 # Far above any document; without a limit, a forged record would keep a reader busy forever.
 _Count = Annotated[int, Field(ge=0, le=10_000_000, strict=True)]
@@ -386,21 +384,14 @@ class Manifest:
             "current": list(self.current) if self.current else None,
             "writing": list(self.writing) if self.writing else None,
             "unfinished": [list(version) for version in self.unfinished],
-            "format": _FORMAT,
         }
         return Document(page_content="", metadata=fields)
 
     @classmethod
     def from_document(cls, record: Document, key: str) -> Manifest:
-        """Read a manifest's record; CorruptRecordError or FormatError if it cannot be read."""
-        fields = record.metadata
-        if "doc_id" in fields and fields.get("format") != _FORMAT:
-            raise FormatError(
-                f"the docstore's record {key!r} was written by another version of langchain-rse; "
-                "index the documents again, into a new docstore and a new collection"
-            )
+        """Read a manifest's record; a CorruptRecordError if it cannot be read."""
         try:
-            manifest = _MANIFEST.validate_python(fields)
+            manifest = _MANIFEST.validate_python(record.metadata)
         except ValidationError as error:
             raise _not_a_manifest(key, problems_of(error)) from error
         if not key.endswith(manifest.key):

@@ -82,9 +82,6 @@ class ComparingDocStore(TouchedDocStore):
                 self.store.mdelete([key])
         return made
 
-    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        return self.compare_and_set(changes)
-
 
 class TouchedVectorStore(InMemoryVectorStore):
     """A vector store that notes its calls."""

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.runnables import run_in_executor
 from langchain_core.stores import InMemoryByteStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
@@ -379,11 +377,8 @@ def test_a_document_that_is_replaced_while_it_is_looked_at_is_not_damaged(pair: 
 
     former = pair.version("b").name
     pair.docstore.mget = mget  # type: ignore[method-assign]
-    asynchronous = partial(run_in_executor, None, mget)  # type: ignore[call-arg]
-    pair.docstore.amget = asynchronous  # type: ignore[method-assign]
     pair.way = Way(None)
     pair.repair()
-    del pair.docstore.amget
     assert pair.version("b").chunks == 8
     assert pair.check().ok
 

@@ -113,7 +113,7 @@ class Index:
 
     def close(self) -> None:
         if isinstance(self.docstore, SQLDocStore):
-            self.way.call(self.docstore.close, self.docstore.aclose)
+            self.docstore.close()
 
 
 def replace_byte(file: Path, place: int, bit: int = 0) -> None:

@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 
 from langchain_rse._sync import run
-from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.adopted import AdoptedVector, adopted_vectors
 from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.stores.reading import Layout, read_chunks, read_layouts
@@ -165,14 +165,6 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     other = manifest_key(document_key("other"))
     with pytest.raises(CorruptRecordError, match=f"{other}.*of document 'd'"):
         Manifest.from_document(manifest.to_document(), other)
-
-
-@pytest.mark.parametrize("written", [{}, {"format": 2}, {"format": None}])
-def test_records_of_another_release_say_to_index_again(written: dict[str, Any]) -> None:
-    record = Manifest("d").to_document()
-    fields = {name: value for name, value in record.metadata.items() if name != "format"}
-    with pytest.raises(FormatError, match=r"'key'.*another version.*index the documents"):
-        Manifest.from_document(Document("", metadata={**fields, **written}), "key")
 
 
 @pytest.mark.parametrize(
