@@ -18,7 +18,7 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from threading import Thread
@@ -145,7 +145,9 @@ def call_to_the_end(
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            await asyncio.wait([task])
+            while not task.done():
+                with suppress(asyncio.CancelledError):  # anyio cancels again and again
+                    await asyncio.wait([task])
             if not task.cancelled():
                 task.exception()  # retrieved, or asyncio would log it
             raise

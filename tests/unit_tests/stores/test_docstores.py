@@ -7,7 +7,6 @@ import datetime as dt
 import decimal
 import enum
 import errno
-import hashlib
 import json
 import math
 import sqlite3
@@ -37,6 +36,7 @@ from langchain_rse.stores.json import JSONDocStore, as_docstore, decode_document
 from langchain_rse.stores.pairing import PAIR_KEY
 from langchain_rse.stores.records import document_key, manifest_key
 from tests.unit_tests import fakes
+from tests.unit_tests.stores.changing_suite import with_checksum
 
 MakeStore = Callable[[Path], BaseStore[str, Document]]
 STORES: dict[str, MakeStore] = {
@@ -231,6 +231,22 @@ def test_a_pair_of_surrogates_is_one_character() -> None:
     assert read == Document("😀 \ud83d", metadata={"a": ["😀"]})
 
 
+def test_half_an_emoji_and_another_half_are_one_everywhere(store: BaseStore[str, Document]) -> None:
+    """Text from JavaScript or JSON: its length, its digest and its record agree."""
+    halves = Document(
+        "😀 \ud83d\ude00 end", metadata={"doc_id": "\ud83d\ude00", "a": "\ud83d\ude00"}
+    )
+    whole = Document("😀 😀 end", metadata={"doc_id": "😀", "a": "😀"})
+    retriever = RSERetriever(vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=store)
+    assert retriever.add_documents([halves]) == ["😀"]
+    assert retriever.text("😀") == "😀 😀 end"
+    (segment,) = retriever.invoke("end")
+    assert (segment.metadata["a"], segment.metadata["end_index"]) == ("😀", 7)
+    before = store.mget(list(store.yield_keys()))
+    retriever.add_documents([whole])
+    assert store.mget(list(store.yield_keys())) == before  # the same document
+
+
 def test_a_refused_document_keeps_the_others_out(store: BaseStore[str, Document]) -> None:
     bad = Document("", metadata={"field": {1, 2}})
     with pytest.raises(TypeError, match="cannot be kept"):
@@ -281,12 +297,6 @@ def test_a_corrupt_record_is_an_error_that_names_its_key(
     with pytest.raises(CorruptRecordError, match=r"(?s)'doc/bad'.*delete this key") as caught:
         decode_document(record, "doc/bad")
     assert len(str(caught.value)) < 400  # without what stands in the record
-
-
-def with_checksum(text: bytes, key: str) -> bytes:
-    """A record as this package writes it, but for what stands in it."""
-    checksum = hashlib.blake2b(text + key.encode(), digest_size=16).hexdigest()
-    return text + f',"checksum":"{checksum}","format":6}}'.encode()
 
 
 def test_the_checksum_is_that_of_the_tests() -> None:
