@@ -162,8 +162,8 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each
 def _integer(value: int, place: str) -> int:
     if not _LEAST_INTEGER <= value <= _LARGEST_INTEGER:
         raise MetadataError(
-            f"{place} is an integer of {value.bit_length()} bits and cannot be kept in a docstore, "
-            "which takes 64 bits; use a string"
+            f"{place} is an integer of more than 64 bits and cannot be kept in a docstore; use a "
+            "string"
         )
     return int(value)
 

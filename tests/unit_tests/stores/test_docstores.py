@@ -221,7 +221,7 @@ def test_what_cannot_be_kept_is_refused(bad: object, place: str) -> None:
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**400])
 def test_integers_of_more_than_64_bits_are_refused(number: int) -> None:
-    with pytest.raises(MetadataError, match=r"\['n'\] is an integer of.*64 bits; use a string"):
+    with pytest.raises(MetadataError, match=r"\['n'\] is an integer of more than 64 bits"):
         encode_document(Document("", metadata={"n": number}), "key")
 
 
