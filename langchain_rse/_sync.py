@@ -18,13 +18,16 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from functools import partial
 from threading import Thread
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import run_in_executor
 from langchain_core.runnables.config import ContextThreadPoolExecutor
+
+from langchain_rse._messages import HeldWarnings
 
 logger = logging.getLogger(__name__)
 
@@ -106,10 +109,24 @@ def call(
 
 def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
     """Run a slow function; async code runs it in a thread, off the event loop."""
-    result: T = yield Call(
-        lambda: function(*args, **kwargs), lambda: run_in_executor(None, function, *args, **kwargs)
-    )
+    result: T = yield from _in_thread(call, partial(function, *args, **kwargs))
     return result
+
+
+def compute_to_the_end(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
+    """Like `compute`, for functions that write: if the caller is cancelled, it still ends first."""
+    result: T = yield from _in_thread(call_to_the_end, partial(function, *args, **kwargs))
+    return result
+
+
+def _in_thread(make_call: Callable[..., Steps[Any]], function: Callable[[], Any]) -> Steps[Any]:
+    """Run a function; async code runs it in a thread, and makes its warnings when it has ended."""
+    held = HeldWarnings()
+    run_held = partial(held.run, function)
+    try:
+        return (yield from make_call(function, partial(run_in_executor, None, run_held)))
+    finally:
+        held.warn()
 
 
 def pause(seconds: float) -> Steps[None]:
@@ -128,7 +145,9 @@ def call_to_the_end(
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            await asyncio.wait([task])
+            while not task.done():
+                with suppress(asyncio.CancelledError):  # anyio cancels again and again
+                    await asyncio.wait([task])
             if not task.cancelled():
                 task.exception()  # retrieved, or asyncio would log it
             raise

@@ -104,7 +104,7 @@ def _version(
     length = chunks[-1].end if chunks else 0
     gaps = frozenset(number for number, chunk in enumerate(chunks) if not chunk.text)
 
-    spans = [(chunk.start, chunk.end) for chunk in chunks]
+    spans = [[chunk.start, chunk.end] for chunk in chunks]
     texts = [chunk.text for chunk in chunks]
     vectors = [list(vector) for vector in adopted]
     description = encode_json(

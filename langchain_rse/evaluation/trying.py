@@ -10,7 +10,7 @@ from langchain_core.stores import InMemoryBaseStore
 from numpy.typing import NDArray
 
 from langchain_rse._progress import progress_bar
-from langchain_rse._sync import Steps, arun, call, compute, during, run
+from langchain_rse._sync import Steps, compute, during
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evidence import find_evidence
@@ -145,14 +145,8 @@ class _CachedDocStore(InMemoryBaseStore[Any]):
         self._docstore = docstore
 
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        return run(self._read(keys))
-
-    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
-        return await arun(self._read(keys))
-
-    def _read(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
         missing_keys = [key for key in dict.fromkeys(keys) if key not in self.store]
         if missing_keys:
-            records = yield from call(self._docstore.mget, self._docstore.amget, missing_keys)
+            records = self._docstore.mget(missing_keys)
             self.store.update(zip(missing_keys, records, strict=True))
         return [self.store[key] for key in keys]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, batches, call_to_the_end, during, pause
+from langchain_rse._sync import Steps, batches, compute_to_the_end, during, pause
 from langchain_rse.errors import CorruptRecordError, FormatError, MissingRecordError
 from langchain_rse.stores.changing import Change, DocStore, Record, change, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
@@ -147,13 +147,13 @@ class DocStoreWriter:
         """Write records."""
         with during("writing to the docstore"):
             for batch in batches(records, self.batch_size):
-                yield from call_to_the_end(self.docstore.mset, self.docstore.amset, batch)
+                yield from compute_to_the_end(self.docstore.mset, batch)
 
     def delete(self, keys: Iterable[str]) -> Steps[None]:
         """Delete records; keys that do not exist are no error."""
         with during("deleting from the docstore"):
             for batch in batches(keys, self.batch_size):
-                yield from call_to_the_end(self.docstore.mdelete, self.docstore.amdelete, batch)
+                yield from compute_to_the_end(self.docstore.mdelete, batch)
 
     def delete_adopted(self, keys: Iterable[str], versions: set[str]) -> Steps[None]:
         """Delete records of adopted vectors, except those that another version has written since.

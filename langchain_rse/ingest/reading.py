@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
@@ -9,6 +10,7 @@ from langchain_core.runnables import run_in_executor
 from langchain_rse._sync import Steps, call
 from langchain_rse.ingest.documents import IdOrigin, SourceDocument, is_whole_number
 from langchain_rse.stores.records import DOC_ID, digest
+from langchain_rse.text.quoting import join_surrogates
 
 # Characters that are read ahead and written together; each document counts at least 1,000.
 _CHARACTERS_AHEAD = 1_000_000
@@ -136,10 +138,16 @@ def identified(
     """
     if not isinstance(document, Document):
         raise TypeError(f"documents must be a list of Documents; got {document!r:.200} in it")
+    with suppress(RecursionError):  # metadata that is nested too deep is refused later
+        joined = {
+            "page_content": join_surrogates(document.page_content),
+            "metadata": join_surrogates(document.metadata),
+        }
+        document = document.model_copy(update=joined)
     names: list[tuple[object, IdOrigin]] = [
-        (given, "ids"),
+        (join_surrogates(given), "ids"),
         (document.metadata.get(DOC_ID), "metadata"),
-        (document.id, "metadata"),
+        (join_surrogates(document.id), "metadata"),
     ]
     for name, origin in names:
         if name is not None and name != "":

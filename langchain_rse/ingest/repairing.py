@@ -43,11 +43,12 @@ def check_repairable(scan: Scan) -> None:
     writer = scan.writer
     if scan.vectors and scan.documents == 0 and not scan.unreadable and not scan.manifests:
         vectors = counted(len(scan.vectors), "vector")
+        store = type(writer.vectors.vectorstore).__name__
         raise StoreMismatchError(
-            f"the docstore {writer.docstore!r:.200} is empty, and "
-            f"{type(writer.vectors.vectorstore).__name__} has {vectors} of documents: is the path of "
-            "the docstore right? No vector was removed. If the docstore is lost, delete the "
-            "collection with the vector store's own methods, and add the documents again"
+            f"the docstore {writer.docstore!r:.200} is empty, and {store} has {vectors} of "
+            "documents: is the path of the docstore right? No vector was removed. If the docstore "
+            "is lost, delete the collection with the vector store's own methods, and add the "
+            "documents again"
         )
     unreadable = len(scan.unreadable)
     all_documents = scan.documents + len(scan.manifests) + unreadable

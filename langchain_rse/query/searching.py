@@ -14,7 +14,7 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 
 from langchain_rse._messages import warn
-from langchain_rse._sync import Steps, call, concurrently, during
+from langchain_rse._sync import Steps, call, compute, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError, FullTextError
 from langchain_rse.query.candidates import FULL_TEXT, VECTORS, Candidate, Candidates, Hit, Sources
@@ -258,9 +258,8 @@ def _search_words(
         count = min(count, math.ceil(min(_LEXICAL_DEPTH * settings.config.decay_rate, 1e9)))
     with during(f"searching the full-text index of {type(store).__name__}"):
         try:
-            found = yield from call(
+            found = yield from compute(
                 store.lexical_search,
-                store.alexical_search,
                 without_function_words(beginning_of(query)),
                 count,
                 filter=settings.search_kwargs.get(FILTER),

@@ -1,18 +1,18 @@
 """Reads the docstore, and changes its records only if no other call has changed them.
 
 Changing on that condition is called compare and set. A docstore that can do it protects its records
-from other processes; for all others, a lock protects them within this process.
+from other processes; for all others, a lock protects them within this process. Docstores are
+synchronous: async code calls their methods in threads.
 """
 
 import threading
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse._sync import Steps, arun, call, call_to_the_end, during, run
+from langchain_rse._sync import Steps, compute, compute_to_the_end, during, run
 from langchain_rse.errors import CorruptRecordError
 
 DocStore = BaseStore[str, Document]
@@ -28,127 +28,56 @@ REVISION = "revision"
 """Metadata that differs in each version of a record, even if a store changes other values."""
 
 
-class StepStore(BaseStore[str, Document]):
-    """A docstore whose methods are written once, as steps, for sync and async."""
-
-    @abstractmethod
-    def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
-        """Do the work of `mget`."""
-
-    @abstractmethod
-    def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
-        """Do the work of `mset`."""
-
-    @abstractmethod
-    def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
-        """Do the work of `mdelete`."""
-
-    def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        """Get the Documents of the keys, None for keys that are missing.
-
-        Raises:
-            CorruptRecordError: If a record cannot be read.
-        """
-        return run(self._get_steps(keys))
-
-    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
-        """Like `mget`, async."""
-        return await arun(self._get_steps(keys))
-
-    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        """Write Documents; they replace those with the same keys.
-
-        Raises:
-            TypeError: If metadata has a value that cannot be stored.
-        """
-        run(self._set_steps(key_value_pairs))
-
-    async def amset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
-        """Like `mset`, async."""
-        await arun(self._set_steps(key_value_pairs))
-
-    def mdelete(self, keys: Sequence[str]) -> None:
-        """Delete the keys; missing keys are ignored."""
-        run(self._delete_steps(keys))
-
-    async def amdelete(self, keys: Sequence[str]) -> None:
-        """Like `mdelete`, async."""
-        await arun(self._delete_steps(keys))
-
-
-class ComparesAndSets(StepStore):
+class ComparesAndSets(BaseStore[str, Document]):
     """A docstore in which a record can be changed on the condition that it is as expected.
 
     This holds for all processes that use the store; `is_as_expected` compares. A change survives a
-    power cut, and so does all that was written before it. A store of another class that has these
-    two methods works as well.
+    power cut, and so does all that was written before it. A store of another class that has this
+    method works as well.
     """
 
     @abstractmethod
-    def _change_steps(self, changes: Sequence[Change]) -> Steps[list[bool]]:
-        """Do the work of `compare_and_set`."""
-
     def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
         """Make each change whose record is as expected; return for each whether it was made.
 
         A change is a key, the Document that is expected there, and the new one; None stands for no
         record. A record that cannot be read counts as no record.
         """
-        return run(self._change_steps(changes))
-
-    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        """Like `compare_and_set`, async."""
-        return await arun(self._change_steps(changes))
 
 
 def change(docstore: DocStore, changes: Sequence[Change]) -> Steps[list[bool]]:
     """Make each change whose record is as expected; return which, safe at least in this process."""
     with during("writing to the docstore"):
-        if not hasattr(docstore, "compare_and_set"):
-            return (yield from _change_in_process(docstore, changes))
-        store: Any = docstore
-        made: list[bool] = yield from call_to_the_end(
-            store.compare_and_set, store.acompare_and_set, changes
-        )
+        if hasattr(docstore, "compare_and_set"):
+            made: list[bool] = yield from compute_to_the_end(docstore.compare_and_set, changes)
+        else:
+            made = yield from compute_to_the_end(_compare_and_set_in_process, docstore, changes)
         return made
 
 
-# Keys that some call of this process is changing, in stores that cannot compare and set.
-_changing: set[str] = set()
+# Held while a call of this process changes records of a store that cannot compare and set.
 _lock = threading.Lock()
 
 
-def _change_in_process(docstore: DocStore, changes: Sequence[Change]) -> Steps[list[bool]]:
-    """Make the changes whose keys no other call of this process is changing."""
+def _compare_and_set_in_process(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
+    """Like `ComparesAndSets.compare_and_set`, for calls of this process."""
     with _lock:
-        keys = {key for key, _, _ in changes} - _changing
-        _changing.update(keys)
-    try:
-        free_changes = [each for each in changes if each[0] in keys]
-        changed_keys = yield from _change_unguarded(docstore, free_changes)
-    finally:
-        with _lock:
-            _changing.difference_update(keys)
-    return [key in changed_keys for key, _, _ in changes]
-
-
-def _change_unguarded(docstore: DocStore, changes: Sequence[Change]) -> Steps[set[str]]:
-    """Make each change whose record is as expected; return their keys."""
-    records = yield from read_records(docstore, [key for key, _, _ in changes])
-    new_records: list[tuple[str, Document]] = []
-    removed_keys: list[str] = []
-    for key, expected, new in changes:
-        if not is_as_expected(records[key], expected):
-            continue
-        if new is None:
-            removed_keys.append(key)
-        else:
-            new_records.append((key, new))
-    if new_records:
-        yield from call_to_the_end(docstore.mset, docstore.amset, new_records)
-    if removed_keys:
-        yield from call_to_the_end(docstore.mdelete, docstore.amdelete, removed_keys)
-    return {*removed_keys, *(key for key, _ in new_records)}
+        records = run(read_records(docstore, [key for key, _, _ in changes]))
+        new_records: list[tuple[str, Document]] = []
+        removed_keys: list[str] = []
+        made: list[bool] = []
+        for key, expected, new in changes:
+            is_made = is_as_expected(records[key], expected)
+            made.append(is_made)
+            if is_made and new is not None:
+                new_records.append((key, new))
+            elif is_made:
+                removed_keys.append(key)
+        if new_records:
+            docstore.mset(new_records)
+        if removed_keys:
+            docstore.mdelete(removed_keys)
+        return made
 
 
 def is_as_expected(record: object, expected: Document | None) -> bool:
@@ -166,7 +95,7 @@ def read_records(docstore: DocStore, keys: Sequence[str]) -> Steps[dict[str, Rec
     """Read records in one call, or more if some cannot be read; these have their error."""
     with during("reading from the docstore"):
         try:
-            records = yield from call(docstore.mget, docstore.amget, keys)
+            records = yield from compute(docstore.mget, keys)
         except CorruptRecordError as error:
             if len(keys) == 1:
                 return {keys[0]: error}
@@ -187,12 +116,8 @@ def list_keys(docstore: DocStore, beginning: str) -> Steps[list[str]]:
     def find(prefix: str | None) -> list[str]:
         return [key for key in docstore.yield_keys(prefix=prefix) if key.startswith(beginning)]
 
-    async def afind(prefix: str | None) -> list[str]:
-        keys = docstore.ayield_keys(prefix=prefix)
-        return [key async for key in keys if key.startswith(beginning)]
-
     with during("listing the keys of the docstore"):
-        keys = yield from call(find, afind, beginning)
+        keys = yield from compute(find, beginning)
         if not keys:  # some stores take the prefix for a whole key
-            keys = yield from call(find, afind, None)
+            keys = yield from compute(find, None)
         return keys

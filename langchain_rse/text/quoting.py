@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Iterable
+from typing import Any
 
 UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 """Characters that some database or model cannot take: NUL and lone surrogates."""
@@ -41,6 +42,24 @@ def encodable(text: str) -> str:
     if "\x00" not in text:
         return text
     return UNENCODABLE.sub("\ufffd", text)
+
+
+def join_surrogates(value: Any) -> Any:  # noqa: ANN401 - the same type as the value's
+    """Join pairs of surrogates to the characters they stand for, in a text or all texts of a value.
+
+    Half an emoji stays as it is.
+    """
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        return value
+    if isinstance(value, list):
+        return [join_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {join_surrogates(name): join_surrogates(item) for name, item in value.items()}
+    return value
 
 
 def one_line(value: object, length: int = 500) -> str:

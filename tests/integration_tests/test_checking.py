@@ -41,7 +41,7 @@ class Folder:
         try:
             work(RSEIndexer(chroma, docstore, text_splitter=SPLITTER))
         finally:
-            self.way.call(docstore.close, docstore.aclose)
+            docstore.close()
             SharedSystemClient.clear_system_cache()
 
     def add(self, *names: str, chunks: int = 6) -> None:
@@ -150,4 +150,4 @@ def test_on_postgresql(postgres_url: str, way: Way) -> None:
         assert (report.ok, report.documents, report.chunks) == (True, 1, 300), report
         way.delete(indexer, ["b"])
         assert list(docstore.yield_keys()) == ["vectorstore"]
-        way.call(docstore.close, docstore.aclose)
+        docstore.close()

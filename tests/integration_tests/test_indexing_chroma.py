@@ -90,7 +90,7 @@ class Folder:
         try:
             yield index
         finally:
-            self.way.call(index.docstore.close, index.docstore.aclose)
+            index.docstore.close()
             # Chroma keeps what it has opened for the whole process.
             SharedSystemClient.clear_system_cache()
 

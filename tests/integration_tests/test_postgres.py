@@ -67,7 +67,7 @@ def test_one_process(pair: Pair, way: fakes.Way) -> None:
         way.delete(indexer, list(texts))
         assert not pair.held().vectors
         assert not pair.held().records
-        way.call(indexer.docstore.close, indexer.docstore.aclose)  # type: ignore[attr-defined]
+        indexer.docstore.close()  # type: ignore[attr-defined]
 
 
 def write_own(pair: Pair, process: int, start: Barrier) -> None:

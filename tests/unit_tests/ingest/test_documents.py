@@ -354,16 +354,16 @@ def test_a_declared_field_is_expected_to_rise_like_pages(stores: Stores) -> None
 def test_files_of_one_name_in_two_folders_are_two_documents(stores: Stores) -> None:
     folders = [Path("north"), Path("south")]
     pages = [
-        Document(f"{folder} {page}\n", metadata={"source": folder / "report.pdf", "page": page})
+        Document(f"{folder} {page}\n", metadata={"source": f"{folder}/report.pdf", "page": page})
         for page in range(2)
         for folder in folders
     ]
-    assert stores.add(pages) == [str(folder / "report.pdf") for folder in folders]
+    assert stores.add(pages) == [f"{folder}/report.pdf" for folder in folders]
     found = {s.metadata["doc_id"]: s for s in stores.way.invoke(stores.retriever, "north south")}
     for folder in folders:
-        segment = found[str(folder / "report.pdf")]
+        segment = found[f"{folder}/report.pdf"]
         assert segment.page_content == f"{folder} 0\n\n\n{folder} 1\n"
-        assert segment.metadata["source"] == folder / "report.pdf"
+        assert segment.metadata["source"] == f"{folder}/report.pdf"
         assert (segment.metadata["page_start"], segment.metadata["page_end"]) == (0, 1)
 
 
