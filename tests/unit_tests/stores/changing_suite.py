@@ -43,7 +43,7 @@ def count_up(store: Any, key: str, times: int) -> None:
 async def acount_up(store: Any, key: str, times: int) -> None:
     for _ in range(times):
         while True:
-            found = (await arun(read_records(store, [key])))[key]
+            found: Any = (await arun(read_records(store, [key])))[key]
             number = 1 + (found.metadata["number"] if found else 0)
             new = Document("", metadata={"number": number})
             if await arun(change_steps(store, [(key, found, new)])) == [True]:

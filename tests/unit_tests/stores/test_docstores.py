@@ -585,12 +585,12 @@ class Refusing(sqlite3.Connection):
 
     refusals: ClassVar[int] = 0
 
-    def cursor(self, *_: Any) -> sqlite3.Cursor:
+    def cursor(self, *_: Any) -> Any:
         return super().cursor(RefusingCursor)
 
 
 class RefusingCursor(sqlite3.Cursor):
-    def execute(self, statement: str, *parameters: Any) -> sqlite3.Cursor:
+    def execute(self, statement: str, *parameters: Any) -> Any:
         if statement.startswith("INSERT INTO") and Refusing.refusals:
             Refusing.refusals -= 1
             raise sqlite3.OperationalError("database is locked")
