@@ -26,8 +26,9 @@ from langchain_rse.errors import AdoptionError, EmbeddingError, MissingRecordErr
 from langchain_rse.ingest.docstore import DocStoreWriter, StoredManifest
 from langchain_rse.ingest.replacing import (
     ExpectedVersions,
+    UnexpectedVersionError,
     check_adopted,
-    check_expected,
+    is_expected,
     is_unrelated,
     may_be_piece,
     refuse_piece,
@@ -235,7 +236,8 @@ class Writer:
         for document, stored in writes.values():
             manifest = stored.manifest
             if expected is not None:
-                check_expected(document, manifest, expected)
+                if not is_expected(document, manifest, expected):
+                    raise UnexpectedVersionError(document.doc_id)
             elif document.adopted:
                 check_adopted(document, manifest)
                 adopted.append(document)
@@ -281,13 +283,14 @@ class Writer:
             with suppress(Exception):  # the first error is the one to raise
                 yield from self._give_up(announced.values())
             raise
-        given_up = yield from self._give_up(announced[key] for key in refused)
-        yield from self.remove_garbage([*current.values(), *given_up.values()])
-        in_vain: list[tuple[Manifest, Version]] = []
-        for key in written.keys() - current.keys():  # the manifest does not list this version
-            document, stored = written[key]
-            in_vain.append((stored.manifest, document.version))
-        yield from self.remove_versions(in_vain)
+        # These stay as they were: other calls have changed them, or they cannot be embedded.
+        given_up = [announced[key] for key in announced if key not in current]
+        garbage = yield from self._give_up(given_up)
+        yield from self.remove_garbage([*current.values(), *garbage.values()])
+        unlisted = [write for write in given_up if write.document.key not in garbage]
+        yield from self.remove_versions(
+            (write.stored.manifest, write.document.version) for write in unlisted
+        )
         return {*current, *refused}
 
     def _announce(self, writes: _Writes) -> Steps[dict[str, _Write]]:
@@ -315,8 +318,8 @@ class Writer:
             document, announced = writes[manifest.key]
             if not manifest.announces(document.version):
                 return None
-            if expected is not None:
-                check_expected(document, manifest, expected)
+            if expected is not None and not is_expected(document, manifest, expected):
+                return None
             if manifest.versions != announced.manifest.versions or len(manifest.announced) > 1:
                 rivals.add(manifest.key)
             return manifest.with_current(document.manifest(self.model.id))

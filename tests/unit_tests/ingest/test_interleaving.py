@@ -218,7 +218,8 @@ def test_a_reader_gets_one_version_whole(kind: Kind) -> None:
         try:
             interleave([writer, reader], runs)
             assert (writer.error, reader.error) == (None, None)
-            found = stepping.text_of(reader.result)
+            # It may have searched while the vectors of that version were being written.
+            found = stepping.text_of(reader.result, may_lack_vectors=True)
             after = None if operation == "delete" else TEXTS[operation]
             assert found in {stepping.V1, after}, f"the reader got {found!r}"
         except BaseException:
@@ -296,7 +297,7 @@ def _die(
     elif not dying.is_done:
         error = asyncio.CancelledError() if death == "cancelled" else fakes.CrashError()
         dying.step(error)
-    assert bench.world.query() in {*TEXTS.values(), None}
+    assert _query_beside_what_is_left(bench) in {*TEXTS.values(), None}
     interleave([dying, other], [])
     if other.error:
         raise other.error
