@@ -19,6 +19,7 @@ from langchain_rse.stores.metadata import simple_metadata
 from langchain_rse.stores.reading import Layout, read_chunks, read_layouts
 from langchain_rse.stores.records import (
     SPANS_PER_PAGE,
+    Announcement,
     Chunk,
     DocumentVersion,
     Manifest,
@@ -63,20 +64,28 @@ def test_ids_of_vectors_are_the_same_in_every_release(index: int) -> None:
 def test_records_of_a_document() -> None:
     key = document_key("d")
     place = {"doc_id": "d", "chunk_index": 0, "start_index": 0, "end_index": 4}
-    assert dict(document_records(document())) == {
+    records = dict(document_records(document(), "model"))
+    description = records.pop(f"{key}/v/document")
+    assert records == {
         f"{key}/v/0": Document(
             "one\n",
-            metadata={**place, "places": [[0, {"page": 1}], [3, {"page": 2}]], "header": "Title"},
+            metadata={
+                **place,
+                "metadata_changes": [[0, {"page": 1}], [3, {"page": 2}]],
+                "header": "Title",
+            },
         ),
         f"{key}/v/1": Document(
             "two", metadata={"doc_id": "d", "chunk_index": 1, "start_index": 4, "end_index": 7}
         ),
         f"{key}/v/spans/0": Document("", metadata={"cuts": [0, 4, 7]}),
-        f"{key}/v/parts": Document(
-            "", metadata={"parts": [[0, 3, {"page": 1}], [3, 4, {"page": 2}]]}
-        ),
     }
-    assert set(dict(document_records(document()))) == set(Version("v", 2).docstore_keys(key))
+    assert description.metadata["parts"] == [[0, 3, {"page": 1}], [3, 4, {"page": 2}]]
+    manifest = Document("", metadata=description.metadata["manifest"])
+    read = Manifest.from_document(manifest, manifest_key(key))
+    written = document().manifest("model").to_document()
+    assert read.to_document().metadata == {**written.metadata, "revision": read.revision}
+    assert set(dict(document_records(document(), ""))) == set(Version("v", 2).docstore_keys(key))
 
 
 def test_vectors_of_a_document() -> None:
@@ -107,7 +116,7 @@ def test_an_adopted_document_has_records_of_its_vectors_and_no_new_vectors() -> 
     gap = document(version=Version("v", 2, adopted=3), gaps=frozenset({0}), adopted=adopted)
     key = document_key("d")
     assert list(chunk_vectors(gap)) == []
-    records = dict(document_records(gap))
+    records = dict(document_records(gap, ""))
     assert list(records)[0] == f"{key}/v/vectors/0"  # noqa: RUF015 - what is to be removed is known first
     assert records[f"{key}/v/vectors/0"].metadata == {"ids": ["empty", "x", "y"]}
     assert records[f"{key}/v/spans/0"].metadata == {"cuts": [0, 4, 7], "gaps": [0]}
@@ -151,7 +160,8 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     manifest = Manifest(
         doc_id="d",
         current=Version("v", 2),
-        unfinished=[Version("u", 3, adopted=4)],
+        announced=[Announcement(Version("w", 1), 1.5)],
+        garbage=[Version("u", 3, adopted=4)],
         length=7,
         metadata={"authors": ["a"]},
         rules={"page": "all"},
@@ -168,7 +178,7 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     "places", ["text", 3, None, ["page"], [[0]], [[-1, {}]], [["x", {}]], [[0, "page"]]], ids=str
 )
 def test_a_chunk_with_wrong_places_is_named(places: Any) -> None:
-    record = Document("text", metadata={"places": places})
+    record = Document("text", metadata={"metadata_changes": places})
     with pytest.raises(CorruptRecordError, match="'some/key'"):
         metadata_changes(record, "some/key")
 
@@ -186,7 +196,7 @@ def stored(chunks: int, gaps: frozenset[int]) -> InMemoryStore:
     whole = document(version=version, chunks=spans, gaps=gaps)
     manifest = Manifest("d", current=version, length=start)
     store = InMemoryStore()
-    store.mset([*document_records(whole), (manifest_key(whole.key), manifest.to_document())])
+    store.mset([*document_records(whole, ""), (manifest_key(whole.key), manifest.to_document())])
     return store
 
 
