@@ -12,6 +12,7 @@ from collections.abc import (
 from dataclasses import replace
 
 from langchain_core.documents import Document
+from langchain_core.runnables import run_in_executor
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
@@ -121,9 +122,10 @@ class RSEIndexer:
 
         A document's id is the one in ``ids``, else the metadata ``doc_id``, else ``Document.id``,
         else the metadata ``source``, else a digest of the text. LangChain Documents with the same
-        id are parts of one document and are joined in their order. Parts that are chunks already
-        are joined by their positions and overlaps, with a warning. Rows of tables and records of
-        JSON files (metadata ``row``, ``seq_num``) are documents of their own, with ids like
+        id are parts of one document and are joined in their order; something in their metadata,
+        such as ``page``, must tell them apart. Parts that are chunks already are joined by their
+        ``start_index``, with a warning; without it, they are an error. Rows of tables and records
+        of JSON files (metadata ``row``, ``seq_num``) are documents of their own, with ids like
         ``"people.csv, row 17"``.
 
         Args:
@@ -336,13 +338,20 @@ class RSEIndexer:
             A report of what was adopted, and of the places where text is missing.
 
         Raises:
-            AdoptionError: If chunks cannot be joined, unless ``index.on_error="skip"``; or without
-                ``index``, if no usual field names the documents or gives the order.
+            AdoptionError: If the store is empty; if chunks cannot be joined, unless
+                ``index.on_error="skip"``; or without ``index``, if no usual field names the
+                documents or gives the order.
             TypeError: If the store is not known and ``documents`` is not given.
             ValueError: If ``index.in_store_order`` is set and the store has no order.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
-        return run(self._adopt(index, documents, show_progress=show_progress))
+        return adopt(
+            self._writer(),
+            index,
+            documents,
+            rules=self.metadata_rules,
+            show_progress=show_progress,
+        )
 
     async def aadopt(
         self,
@@ -351,20 +360,7 @@ class RSEIndexer:
         documents: Iterable[Document] | None = None,
         show_progress: bool = False,
     ) -> Adoption:
-        """Like `adopt`, async."""
-        return await arun(self._adopt(index, documents, show_progress=show_progress))
-
-    def _adopt(
-        self,
-        index: ExistingIndex | None,
-        documents: Iterable[Document] | None,
-        *,
-        show_progress: bool,
-    ) -> Steps[Adoption]:
-        return adopt(
-            self._writer(),
-            index,
-            documents,
-            rules=self.metadata_rules,
-            show_progress=show_progress,
+        """Like `adopt`, in a thread."""
+        return await run_in_executor(
+            None, self.adopt, index, documents=documents, show_progress=show_progress
         )
