@@ -1,5 +1,6 @@
 """RSEIndexer: splits documents and writes them to a vector store and a docstore."""
 
+import asyncio
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -10,6 +11,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import replace
+from typing import TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
@@ -17,7 +19,7 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._sync import Steps, arun, arun_each, run, run_each
-from langchain_rse.adopting import Adoption, ExistingIndex, adopt
+from langchain_rse.adopting import Adoption, ExistingIndex, RunSteps, adopt
 from langchain_rse.ingest.adding import Adding
 from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.default_splitter import default_text_splitter
@@ -34,6 +36,8 @@ from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Manifest, Rule
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
+
+T = TypeVar("T")
 
 
 class RSEIndexer:
@@ -345,13 +349,7 @@ class RSEIndexer:
             ValueError: If ``index.in_store_order`` is set and the store has no order.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
-        return adopt(
-            self._writer(),
-            index,
-            documents,
-            rules=self.metadata_rules,
-            show_progress=show_progress,
-        )
+        return self._adopt(index, documents, show_progress=show_progress, run_steps=run)
 
     async def aadopt(
         self,
@@ -360,7 +358,34 @@ class RSEIndexer:
         documents: Iterable[Document] | None = None,
         show_progress: bool = False,
     ) -> Adoption:
-        """Like `adopt`, in a thread."""
+        """Like `adopt`, in a thread; the stores are awaited by the event loop."""
+        loop = asyncio.get_running_loop()
+
+        def run_on_loop(steps: Steps[T]) -> T:
+            return asyncio.run_coroutine_threadsafe(arun(steps), loop).result()
+
         return await run_in_executor(
-            None, self.adopt, index, documents=documents, show_progress=show_progress
+            None,
+            self._adopt,
+            index,
+            documents,
+            show_progress=show_progress,
+            run_steps=run_on_loop,
+        )
+
+    def _adopt(
+        self,
+        index: ExistingIndex | None,
+        documents: Iterable[Document] | None,
+        *,
+        show_progress: bool,
+        run_steps: RunSteps,
+    ) -> Adoption:
+        return adopt(
+            self._writer(),
+            index,
+            documents,
+            rules=self.metadata_rules,
+            show_progress=show_progress,
+            run=run_steps,
         )

@@ -3,11 +3,11 @@
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._sync import run
+from langchain_rse._sync import Steps
 from langchain_rse.stores.vectorstores import IN_ORDER, LISTED, adapter_for
 
 
-def read_all_chunks(vectorstore: VectorStore, *, in_order: bool) -> list[Document]:
+def read_all_chunks(vectorstore: VectorStore, *, in_order: bool) -> Steps[list[Document]]:
     """Read all chunks of a vector store; with ``in_order``, in the order they were added in.
 
     Raises:
@@ -29,8 +29,8 @@ def read_all_chunks(vectorstore: VectorStore, *, in_order: bool) -> list[Documen
         )
     read_page = adapter.list_chunks()
     chunks: list[Document] = []
-    page = run(read_page())
+    page = yield from read_page()
     while page:
         chunks += page
-        page = run(read_page())
+        page = yield from read_page()
     return chunks

@@ -129,7 +129,7 @@ def test_chunks_of_a_plain_index_become_passages(
 def test_chunks_without_places_are_taken_in_the_order_of_the_store(
     way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
 ) -> None:
-    splitter = RecursiveCharacterTextSplitter(chunk_size=500, chunk_overlap=100)
+    splitter = RecursiveCharacterTextSplitter(chunk_size=500, chunk_overlap=0)
     pages = [
         Document(text[start : start + 3000], metadata={"source": name, "page": start // 3000})
         for name, text in TEXTS.items()
@@ -145,7 +145,7 @@ def test_chunks_without_places_are_taken_in_the_order_of_the_store(
         doc_id_key="source",
         page_key="page",
         in_store_order=True,
-        chunk_overlap=100,
+        chunk_overlap=0,
     )
     found = whole_texts(way, retriever)
     for name, text in TEXTS.items():
@@ -279,12 +279,11 @@ def test_children_are_found_in_the_texts_of_their_parents(
 def test_stores_without_an_order_say_so(
     way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
 ) -> None:
+    store = opened(case)
+    add(way, store, [Document("text", metadata={"source": "a"})])
+    index: dict[str, Any] = {"doc_id_key": "source", "in_store_order": True}
     if case in IN_ORDER:
-        adopted(
-            way, opened(case), tmp_path, doc_id_key="source", in_store_order=True, chunk_overlap=0
-        )
+        adopted(way, store, tmp_path, **index)
         return
     with pytest.raises(ValueError, match="in_store_order=True: this store does not list"):
-        adopted(
-            way, opened(case), tmp_path, doc_id_key="source", in_store_order=True, chunk_overlap=0
-        )
+        adopted(way, store, tmp_path, **index)
