@@ -92,8 +92,8 @@ class DocumentAccess:
     def text(self, doc_id: str) -> Steps[str]:
         """Read the whole text of a document."""
         manifest = yield from self.manifest(doc_id)
-        if not manifest.length:
-            return ""
+        if not has_text(manifest):
+            return " " * manifest.length
         passage = yield from self.passage(manifest, 0, manifest.length)
         return passage.page_content
 
@@ -119,6 +119,11 @@ class DocumentAccess:
         ``version`` is the one that these characters were counted in; None for the current one.
         """
         current = manifest.current or Version("", 0)
+        if not has_text(manifest):
+            raise MissingRecordError(
+                f"document {manifest.doc_id!r} has no text, only {manifest.length} characters of "
+                "white space; a scanned PDF needs OCR first"
+            )
         characters = range(max(start, 0), min(end, manifest.length))
         passage = None
         is_current = version is None or content_name(version) == content_name(current.name)
@@ -143,6 +148,11 @@ class DocumentAccess:
         """True if a document passes all filters."""
         metadata = {**manifest.metadata, DOC_ID: manifest.doc_id}
         return all(matches(condition, metadata) for condition in self.filters)
+
+
+def has_text(manifest: Manifest) -> bool:
+    """True if a document has more than white space, which has no chunks."""
+    return manifest.current is not None and manifest.current.chunks > 0
 
 
 def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess:

@@ -1,5 +1,6 @@
 """RSEIndexer: splits documents and writes them to a vector store and a docstore."""
 
+import asyncio
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -10,6 +11,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import replace
+from typing import TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
@@ -17,7 +19,7 @@ from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._sync import Steps, arun, arun_each, run, run_each
-from langchain_rse.adopting import Adoption, ExistingIndex, adopt
+from langchain_rse.adopting import Adoption, ExistingIndex, RunSteps, adopt
 from langchain_rse.ingest.adding import Adding
 from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.default_splitter import default_text_splitter
@@ -34,6 +36,8 @@ from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Manifest, Rule
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
+
+T = TypeVar("T")
 
 
 class RSEIndexer:
@@ -122,9 +126,10 @@ class RSEIndexer:
 
         A document's id is the one in ``ids``, else the metadata ``doc_id``, else ``Document.id``,
         else the metadata ``source``, else a digest of the text. LangChain Documents with the same
-        id are parts of one document and are joined in their order. Parts that are chunks already
-        are joined by their positions and overlaps, with a warning. Rows of tables and records of
-        JSON files (metadata ``row``, ``seq_num``) are documents of their own, with ids like
+        id are parts of one document and are joined in their order; something in their metadata,
+        such as ``page``, must tell them apart. Parts that are chunks already are joined by their
+        ``start_index``, with a warning; without it, they are an error. Rows of tables and records
+        of JSON files (metadata ``row``, ``seq_num``) are documents of their own, with ids like
         ``"people.csv, row 17"``.
 
         Args:
@@ -337,13 +342,14 @@ class RSEIndexer:
             A report of what was adopted, and of the places where text is missing.
 
         Raises:
-            AdoptionError: If chunks cannot be joined, unless ``index.on_error="skip"``; or without
-                ``index``, if no usual field names the documents or gives the order.
+            AdoptionError: If the store is empty; if chunks cannot be joined, unless
+                ``index.on_error="skip"``; or without ``index``, if no usual field names the
+                documents or gives the order.
             TypeError: If the store is not known and ``documents`` is not given.
             ValueError: If ``index.in_store_order`` is set and the store has no order.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
-        return run(self._adopt(index, documents, show_progress=show_progress))
+        return self._adopt(index, documents, show_progress=show_progress, run_steps=run)
 
     async def aadopt(
         self,
@@ -352,8 +358,20 @@ class RSEIndexer:
         documents: Iterable[Document] | None = None,
         show_progress: bool = False,
     ) -> Adoption:
-        """Like `adopt`, async."""
-        return await arun(self._adopt(index, documents, show_progress=show_progress))
+        """Like `adopt`, in a thread; the stores are awaited by the event loop."""
+        loop = asyncio.get_running_loop()
+
+        def run_on_loop(steps: Steps[T]) -> T:
+            return asyncio.run_coroutine_threadsafe(arun(steps), loop).result()
+
+        return await run_in_executor(
+            None,
+            self._adopt,
+            index,
+            documents,
+            show_progress=show_progress,
+            run_steps=run_on_loop,
+        )
 
     def _adopt(
         self,
@@ -361,11 +379,13 @@ class RSEIndexer:
         documents: Iterable[Document] | None,
         *,
         show_progress: bool,
-    ) -> Steps[Adoption]:
+        run_steps: RunSteps,
+    ) -> Adoption:
         return adopt(
             self._writer(),
             index,
             documents,
             rules=self.metadata_rules,
             show_progress=show_progress,
+            run=run_steps,
         )

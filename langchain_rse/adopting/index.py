@@ -31,8 +31,8 @@ class ExistingIndex(BaseModel):
             page if `page_key` is given (LangChain's ``add_start_index=True``).
         page_key: The field with the page's number.
         in_store_order: True if chunks without another position were added in the order of the text.
-        chunk_overlap: The most characters that neighboring chunks share, 0 for none. None counts 24
-            or more equal characters as overlap. Not used with `start_index_key`.
+        chunk_overlap: The most characters that neighboring chunks share, as the splitter was given
+            it; 0 for none. Needed without `start_index_key` and `texts`.
         separator: The text to put between neighboring chunks that neither overlap nor have white
             space there, because the splitter stripped it. Not used with `start_index_key`.
         texts: The documents' whole texts by their ids: a dict of Documents, or a store, such as

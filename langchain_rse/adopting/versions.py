@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 
 from langchain_rse.adopting.chunks import JoinedChunk, StoredChunk, merge_equal, read_chunks
 from langchain_rse.adopting.index import ExistingIndex, Gap
-from langchain_rse.adopting.joining import join_chunks
+from langchain_rse.adopting.runs import join_chunks
 from langchain_rse.adopting.whole_texts import divide_text, find_in_text
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.documents import sort_metadata
@@ -53,8 +53,12 @@ def make_version(
     joined: list[JoinedChunk]
     gaps: list[Gap] = []
     if index.texts is None:
+        has_positions = index.start_index_key is not None or index.chunk_index_key is not None
         chunks = read_chunks(documents, index, in_given_order=index.in_store_order)
-        chunks = merge_equal(chunks)
+        if has_positions:
+            chunks = merge_equal(chunks)
+        else:
+            chunks.sort(key=lambda chunk: (chunk.page, chunk.position))
         joined, gaps = join_chunks(doc_id, chunks, index)
     else:
         whole = _checked_text(whole)

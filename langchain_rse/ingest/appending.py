@@ -93,7 +93,10 @@ def _check_is_new(source: SourceDocument, stored: StoredText, rules: Mapping[str
             problem = f"begins with {name} {next_number}, but {name} {first} to {last} are stored"
     else:
         end = source.parts[-1].page_content
-        if len(end) >= SURE_OVERLAP and stored.text.endswith(end):
+        texts = [part.page_content for part in source.parts]
+        last_stored = [part.page_content for part in stored.parts[-len(texts) :]]
+        is_long_end = len(end) >= SURE_OVERLAP and stored.text.endswith(end)
+        if is_long_end or texts == last_stored:
             problem = f"ends with these parts already ({end[:_EXCERPT]!r})"
     if problem:
         raise ValueError(

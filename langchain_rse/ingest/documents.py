@@ -2,7 +2,6 @@
 
 import bisect
 import itertools
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, get_args, runtime_checkable
@@ -28,8 +27,6 @@ from langchain_rse.stores.records import (
     version_name,
 )
 from langchain_rse.text.quoting import first_few
-
-logger = logging.getLogger(__name__)
 
 # Part of every version's name: raised when this package stores the same text differently.
 _FORMAT = "3"
@@ -131,12 +128,6 @@ def split_document(
 
 def _split(text: str, splitter: Splitter, doc_id: str) -> tuple[list[Span], int]:
     if not text or text.isspace():
-        logger.warning(
-            "document %r has no text (%d characters, all white space): it is recorded, but "
-            "no query can find it. A scanned PDF needs OCR first",
-            doc_id,
-            len(text),
-        )
         return [], 0
     try:
         with during(f"splitting document {doc_id!r}"):

@@ -21,7 +21,8 @@ class Notes:
     Attributes:
         out_of_order: Documents whose parts are not in order, each with what is wrong.
         rejoined: Documents whose parts were chunks of one text, which were joined.
-        repeated: Beginnings of documents without an id that have the text of another one.
+        repeated: Documents that were given again with the same text and metadata.
+        blank: Documents without text.
         unrelated: Documents that share nothing with what they replaced under their ``source``.
         refused: Why documents were left out: their id or metadata cannot be stored.
         contained: Number of chunks that were dropped because they lie inside another chunk.
@@ -31,6 +32,7 @@ class Notes:
     out_of_order: list[str] = field(default_factory=list)
     rejoined: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
+    blank: list[str] = field(default_factory=list)
     unrelated: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     contained: int = 0
@@ -40,14 +42,19 @@ class Notes:
         """Give each warning once for all documents; ``splitter`` has made the chunks."""
         if self.repeated:
             warn(
-                f"{_count_of(self.repeated)} without an id have the same text as another one and "
-                f"were added once ({first_few(self.repeated, _NAMED)}); give ids= or "
-                "metadata['doc_id'] to keep each"
+                f"{_count_of(self.repeated)} were given again with the same text, and were added "
+                f"once ({first_few(self.repeated, _NAMED)}); give ids= or metadata['doc_id'] to "
+                "keep each"
+            )
+        if self.blank:
+            warn(
+                f"{_count_of(self.blank)} have no text ({first_few(self.blank, _NAMED)}): they "
+                "are listed, but no query can find them. A scanned PDF needs OCR first"
             )
         if self.rejoined:
             warn(
                 f"{_count_of(self.rejoined)} ({first_few(self.rejoined, _NAMED)}) were given as "
-                "chunks, and were put together again by start_index or overlap. Instead, "
+                "chunks, and were put together again by start_index. Instead, "
                 f"{WHOLE}"
             )
         if self.out_of_order:

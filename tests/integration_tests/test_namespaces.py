@@ -139,7 +139,9 @@ def test_adopting_within(way: Way, case: Case, vectorstore: VectorStore, tmp_pat
     ids = [str(chunk.id) for chunk in everything]
     way.call(vectorstore.add_documents, vectorstore.aadd_documents, everything, ids=ids)
     docstore = SQLDocStore(f"sqlite:///{tmp_path}/chunks.db")
-    index = ExistingIndex(doc_id_key="source", chunk_index_key="number", separator="\n")
+    index = ExistingIndex(
+        doc_id_key="source", chunk_index_key="number", separator="\n", chunk_overlap=0
+    )
     unlisted = case.name.startswith(("Milvus", "PGVectorStore"))
     for name in (A, B):
         indexer = RSEIndexer(vectorstore, docstore, namespace=name)

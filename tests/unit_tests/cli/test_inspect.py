@@ -108,6 +108,7 @@ def test_a_document_of_which_adding_was_interrupted(stores: Stores) -> None:
     assert len(fields["incomplete_versions"]) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*have no text")
 def test_a_document_without_text(stores: Stores) -> None:
     stores.indexer.add_documents([Document("", id="empty")])
     fields = stores.inspect("empty")
@@ -121,7 +122,7 @@ def test_an_adopted_document_with_a_gap(stores: Stores) -> None:
             for text, number in [("one", 0), ("three", 2)]
         ]
     )
-    index = ExistingIndex(doc_id_key="source", chunk_index_key="n")
+    index = ExistingIndex(doc_id_key="source", chunk_index_key="n", chunk_overlap=0)
     with pytest.warns(UserWarning, match="gap"):
         RSERetriever.from_existing_index(stores.vectorstore, stores.docstore, index)
     fields = stores.inspect("a")

@@ -105,7 +105,7 @@ Operation = Literal["v1", "v2", "v3", "force", "delete", "append"]
 """Adding a version, adding the second one with force, and so on."""
 
 _QUERY = "any 45"
-_INDEX = ExistingIndex(doc_id_key="source", chunk_index_key="number", separator="")
+_INDEX = ExistingIndex(doc_id_key="source", chunk_index_key="number", separator="", chunk_overlap=0)
 
 
 class World:

@@ -464,7 +464,7 @@ def test_adopted_documents_keep_their_vectors(pair: Pair) -> None:
         for number, text in enumerate(["First part of it.", "Second part of it.", "Third."])
     ]
     pair.vectorstore.add_documents(chunks)
-    index = ExistingIndex(doc_id_key="file", chunk_index_key="n")
+    index = ExistingIndex(doc_id_key="file", chunk_index_key="n", chunk_overlap=0)
     pair.way.call(pair.indexer.adopt, pair.indexer.aadopt, index)
     assert pair.check().ok
     key = document_key("x")
@@ -601,7 +601,9 @@ def test_nothing_is_ever_wrong_after_a_call(steps: list[tuple[str, str, int]]) -
             elif step == "adopt":
                 loose = [Document(text, id=f"{name}{number}", metadata={"file": f"old {name}"})]
                 pair.vectorstore.add_documents(loose)
-                pair.indexer.adopt(ExistingIndex(doc_id_key="file", in_store_order=True))
+                pair.indexer.adopt(
+                    ExistingIndex(doc_id_key="file", in_store_order=True, chunk_overlap=0)
+                )
             else:
                 pair.indexer.add_documents([document], append=step == "append")
         report = pair.check()

@@ -124,7 +124,9 @@ def test_chunks_of_an_adopted_index(way: Way) -> None:
     store.add_documents(
         [Document(f"t{n} {n}", metadata={"source": "a", "number": n}) for n in (0, 1, 3)]
     )
-    index = ExistingIndex(doc_id_key="source", chunk_index_key="number", separator="\n")
+    index = ExistingIndex(
+        doc_id_key="source", chunk_index_key="number", separator="\n", chunk_overlap=0
+    )
     with pytest.warns(UserWarning, match="missing"):
         retriever = RSERetriever.from_existing_index(store, docstore, index)
     chunks = chunks_of(way, retriever)

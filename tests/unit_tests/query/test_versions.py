@@ -246,7 +246,7 @@ def test_a_record_of_an_adopted_vector() -> None:
     vectors.add_documents(
         [Document(f"t {n}", id=str(n), metadata={"source": f"s{n}", "number": 0}) for n in (0, 1)]
     )
-    index = ExistingIndex(doc_id_key="source", chunk_index_key="number")
+    index = ExistingIndex(doc_id_key="source", chunk_index_key="number", chunk_overlap=0)
     retriever = RSERetriever.from_existing_index(vectors, docstore, index)
     docstore.mset([(adopted_key("0"), b"{")])
     with pytest.warns(UserWarning, match="adopt the index again"):

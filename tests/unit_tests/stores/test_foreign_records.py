@@ -110,7 +110,7 @@ DOCUMENTS = [
     for number in (1, 2)
 ] + [Document(lines(0, 40, 80), metadata={"doc_id": "b"})]
 HEADERS = LMBasedHeaders(llm=RunnableLambda(answering), sections=True, max_retries=0)
-INDEX = ExistingIndex(doc_id_key="file", chunk_index_key="number")
+INDEX = ExistingIndex(doc_id_key="file", chunk_index_key="number", chunk_overlap=0)
 
 
 @functools.cache

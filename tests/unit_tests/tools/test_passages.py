@@ -110,8 +110,14 @@ def test_pages_are_cited_as_a_reader_counts_them(
 @pytest.mark.parametrize(
     ("index", "cited"),
     [
-        ({"in_store_order": True}, "book.txt, characters 0-20 of its stored text"),
-        ({"chunk_index_key": "number"}, "book.txt, characters 0-20 of its stored text"),
+        (
+            {"in_store_order": True, "chunk_overlap": 0},
+            "book.txt, characters 0-20 of its stored text",
+        ),
+        (
+            {"chunk_index_key": "number", "chunk_overlap": 0},
+            "book.txt, characters 0-20 of its stored text",
+        ),
         ({"start_index_key": "start_index"}, "book.txt, characters 0-20"),
     ],
     ids=str,
