@@ -19,7 +19,7 @@ from collections.abc import (
 )
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import partial
 from threading import Thread
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -49,8 +49,29 @@ Steps = Generator[Call, Any, T]
 # Running steps
 
 
+# The event loop of the coroutine that waits for the function in this thread, see `in_thread`.
+_waiting_loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("loop", default=None)
+
+
+async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a function in a thread; the steps that it runs are awaited on this event loop.
+
+    So it can use stores that have only async methods, or whose connections belong to the loop.
+    """
+    loop = asyncio.get_running_loop()
+
+    def work() -> T:
+        _waiting_loop.set(loop)  # in the thread's own copy of the context
+        return function(*args, **kwargs)
+
+    return await arun(compute(work))
+
+
 def run(steps: Steps[T]) -> T:
     """Make all calls; return what the generator returns."""
+    loop = _waiting_loop.get()
+    if loop is not None:
+        return asyncio.run_coroutine_threadsafe(_arun_alone(steps), loop).result()
     try:
         step = next(steps)
         while True:
@@ -64,6 +85,12 @@ def run(steps: Steps[T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
+
+
+async def _arun_alone(steps: Steps[T]) -> T:
+    """Like `arun`, for steps of a function in a thread."""
+    _waiting_loop.set(None)  # the functions that these steps call run theirs where they are
+    return await arun(steps)
 
 
 async def arun(steps: Steps[T]) -> T:

@@ -20,8 +20,10 @@ from langchain_rse.query.filters import filters_of, matches
 from langchain_rse.query.reading import DocumentSegment, find_changed
 from langchain_rse.query.rendering import render
 from langchain_rse.query.scoring import Chunk
+from langchain_rse.stores.changing import read_records
 from langchain_rse.stores.reading import (
     Layout,
+    read_blank,
     read_chunks,
     read_layouts,
     read_manifests,
@@ -35,6 +37,7 @@ from langchain_rse.stores.records import (
     Manifest,
     Version,
     content_name,
+    description_key,
     document_key,
 )
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
@@ -92,8 +95,10 @@ class DocumentAccess:
     def text(self, doc_id: str) -> Steps[str]:
         """Read the whole text of a document."""
         manifest = yield from self.manifest(doc_id)
-        if not has_text(manifest):
-            return " " * manifest.length
+        if manifest.current is not None and not has_text(manifest):
+            key = description_key(manifest.key, manifest.current.name)
+            records = yield from read_records(self.docstore, [key])
+            return read_blank(records[key], key, manifest)
         passage = yield from self.passage(manifest, 0, manifest.length)
         return passage.page_content
 

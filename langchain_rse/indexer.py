@@ -1,6 +1,5 @@
 """RSEIndexer: splits documents and writes them to a vector store and a docstore."""
 
-import asyncio
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -11,15 +10,13 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import replace
-from typing import TypeVar
 
 from langchain_core.documents import Document
-from langchain_core.runnables import run_in_executor
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._sync import Steps, arun, arun_each, run, run_each
-from langchain_rse.adopting import Adoption, ExistingIndex, RunSteps, adopt
+from langchain_rse._sync import Steps, arun, arun_each, in_thread, run, run_each
+from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import Adding
 from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.default_splitter import default_text_splitter
@@ -36,8 +33,6 @@ from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Manifest, Rule
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
-
-T = TypeVar("T")
 
 
 class RSEIndexer:
@@ -300,7 +295,7 @@ class RSEIndexer:
 
     async def acheck(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
         """Like `check`, async."""
-        return await run_in_executor(None, self.check, repair=repair, show_progress=show_progress)
+        return await in_thread(self.check, repair=repair, show_progress=show_progress)
 
     def chunks(self) -> Iterator[Document]:
         """Read all chunks from the docstore, a batch at a time, to build another retriever on.
@@ -349,7 +344,13 @@ class RSEIndexer:
             ValueError: If ``index.in_store_order`` is set and the store has no order.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
-        return self._adopt(index, documents, show_progress=show_progress, run_steps=run)
+        return adopt(
+            self._writer(),
+            index,
+            documents,
+            rules=self.metadata_rules,
+            show_progress=show_progress,
+        )
 
     async def aadopt(
         self,
@@ -359,33 +360,4 @@ class RSEIndexer:
         show_progress: bool = False,
     ) -> Adoption:
         """Like `adopt`, in a thread; the stores are awaited by the event loop."""
-        loop = asyncio.get_running_loop()
-
-        def run_on_loop(steps: Steps[T]) -> T:
-            return asyncio.run_coroutine_threadsafe(arun(steps), loop).result()
-
-        return await run_in_executor(
-            None,
-            self._adopt,
-            index,
-            documents,
-            show_progress=show_progress,
-            run_steps=run_on_loop,
-        )
-
-    def _adopt(
-        self,
-        index: ExistingIndex | None,
-        documents: Iterable[Document] | None,
-        *,
-        show_progress: bool,
-        run_steps: RunSteps,
-    ) -> Adoption:
-        return adopt(
-            self._writer(),
-            index,
-            documents,
-            rules=self.metadata_rules,
-            show_progress=show_progress,
-            run=run_steps,
-        )
+        return await in_thread(self.adopt, index, documents=documents, show_progress=show_progress)

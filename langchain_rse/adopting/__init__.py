@@ -4,7 +4,7 @@ The vector store is only read. Its chunks are put in order and stripped of overl
 gets the documents, with a record for each vector that names its chunk.
 """
 
-from langchain_rse.adopting.adoption import RunSteps, adopt
+from langchain_rse.adopting.adoption import adopt
 from langchain_rse.adopting.index import Adoption, ExistingIndex, Gap
 
-__all__ = ["Adoption", "ExistingIndex", "Gap", "RunSteps", "adopt"]
+__all__ = ["Adoption", "ExistingIndex", "Gap", "adopt"]

@@ -2,12 +2,12 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 from langchain_core.documents import Document
 
 from langchain_rse._progress import progress_bar
-from langchain_rse._sync import Steps, batches, during
+from langchain_rse._sync import batches, during, run
 from langchain_rse.adopting.chunks import doc_id_of
 from langchain_rse.adopting.index import Adoption, ExistingIndex, Gap
 from langchain_rse.adopting.listing import read_all_chunks
@@ -38,16 +38,6 @@ logger = logging.getLogger(__name__)
 _ChunksOfDocuments = dict[str, dict[str, Document]]
 """The chunks of documents, by the ids of the documents and of the chunks' vectors."""
 
-T = TypeVar("T")
-
-
-class RunSteps(Protocol):
-    """Runs generators of steps to their end."""
-
-    def __call__(self, steps: Steps[T]) -> T:
-        """Run steps; return what they return."""
-
-
 # Documents that are written together.
 _DOCUMENTS = 100
 
@@ -61,13 +51,8 @@ def adopt(
     *,
     rules: Mapping[str, Rule],
     show_progress: bool,
-    run: RunSteps,
 ) -> Adoption:
-    """Write the documents of an existing index to the docstore; see `RSEIndexer.adopt`.
-
-    ``run`` waits for the stores: `langchain_rse._sync.run`, or one for stores with only async
-    methods.
-    """
+    """Write the documents of an existing index to the docstore; see `RSEIndexer.adopt`."""
     vectorstore = writer.vectors.vectorstore
     run(check_pair(writer.docstore, vectorstore))
     with during("listing the chunks of the vector store"):
@@ -87,7 +72,7 @@ def adopt(
     if index is None:
         are_in_order = documents is None and adapter_for(vectorstore).lists_in_insertion_order
         index = recognize(chunks, are_in_order=are_in_order)
-    adopter = _Adopter(writer, index, rules, run, is_recognized=is_recognized)
+    adopter = _Adopter(writer, index, rules, is_recognized=is_recognized)
     adopter.group(chunks)
     adopter.write_all(show_progress=show_progress)
     adopter.record_skipped()
@@ -134,7 +119,6 @@ class _Adopter:
         writer: Writer,
         index: ExistingIndex,
         rules: Mapping[str, Rule],
-        run: RunSteps,
         *,
         is_recognized: bool,
     ) -> None:
@@ -142,7 +126,6 @@ class _Adopter:
         self._writer = writer
         self._index = index
         self._rules = rules
-        self._run = run
         self._is_recognized = is_recognized
         self._namespace = namespace_of(writer.docstore)
         self._chunks: _ChunksOfDocuments = {}
@@ -191,12 +174,12 @@ class _Adopter:
             self.report.chunks += len(made.version.chunks) - len(made.version.gaps)
             self.report.vectors += len(self._chunks[made.doc_id])
             self.report.gaps += made.gaps
-        self._run(self._writer.write(versions))
+        run(self._writer.write(versions))
 
     def _make(self, doc_ids: list[str]) -> list[_Made]:
         """Make documents of their chunks."""
         texts = self._read_texts(doc_ids)
-        manifests = self._run(self._writer.records.manifests(map(document_key, doc_ids)))
+        manifests = run(self._writer.records.manifests(map(document_key, doc_ids)))
         vectors: list[str] = []
         for doc_id in doc_ids:
             vectors += self._chunks[doc_id]
@@ -245,7 +228,7 @@ class _Adopter:
         new_vectors = [
             vector for vector in self._skipped_vectors if vector not in records_by_vector
         ]
-        self._run(self._writer.records.write(map(adopted_record, new_vectors)))
+        run(self._writer.records.write(map(adopted_record, new_vectors)))
 
     def _read_texts(self, doc_ids: list[str]) -> list[Document | None]:
         """Read the whole texts of documents, if the index has any."""
@@ -292,7 +275,7 @@ class _Adopter:
     def _read_records(self, vectors: Iterable[str]) -> dict[str, Document]:
         """Read the docstore's records of those vectors that have one."""
         vectors_by_key = {adopted_key(vector): vector for vector in vectors}
-        records = self._run(self._writer.records.read(vectors_by_key))
+        records = run(self._writer.records.read(vectors_by_key))
         records_by_vector: dict[str, Document] = {}
         for key, record in records.items():
             if record is not None:

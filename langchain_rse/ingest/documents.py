@@ -122,6 +122,7 @@ def split_document(
         chunks=chunks,
         parts=_parts(source.parts, part_starts, changing),
         rules=stored_rules,
+        blank="" if chunks else text,
     )
     return document, contained
 
@@ -192,9 +193,8 @@ def _metadata_along(
 
 def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
     """Name a document's version by a digest of all that is written of the document."""
-    text = document.text or " " * document.length  # white space has no chunks
     content: list[Any] = [
-        text,
+        document.text,
         document.header,
         _in_order(document.metadata),
         document.rules,

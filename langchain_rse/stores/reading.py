@@ -216,6 +216,16 @@ def read_parts(record: Record, key: str, manifest: Manifest) -> Sequence[Part]:
     return parts
 
 
+def read_blank(record: Record, key: str, manifest: Manifest) -> str:
+    """Read the text of a document that is only white space; empty for any other."""
+    with _reading(record, key, manifest) as fields:
+        blank = str(fields["blank"])
+        has_chunks = manifest.current is not None and manifest.current.chunks > 0
+        if len(blank) != (0 if has_chunks else manifest.length):
+            raise ValueError("it does not hold its text")
+    return blank
+
+
 def read_adopted(record: Record, key: str, manifest: Manifest) -> list[str]:
     """Read the ids of a page of adopted vectors."""
     with _reading(record, key, manifest) as fields:

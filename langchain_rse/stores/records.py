@@ -493,6 +493,7 @@ class DocumentVersion:
     header: str = ""
     counts_in_source: bool = True
     adopted: Sequence[AdoptedVector] = ()  # the vectors of its chunks, if other code wrote them
+    blank: str = ""  # its text, if that is only white space, which has no chunks
 
     @property
     def key(self) -> str:
@@ -501,8 +502,8 @@ class DocumentVersion:
 
     @property
     def text(self) -> str:
-        """The text of all chunks."""
-        return "".join(chunk.text for chunk in self.chunks)
+        """The text of all chunks, or white space without chunks."""
+        return "".join(chunk.text for chunk in self.chunks) or self.blank
 
     def manifest(self, model: str) -> Manifest:
         """The manifest of the document with this version as the current one."""
@@ -554,7 +555,7 @@ def _description(document: DocumentVersion, model: str) -> Document:
     """Make the record from which a lost manifest is written again; it has the parts as well."""
     manifest = document.manifest(model).to_document()
     parts = [list(part) for part in document.parts]
-    return _record(manifest=manifest.metadata, parts=parts, time=time.time())
+    return _record(manifest=manifest.metadata, parts=parts, blank=document.blank, time=time.time())
 
 
 def _vectors_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
