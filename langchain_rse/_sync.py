@@ -9,7 +9,6 @@ import itertools
 import logging
 import time
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Generator,
@@ -20,6 +19,7 @@ from collections.abc import (
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from functools import partial
 from threading import Thread
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -49,29 +49,43 @@ Steps = Generator[Call, Any, T]
 # Running steps
 
 
-# The event loop of the coroutine that waits for the function in this thread, see `in_thread`.
-_waiting_loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("loop", default=None)
+@dataclass
+class _Waiter:
+    """The coroutine that waits for a function in a thread, see `in_thread`."""
+
+    loop: asyncio.AbstractEventLoop
+    is_cancelled: bool = False
+
+
+_waiter: ContextVar[_Waiter | None] = ContextVar("waiter", default=None)
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a function in a thread; the steps that it runs are awaited on this event loop.
 
-    So it can use stores that have only async methods, or whose connections belong to the loop.
+    So it can use stores that have only async methods, or whose connections belong to the loop. If
+    the caller is cancelled, the function ends before its next steps.
     """
-    loop = asyncio.get_running_loop()
+    waiter = _Waiter(asyncio.get_running_loop())
 
     def work() -> T:
-        _waiting_loop.set(loop)  # in the thread's own copy of the context
+        _waiter.set(waiter)  # in the thread's own copy of the context
         return function(*args, **kwargs)
 
-    return await arun(compute(work))
+    try:
+        return await arun(compute(work))
+    except asyncio.CancelledError:
+        waiter.is_cancelled = True
+        raise
 
 
 def run(steps: Steps[T]) -> T:
     """Make all calls; return what the generator returns."""
-    loop = _waiting_loop.get()
-    if loop is not None:
-        return asyncio.run_coroutine_threadsafe(_arun_alone(steps), loop).result()
+    waiter = _waiter.get()
+    if waiter is not None:
+        if waiter.is_cancelled:
+            raise asyncio.CancelledError
+        return asyncio.run_coroutine_threadsafe(_arun_alone(steps), waiter.loop).result()
     try:
         step = next(steps)
         while True:
@@ -89,7 +103,7 @@ def run(steps: Steps[T]) -> T:
 
 async def _arun_alone(steps: Steps[T]) -> T:
     """Like `arun`, for steps of a function in a thread."""
-    _waiting_loop.set(None)  # the functions that these steps call run theirs where they are
+    _waiter.set(None)  # the functions that these steps call run theirs where they are
     return await arun(steps)
 
 
@@ -108,19 +122,6 @@ async def arun(steps: Steps[T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
-
-
-def run_each(tasks: Iterable[Steps[Iterable[T]]]) -> Iterator[T]:
-    """Yield the items that generators of steps return, one generator after the other."""
-    for steps in tasks:
-        yield from run(steps)
-
-
-async def arun_each(tasks: Iterable[Steps[Iterable[T]]]) -> AsyncIterator[T]:
-    """Like `run_each`, awaiting each call."""
-    for steps in tasks:
-        for item in await arun(steps):
-            yield item
 
 
 # Steps: one call

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse._sync import Steps
+from langchain_rse._sync import run
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.candidates import Sources
@@ -64,17 +64,17 @@ class DocumentAccess:
     filters: Sequence[Mapping[str, Any]] = ()
     adapter: VectorStoreAdapter | None = None  # of the vector store; None if it is unknown
 
-    def manifests(self) -> Steps[list[Manifest]]:
+    def manifests(self) -> list[Manifest]:
         """The manifests of the documents that may be read, ordered by their ids."""
-        manifests = yield from read_manifests(self.docstore)
+        manifests = read_manifests(self.docstore)
         readable_manifests = [
             manifest for manifest in manifests if manifest.current and self.may_read(manifest)
         ]
         return sorted(readable_manifests, key=lambda manifest: manifest.doc_id)
 
-    def manifest(self, doc_id: str) -> Steps[Manifest]:
+    def manifest(self, doc_id: str) -> Manifest:
         """The manifest of a document; the same error for one that must not be read as for none."""
-        layouts = yield from read_layouts(self.docstore, {(document_key(doc_id), ""): []})
+        layouts = read_layouts(self.docstore, {(document_key(doc_id), ""): []})
         layout = layouts[document_key(doc_id)]
         if isinstance(layout, Layout):
             manifest = layout.manifest
@@ -84,25 +84,25 @@ class DocumentAccess:
             raise layout
         raise MissingRecordError(f"there is no document {doc_id!r}, or the filter excludes it")
 
-    def documents(self) -> Steps[list[StoredDocument]]:
+    def documents(self) -> list[StoredDocument]:
         """The documents that may be read, ordered by their ids."""
-        manifests = yield from self.manifests()
+        manifests = self.manifests()
         return [
             StoredDocument(manifest.doc_id, manifest.length, dict(manifest.metadata))
             for manifest in manifests
         ]
 
-    def text(self, doc_id: str) -> Steps[str]:
+    def text(self, doc_id: str) -> str:
         """Read the whole text of a document."""
-        manifest = yield from self.manifest(doc_id)
+        manifest = self.manifest(doc_id)
         if manifest.current is not None and not has_text(manifest):
             key = description_key(manifest.key, manifest.current.name)
-            records = yield from read_records(self.docstore, [key])
+            records = read_records(self.docstore, [key])
             return read_blank(records[key], key, manifest)
-        passage = yield from self.passage(manifest, 0, manifest.length)
+        passage = self.passage(manifest, 0, manifest.length)
         return passage.page_content
 
-    def around(self, segment: Document, length: int) -> Steps[Document]:
+    def around(self, segment: Document, length: int) -> Document:
         """Read a segment with at most ``length`` more characters on each side."""
         if not isinstance(segment.metadata.get(SEGMENT), Mapping):
             raise ValueError(  # noqa: TRY004 - it is one, of another kind
@@ -110,15 +110,15 @@ class DocumentAccess:
             )
         if length < 0:
             raise ValueError(f"length must be at least 0; got {length!r}")
-        manifest = yield from self.manifest(segment.metadata[DOC_ID])
+        manifest = self.manifest(segment.metadata[DOC_ID])
         start = segment.metadata[START_INDEX] - length
         end = segment.metadata[END_INDEX] + length
         version = segment.metadata[SEGMENT]["version"]
-        return (yield from self.passage(manifest, start, end, version))
+        return self.passage(manifest, start, end, version)
 
     def passage(
         self, manifest: Manifest, start: int, end: int, version: str | None = None
-    ) -> Steps[Document]:
+    ) -> Document:
         """Read the characters from start until end of a document, as a segment.
 
         ``version`` is the one that these characters were counted in; None for the current one.
@@ -133,7 +133,7 @@ class DocumentAccess:
         passage = None
         is_current = version is None or content_name(version) == content_name(current.name)
         if characters and is_current:
-            passage = yield from read_passage(
+            passage = read_passage(
                 self.docstore,
                 manifest.doc_id,
                 current.name,
@@ -187,27 +187,27 @@ def read_passage(
     characters: range = range(sys.maxsize),
     *,
     adapter: VectorStoreAdapter | None = None,
-) -> Steps[Document | None]:
+) -> Document | None:
     """Read the text of chunks, limited to a range of the document's characters.
 
     None if some of them are not stored, the version is no longer current, or the document was
     adopted and the vector store, if it is given, no longer has all of them.
     """
     key = document_key(doc_id)
-    layouts = yield from read_layouts(docstore, {(key, version): [chunks]})
+    layouts = read_layouts(docstore, {(key, version): [chunks]})
     layout = layouts[key]
     if not isinstance(layout, Layout):
         return None
     if layout.version != version and content_name(layout.version) == content_name(version):
         # Segments name the content alone, which another write may have stored.
-        layouts = yield from read_layouts(docstore, {(key, layout.version): [chunks]})
+        layouts = read_layouts(docstore, {(key, layout.version): [chunks]})
         layout = layouts[key]
         if not isinstance(layout, Layout):
             return None
     indexes = _chunks_within(layout, characters)
     if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # none, or there is a gap
         return None
-    read = yield from read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
+    read = read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
     if read.replaced:
         return None
     segment_chunks = []
@@ -225,7 +225,7 @@ def read_passage(
         skipped=max(characters.start - start, 0),
         dropped=max(end - characters.stop, 0),
     )
-    if (yield from find_changed(adapter, [segment])):
+    if run(find_changed(adapter, [segment])):
         return None
     return render(segment, QuerySettings())
 

@@ -1,5 +1,6 @@
 """RSEIndexer: splits documents and writes them to a vector store and a docstore."""
 
+import itertools
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -15,7 +16,7 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._sync import Steps, arun, arun_each, in_thread, run, run_each
+from langchain_rse._sync import Steps, arun, in_thread, run
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
 from langchain_rse.ingest.adding import Adding
 from langchain_rse.ingest.checking import CheckReport, check_stores
@@ -307,11 +308,14 @@ class RSEIndexer:
             >>> bm25 = BM25Retriever.from_documents(list(indexer.chunks()), k=200)
             >>> retriever = RSERetriever(base_retriever=bm25, docstore=indexer.docstore)
         """
-        return run_each(every_chunk(self.docstore))
+        return itertools.chain.from_iterable(every_chunk(self.docstore))
 
-    def achunks(self) -> AsyncIterator[Document]:
+    async def achunks(self) -> AsyncIterator[Document]:
         """Like `chunks`, async."""
-        return arun_each(every_chunk(self.docstore))
+        batches = every_chunk(self.docstore)
+        while batch := await in_thread(next, batches, None):
+            for chunk in batch:
+                yield chunk
 
     def adopt(
         self,

@@ -179,7 +179,7 @@ class _Adopter:
     def _make(self, doc_ids: list[str]) -> list[_Made]:
         """Make documents of their chunks."""
         texts = self._read_texts(doc_ids)
-        manifests = run(self._writer.records.manifests(map(document_key, doc_ids)))
+        manifests = self._writer.records.manifests(map(document_key, doc_ids))
         vectors: list[str] = []
         for doc_id in doc_ids:
             vectors += self._chunks[doc_id]
@@ -228,7 +228,7 @@ class _Adopter:
         new_vectors = [
             vector for vector in self._skipped_vectors if vector not in records_by_vector
         ]
-        run(self._writer.records.write(map(adopted_record, new_vectors)))
+        self._writer.records.write(map(adopted_record, new_vectors))
 
     def _read_texts(self, doc_ids: list[str]) -> list[Document | None]:
         """Read the whole texts of documents, if the index has any."""
@@ -275,7 +275,7 @@ class _Adopter:
     def _read_records(self, vectors: Iterable[str]) -> dict[str, Document]:
         """Read the docstore's records of those vectors that have one."""
         vectors_by_key = {adopted_key(vector): vector for vector in vectors}
-        records = run(self._writer.records.read(vectors_by_key))
+        records = self._writer.records.read(vectors_by_key)
         records_by_vector: dict[str, Document] = {}
         for key, record in records.items():
             if record is not None:

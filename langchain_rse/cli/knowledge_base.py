@@ -165,10 +165,9 @@ class KnowledgeBase:
     @cached_property
     def manifests(self) -> list[Manifest]:
         """The manifests of all documents, in the order of their ids."""
-        from langchain_rse._sync import run
         from langchain_rse.stores.reading import read_manifests
 
-        manifests = run(read_manifests(self.docstore))
+        manifests = read_manifests(self.docstore)
         return sorted(manifests, key=lambda manifest: manifest.doc_id)
 
     @cached_property
@@ -185,10 +184,9 @@ class KnowledgeBase:
 
     def has_floor(self) -> bool:
         """True if there is a score floor, fitted to more than half of the chunks there are."""
-        from langchain_rse._sync import run
         from langchain_rse.query.floor import read_floors, stored_floor
 
-        record = run(read_floors(self.docstore))
+        record = read_floors(self.docstore)
         floor = stored_floor(record, type(self.vectorstore).__name__, None)
         chunks = sum(each.current.chunks for each in self.manifests if each.current)
         return floor is not None and chunks < 2 * floor.chunks

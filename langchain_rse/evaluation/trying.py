@@ -10,7 +10,7 @@ from langchain_core.stores import InMemoryBaseStore
 from numpy.typing import NDArray
 
 from langchain_rse._progress import progress_bar
-from langchain_rse._sync import Steps, compute, during
+from langchain_rse._sync import during, run
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evidence import find_evidence
@@ -53,7 +53,7 @@ def try_settings(
     budgets: tuple[int, ...],
     *,
     show_progress: bool,
-) -> Steps[Floats]:
+) -> Floats:
     """Measure the answers to all questions with evidence for each trial.
 
     Args:
@@ -69,7 +69,7 @@ def try_settings(
     Raises:
         ValueError: If fewer than two questions have evidence, or evidence is not in its document.
     """
-    located = yield from find_evidence(questions, retriever, sources=None)
+    located = find_evidence(questions, retriever, sources=None)
     numbered = [each for each in enumerate(located, 1) if not each[1].is_unanswerable]
     if len(numbered) <= 1:
         raise ValueError(f"at least two questions must have evidence, not {len(numbered)}")
@@ -80,16 +80,15 @@ def try_settings(
     with progress_bar(
         len(settings_of_trials), unit="trials", title="Tuning", show=show_progress
     ) as advance:
-        candidates = yield from _find_candidates(sources, numbered, settings_of_trials[0][0])
+        candidates = _find_candidates(sources, numbered, settings_of_trials[0][0])
         for settings_of_budgets in settings_of_trials:
             figures_of_questions = []
             for (_, question), candidates_of_question in zip(numbered, candidates, strict=True):
-                answers = yield from _answer_all(
+                answers = _answer_all(
                     question.question, candidates_of_question, cached, settings_of_budgets
                 )
-                yield from meter.read_digests(cached.docstore, question, answers)
-                # In a thread, so that async code yields to the event loop here.
-                figures = yield from compute(meter.measure, question, answers)
+                meter.read_digests(cached.docstore, question, answers)
+                figures = meter.measure(question, answers)
                 figures_of_questions.append(figures)
             figures_of_trials.append(figures_of_questions)
             advance(1)
@@ -111,14 +110,14 @@ def draw_folds(count: int, seed: int) -> list[NDArray[np.bool_]]:
 
 def _find_candidates(
     sources: Sources, questions: Sequence[tuple[int, Question]], settings: QuerySettings
-) -> Steps[list[Candidates]]:
+) -> list[Candidates]:
     """Search and rerank for each question, which is given with its number."""
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     candidates = []
     for number, question in questions:
         with during(f"asking question {number}"):
-            queries = yield from queries_of(question.question, settings, None)
-            _, reranked = yield from find_candidates(sources, queries, settings, filters)
+            queries = run(queries_of(question.question, settings, None))
+            _, reranked = run(find_candidates(sources, queries, settings, filters))
         candidates.append(reranked)
     return candidates
 
@@ -128,11 +127,11 @@ def _answer_all(
     candidates: Candidates,
     sources: Sources,
     settings_of_budgets: Sequence[QuerySettings],
-) -> Steps[list[list[Document]]]:
+) -> list[list[Document]]:
     """Answer a question with the same candidates for each of the settings."""
     answers = []
     for settings in settings_of_budgets:
-        trace = yield from answer(question, sources, settings, candidates=candidates)
+        trace = run(answer(question, sources, settings, candidates=candidates))
         answers.append(list(trace.documents_returned))
     return answers
 

@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, call, during
+from langchain_rse._sync import Steps, call, compute, during
 from langchain_rse.access import read_passage
 from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.side_by_side import Piece, SideBySide
@@ -36,7 +36,7 @@ def compare_answers(
     length = sum(len(piece.text) for piece in pieces) or _WITHOUT_SEGMENTS
     if other is None:
         name = TOP_K
-        other_pieces = yield from _best_chunks(sources, trace, length)
+        other_pieces = yield from compute(_best_chunks, sources, trace, length)
     else:
         name = getattr(other, "name", None) or type(other).__name__
         with during(f"asking {name}"):
@@ -54,7 +54,7 @@ def compare_answers(
     )
 
 
-def _best_chunks(sources: Sources, trace: RSETrace, length: int) -> Steps[list[Piece]]:
+def _best_chunks(sources: Sources, trace: RSETrace, length: int) -> list[Piece]:
     """The best chunks of the search, before any reranker, as they stand in their documents."""
     ranked: list[tuple[int, Candidate]] = []
     for candidate in all_candidates(trace.searched):
@@ -67,9 +67,7 @@ def _best_chunks(sources: Sources, trace: RSETrace, length: int) -> Steps[list[P
         if found >= length:
             break
         chunk = range(candidate.chunk_index, candidate.chunk_index + 1)
-        passage = yield from read_passage(
-            sources.docstore, candidate.doc_id, candidate.version, chunk
-        )
+        passage = read_passage(sources.docstore, candidate.doc_id, candidate.version, chunk)
         if passage is not None:
             pieces.append(_piece_of(passage))
             found += len(passage.page_content)

@@ -11,7 +11,7 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask
 from langchain_rse._messages import warn
 from langchain_rse._progress import Advance
-from langchain_rse._sync import Steps, batches, compute_to_the_end, concurrently, during
+from langchain_rse._sync import Steps, batches, compute, compute_to_the_end, concurrently, during
 from langchain_rse.stores.changing import DocStore, read_records
 from langchain_rse.stores.records import answers_key, digest
 from langchain_rse.text.quoting import one_line
@@ -77,7 +77,7 @@ def collect_answers(
     ``prompts`` are by the documents' keys. One warning counts prompts that are still unanswered.
     """
     model = _name_of(settings.llm)
-    records = yield from read_records(docstore, [answers_key(key) for key in prompts])
+    records = yield from compute(read_records, docstore, [answers_key(key) for key in prompts])
     documents = []
     for key, document_prompts in prompts.items():
         record_key = answers_key(key)

@@ -96,7 +96,9 @@ class Adding:
 
         expected: ExpectedVersions | None = None
         if self.append:
-            sources, expected = yield from read_stored_parts(self.writer, sources, self.rules)
+            sources, expected = yield from compute(
+                read_stored_parts, self.writer, sources, self.rules
+            )
         documents = yield from compute(self._each, self._split, sources)
         if self.headers is not None and documents:
             documents = yield from self.headers.make(documents, self.writer.docstore, answered)

@@ -1,6 +1,7 @@
 """Reads, writes and removes records of the docstore in batches, and changes manifests."""
 
 import random
+import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -8,7 +9,7 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, batches, compute_to_the_end, during, pause
+from langchain_rse._sync import batches, during
 from langchain_rse.errors import CorruptRecordError, FormatError, MissingRecordError
 from langchain_rse.stores.changing import Change, DocStore, Record, change, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
@@ -51,9 +52,9 @@ class DocStoreWriter:
 
     # Manifests
 
-    def manifests(self, keys: Iterable[str]) -> Steps[list[Manifest | None]]:
+    def manifests(self, keys: Iterable[str]) -> list[Manifest | None]:
         """Read the manifests of documents by their keys; None for unknown documents."""
-        records = yield from self.read(map(manifest_key, keys))
+        records = self.read(map(manifest_key, keys))
         manifests: list[Manifest | None] = []
         for key, record in records.items():
             manifests.append(None if record is None else Manifest.from_document(record, key))
@@ -61,14 +62,14 @@ class DocStoreWriter:
 
     def stored_manifests(
         self, doc_ids: Iterable[str], *, may_be_lost: bool = False
-    ) -> Steps[list[StoredManifest]]:
+    ) -> list[StoredManifest]:
         """Read the manifest of each of these documents.
 
         If one cannot be read, its versions are found by the keys of their records; with
         ``may_be_lost``, also if there is no manifest.
         """
         keys = {doc_id: manifest_key(document_key(doc_id)) for doc_id in doc_ids}
-        records = yield from self._read_each([*keys.values(), NAMESPACES])
+        records = self._read_each([*keys.values(), NAMESPACES])
         refuse_namespaces(records[NAMESPACES])
         stored: list[StoredManifest] = []
         for doc_id, key in keys.items():
@@ -79,7 +80,7 @@ class DocStoreWriter:
             if manifest is None:
                 versions: list[Version] = []
                 if record is not None or may_be_lost:
-                    versions = yield from stored_versions(self.docstore, document_key(doc_id))
+                    versions = stored_versions(self.docstore, document_key(doc_id))
                 manifest = Manifest(doc_id, garbage=versions)
             readable_record = record if isinstance(record, Document) else None
             stored.append(StoredManifest(manifest, readable_record, is_known=record is not None))
@@ -87,7 +88,7 @@ class DocStoreWriter:
 
     def change_manifests(
         self, stored: Iterable[StoredManifest], make_new: ChangeManifest
-    ) -> Steps[dict[str, StoredManifest]]:
+    ) -> dict[str, StoredManifest]:
         """Change manifests by compare and set, each on the newest record that there is.
 
         A manifest that lists no version any more is removed.
@@ -108,7 +109,7 @@ class DocStoreWriter:
             failed: list[StoredManifest] = []
             for batch in batches(_with_new(pending, make_new), self.batch_size):
                 changes = [_change_of(old, new) for old, new in batch]
-                outcomes = yield from change(self.docstore, changes)
+                outcomes = change(self.docstore, changes)
                 for (old, new), (_, _, record), is_made in zip(
                     batch, changes, outcomes, strict=True
                 ):
@@ -119,8 +120,8 @@ class DocStoreWriter:
                         failed.append(old)
             if not failed:
                 return changed
-            yield from pause(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311 - no secret
-            pending = yield from self.stored_manifests(each.manifest.doc_id for each in failed)
+            time.sleep(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311 - no secret
+            pending = self.stored_manifests(each.manifest.doc_id for each in failed)
         names = first_few(repr(each.manifest.doc_id) for each in pending)
         raise MissingRecordError(
             f"the manifest of document(s) {names} was changed {_ATTEMPTS} times before this call "
@@ -129,33 +130,33 @@ class DocStoreWriter:
 
     # Records
 
-    def read(self, keys: Iterable[str]) -> Steps[dict[str, Document | None]]:
+    def read(self, keys: Iterable[str]) -> dict[str, Document | None]:
         """Read records; a CorruptRecordError if one of them cannot be read."""
-        records = yield from self._read_each(keys)
+        records = self._read_each(keys)
         return {key: readable(record) for key, record in records.items()}
 
-    def adopted_vectors(self, manifest: Manifest, version: Version) -> Steps[list[str]]:
+    def adopted_vectors(self, manifest: Manifest, version: Version) -> list[str]:
         """Read the ids of the vectors that a version was adopted from."""
-        records = yield from self.read(version.vectors_keys(manifest.key))
+        records = self.read(version.vectors_keys(manifest.key))
         ids: list[str] = []
         for key, record in records.items():
             if record is not None:  # else an interrupted call did not write it
                 ids += read_adopted(record, key, manifest)
         return ids
 
-    def write(self, records: Iterable[tuple[str, Document]]) -> Steps[None]:
+    def write(self, records: Iterable[tuple[str, Document]]) -> None:
         """Write records."""
         with during("writing to the docstore"):
             for batch in batches(records, self.batch_size):
-                yield from compute_to_the_end(self.docstore.mset, batch)
+                self.docstore.mset(batch)
 
-    def delete(self, keys: Iterable[str]) -> Steps[None]:
+    def delete(self, keys: Iterable[str]) -> None:
         """Delete records; keys that do not exist are no error."""
         with during("deleting from the docstore"):
             for batch in batches(keys, self.batch_size):
-                yield from compute_to_the_end(self.docstore.mdelete, batch)
+                self.docstore.mdelete(batch)
 
-    def delete_adopted(self, keys: Iterable[str], versions: set[str]) -> Steps[None]:
+    def delete_adopted(self, keys: Iterable[str], versions: set[str]) -> None:
         """Delete records of adopted vectors, except those that another version has written since.
 
         Args:
@@ -163,7 +164,7 @@ class DocStoreWriter:
             versions: The names of the versions that are removed.
         """
         for batch in batches(keys, self.batch_size):
-            records = yield from read_records(self.docstore, batch)
+            records = read_records(self.docstore, batch)
             changes: list[Change] = []
             for key, record in records.items():
                 if isinstance(record, CorruptRecordError):
@@ -172,13 +173,13 @@ class DocStoreWriter:
                 elif record is not None and record.metadata.get(VERSION, "") in [*versions, ""]:
                     changes.append((key, record, None))
             if changes:
-                yield from change(self.docstore, changes)
+                change(self.docstore, changes)
 
-    def _read_each(self, keys: Iterable[str]) -> Steps[dict[str, Record]]:
+    def _read_each(self, keys: Iterable[str]) -> dict[str, Record]:
         """Read records; those that cannot be read have their error."""
         records: dict[str, Record] = {}
         for batch in batches(keys, self.batch_size):
-            records.update((yield from read_records(self.docstore, batch)))
+            records.update(read_records(self.docstore, batch))
         return records
 
 

@@ -151,7 +151,7 @@ class Scan:
     def _read_manifests(self, keys: Iterable[str]) -> dict[str, Record | Manifest]:
         """Read manifests by the keys of their documents; None, or an error, without one."""
         record_keys = {key: manifest_key(key) for key in dict.fromkeys(keys)}
-        records = run(read_records(self.writer.docstore, list(record_keys.values())))
+        records = read_records(self.writer.docstore, list(record_keys.values()))
         manifests: dict[str, Record | Manifest] = {}
         for key, record_key in record_keys.items():
             record = records[record_key]
@@ -193,7 +193,7 @@ class Scan:
         listed = {version.name for version in manifest.versions}
         unlisted = self._versions[manifest.key] - listed
         if unlisted:
-            for version in run(stored_versions(self.writer.docstore, manifest.key)):
+            for version in stored_versions(self.writer.docstore, manifest.key):
                 if version.name in unlisted:
                     found.unlisted.append(version)
         abandoned = manifest.abandoned()
@@ -208,7 +208,7 @@ class Scan:
         if current is None:
             return found
         self.chunks += current.chunks
-        stored = run(read_document(self.writer.docstore, manifest))
+        stored = read_document(self.writer.docstore, manifest)
         for items in stored.wrong.values():
             found.note("unreadable", items)
         found.document = stored.document
@@ -245,7 +245,7 @@ class Scan:
         chunk_of: dict[str, int | None] = dict.fromkeys(found.vectors)
         keys = [chunk_key(manifest.key, current.name, index) for index in range(current.chunks)]
         for batch in batches(enumerate(keys), _BATCH):
-            records = run(read_records(self.writer.docstore, [key for _, key in batch]))
+            records = read_records(self.writer.docstore, [key for _, key in batch])
             for number, key in batch:
                 record_of_chunk = records[key]
                 if isinstance(record_of_chunk, Document):
@@ -255,7 +255,7 @@ class Scan:
             key, record = adopted_record(vector, manifest.doc_id, current.name, index)
             wanted[key] = record
         for record_keys in batches(wanted, _BATCH):
-            records = run(read_records(self.writer.docstore, record_keys))
+            records = read_records(self.writer.docstore, record_keys)
             wrong = [key for key in record_keys if records[key] != wanted[key]]
             if wrong:
                 found.note("unreadable", wrong)
@@ -275,7 +275,7 @@ class Scan:
             self.problems.append(Problem("unreadable", [manifest_key(key)], doc_id))
             self.add_again[key] = doc_id or f"the document with the key {key}"
         elif names:
-            unlisted = run(stored_versions(self.writer.docstore, key))
+            unlisted = stored_versions(self.writer.docstore, key)
             still_there = [version for version in unlisted if version.name in names]
             if not still_there:
                 return
@@ -293,7 +293,7 @@ class Scan:
         Also returns the document's id if any record has it.
         """
         description_keys = [description_key(key, name) for name in names]
-        descriptions = run(read_records(self.writer.docstore, description_keys))
+        descriptions = read_records(self.writer.docstore, description_keys)
         newest: Manifest | None = None
         newest_time = -1.0
         doc_id = ""
@@ -311,13 +311,13 @@ class Scan:
         return newest, doc_id or self._find_doc_id(key, names)
 
     def _is_whole(self, manifest: Manifest) -> bool:
-        stored = run(read_document(self.writer.docstore, manifest))
+        stored = read_document(self.writer.docstore, manifest)
         return not stored.wrong
 
     def _find_doc_id(self, key: str, names: Iterable[str]) -> str:
         """Find the id of a document in the record of its first chunk; empty if there is none."""
         keys = [chunk_key(key, name, 0) for name in names]
-        for record in run(read_records(self.writer.docstore, keys)).values():
+        for record in read_records(self.writer.docstore, keys).values():
             if isinstance(record, Document):
                 doc_id = str(record.metadata.get(DOC_ID))
                 if document_key(doc_id) == key:
@@ -334,7 +334,7 @@ class Scan:
 
     def _check_adopted_records(self, record_keys: Sequence[str]) -> None:
         """Find records of adopted vectors that cannot be read, or name no current version."""
-        records = run(read_records(self.writer.docstore, record_keys))
+        records = read_records(self.writer.docstore, record_keys)
         owners: dict[str, tuple[str, object]] = {}  # key and version of the document
         for key, record in records.items():
             if isinstance(record, CorruptRecordError):
@@ -433,7 +433,7 @@ class Scan:
         for chunk in chunks:
             if VERSION not in chunk.metadata:
                 record_keys[str(chunk.id)] = adopted_key(str(chunk.id))
-        records = run(read_records(self.writer.docstore, list(record_keys.values())))
+        records = read_records(self.writer.docstore, list(record_keys.values()))
         foreign = [vector for vector, key in record_keys.items() if records[key] is None]
         if foreign:
             self.problems.append(Problem("foreign_vectors", foreign))
@@ -471,7 +471,7 @@ def find_index_problems(writer: Writer) -> list[str]:
 def check_pair_record(writer: Writer, *, repair: bool) -> list[Problem]:
     """Check that the two stores belong together; with ``repair``, they do from now on."""
     problems: list[Problem] = []
-    record = run(read_records(writer.docstore, [PAIR_KEY]))[PAIR_KEY]
+    record = read_records(writer.docstore, [PAIR_KEY])[PAIR_KEY]
     if isinstance(record, CorruptRecordError):
         problems.append(Problem("unreadable", [PAIR_KEY]))
     try:

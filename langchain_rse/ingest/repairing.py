@@ -68,20 +68,20 @@ def repair(scan: Scan) -> None:
     writer = scan.writer
     for manifest in scan.manifests:
         # A record that cannot be read counts as none.
-        run(change(writer.docstore, [(manifest_key(manifest.key), None, manifest.to_document())]))
+        change(writer.docstore, [(manifest_key(manifest.key), None, manifest.to_document())])
     if not scan.unreadable:
         run(writer.remove_versions(scan.unlisted))
         run(writer.vectors.delete(scan.vectors))
-        run(writer.records.delete(scan.records))
+        writer.records.delete(scan.records)
     elif scan.unlisted or scan.vectors or scan.records:
         scan.notes[
             "leftovers of unknown documents are not removed as long as manifests cannot be read: "
             "add these documents again, then check again"
         ] = None
-    unfinished = run(writer.records.change_manifests(scan.unfinished, without_abandoned))
+    unfinished = writer.records.change_manifests(scan.unfinished, without_abandoned)
     run(writer.remove_garbage(unfinished.values()))
-    run(writer.records.change_manifests(scan.damaged, _as_damaged))
-    run(writer.records.write(scan.adopted))
+    writer.records.change_manifests(scan.damaged, _as_damaged)
+    writer.records.write(scan.adopted)
     for document, version in scan.to_write:
         with suppress(UnexpectedVersionError):  # the next scan finds what is wrong then
             run(writer.write([document], {document.doc_id: version}, repair=True))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps
+from langchain_rse._sync import Steps, compute
 from langchain_rse.ingest.adding import Adding
 from langchain_rse.stores.reading import read_manifests
 from langchain_rse.stores.records import Manifest
@@ -34,7 +34,7 @@ def sync_documents(
     ``may_delete`` says which documents may be deleted. Nothing is deleted if adding fails.
     """
     # Read before adding: documents that other calls add meanwhile are not deleted.
-    manifests = yield from read_manifests(adding.writer.docstore)
+    manifests = yield from compute(read_manifests, adding.writer.docstore)
     stored_ids = [manifest.doc_id for manifest in manifests if may_delete(manifest)]
 
     given_ids = yield from adding.add(documents, ids, show_progress=show_progress)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, batches
+from langchain_rse._sync import Steps, batches, compute, compute_to_the_end
 from langchain_rse.errors import AdoptionError, EmbeddingError, MissingRecordError
 from langchain_rse.ingest.docstore import DocStoreWriter, StoredManifest
 from langchain_rse.ingest.replacing import (
@@ -134,13 +134,16 @@ class Writer:
         if isinstance(ids, str):
             raise TypeError(f"ids must be a list of ids, not one string; use [{ids!r}]")
         yield from check_pair(self.docstore, self.vectors.vectorstore, record=False)
-        stored = yield from self.records.stored_manifests(ids, may_be_lost=True)
+        read = self.records.stored_manifests
+        stored = yield from compute(read, ids, may_be_lost=True)
         existing = [each for each in stored if each.is_known or each.manifest.versions]
         # Without a current version, no query sees the document any more, and adding it again
         # after a crash does not take it for complete.
-        changed = yield from self.records.change_manifests(existing, _all_garbage)
+        changed = yield from compute_to_the_end(
+            self.records.change_manifests, existing, _all_garbage
+        )
         yield from self.remove_garbage(changed.values())
-        yield from self.records.delete(map(answers_key, changed))
+        yield from compute_to_the_end(self.records.delete, map(answers_key, changed))
         return [each.manifest.doc_id for each in existing]
 
     def remove_garbage(self, stored: Iterable[StoredManifest]) -> Steps[None]:
@@ -157,7 +160,7 @@ class Writer:
         def without_garbage(manifest: Manifest) -> Manifest:
             return manifest.without_garbage(garbage[manifest.key])
 
-        yield from self.records.change_manifests(with_garbage, without_garbage)
+        yield from compute_to_the_end(self.records.change_manifests, with_garbage, without_garbage)
 
     # What has to be written
 
@@ -166,7 +169,7 @@ class Writer:
     ) -> Steps[dict[str, _Write]]:
         """Choose the documents to write; remove what earlier calls have left of the others."""
         by_id = {document.doc_id: document for document in documents}
-        stored_manifests = yield from self.records.stored_manifests(by_id)
+        stored_manifests = yield from compute(self.records.stored_manifests, by_id)
         writes: dict[str, _Write] = {}
         unchanged: dict[str, _Write] = {}
         for stored in stored_manifests:
@@ -182,7 +185,9 @@ class Writer:
             self.vectors.progress.advance(len(document.chunks))
             if stored.manifest.garbage or stored.manifest.abandoned():
                 leftovers.append(stored)
-        changed = yield from self.records.change_manifests(leftovers, without_abandoned)
+        changed = yield from compute_to_the_end(
+            self.records.change_manifests, leftovers, without_abandoned
+        )
         yield from self.remove_garbage(changed.values())
         return writes
 
@@ -222,7 +227,7 @@ class Writer:
                     keys[adopted_key(vector.id)] = key
         unnamed: set[str] = set()
         for batch in batches(keys, self.records.batch_size):
-            records = yield from read_records(self.docstore, batch)
+            records = yield from compute(read_records, self.docstore, batch)
             for record_key, record in records.items():
                 current = writes[keys[record_key]].stored.manifest.current
                 named = record.metadata.get(VERSION) if isinstance(record, Document) else None
@@ -242,7 +247,7 @@ class Writer:
                 check_adopted(document, manifest)
                 adopted.append(document)
             elif may_be_piece(document, manifest):
-                stored_text = yield from read_text(self.docstore, manifest)
+                stored_text = yield from compute(read_text, self.docstore, manifest)
                 if stored_text is not None:  # else it is damaged, and replacing it repairs it
                     refuse_piece(document, stored_text)
                     if is_unrelated(document, stored_text):
@@ -272,7 +277,7 @@ class Writer:
         """Write documents; return the keys of those that no other call has removed meanwhile."""
         announced = yield from self._announce(writes)
         try:
-            yield from self.records.write(self._each_record(announced))
+            yield from compute_to_the_end(self.records.write, self._each_record(announced))
             refused = yield from self._write_vectors(announced, force=force)
             written = {key: announced[key] for key in announced if key not in refused}
             current = yield from self._make_current(written, expected)
@@ -305,7 +310,7 @@ class Writer:
             return without_abandoned(manifest).with_announcement(named[manifest.key].version)
 
         stored = (write.stored for write in writes.values())
-        announced = yield from self.records.change_manifests(stored, announce)
+        announced = yield from compute_to_the_end(self.records.change_manifests, stored, announce)
         return {key: _Write(named[key], announced[key]) for key in announced}
 
     def _make_current(
@@ -325,9 +330,9 @@ class Writer:
             return manifest.with_current(document.manifest(self.model.id))
 
         stored = (write.stored for write in writes.values())
-        current = yield from self.records.change_manifests(stored, make_current)
+        current = yield from compute_to_the_end(self.records.change_manifests, stored, make_current)
         for key in rivals & current.keys():  # which may have written the records of these vectors
-            yield from self.records.write(adopted_records(writes[key].document))
+            yield from compute_to_the_end(self.records.write, adopted_records(writes[key].document))
         return current
 
     def _give_up(self, writes: Iterable[_Write]) -> Steps[dict[str, StoredManifest]]:
@@ -342,7 +347,7 @@ class Writer:
             version = versions[manifest.key]
             return manifest.with_garbage([version]) if manifest.announces(version) else None
 
-        return (yield from self.records.change_manifests(stored, give_up))
+        return (yield from compute_to_the_end(self.records.change_manifests, stored, give_up))
 
     def _raise_refused(self) -> None:
         """Raise an error that names the documents that were left out."""
@@ -385,7 +390,9 @@ class Writer:
                 if version == document.version or not version.is_of_model(self.model.id):
                     continue
                 vectors.append(version.vector_ids(document.key))
-                vectors.append((yield from self.records.adopted_vectors(manifest, version)))
+                vectors.append(
+                    (yield from compute(self.records.adopted_vectors, manifest, version))
+                )
         reusable: dict[str, str] = {}
         for ids in batches(itertools.chain.from_iterable(vectors), self.vectors.batch_size):
             existing = yield from self.vectors.existing(ids)
@@ -408,8 +415,10 @@ class Writer:
             is_adopted = current is not None and current.adopted > 0
             still_adopted: set[str] = set()
             if current is not None and is_adopted:
-                still_adopted.update((yield from self.records.adopted_vectors(manifest, current)))
-            was_adopted = yield from self.records.adopted_vectors(manifest, version)
+                still_adopted.update(
+                    (yield from compute(self.records.adopted_vectors, manifest, current))
+                )
+            was_adopted = yield from compute(self.records.adopted_vectors, manifest, version)
             former = [vector for vector in was_adopted if vector not in still_adopted]
             vectors.append(version.vector_ids(key))
             if not is_adopted:  # if the index was adopted again, its vectors stay the user's
@@ -418,9 +427,9 @@ class Writer:
             records.append(version.docstore_keys(key))
             names.add(version.name)
         yield from self.vectors.delete(itertools.chain.from_iterable(vectors))
-        yield from self.records.delete_adopted(adopted, names)
+        yield from compute_to_the_end(self.records.delete_adopted, adopted, names)
         # The list of a version's vectors is removed last: it says what remains to be done.
-        yield from self.records.delete(itertools.chain.from_iterable(records))
+        yield from compute_to_the_end(self.records.delete, itertools.chain.from_iterable(records))
 
 
 def without_abandoned(manifest: Manifest) -> Manifest:

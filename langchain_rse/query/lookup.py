@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from langchain_rse._sync import Steps
+from langchain_rse._sync import Steps, compute
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine.copies import find_copied
 from langchain_rse.errors import CorruptRecordError
@@ -84,7 +84,9 @@ def look_up(
     while not wanted <= layouts.keys():
         chunks = _chunks_in(candidates, wanted - layouts.keys())
         windows = {key: _windows_of(indexes, settings) for key, indexes in chunks.items()}
-        read, floors_of_store = yield from read_layouts_and_floors(sources.docstore, windows)
+        read, floors_of_store = yield from compute(
+            read_layouts_and_floors, sources.docstore, windows
+        )
         floors = floors or floors_of_store
         for key, layout in read.items():
             if isinstance(layout, Layout):

@@ -16,7 +16,7 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 
 from langchain_rse._messages import warn
-from langchain_rse._sync import Steps
+from langchain_rse._sync import Steps, compute
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError, StoreMismatchError
 from langchain_rse.query.candidates import (
@@ -418,7 +418,7 @@ def _explain_nothing_chosen(trace: RSETrace, sources: Sources) -> None:
 def _has_text(sources: Sources) -> Steps[bool]:
     """True if the docstore has a document with text, or one that cannot be read."""
     try:
-        manifests = yield from read_manifests(sources.docstore, _MOST_READ)
+        manifests = yield from compute(read_manifests, sources.docstore, _MOST_READ)
     except CorruptRecordError:
         return True
     for manifest in manifests:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, batches, during
+from langchain_rse._sync import Steps, batches, compute, during
 from langchain_rse.config import LengthFunction, QuerySettings
 from langchain_rse.engine import Segment
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
@@ -246,7 +246,7 @@ def _read_records(
         chunks.append((layout.manifest.key, index))
     if not chunks:
         return {}
-    read_of_store = yield from read_chunks(sources.docstore, layouts, chunks)
+    read_of_store = yield from compute(read_chunks, sources.docstore, layouts, chunks)
     records: dict[int, Document | None] = {}
     unreadable: dict[str, CorruptRecordError] = {}
     for position, chunk in zip(positions, chunks, strict=True):

@@ -287,7 +287,7 @@ def _identify_adopted(
         return answers
     with during("reading from the docstore which chunks the candidates are"):
         keys = list(dict.fromkeys(record_keys.values()))
-        records = yield from read_records(sources.docstore, keys)
+        records = yield from compute(read_records, sources.docstore, keys)
     identified = []
     for answer in answers:
         identified_answer: list[_ScoredDocument] = []

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse._sync import Steps, compute, compute_to_the_end, during, run
+from langchain_rse._sync import during
 from langchain_rse.errors import CorruptRecordError
 
 DocStore = BaseStore[str, Document]
@@ -45,14 +45,13 @@ class ComparesAndSets(BaseStore[str, Document]):
         """
 
 
-def change(docstore: DocStore, changes: Sequence[Change]) -> Steps[list[bool]]:
+def change(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
     """Make each change whose record is as expected; return which, safe at least in this process."""
     with during("writing to the docstore"):
         if hasattr(docstore, "compare_and_set"):
-            made: list[bool] = yield from compute_to_the_end(docstore.compare_and_set, changes)
-        else:
-            made = yield from compute_to_the_end(_compare_and_set_in_process, docstore, changes)
-        return made
+            made: list[bool] = docstore.compare_and_set(changes)
+            return made
+        return _compare_and_set_in_process(docstore, changes)
 
 
 # Held while a call of this process changes records of a store that cannot compare and set.
@@ -62,7 +61,7 @@ _lock = threading.Lock()
 def _compare_and_set_in_process(docstore: DocStore, changes: Sequence[Change]) -> list[bool]:
     """Like `ComparesAndSets.compare_and_set`, for calls of this process."""
     with _lock:
-        records = run(read_records(docstore, [key for key, _, _ in changes]))
+        records = read_records(docstore, [key for key, _, _ in changes])
         new_records: list[tuple[str, Document]] = []
         removed_keys: list[str] = []
         made: list[bool] = []
@@ -91,17 +90,17 @@ def is_as_expected(record: object, expected: Document | None) -> bool:
     return record == expected
 
 
-def read_records(docstore: DocStore, keys: Sequence[str]) -> Steps[dict[str, Record]]:
+def read_records(docstore: DocStore, keys: Sequence[str]) -> dict[str, Record]:
     """Read records in one call, or more if some cannot be read; these have their error."""
     with during("reading from the docstore"):
         try:
-            records = yield from compute(docstore.mget, keys)
+            records = docstore.mget(keys)
         except CorruptRecordError as error:
             if len(keys) == 1:
                 return {keys[0]: error}
             middle = len(keys) // 2
-            first_half = yield from read_records(docstore, keys[:middle])
-            second_half = yield from read_records(docstore, keys[middle:])
+            first_half = read_records(docstore, keys[:middle])
+            second_half = read_records(docstore, keys[middle:])
             return {**first_half, **second_half}
     if len(records) != len(keys):
         raise ValueError(
@@ -110,14 +109,14 @@ def read_records(docstore: DocStore, keys: Sequence[str]) -> Steps[dict[str, Rec
     return dict(zip(keys, records, strict=True))
 
 
-def list_keys(docstore: DocStore, beginning: str) -> Steps[list[str]]:
+def list_keys(docstore: DocStore, beginning: str) -> list[str]:
     """List the keys of the docstore that begin with a text."""
 
     def find(prefix: str | None) -> list[str]:
         return [key for key in docstore.yield_keys(prefix=prefix) if key.startswith(beginning)]
 
     with during("listing the keys of the docstore"):
-        keys = yield from compute(find, beginning)
+        keys = find(beginning)
         if not keys:  # some stores take the prefix for a whole key
-            keys = yield from compute(find, None)
+            keys = find(None)
         return keys

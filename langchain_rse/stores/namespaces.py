@@ -14,7 +14,6 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from typing_extensions import override
 
-from langchain_rse._sync import run
 from langchain_rse.errors import StoreMismatchError
 from langchain_rse.stores.changing import Change, ComparesAndSets, DocStore, list_keys
 from langchain_rse.stores.records import NAMESPACES, digest, manifest_key
@@ -92,7 +91,7 @@ class NamespacedStore(BaseStore[str, Document]):
         if marker is not None:
             self._is_marked = True
             return
-        for key in run(list_keys(self.docstore, manifest_key(""))):
+        for key in list_keys(self.docstore, manifest_key("")):
             if "-" not in key:
                 raise StoreMismatchError(
                     "the docstore has documents without a namespace; got "

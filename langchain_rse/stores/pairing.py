@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ValidationError
 
-from langchain_rse._sync import Steps, call, during, pause
+from langchain_rse._sync import Steps, call, compute, compute_to_the_end, during, pause
 from langchain_rse.errors import FormatError, StoreMismatchError
 from langchain_rse.stores.changing import DocStore, change, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
@@ -114,7 +114,7 @@ def _check_record(
 
     Returns the pair as it is recorded now; None if another call has changed the record meanwhile.
     """
-    records = yield from read_records(docstore, [PAIR_KEY, NAMESPACES])
+    records = yield from compute(read_records, docstore, [PAIR_KEY, NAMESPACES])
     stored_record = records[PAIR_KEY]
     if isinstance(stored_record, FormatError):
         raise stored_record
@@ -139,7 +139,9 @@ def _check_record(
         if not differences and not (learns_model and record):
             return stored
     new_record = Document("", metadata=pair.model_dump())
-    [is_written] = yield from change(docstore, [(PAIR_KEY, stored_record, new_record)])
+    [is_written] = yield from compute_to_the_end(
+        change, docstore, [(PAIR_KEY, stored_record, new_record)]
+    )
     return pair if is_written else None
 
 

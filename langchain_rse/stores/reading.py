@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt, TypeAdapter
 
 from langchain_rse._messages import warn
-from langchain_rse._sync import Steps, batches
+from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError, FormatError
 from langchain_rse.stores.adopted import ADOPTED, adopted_vectors
 from langchain_rse.stores.changing import DocStore, Record, list_keys, read_records
@@ -93,24 +93,22 @@ Layouts = dict[str, Layout | CorruptRecordError | None]
 """By document key: the layout or the error of reading it; None if there is no manifest."""
 
 
-def read_layouts(
-    docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]
-) -> Steps[Layouts]:
+def read_layouts(docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]) -> Layouts:
     """Read the manifests of documents and the spans of ascending ranges of chunks, in one batch."""
-    layouts, _ = yield from read_layouts_and_floors(docstore, windows)
+    layouts, _ = read_layouts_and_floors(docstore, windows)
     return layouts
 
 
 def read_layouts_and_floors(
     docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]
-) -> Steps[tuple[Layouts, Record]]:
+) -> tuple[Layouts, Record]:
     """Like `read_layouts`; in the same batch, read the record of score floors as well."""
     document_keys = dict.fromkeys(key for key, _ in windows)
     keys = dict.fromkeys(manifest_key(key) for key in document_keys)
     for (key, version), version_windows in windows.items():
         for page in _pages_of(version_windows):
             keys[spans_key(key, version, page)] = None
-    records = yield from read_records(docstore, [*keys, NAMESPACES, FLOORS])
+    records = read_records(docstore, [*keys, NAMESPACES, FLOORS])
     if records[NAMESPACES] is not None:
         refuse_namespaces(records[NAMESPACES])
 
@@ -260,12 +258,12 @@ class ReadChunks(NamedTuple):
 
 def read_chunks(
     docstore: DocStore, layouts: Mapping[str, Layout], chunks: Iterable[tuple[str, int]]
-) -> Steps[ReadChunks]:
+) -> ReadChunks:
     """Read chunks of the layouts' versions in one batch."""
     chunk_keys = {
         (key, index): chunk_key(key, layouts[key].version, index) for key, index in chunks
     }
-    records = yield from read_records(docstore, list(chunk_keys.values()))
+    records = read_records(docstore, list(chunk_keys.values()))
     checked: dict[tuple[str, int], Record] = {}
     missing: dict[str, None] = {}  # keys of documents
     for (key, index), record_key in chunk_keys.items():
@@ -285,14 +283,14 @@ def read_chunks(
     replaced: set[str] = set()
     if missing:
         # The present manifest tells whether a chunk is missing or its document was replaced.
-        replaced = yield from _find_replaced(docstore, [layouts[key] for key in missing])
+        replaced = _find_replaced(docstore, [layouts[key] for key in missing])
     return ReadChunks(checked, replaced)
 
 
-def _find_replaced(docstore: DocStore, layouts: Sequence[Layout]) -> Steps[set[str]]:
+def _find_replaced(docstore: DocStore, layouts: Sequence[Layout]) -> set[str]:
     """Find the documents that have another version than their layout; return their keys."""
     keys = [manifest_key(layout.manifest.key) for layout in layouts]
-    records = yield from read_records(docstore, keys)
+    records = read_records(docstore, keys)
     replaced: set[str] = set()
     for key, layout in zip(keys, layouts, strict=True):
         record = records[key]
@@ -322,13 +320,13 @@ def read_changes(
 # All documents
 
 
-def stored_versions(docstore: DocStore, key: str) -> Steps[list[Version]]:
+def stored_versions(docstore: DocStore, key: str) -> list[Version]:
     """Find the versions of a document that have records, by the keys in the docstore.
 
     The counts of chunks and vectors are the least that the keys show; there may have been more.
     """
     versions: dict[str, Version] = {}
-    keys = yield from list_keys(docstore, f"{key}/")
+    keys = list_keys(docstore, f"{key}/")
     for record_key in keys:
         _, name, *kind, last = record_key.split("/")
         number = int(last) if last.isdecimal() and last.isascii() else -1
@@ -343,14 +341,14 @@ def stored_versions(docstore: DocStore, key: str) -> Steps[list[Version]]:
     return list(versions.values())
 
 
-def read_manifests(docstore: DocStore, most: int | None = None) -> Steps[list[Manifest]]:
+def read_manifests(docstore: DocStore, most: int | None = None) -> list[Manifest]:
     """Read the manifests of all documents, or of the first ``most``, ordered by their keys."""
-    keys = yield from list_keys(docstore, manifest_key(""))
+    keys = list_keys(docstore, manifest_key(""))
     refuse_namespaces(any("-" in key for key in keys))
     manifests: list[Manifest] = []
     unreadable = 0
     for batch in batches(sorted(keys)[:most], _BATCH):
-        records = yield from read_records(docstore, batch)
+        records = read_records(docstore, batch)
         for key, record in records.items():
             try:
                 stored = readable(record)
@@ -371,30 +369,20 @@ def read_manifests(docstore: DocStore, most: int | None = None) -> Steps[list[Ma
 
 def every_chunk(
     docstore: DocStore, may_read: Callable[[Manifest], bool] = lambda _: True
-) -> Iterator[Steps[list[Document]]]:
-    """Read the chunks of current versions, one batch with each item.
+) -> Iterator[list[Document]]:
+    """Read the chunks of current versions, in batches.
 
     ``may_read`` says which documents they are of.
     """
-    manifests: list[Manifest] = []
-
-    def read_all_manifests() -> Steps[list[Document]]:
-        all_manifests = yield from read_manifests(docstore)
-        manifests.extend(manifest for manifest in all_manifests if may_read(manifest))
-        return []
-
-    def read_batch(chunks: Sequence[tuple[str, Manifest]]) -> Steps[list[Document]]:
-        records = yield from read_records(docstore, [key for key, _ in chunks])
+    manifests = [manifest for manifest in read_manifests(docstore) if may_read(manifest)]
+    for batch in batches(_chunk_keys(manifests), _BATCH):
+        records = read_records(docstore, [key for key, _ in batch])
         documents: list[Document] = []
-        for key, manifest in chunks:
+        for key, manifest in batch:
             record = readable(records[key])
             if record is not None:
                 documents.append(chunk_document(record, key, manifest))
-        return documents
-
-    yield read_all_manifests()  # which is done when the next item is asked for
-    for batch in batches(_chunk_keys(manifests), _BATCH):
-        yield read_batch(batch)
+        yield documents
 
 
 def _chunk_keys(manifests: Iterable[Manifest]) -> Iterator[tuple[str, Manifest]]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, batches
+from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.changing import DocStore, Record, read_records
 from langchain_rse.stores.reading import (
@@ -48,12 +48,12 @@ class StoredDocument(NamedTuple):
     vectors: list[str]  # the known ids
 
 
-def read_document(docstore: DocStore, manifest: Manifest) -> Steps[StoredDocument]:
+def read_document(docstore: DocStore, manifest: Manifest) -> StoredDocument:
     """Read all records of a document's current version, and compare them with each other."""
     version = manifest.current or Version("", 0)
     records: dict[str, Record] = {}
     for keys in batches(version.docstore_keys(manifest.key), _BATCH):
-        records |= yield from read_records(docstore, keys)
+        records |= read_records(docstore, keys)
     return _DocumentReader(records, manifest, version).read()
 
 
@@ -201,9 +201,9 @@ class StoredText(NamedTuple):
     parts: list[Document]
 
 
-def read_text(docstore: DocStore, manifest: Manifest) -> Steps[StoredText | None]:
+def read_text(docstore: DocStore, manifest: Manifest) -> StoredText | None:
     """Read all text of a document that `RSEIndexer` added; None if some of it cannot be read."""
-    document = (yield from read_document(docstore, manifest)).document
+    document = (read_document(docstore, manifest)).document
     if document is None:
         return None
     text = document.text

@@ -12,7 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from langchain_rse._sync import arun
+from langchain_rse._sync import in_thread
 from langchain_rse.access import DocumentAccess
 from langchain_rse.errors import RSEError
 from langchain_rse.retriever import RSERetriever
@@ -150,15 +150,15 @@ def _make_tools(
 
 
 async def _read_around(access: DocumentAccess, document: str, start: int, end: int) -> str:
-    manifests = {manifest.doc_id: manifest for manifest in await arun(access.manifests())}
+    manifests = {manifest.doc_id: manifest for manifest in await in_thread(access.manifests)}
     doc_id = find_document(document, names_of(manifests.values()))
     end = min(end, start + _MAX_CHARACTERS)
-    passage = await arun(access.passage(manifests[doc_id], start, end))
+    passage = await in_thread(access.passage, manifests[doc_id], start, end)
     return f"{citation_of(passage.metadata)}\n{quote_lines(passage.page_content)}"
 
 
 async def _list_documents(access: DocumentAccess, offset: int, limit: int) -> str:
-    manifests = await arun(access.manifests())
+    manifests = await in_thread(access.manifests)
     page = manifests[offset : offset + limit]
     if not page:
         return f"There are {len(manifests)} documents, none from number {offset}."

@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, create_model
 
 from langchain_rse._messages import problems_of
-from langchain_rse._sync import Steps, arun, call, run
+from langchain_rse._sync import Steps, arun, call, compute, run
 from langchain_rse.explaining import name_of
 from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.filters import check_taken
@@ -389,7 +389,9 @@ class _Search:
             passages: list[Document] = []
             found_again: set[int] = set()
             for segment in segments:
-                parts, numbers = yield from split_shown(self.retriever.docstore, segment, shown)
+                parts, numbers = yield from compute(
+                    split_shown, self.retriever.docstore, segment, shown
+                )
                 passages.extend(parts)
                 found_again.update(numbers)
                 if numbers:

@@ -15,7 +15,6 @@ from langchain_core.embeddings import Embeddings
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, SQLDocStore
-from langchain_rse._sync import run
 from langchain_rse.stores.reading import read_manifests
 from langchain_rse.stores.records import Manifest, content_name
 from tests.unit_tests import fakes
@@ -126,7 +125,7 @@ class Pair(NamedTuple):
 
     def _manifests(self) -> list[Manifest]:
         with closing(self._docstore()) as docstore:
-            return list(run(read_manifests(docstore)))
+            return list(read_manifests(docstore))
 
     def _records(self) -> set[str]:
         """The keys of the docstore, without that of the record of the vector store."""

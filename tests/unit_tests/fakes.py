@@ -31,7 +31,7 @@ from langchain_text_splitters import TextSplitter
 from pydantic import Field
 
 from langchain_rse import RSEConfig, RSEIndexer, RSERetriever
-from langchain_rse._sync import arun, run
+from langchain_rse._sync import in_thread
 from langchain_rse.stores.changing import Record, read_records
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.pairing import PAIR_KEY
@@ -247,8 +247,8 @@ class Way:
     def read(self, docstore: BaseStore[str, Document], keys: Sequence[str]) -> dict[str, Record]:
         """Read records as the package does."""
         if self._loop is None:
-            return run(read_records(docstore, keys))
-        return self._loop.run_until_complete(arun(read_records(docstore, keys)))
+            return read_records(docstore, keys)
+        return self._loop.run_until_complete(in_thread(read_records, docstore, keys))
 
     def add(
         self,

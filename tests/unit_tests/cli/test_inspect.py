@@ -10,7 +10,6 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse._sync import run
 from langchain_rse.adopting import ExistingIndex
 from langchain_rse.cli.inspect import inspect_document
 from langchain_rse.errors import MissingRecordError
@@ -146,7 +145,7 @@ def test_an_unknown_document(stores: Stores) -> None:
 def names(stores: Stores) -> dict[str, list[str]]:
     ids = ["/docs/report-2023.pdf", "/docs/old/notes.md", "/docs/new/notes.md", "notes", "plain"]
     stores.indexer.add_documents([Document(name, id=name) for name in ids])
-    return names_of(run(read_manifests(stores.docstore)))
+    return names_of(read_manifests(stores.docstore))
 
 
 @pytest.mark.parametrize(

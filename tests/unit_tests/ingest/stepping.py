@@ -1,11 +1,10 @@
 """Calls that write one document, made one step at a time in any order.
 
-A step is one call of a store. A writer that waits for another one makes a step without effect.
+A step is one call of a store, or several that read.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -201,12 +200,11 @@ class Stepped:
         is_done: True if it has ended, with an error or not.
         error: The error it has ended with.
         result: What it has returned.
-        is_waiting: True if its last step was to wait.
         made: Number of steps so far.
     """
 
     def __init__(self, world: World, steps: Steps[Any]) -> None:
-        self.is_done = self.is_waiting = False
+        self.is_done = False
         self.error: BaseException | None = None
         self.result: Any = None
         self.made = 0
@@ -215,19 +213,14 @@ class Stepped:
         self._pending: Call | None = None
 
     def step(self, then: BaseException | None = None) -> None:
-        """Make one call of a store, or wait; then let the call fail with an error, if given."""
+        """Make one step; then let the call fail with an error, if given."""
         self.made += 1
         assert self.made < _MOST_STEPS, "it never ends"
-        self._world.touched.since = self.is_waiting = False
+        self._world.touched.since = False
         if self._pending is None:
             self._advance(lambda: next(self._steps))
-        while not self.is_done and not self._world.touched.since and not self.is_waiting:
+        while not self.is_done and not self._world.touched.since:
             pending = self._pending
-            if isinstance(pending, Pause):
-                self.is_waiting = True
-                if then is None:
-                    self._advance(lambda: self._steps.send(None))
-                continue
             assert pending is not None
             try:
                 result = pending.sync()
@@ -267,19 +260,8 @@ class Stepped:
 _killed: list[Steps[Any]] = []
 
 
-class Pause(Call):
-    """What a writer yields that waits."""
-
-
-def pause(seconds: float) -> Steps[None]:
-    """In place of `langchain_rse._sync.pause`."""
-    del seconds
-
-    yield Pause(lambda: None, lambda: asyncio.sleep(0))
-
-
 def interleave(calls: Sequence[Stepped], runs: Iterable[tuple[int, int]]) -> None:
-    """Let calls make some steps in turns, then all the others, whoever waits giving way.
+    """Let calls make some steps in turns, then each its others.
 
     Args:
         calls: The calls.
@@ -290,9 +272,5 @@ def interleave(calls: Sequence[Stepped], runs: Iterable[tuple[int, int]]) -> Non
             if calls[number].is_done:
                 break
             calls[number].step()
-    rest = list(calls)
-    while rest := [one for one in rest if not one.is_done]:
-        for one in rest:
-            one.step()
-            while not one.is_done and not one.is_waiting:
-                one.step()
+    for call in calls:
+        call.finish()

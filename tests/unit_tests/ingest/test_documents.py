@@ -16,7 +16,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse._sync import run
 from langchain_rse.errors import AdoptionError
 from langchain_rse.stores.records import Manifest, document_key, manifest_key
 from tests.unit_tests import fakes
@@ -395,7 +394,7 @@ def test_blank_documents_are_listed_and_read_with_one_warning(way: Way) -> None:
         assert text == document.page_content
     access = retriever.document_access()
     with pytest.raises(LookupError, match="document '0' has no text, only 3 characters"):
-        run(access.passage(run(access.manifest("0")), 0, 10))
+        access.passage(access.manifest("0"), 0, 10)
 
 
 # Adopting

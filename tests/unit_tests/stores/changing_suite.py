@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 
-from langchain_rse._sync import arun
+from langchain_rse._sync import in_thread
 from langchain_rse.stores.changing import Change, ComparesAndSets, read_records
 from langchain_rse.stores.changing import change as change_steps
 
@@ -43,10 +43,10 @@ def count_up(store: Any, key: str, times: int) -> None:
 async def acount_up(store: Any, key: str, times: int) -> None:
     for _ in range(times):
         while True:
-            found: Any = (await arun(read_records(store, [key])))[key]
+            found: Any = (await in_thread(read_records, store, [key]))[key]
             number = 1 + (found.metadata["number"] if found else 0)
             new = Document("", metadata={"number": number})
-            if await arun(change_steps(store, [(key, found, new)])) == [True]:
+            if await in_thread(change_steps, store, [(key, found, new)]) == [True]:
                 break
 
 

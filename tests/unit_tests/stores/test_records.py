@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
 
-from langchain_rse._sync import run
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.adopted import AdoptedVector, adopted_vectors
 from langchain_rse.stores.metadata import simple_metadata
@@ -212,7 +211,7 @@ def test_windows_are_cut_at_gaps_and_at_the_end_of_the_document(
     pairs = zip(*[iter(sorted(bounds))] * 2)  # noqa: B905
     windows = [range(start, stop) for start, stop in pairs]
     key = document_key("d")
-    layouts = run(read_layouts(stored(chunks, frozenset(gaps)), {(key, "v"): windows}))
+    layouts = read_layouts(stored(chunks, frozenset(gaps)), {(key, "v"): windows})
     layout = layouts[key]
     assert isinstance(layout, Layout)
     inside = [i for window in windows for i in window if i < chunks and i not in gaps]
@@ -224,7 +223,7 @@ def test_windows_are_cut_at_gaps_and_at_the_end_of_the_document(
 
 def test_other_versions_and_unknown_documents_have_no_windows() -> None:
     store, key = stored(3, frozenset()), document_key("d")
-    layouts = run(read_layouts(store, {(key, "old"): [range(3)], ("unknown", "v"): [range(1)]}))
+    layouts = read_layouts(store, {(key, "old"): [range(3)], ("unknown", "v"): [range(1)]})
     assert layouts["unknown"] is None
     layout = layouts[key]
     assert isinstance(layout, Layout)
@@ -233,13 +232,13 @@ def test_other_versions_and_unknown_documents_have_no_windows() -> None:
 
 def test_missing_chunks_are_told_from_replaced_documents() -> None:
     store, key = stored(3, frozenset()), document_key("d")
-    layout = run(read_layouts(store, {(key, "v"): [range(3)]}))[key]
+    layout = read_layouts(store, {(key, "v"): [range(3)]})[key]
     assert isinstance(layout, Layout)
     store.mdelete([chunk_key(key, "v", 1)])
-    records, replaced_keys = run(read_chunks(store, {key: layout}, [(key, 0), (key, 1)]))
+    records, replaced_keys = read_chunks(store, {key: layout}, [(key, 0), (key, 1)])
     assert records[key, 0] is not None
     assert records[key, 1] is None
     assert replaced_keys == set()
     replaced = Manifest("d", current=Version("new", 1))
     store.mset([(manifest_key(key), replaced.to_document())])
-    assert run(read_chunks(store, {key: layout}, [(key, 0), (key, 1)])).replaced == {key}
+    assert read_chunks(store, {key: layout}, [(key, 0), (key, 1)]).replaced == {key}
