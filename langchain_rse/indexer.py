@@ -40,8 +40,8 @@ class RSEIndexer:
     """Adds, replaces and deletes documents in a vector store and a docstore.
 
     Adding a document again replaces it, or does nothing if text, chunks and metadata are the same.
-    Queries see either the old version or the new one, and a call that was interrupted is completed
-    by calling again. If vectors can be read from the vector store (``docs/indexing.md``), only
+    Queries see either the old version or the new one; calling again completes an interrupted
+    call. If vectors can be read from the vector store (``docs/indexing.md``), only
     chunks whose embedded text is new are embedded. The vector store gets only metadata values that
     every store takes (strings, numbers, booleans); the docstore gets all.
 
@@ -285,12 +285,16 @@ class RSEIndexer:
         Args:
             repair: Correct what is wrong, and compare again; if False, nothing is changed. Vectors
                 that are lost or of another model are written again from the docstore's texts,
-                without overlap. Documents with lost text are removed; the report names them, to be
-                added again. Documents that other calls are writing are left alone.
+                without overlap. Documents with lost text stay as they are; ``add_again`` of the
+                report names them. Documents that other calls are writing are left alone.
             show_progress: Show how many records are checked; needs tqdm.
 
         Raises:
             FormatError: If the docstore was written by another version of this package.
+            StoreMismatchError: With ``repair``, if the docstore is empty, and the vector store has
+                vectors.
+            CorruptRecordError: With ``repair``, if most documents cannot be read, or more of a
+                SQLite file is damaged than records and indexes.
         """
         return check_stores(self._writer(), should_repair=repair, show_progress=show_progress)
 

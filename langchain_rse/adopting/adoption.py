@@ -103,7 +103,7 @@ def _chunks_to_adopt(chunks: Iterable[Document], namespace: str) -> list[Documen
 
 
 class _Made(NamedTuple):
-    """A document that was made of its chunks, or the error that says why it cannot be."""
+    """A document that was made of its chunks, or the error if it cannot be made."""
 
     doc_id: str
     version: DocumentVersion | None
@@ -112,7 +112,7 @@ class _Made(NamedTuple):
 
 
 class _Adopter:
-    """Makes and writes documents; keeps the report, and the vectors that were left out."""
+    """Makes and writes documents; keeps the report, and the excluded vectors."""
 
     def __init__(
         self,
@@ -220,9 +220,9 @@ class _Adopter:
         return False
 
     def record_skipped(self) -> None:
-        """Record the vectors that were left out, so that queries ignore them.
+        """Record the excluded vectors, so that queries ignore them.
 
-        Vectors that an earlier call adopted keep the records that name their chunks.
+        Vectors that an earlier call adopted keep their records.
         """
         records_by_vector = self._read_records(self._skipped_vectors)
         new_vectors = [
@@ -263,17 +263,17 @@ class _Adopter:
         if self._is_recognized:
             message = self._with_recognized(problem)
         if leaves_something:
-            message += ". Or leave such documents out: on_error='skip'"
+            message += ". Or exclude such documents: on_error='skip'"
         raise AdoptionError(message)
 
     def _with_recognized(self, problem: str) -> str:
         return (
-            f"{problem}. By the metadata of the chunks, the index was taken to have {self._index}; "
-            "to name other fields, pass an ExistingIndex"
+            f"{problem}. The metadata of the chunks was read as {self._index}; to name other "
+            "fields, pass an ExistingIndex"
         )
 
     def _read_records(self, vectors: Iterable[str]) -> dict[str, Document]:
-        """Read the docstore's records of those vectors that have one."""
+        """Read the docstore's records of vectors; vectors without a record are left out."""
         vectors_by_key = {adopted_key(vector): vector for vector in vectors}
         records = self._writer.records.read(vectors_by_key)
         records_by_vector: dict[str, Document] = {}

@@ -17,7 +17,7 @@ _WHOLE_NUMBER: TypeAdapter[int] = TypeAdapter(NonNegativeInt)
 _WITHOUT_PAGES = "If the chunks are not of pages, leave page_key out"
 _WITHOUT_POSITIONS = (
     "If no field has positions, set in_store_order=True and chunk_overlap instead of {argument}: "
-    "chunks are then taken in the order in which they were added, in stores that list them so: "
+    "chunks are then taken in the order of insertion, in stores that list them so: "
     f"{IN_ORDER}"
 )
 

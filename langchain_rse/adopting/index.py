@@ -109,14 +109,14 @@ class Adoption:
     """The report of what was adopted from an existing index; ``str()`` of it is a summary.
 
     Attributes:
-        index: How the chunks were read: the `ExistingIndex` that was given, or the one that was
-            recognized by the metadata of the chunks; None if there were no chunks to recognize.
+        index: How the chunks were read: the given `ExistingIndex`, or the one recognized by the
+            metadata of the chunks.
         documents: Number of the index's documents that are in the docstore now.
         chunks: Number of their chunks.
-        vectors: Number of their vectors: more than chunks if some have the same text and place, or
-            are left out because they are empty or wholly inside another chunk.
+        vectors: Number of their vectors. There are more vectors than chunks if some have the same
+            text and place, are empty, or lie wholly inside another chunk.
         gaps: Places where text is missing. No segment crosses them.
-        problems: What was left out, and why; with ``on_error="skip"`` only.
+        problems: What was excluded, and why; with ``on_error="skip"`` only.
     """
 
     index: ExistingIndex | None = None

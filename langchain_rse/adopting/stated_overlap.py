@@ -71,7 +71,7 @@ def _shared_length(before: str, after: str, max_overlap: int) -> int | None:
     if overlap(before, after) > max_overlap:
         return None
     possible: list[int] = []
-    whole: list[int] = []  # those that consist of whole pieces
+    whole: list[int] = []  # lengths of whole lines, sentences or words
     for length in range(1, min(len(before), len(after), max_overlap) + 1):
         if not before.endswith(after[:length]):
             continue

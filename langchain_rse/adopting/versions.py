@@ -26,7 +26,7 @@ from langchain_rse.stores.records import (
     version_name,
 )
 
-# Part of every adopted version's name: raised when the same chunks would make other records.
+# Part of every adopted version's name: raised if the same chunks make other records.
 _FORMAT = "adopted 4"
 
 # Fields that segments have of their own.
@@ -135,7 +135,7 @@ def _without_fields_of_segments(chunk: JoinedChunk) -> dict[str, object]:
 def _number_vectors(
     stored: Sequence[StoredChunk], joined: Sequence[JoinedChunk]
 ) -> list[AdoptedVector]:
-    """Give each vector the number of its chunk; those that were left out come first."""
+    """Give each vector the number of its chunk; excluded vectors come first."""
     text_digests: dict[str, str] = {}
     for stored_chunk in stored:
         text_digest = digest(stored_chunk.text)

@@ -71,7 +71,7 @@ def stats(kb: Folder, *, as_json: AsJson = False) -> None:
         "characters": sum(document["characters"] for document in documents),
         "bytes": sum(file.stat().st_size for file in kb.rglob("*") if file.is_file()),
         **opened.settings.model_dump(),
-        # The user has to index or remove these again.
+        # Indexing or removing these again completes what was interrupted.
         "unfinished": [document["doc_id"] for document in documents if document["unfinished"]],
     }
     if as_json:

@@ -52,9 +52,9 @@ class Adding:
     _notes: Notes = field(default_factory=Notes)
     # By their ids, in order of appearance: digests of the parts of documents.
     _ids: dict[str, set[str]] = field(default_factory=dict)
-    # Ids that are metadata ``source``, which different documents may have.
+    # Ids that come from the metadata ``source``. Different documents may have the same one.
     _sources: set[str] = field(default_factory=set)
-    # The last document of a batch, which may have more parts in the next one.
+    # The last document of a batch: the next batch may have more of its parts.
     _last: list[SourceDocument] = field(default_factory=list)
 
     def add(
@@ -174,7 +174,7 @@ class Adding:
             ) from error
 
     def _each(self, convert: Callable[[S], T], items: Iterable[S]) -> list[T]:
-        """Convert each item; note and leave out those whose id or metadata cannot be stored."""
+        """Convert each item; note and exclude items whose id or metadata cannot be stored."""
         converted: list[T] = []
         for item in items:
             try:

@@ -28,7 +28,7 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.text.quoting import first_few
 
-# Part of every version's name: raised when this package stores the same text differently.
+# Part of every version's name: raised if this package stores the same text in another way.
 _FORMAT = "3"
 
 # Numbers named in a message.
@@ -64,7 +64,7 @@ class HeaderMaker(Protocol):
     ) -> Steps[list[DocumentVersion]]:
         """Put headers in front of documents and their chunks; return these in their order.
 
-        A model's answers are kept in the ``docstore``; ``advance`` counts them.
+        The ``docstore`` keeps a model's answers; ``advance`` counts them.
         """
 
 

@@ -1,4 +1,4 @@
-"""Collects what a call that adds documents has to say at its end, counted over all documents."""
+"""Collects the warnings of a call that adds documents; each is given once, with counts."""
 
 from dataclasses import dataclass, field
 
@@ -61,17 +61,16 @@ class Notes:
             warn(
                 f"the parts of {_count_of(self.out_of_order)} are not in order: "
                 f"{first_few(self.out_of_order, _NAMED)}. They were joined as they came, and "
-                "segments reach across such places. Add each part once, in order and not split; "
+                "segments reach across such places. Add each part once, in order and unsplit; "
                 "give different files ids of their own (ids= or metadata['doc_id'])"
             )
         if self.unrelated:
             warn(
                 f"{_count_of(self.unrelated)} replaced what was stored under the same source "
                 f"({first_few(self.unrelated, _NAMED)}), with which they have no sentence in "
-                "common. If these are different documents, add all of them again, each as one of "
-                "its own: separate=True, or ids= or metadata['doc_id']. If they are new versions, "
-                "they are stored; to be without this warning, give their ids by ids= or "
-                "metadata['doc_id']"
+                "common. If these are different documents, add all of them again with "
+                "separate=True, or with ids= or metadata['doc_id']. If they are new versions, "
+                "nothing is to be done; ids= or metadata['doc_id'] silences this warning"
             )
         look_like_chunks = self.loose.warning()
         if look_like_chunks:

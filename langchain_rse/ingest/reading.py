@@ -16,8 +16,8 @@ from langchain_rse.text.quoting import join_surrogates
 _CHARACTERS_AHEAD = 1_000_000
 _LEAST_CHARACTERS = 1_000
 
-# The fields in which loaders number the rows of tables and the records of JSON files, which are
-# documents of their own, with the words for them in ids.
+# The fields in which loaders number the rows of tables and the records of JSON files, with the
+# words for them in ids. Each row or record is a document of its own.
 _NUMBERED = {"row": "row", "seq_num": "record"}
 
 # Hexadecimal digits of the digest that tells apart separate documents of one source.

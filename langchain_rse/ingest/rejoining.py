@@ -1,4 +1,4 @@
-"""Decides which parts of a document are chunks of one text, and joins them again.
+"""Finds parts of a document that are chunks of one text, and joins them again.
 
 Also refuses parts of two files that have the same name.
 """
@@ -48,7 +48,7 @@ class _Part:
 
 
 def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
-    """Join those parts of a document that are chunks of one text, by their ``start_index``.
+    """Join the parts of a document that are chunks of one text, by their ``start_index``.
 
     Neighbors with the same metadata are of one text, such as a page.
 
@@ -212,7 +212,7 @@ def check_one_file(source: SourceDocument, rules: Mapping[str, Rule], *, append:
 
 
 def _falling_number(parts: Sequence[Document], rules: Mapping[str, Rule]) -> str | None:
-    """Name the first number, such as that of a page, that is smaller than the one before it."""
+    """Name the first number, such as a page, that is smaller than its predecessor."""
     for name, numbers in numbered([part.metadata for part in parts], rules):
         for before, after in pairwise(numbers):
             if after < before:

@@ -1,6 +1,6 @@
-"""Refuses to replace a stored document by one that is not meant to replace it, or notes it.
+"""Guards against the accidental replacement of a stored document.
 
-Pure functions: the writer calls them with what it has read, before it claims a document.
+Pure functions: the writer calls them with what it has read, before it announces a version.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Makes the stored documents those that are given: adds them, and deletes all others."""
+"""Syncs the stores with the given documents: adds these, and deletes all others."""
 
 from collections.abc import AsyncIterable, Callable, Iterable
 from typing import NamedTuple

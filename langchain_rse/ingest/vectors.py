@@ -75,7 +75,7 @@ class Vectors:
     ) -> Steps[dict[str, str]]:
         """Write the vectors of chunks.
 
-        No more is written of a document of which a vector cannot be searched.
+        If a vector cannot be searched, no more of its document is written.
 
         Args:
             chunks: The chunks with their ids and embedded texts.
@@ -120,7 +120,7 @@ class Vectors:
         return others
 
     def _read(self, ids: Sequence[str]) -> Steps[dict[str, list[float]]]:
-        """Read those vectors that the store gives back, by their ids."""
+        """Read vectors by their ids; empty if the store cannot return them."""
         if not ids:
             return {}
         try:
@@ -143,8 +143,7 @@ class Vectors:
         if len(vectors) != len(texts):
             raise EmbeddingError(
                 f"{type(embeddings).__name__}.embed_documents returned {len(vectors)} vectors for "
-                f"{len(texts)} texts, so that it is not known which is whose; it has to return one "
-                "for each text, in their order"
+                f"{len(texts)} texts; it has to return one for each text, in their order"
             )
         refused: dict[str, str] = {}
         for chunk, vector in zip(chunks, vectors, strict=True):
@@ -167,7 +166,7 @@ class Vectors:
                 yield from self.adapter.delete(batch)
 
     def existing(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
-        """The embedded texts of those vectors that exist, by id; None if the store cannot tell."""
+        """The embedded texts of existing vectors, by id; None if the store cannot tell."""
         with during(f"reading from {type(self.vectorstore).__name__}"):
             return (yield from self.adapter.existing_texts(ids))
 

@@ -1,8 +1,8 @@
-"""Reads the docstore, and changes its records only if no other call has changed them.
+"""Reads records of the docstore, and changes them by compare and set.
 
-Changing on that condition is called compare and set. A docstore that can do it protects its records
-from other processes; for all others, a lock protects them within this process. Docstores are
-synchronous: async code calls their methods in threads.
+A record is changed only if no other call has changed it since it was read. Docstores with
+`ComparesAndSets` do this for all processes; for others, a lock does it within this process.
+Docstores are synchronous: async code calls their methods in threads.
 """
 
 import threading
@@ -29,11 +29,10 @@ REVISION = "revision"
 
 
 class ComparesAndSets(BaseStore[str, Document]):
-    """A docstore in which a record can be changed on the condition that it is as expected.
+    """A docstore with compare and set: a record is changed only if it is as expected.
 
     This holds for all processes that use the store; `is_as_expected` compares. A change survives a
-    power cut, and so does all that was written before it. A store of another class that has this
-    method works as well.
+    power cut, and so does everything written before it. Any store with this method works.
     """
 
     @abstractmethod

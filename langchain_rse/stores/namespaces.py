@@ -1,7 +1,7 @@
 """Namespaces: keep documents apart that share a docstore and a vector store.
 
-A namespace is part of every key in the docstore and of the names of versions, so its vectors have
-ids of their own, and a search that finds those of another namespace can tell them apart.
+A namespace is part of every key in the docstore and of the names of versions. So its vectors have
+ids of their own, and a search recognizes vectors of other namespaces.
 """
 
 from __future__ import annotations

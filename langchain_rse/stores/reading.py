@@ -361,8 +361,8 @@ def read_manifests(docstore: DocStore, most: int | None = None) -> list[Manifest
     if unreadable:
         warn(
             f"{counted(unreadable, 'document')} of the docstore cannot be read and "
-            "is left out: retriever.indexer.check() says what is wrong, check(repair=True) mends "
-            "what can be mended"
+            "is excluded: retriever.indexer.check() reports what is wrong, check(repair=True) "
+            "repairs what can be repaired"
         )
     return manifests
 

@@ -387,7 +387,7 @@ class SQLDocStore(ComparesAndSets):
                     has_waited = time.monotonic() - started >= self._timeout
                     if not asks_to_repeat(error, has_waited=has_waited):
                         raise
-                # Random, so that calls that disturbed each other do so no more.
+                # Random, so that two calls do not disturb each other again.
                 time.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))  # noqa: S311
             return self._transact(work, *args)
 

@@ -197,7 +197,7 @@ def test_given_chunks_are_in_no_known_order(way: Way) -> None:
 def test_an_error_says_what_was_taken(way: Way) -> None:
     store = store_of({"source": "a", "seq": 0}, {"source": "a", "seq": 0})
     with pytest.raises(
-        AdoptionError, match=r"at one place: .*taken to have source, seq; to name other fields"
+        AdoptionError, match=r"at one place: .*read as source, seq; to name other fields"
     ):
         adopt(way, store)
 
