@@ -20,8 +20,8 @@ from langchain_rse.query.filters import filters_of, matches
 from langchain_rse.query.reading import DocumentSegment, find_changed
 from langchain_rse.query.rendering import render
 from langchain_rse.query.scoring import Chunk
-from langchain_rse.stores.changing import read_records
-from langchain_rse.stores.reading import (
+from langchain_rse.stores.compare_and_set import read_records
+from langchain_rse.stores.layouts import (
     Layout,
     read_blank,
     read_chunks,

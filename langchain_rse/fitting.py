@@ -34,9 +34,9 @@ from langchain_rse.query.floor import (
 )
 from langchain_rse.query.reranking import find_candidates, is_reranker
 from langchain_rse.query.searching import AT_ONCE, queries_of
-from langchain_rse.stores.changing import read_records
+from langchain_rse.stores.compare_and_set import read_records
+from langchain_rse.stores.layouts import readable
 from langchain_rse.stores.pairing import Model
-from langchain_rse.stores.reading import readable
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX, Manifest, chunk_key
 from langchain_rse.stores.whole_documents import read_text
 from langchain_rse.text.general_questions import GENERAL_QUESTIONS

@@ -18,19 +18,19 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_rse._sync import Steps, arun, in_thread, run
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
-from langchain_rse.ingest.adding import Adding
+from langchain_rse.ingest.adding import AddOperation
 from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.default_splitter import default_text_splitter
 from langchain_rse.ingest.docstore import DocStoreWriter
-from langchain_rse.ingest.documents import HeaderMaker, check_rules
+from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult, sync_documents
 from langchain_rse.ingest.vectors import Vectors, find_limit
 from langchain_rse.ingest.writing import Writer
-from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.layouts import every_chunk
 from langchain_rse.stores.namespaces import in_namespace
-from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Manifest, Rule
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
@@ -180,8 +180,8 @@ class RSEIndexer:
             DocStoreWriter(self.docstore, self.batch_size),
         )
 
-    def _adding(self, *, separate: bool | None, append: bool, force: bool) -> Adding:
-        return Adding(
+    def _adding(self, *, separate: bool | None, append: bool, force: bool) -> AddOperation:
+        return AddOperation(
             writer=self._writer(),
             splitter=self.text_splitter,
             headers=self.headers,

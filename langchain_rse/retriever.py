@@ -26,7 +26,7 @@ from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.config import QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.fitting import AnsweredQuestion, FitArguments, fit_floor
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
-from langchain_rse.ingest.documents import HeaderMaker, check_rules
+from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult
 from langchain_rse.query.candidates import Candidates, Sources
@@ -35,9 +35,9 @@ from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_search
 from langchain_rse.query.trace import RSETrace, TraceCollector
 from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.pairing import Model, check_pair
-from langchain_rse.stores.reading import read_manifests
 from langchain_rse.stores.records import Rule
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_rse._progress import progress_bar
 from langchain_rse._sync import batches, during, run
 from langchain_rse.adopting.chunks import doc_id_of
-from langchain_rse.adopting.index import Adoption, ExistingIndex, Gap
+from langchain_rse.adopting.existing_index import Adoption, ExistingIndex, Gap
 from langchain_rse.adopting.listing import read_all_chunks
 from langchain_rse.adopting.recognizing import recognize
 from langchain_rse.adopting.runs import UnstatedOverlapError

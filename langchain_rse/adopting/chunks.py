@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
-from langchain_rse.adopting.index import ExistingIndex
+from langchain_rse.adopting.existing_index import ExistingIndex
 from langchain_rse.errors import AdoptionError
 from langchain_rse.stores.vectorstores import IN_ORDER
 

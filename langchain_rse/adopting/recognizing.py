@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from langchain_core.documents import Document
 
 from langchain_rse.adopting.chunks import is_document_name, is_whole_number
-from langchain_rse.adopting.index import ExistingIndex
+from langchain_rse.adopting.existing_index import ExistingIndex
 from langchain_rse.errors import AdoptionError
 from langchain_rse.text.quoting import counted, first_few
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from langchain_rse.adopting.chunks import JoinedChunk, Piece, StoredChunk, cut_text
-from langchain_rse.adopting.index import ExistingIndex, Gap
+from langchain_rse.adopting.existing_index import ExistingIndex, Gap
 from langchain_rse.adopting.stated_overlap import join_by_overlap, likely_overlap
 from langchain_rse.errors import AdoptionError, SplittingError
 from langchain_rse.ingest.joining import (

@@ -6,11 +6,11 @@ from dataclasses import replace
 from langchain_core.documents import Document
 
 from langchain_rse.adopting.chunks import JoinedChunk, StoredChunk, merge_equal, read_chunks
-from langchain_rse.adopting.index import ExistingIndex, Gap
+from langchain_rse.adopting.existing_index import ExistingIndex, Gap
 from langchain_rse.adopting.runs import join_chunks
 from langchain_rse.adopting.whole_texts import divide_text, find_in_text
 from langchain_rse.errors import AdoptionError
-from langchain_rse.ingest.documents import sort_metadata
+from langchain_rse.ingest.source_documents import sort_metadata
 from langchain_rse.stores.adopted import AdoptedVector
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import (

@@ -165,7 +165,7 @@ class KnowledgeBase:
     @cached_property
     def manifests(self) -> list[Manifest]:
         """The manifests of all documents, in the order of their ids."""
-        from langchain_rse.stores.reading import read_manifests
+        from langchain_rse.stores.layouts import read_manifests
 
         manifests = read_manifests(self.docstore)
         return sorted(manifests, key=lambda manifest: manifest.doc_id)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from langchain_rse.evaluation.questions import Evidence, Question
 from langchain_rse.ingest.alignment import quotation_pattern
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.changing import DocStore
-from langchain_rse.stores.reading import Layout, VersionKey, read_layouts
+from langchain_rse.stores.compare_and_set import DocStore
+from langchain_rse.stores.layouts import Layout, VersionKey, read_layouts
 from langchain_rse.stores.records import Manifest, document_key
 from langchain_rse.stores.whole_documents import read_text
 from langchain_rse.text.quoting import first_few

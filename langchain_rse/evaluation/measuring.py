@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, PositiveInt
 
 from langchain_rse.evaluation.evidence import read_manifests_of
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 
 EVERYTHING = 10**12

@@ -23,7 +23,7 @@ from langchain_rse.query.pipeline import answer
 from langchain_rse.query.reranking import find_candidates
 from langchain_rse.query.searching import queries_of
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.compare_and_set import DocStore
 
 _FOLDS = 5
 

@@ -15,7 +15,7 @@ from langchain_rse.query.candidates import VECTORS, Candidate, Sources, all_cand
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_documents
 from langchain_rse.query.trace import RSETrace
-from langchain_rse.stores.reading import Layout
+from langchain_rse.stores.layouts import Layout
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 
 TOP_K = "top-k chunks"

@@ -12,7 +12,7 @@ from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask
 from langchain_rse._messages import warn
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, batches, compute, compute_to_the_end, concurrently, during
-from langchain_rse.stores.changing import DocStore, read_records
+from langchain_rse.stores.compare_and_set import DocStore, read_records
 from langchain_rse.stores.records import answers_key, digest
 from langchain_rse.text.quoting import one_line
 

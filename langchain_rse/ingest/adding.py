@@ -12,17 +12,17 @@ from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Steps, compute
 from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.appending import read_stored_parts
-from langchain_rse.ingest.documents import (
+from langchain_rse.ingest.notes import AddWarnings
+from langchain_rse.ingest.rejoining import check_one_file, rejoin
+from langchain_rse.ingest.replacing import ExpectedVersions, UnexpectedVersionError
+from langchain_rse.ingest.source_documents import (
     HeaderMaker,
     SourceDocument,
     out_of_order,
     split_document,
     with_name,
 )
-from langchain_rse.ingest.notes import Notes
-from langchain_rse.ingest.reading import Reader
-from langchain_rse.ingest.rejoining import check_one_file, rejoin
-from langchain_rse.ingest.replacing import ExpectedVersions, UnexpectedVersionError
+from langchain_rse.ingest.sources import Reader
 from langchain_rse.ingest.splitting import Splitter
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.json import encode_json
@@ -38,7 +38,7 @@ _EXCERPT = 40
 
 
 @dataclass
-class Adding:
+class AddOperation:
     """One call that adds documents, with the settings of `RSEIndexer`."""
 
     writer: Writer
@@ -49,7 +49,7 @@ class Adding:
     append: bool = False  # to the end of the stored documents
     separate: bool | None = None  # see `Reader`
     force: bool = False  # write and embed unchanged documents as well
-    _notes: Notes = field(default_factory=Notes)
+    _notes: AddWarnings = field(default_factory=AddWarnings)
     # By their ids, in order of appearance: digests of the parts of documents.
     _ids: dict[str, set[str]] = field(default_factory=dict)
     # Ids that come from the metadata ``source``. Different documents may have the same one.
@@ -115,7 +115,7 @@ class Adding:
         for part in parts:
             text = part.parts[0]
             if part.id_origin == "text" and not part.is_separate:
-                self._notes.loose.look_at(text)
+                self._notes.loose.observe(text)
             part_digest = _digest(text)
             digests = self._ids.setdefault(part.doc_id, set())
             is_repeated = part_digest in digests and not self.append

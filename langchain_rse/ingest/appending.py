@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from langchain_rse.ingest.documents import PART_NUMBERS, SourceDocument, part_numbers
 from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
 from langchain_rse.ingest.rejoining import begins_later, described
+from langchain_rse.ingest.source_documents import PART_NUMBERS, SourceDocument, part_numbers
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.records import Manifest, Rule, Version, document_key
 from langchain_rse.stores.whole_documents import StoredText, read_text

@@ -11,9 +11,9 @@ from langchain_core.documents import Document
 
 from langchain_rse._sync import batches, during
 from langchain_rse.errors import CorruptRecordError, FormatError, MissingRecordError
-from langchain_rse.stores.changing import Change, DocStore, Record, change, read_records
+from langchain_rse.stores.compare_and_set import Change, DocStore, Record, change, read_records
+from langchain_rse.stores.layouts import read_adopted, readable, stored_versions
 from langchain_rse.stores.namespaces import refuse_namespaces
-from langchain_rse.stores.reading import read_adopted, readable, stored_versions
 from langchain_rse.stores.records import (
     NAMESPACES,
     VERSION,

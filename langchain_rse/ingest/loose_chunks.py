@@ -23,14 +23,14 @@ _FEWEST_FILLED = 2
 
 
 @dataclass
-class LooseChunks:
+class ChunkDetector:
     """Watches documents without an id, and warns if they look like chunks of one text."""
 
     _lengths: list[int] = field(default_factory=list)
     _text_before: str = ""
     _look_cut: bool = False
 
-    def look_at(self, document: Document) -> None:
+    def observe(self, document: Document) -> None:
         """Look at the next document without an id."""
         text = document.page_content
         is_later = begins_later(document)

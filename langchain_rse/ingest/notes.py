@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from langchain_rse._messages import warn
 from langchain_rse.errors import MetadataError
-from langchain_rse.ingest.loose_chunks import LooseChunks
+from langchain_rse.ingest.loose_chunks import ChunkDetector
 from langchain_rse.ingest.rejoining import WHOLE
 from langchain_rse.ingest.splitting import Splitter, warn_of_contained
 from langchain_rse.text.quoting import first_few
@@ -15,7 +15,7 @@ _REFUSED_NAMED = 50
 
 
 @dataclass
-class Notes:
+class AddWarnings:
     """Documents to warn of, each as the warning names it.
 
     Attributes:
@@ -36,7 +36,7 @@ class Notes:
     unrelated: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     contained: int = 0
-    loose: LooseChunks = field(default_factory=LooseChunks)
+    loose: ChunkDetector = field(default_factory=ChunkDetector)
 
     def warn(self, splitter: Splitter) -> None:
         """Give each warning once for all documents; ``splitter`` has made the chunks."""

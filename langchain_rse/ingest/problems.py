@@ -13,10 +13,10 @@ from langchain_rse.errors import CorruptRecordError, StoreMismatchError
 from langchain_rse.ingest.docstore import StoredManifest, readable_manifest
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.adopted import adopted_vectors
-from langchain_rse.stores.changing import Record, read_records
+from langchain_rse.stores.compare_and_set import Record, read_records
+from langchain_rse.stores.layouts import stored_versions
 from langchain_rse.stores.namespaces import namespace_of, whole_store
 from langchain_rse.stores.pairing import PAIR_KEY, check_pair
-from langchain_rse.stores.reading import stored_versions
 from langchain_rse.stores.records import (
     DOC_ID,
     VERSION,

@@ -10,9 +10,9 @@ from itertools import pairwise
 from langchain_core.documents import Document
 
 from langchain_rse.errors import SplittingError
-from langchain_rse.ingest.documents import SourceDocument, numbered
 from langchain_rse.ingest.joining import EXCERPT, STRIPPED, ChunkToJoin, join_by_start
 from langchain_rse.ingest.overlap import chunk_overlap
+from langchain_rse.ingest.source_documents import SourceDocument, numbered
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import SEGMENT, START_INDEX, VERSION, WRITTEN, Rule
 

@@ -13,7 +13,7 @@ from langchain_rse.errors import CorruptRecordError, FormatError, StoreMismatchE
 from langchain_rse.ingest.problems import Scan, find_index_problems
 from langchain_rse.ingest.replacing import UnexpectedVersionError
 from langchain_rse.ingest.writing import Writer, without_abandoned
-from langchain_rse.stores.changing import change
+from langchain_rse.stores.compare_and_set import change
 from langchain_rse.stores.namespaces import whole_store
 from langchain_rse.stores.records import Manifest, manifest_key
 from langchain_rse.text.quoting import counted

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from langchain_core.documents import Document
 
 from langchain_rse._sync import Steps, compute
-from langchain_rse.ingest.adding import Adding
-from langchain_rse.stores.reading import read_manifests
+from langchain_rse.ingest.adding import AddOperation
+from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.records import Manifest
 from langchain_rse.text.quoting import counted
 
@@ -22,7 +22,7 @@ class SyncResult(NamedTuple):
 
 
 def sync_documents(
-    adding: Adding,
+    adding: AddOperation,
     documents: Iterable[Document] | AsyncIterable[Document],
     ids: Iterable[str] | None,
     *,

@@ -30,11 +30,11 @@ from langchain_rse.ingest.replacing import (
     check_adopted,
     is_expected,
     is_unrelated,
-    may_be_piece,
-    refuse_piece,
+    may_be_continuation,
+    reject_continuation,
 )
 from langchain_rse.ingest.vectors import Vectors
-from langchain_rse.stores.changing import DocStore, read_records
+from langchain_rse.stores.compare_and_set import DocStore, read_records
 from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.stores.records import (
     VERSION,
@@ -246,10 +246,10 @@ class Writer:
             elif document.adopted:
                 check_adopted(document, manifest)
                 adopted.append(document)
-            elif may_be_piece(document, manifest):
+            elif may_be_continuation(document, manifest):
                 stored_text = yield from compute(read_text, self.docstore, manifest)
                 if stored_text is not None:  # else it is damaged, and replacing it repairs it
-                    refuse_piece(document, stored_text)
+                    reject_continuation(document, stored_text)
                     if is_unrelated(document, stored_text):
                         self.unrelated.add(document.doc_id)
         if adopted:

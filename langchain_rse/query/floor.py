@@ -15,7 +15,7 @@ from langchain_rse._messages import warn
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import word_shares
 from langchain_rse.query.candidates import FULL_TEXT, Candidate, Candidates, Sources
-from langchain_rse.stores.changing import DocStore, Record, change, read_records
+from langchain_rse.stores.compare_and_set import DocStore, Record, change, read_records
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import (
     FLOORS,

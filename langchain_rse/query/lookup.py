@@ -27,8 +27,8 @@ from langchain_rse.query.candidates import (
 )
 from langchain_rse.query.filters import Filters
 from langchain_rse.query.witnesses import rank
-from langchain_rse.stores.changing import Record
-from langchain_rse.stores.reading import Layout, Layouts, VersionKey, read_layouts_and_floors
+from langchain_rse.stores.compare_and_set import Record
+from langchain_rse.stores.layouts import Layout, Layouts, VersionKey, read_layouts_and_floors
 from langchain_rse.stores.records import DOC_ID
 from langchain_rse.text.words import (
     beginning_of,

@@ -44,8 +44,8 @@ from langchain_rse.query.searching import queries_of, search
 from langchain_rse.query.selecting import Selection, select
 from langchain_rse.query.trace import RSETrace, sentence
 from langchain_rse.query.witnesses import rank
+from langchain_rse.stores.layouts import VersionKey, read_manifests
 from langchain_rse.stores.pairing import Model, check_pair
-from langchain_rse.stores.reading import VersionKey, read_manifests
 from langchain_rse.stores.records import CLOSER_THAN, SEGMENT
 from langchain_rse.text.quoting import counted, first_few
 

@@ -19,7 +19,7 @@ from langchain_rse.query.candidates import Candidates, Sources, all_candidates
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection, single_chunk_fallback
 from langchain_rse.stores.adopted import adopted_vectors
-from langchain_rse.stores.reading import Layout, VersionKey, read_chunks
+from langchain_rse.stores.layouts import Layout, VersionKey, read_chunks
 from langchain_rse.stores.records import chunk_key, digest, with_headers
 from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.stores.vectorstores.base import PAGE_SIZE, VectorStoreAdapter

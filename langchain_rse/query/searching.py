@@ -19,7 +19,7 @@ from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError, FullTextError
 from langchain_rse.query.candidates import FULL_TEXT, VECTORS, Candidate, Candidates, Hit, Sources
 from langchain_rse.query.filters import FILTER, Filters, check_taken, warn_of_few
-from langchain_rse.stores.changing import read_records
+from langchain_rse.stores.compare_and_set import read_records
 from langchain_rse.stores.fulltext import check_filter, check_lexical
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import StaticPool
 
 from langchain_rse._sync import batches
-from langchain_rse.stores.files import DISK_FULL, TOO_MANY_FILES, can_open_files
+from langchain_rse.stores.file_errors import DISK_FULL, TOO_MANY_FILES, can_open_files
 from langchain_rse.stores.json import encode_document
 from langchain_rse.stores.records import DOC_ID, HEADER, TABLE_HEADER
 from langchain_rse.text.quoting import encodable

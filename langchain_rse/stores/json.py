@@ -19,8 +19,8 @@ from langchain_core.stores import BaseStore
 from typing_extensions import override
 
 from langchain_rse.errors import CorruptRecordError, FormatError, MetadataError
-from langchain_rse.stores.changing import DocStore, is_as_expected
-from langchain_rse.stores.files import reading_files, writing_files
+from langchain_rse.stores.compare_and_set import DocStore, is_as_expected
+from langchain_rse.stores.file_errors import reading_files, writing_files
 
 _FORMAT = 6
 _END = ',"checksum":"%s","format":%d}'  # of a record

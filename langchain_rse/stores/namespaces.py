@@ -15,7 +15,7 @@ from langchain_core.stores import BaseStore
 from typing_extensions import override
 
 from langchain_rse.errors import StoreMismatchError
-from langchain_rse.stores.changing import Change, ComparesAndSets, DocStore, list_keys
+from langchain_rse.stores.compare_and_set import Change, ComparesAndSets, DocStore, list_keys
 from langchain_rse.stores.records import NAMESPACES, digest, manifest_key
 from langchain_rse.stores.vectorstores import FILTERED, adapter_for
 from langchain_rse.text.quoting import UNENCODABLE

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from langchain_rse._messages import load, warn
 from langchain_rse._sync import batches
-from langchain_rse.stores.changing import Change, ComparesAndSets
+from langchain_rse.stores.compare_and_set import Change, ComparesAndSets
 from langchain_rse.stores.json import decode_documents, encode_document, is_record
 
 _KEYS_PER_COMMAND = 500

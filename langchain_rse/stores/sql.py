@@ -23,7 +23,7 @@ from typing_extensions import override
 from langchain_rse._messages import warn
 from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.changing import Change, ComparesAndSets
+from langchain_rse.stores.compare_and_set import Change, ComparesAndSets
 from langchain_rse.stores.databases import (
     DAMAGED,
     asks_to_repeat,

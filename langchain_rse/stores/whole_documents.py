@@ -10,8 +10,8 @@ from langchain_core.documents import Document
 
 from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.changing import DocStore, Record, read_records
-from langchain_rse.stores.reading import (
+from langchain_rse.stores.compare_and_set import DocStore, Record, read_records
+from langchain_rse.stores.layouts import (
     read_adopted,
     read_blank,
     read_changes,

@@ -15,7 +15,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, SQLDocStore
-from langchain_rse.stores.reading import read_manifests
+from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.records import Manifest, content_name
 from tests.unit_tests import fakes
 from tests.unit_tests.writes import without_writes

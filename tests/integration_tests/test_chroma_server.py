@@ -15,7 +15,7 @@ from langchain_chroma import Chroma
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.stores.reading import read_manifests
+from langchain_rse.stores.layouts import read_manifests
 from tests.integration_tests.postgres_pair import document
 from tests.integration_tests.processes import run_at_once
 from tests.unit_tests import fakes

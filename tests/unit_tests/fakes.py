@@ -32,7 +32,7 @@ from pydantic import Field
 
 from langchain_rse import RSEConfig, RSEIndexer, RSERetriever
 from langchain_rse._sync import in_thread
-from langchain_rse.stores.changing import Record, read_records
+from langchain_rse.stores.compare_and_set import Record, read_records
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.pairing import PAIR_KEY
 

@@ -25,7 +25,7 @@ from langchain_rse import ExistingIndex, RSEConfig, RSEIndexer, RSERetriever, SQ
 from langchain_rse.errors import AdoptionError, StoreMismatchError
 from langchain_rse.evaluation import Evidence, Question, evaluate, tune
 from langchain_rse.headers import LMBasedHeaders
-from langchain_rse.stores.changing import ComparesAndSets
+from langchain_rse.stores.compare_and_set import ComparesAndSets
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace, namespace_digest
 from tests.unit_tests import fakes

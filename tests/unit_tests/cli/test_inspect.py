@@ -14,7 +14,7 @@ from langchain_rse.adopting import ExistingIndex
 from langchain_rse.cli.inspect import inspect_document
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.stores.document_names import find_document, names_of
-from langchain_rse.stores.reading import read_manifests
+from langchain_rse.stores.layouts import read_manifests
 from tests.unit_tests import fakes
 
 

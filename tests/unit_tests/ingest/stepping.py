@@ -17,7 +17,7 @@ from typing_extensions import Self
 
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse._sync import Call, Steps, run
-from langchain_rse.stores.changing import Change, ComparesAndSets, is_as_expected
+from langchain_rse.stores.compare_and_set import Change, ComparesAndSets, is_as_expected
 from tests.unit_tests import fakes
 from tests.unit_tests.writes import records_without_writes, vectors_without_writes
 

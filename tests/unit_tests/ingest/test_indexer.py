@@ -790,7 +790,7 @@ def test_progress_is_never_complete_before_the_end(
     as_iterator: bool,
 ) -> None:
     """Documents are split group by group, so the number of chunks is not known before the last."""
-    monkeypatch.setattr("langchain_rse.ingest.reading._CHARACTERS_AHEAD", 3_000)
+    monkeypatch.setattr("langchain_rse.ingest.sources._CHARACTERS_AHEAD", 3_000)
     texts = [text_of(str(n), n % 7) for n in range(40)]
     documents = [Document(text, id=f"{n}.txt") for n, text in enumerate(texts)]
     given = iter(documents) if as_iterator else documents

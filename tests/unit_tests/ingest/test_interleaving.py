@@ -25,7 +25,7 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse import RSEIndexer
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.ingest import docstore as docstore_writing
-from langchain_rse.stores import changing, records
+from langchain_rse.stores import compare_and_set, records
 from langchain_rse.stores.records import Version
 from tests.unit_tests import fakes
 from tests.unit_tests.ingest import stepping
@@ -320,14 +320,14 @@ def _no_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a manifest could be changed is not looked at."""
 
     def change(docstore: Any, changes: Sequence[Any]) -> Any:
-        changing.change(docstore, changes)
+        compare_and_set.change(docstore, changes)
         return [True] * len(changes)
 
     monkeypatch.setattr(docstore_writing, "change", change)
 
 
 def _no_comparing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changing, "is_as_expected", lambda *_: True)
+    monkeypatch.setattr(compare_and_set, "is_as_expected", lambda *_: True)
     monkeypatch.setattr(stepping, "is_as_expected", lambda *_: True)
 
 

@@ -13,8 +13,8 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_rse._sync import in_thread
-from langchain_rse.stores.changing import Change, ComparesAndSets, read_records
-from langchain_rse.stores.changing import change as change_steps
+from langchain_rse.stores.compare_and_set import Change, ComparesAndSets, read_records
+from langchain_rse.stores.compare_and_set import change as change_steps
 
 OLD, NEW, OTHER = (Document(text, metadata={"n": 1}, id=text) for text in ("old", "new", "other"))
 

@@ -14,8 +14,8 @@ from langchain_core.stores import InMemoryStore
 
 from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.adopted import AdoptedVector, adopted_vectors
+from langchain_rse.stores.layouts import Layout, read_chunks, read_layouts
 from langchain_rse.stores.metadata import simple_metadata
-from langchain_rse.stores.reading import Layout, read_chunks, read_layouts
 from langchain_rse.stores.records import (
     SPANS_PER_PAGE,
     Announcement,

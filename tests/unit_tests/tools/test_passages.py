@@ -18,7 +18,7 @@ from langchain_rse import ExistingIndex, RSEIndexer
 from langchain_rse._sync import in_thread
 from langchain_rse.access import read_passage
 from langchain_rse.stores.json import JSONDocStore, as_docstore
-from langchain_rse.stores.reading import read_manifests
+from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.tools.passages import citation_of
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever

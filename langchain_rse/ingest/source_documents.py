@@ -14,7 +14,7 @@ from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, during
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.splitting import Span, Splitter, find_spans
-from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import (
     DEFAULT_RULES,

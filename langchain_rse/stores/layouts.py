@@ -16,7 +16,7 @@ from langchain_rse._messages import warn
 from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError, FormatError
 from langchain_rse.stores.adopted import ADOPTED, adopted_vectors
-from langchain_rse.stores.changing import DocStore, Record, list_keys, read_records
+from langchain_rse.stores.compare_and_set import DocStore, Record, list_keys, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
     FLOORS,

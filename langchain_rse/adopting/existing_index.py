@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 from typing_extensions import Self
 
-from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.text.quoting import counted, first_few
 
 _Key = Annotated[str, Field(min_length=1)]

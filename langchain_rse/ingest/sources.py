@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
 
 from langchain_rse._sync import Steps, call
-from langchain_rse.ingest.documents import IdOrigin, SourceDocument, is_whole_number
+from langchain_rse.ingest.source_documents import IdOrigin, SourceDocument, is_whole_number
 from langchain_rse.stores.records import DOC_ID, digest
 from langchain_rse.text.quoting import join_surrogates
 
