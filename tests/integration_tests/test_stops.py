@@ -104,7 +104,8 @@ def stop_once(setup: Setup, other: Life, stop: Stop, killed_after: float | None)
     text = f"the last text of {doc_id}\nharbor garden"
     other.do("make", Operation("add", {doc_id: text}))
     other.do("look", {doc_id: [text]}, "anything")
-    other.do("make", Operation("delete", {doc_id: ""}))
     other.do("repair")
+    other.do("look", {doc_id: [text]}, "nothing")
+    other.do("make", Operation("delete", {doc_id: ""}))
     other.do("look", {doc_id: [None]}, "nothing")
     return was_stopped
