@@ -3,7 +3,8 @@
 Each write of a document makes a version with a name of its own:
 
 1. The manifest announces the version.
-2. Its records are written, then its vectors.
+2. Its records are written; last, if it is still announced, the one that describes it. Then its
+   vectors are written.
 3. The manifest makes it current, and the former version garbage.
 4. Garbage is removed from both stores by the names of its versions, then from the manifest.
 
@@ -45,6 +46,7 @@ from langchain_rse.stores.records import (
     adopted_records,
     answers_key,
     chunk_vectors,
+    description_record,
     digest,
     document_records,
     vector_id,
@@ -278,6 +280,7 @@ class Writer:
         announced = yield from self._announce(writes)
         try:
             yield from compute_to_the_end(self.records.write, self._each_record(announced))
+            yield from self._describe(announced)
             refused = yield from self._write_vectors(announced, force=force)
             written = {key: announced[key] for key in announced if key not in refused}
             current = yield from self._make_current(written, expected)
@@ -361,7 +364,20 @@ class Writer:
 
     def _each_record(self, writes: _Writes) -> Iterator[tuple[str, Document]]:
         for document, _ in writes.values():
-            yield from document_records(document, self.model.id)
+            yield from document_records(document)
+
+    def _describe(self, writes: _Writes) -> Steps[None]:
+        """Write the records that describe versions, if these are still announced.
+
+        Who removes a version from now on removes its other records as well. So a version that was
+        removed is never whole, and `check` does not take it for one whose manifest is lost.
+        """
+        manifests = yield from compute(self.records.manifests, writes)
+        descriptions: list[tuple[str, Document]] = []
+        for (document, _), manifest in zip(writes.values(), manifests, strict=True):
+            if manifest is not None and manifest.announces(document.version):
+                descriptions.append(description_record(document, self.model.id))
+        yield from compute_to_the_end(self.records.write, descriptions)
 
     # Vectors
 

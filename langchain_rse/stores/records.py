@@ -531,18 +531,13 @@ class DocumentVersion:
         return {**self.metadata, **chunk.metadata[0][1]}
 
 
-def document_records(document: DocumentVersion, model: str) -> Iterator[tuple[str, Document]]:
-    """Make the docstore records of a document, except its manifest, with their keys.
-
-    ``model`` is the id of the embedding model, see `Manifest.model`.
-    """
+def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
+    """Make the docstore records of a document, except its manifest and its description."""
     # These come first: they say what to remove if the others are not written.
     yield from _vectors_records(document)
     yield from _chunk_records(document)
     yield from _spans_records(document)
     yield from adopted_records(document)
-    # The last one: with it, the version is whole.
-    yield description_key(document.key, document.version.name), _description(document, model)
 
 
 def adopted_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
@@ -551,11 +546,21 @@ def adopted_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]
         yield adopted_record(vector.id, document.doc_id, document.version.name, vector.chunk)
 
 
-def _description(document: DocumentVersion, model: str) -> Document:
-    """Make the record from which a lost manifest is written again; it has the parts as well."""
+def description_record(document: DocumentVersion, model: str) -> tuple[str, Document]:
+    """Make the record from which a lost manifest is written again, with its key.
+
+    It has the parts as well, and is written last: with it, the version is whole.
+
+    Args:
+        document: The document.
+        model: The id of the embedding model, see `Manifest.model`.
+    """
     manifest = document.manifest(model).to_document()
     parts = [list(part) for part in document.parts]
-    return _record(manifest=manifest.metadata, parts=parts, blank=document.blank, time=time.time())
+    record = _record(
+        manifest=manifest.metadata, parts=parts, blank=document.blank, time=time.time()
+    )
+    return description_key(document.key, document.version.name), record
 
 
 def _vectors_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:

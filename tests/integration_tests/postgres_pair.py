@@ -16,7 +16,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, SQLDocStore
 from langchain_rse.stores.layouts import read_manifests
-from langchain_rse.stores.records import Manifest, content_name
+from langchain_rse.stores.records import Manifest, content_name, manifest_key
 from tests.unit_tests import fakes
 from tests.unit_tests.writes import without_writes
 
@@ -112,15 +112,13 @@ class Pair(NamedTuple):
         vectors: set[str] = set()
         records: set[str] = set()
         for manifest in manifests:
-            assert not manifest.unfinished, manifest
-            assert manifest.current is not None, manifest
+            assert manifest.is_finished, manifest
+            assert manifest.current is not None
             vectors.update(manifest.current.vector_ids(manifest.key))
             records.update(manifest.current.docstore_keys(manifest.key))
         assert self._vectors() == vectors
-        stored = self._records()
-        others = {key for key in stored if key.startswith("manifest/")}
-        ours = {key for key in stored - others if "/" in key and not key.endswith("/parts")}
-        assert ours == {key for key in records if not key.endswith("/parts")}
+        records.update(manifest_key(manifest.key) for manifest in manifests)
+        assert self._records() == records
         return {one.doc_id: content_name(one.current.name) for one in manifests if one.current}
 
     def _manifests(self) -> list[Manifest]:

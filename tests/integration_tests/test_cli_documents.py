@@ -197,11 +197,11 @@ def test_check(run: Run, tmp_path: Path) -> None:
     opened.vectorstore.delete(vectors[:1])
     result = run("check", "--kb", "kb", "--json")
     assert result.exit_code == 1
-    assert json.loads(result.stdout)["problems"] == {"missing_vectors": 1}
+    assert json.loads(result.stdout)["problems"] == {"vectors": 1}
 
     result = run("check", "--kb", "kb", "--repair")
     assert result.exit_code == 0
-    assert "repaired: chunks without a vector: 1" in result.stdout
+    assert "repaired: vectors that are missing" in result.stdout
     assert run("check", "--kb", "kb").exit_code == 0
 
 

@@ -811,7 +811,7 @@ def test_progress_is_never_complete_before_the_end(
 def test_progress_stops_where_a_call_was_cut_off(
     stores: Stores, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stores.writes.fail_at(6)  # the second batch of vectors
+    stores.writes.fail_at(7)  # the second batch of vectors
     with pytest.raises(fakes.CrashError):
         stores.add(Document(text_of("first", 7), id="a"), show_progress=True)
     assert shown(capsys)[-1] == Shown(3, 7, "a")

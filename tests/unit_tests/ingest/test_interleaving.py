@@ -455,6 +455,35 @@ def _stop(
         pytest.fail(f"not as if it had not been stopped: {difference(left, expected)}")
 
 
+@pytest.mark.parametrize("start", ["nothing", "stored"])
+def test_a_deleted_document_stays_deleted(start: str) -> None:
+    """Repair does not take what a killed call has written for a document of a lost manifest."""
+    bench = Bench("native", start, batch_size=2)
+    expected = seen(bench.one_after_the_other("delete")[0])
+    length = bench.length("v2")
+    for stopped_after, awake in itertools.product(range(1, length), repeat=2):
+        [stopped] = bench.calls("v2")
+        for _ in range(stopped_after):
+            stopped.step()
+        later = an_hour_later()
+        bench.call("delete").finish()
+        later.undo()
+        for _ in range(awake):
+            if not stopped.is_done:
+                stopped.step()
+        if stopped.is_done:  # it has begun again, and is the last one
+            continue
+        stopped.kill()
+        for operation in ("v1", "delete"):
+            assert bench.call(operation).finish().error is None
+        repair_later(bench)
+        left = seen(bench.world.save())
+        if left != expected:
+            pytest.fail(
+                f"stopped after {stopped_after}, awake {awake}: {difference(left, [expected])}"
+            )
+
+
 def _query_beside_what_is_left(bench: Bench) -> str | None:
     """Query; that there are vectors of no document is warned of."""
     with warnings.catch_warnings():

@@ -26,6 +26,7 @@ from langchain_rse.stores.records import (
     adopted_key,
     chunk_key,
     chunk_vectors,
+    description_record,
     document_key,
     document_records,
     manifest_key,
@@ -63,8 +64,9 @@ def test_ids_of_vectors_are_the_same_in_every_release(index: int) -> None:
 def test_records_of_a_document() -> None:
     key = document_key("d")
     place = {"doc_id": "d", "chunk_index": 0, "start_index": 0, "end_index": 4}
-    records = dict(document_records(document(), "model"))
-    description = records.pop(f"{key}/v/document")
+    records = dict(document_records(document()))
+    description_key, description = description_record(document(), "model")
+    assert {*records, description_key} == set(Version("v", 2).docstore_keys(key))
     assert records == {
         f"{key}/v/0": Document(
             "one\n",
@@ -84,7 +86,6 @@ def test_records_of_a_document() -> None:
     read = Manifest.from_document(manifest, manifest_key(key))
     written = document().manifest("model").to_document()
     assert read.to_document().metadata == {**written.metadata, "revision": read.revision}
-    assert set(dict(document_records(document(), ""))) == set(Version("v", 2).docstore_keys(key))
 
 
 def test_vectors_of_a_document() -> None:
@@ -115,7 +116,7 @@ def test_an_adopted_document_has_records_of_its_vectors_and_no_new_vectors() -> 
     gap = document(version=Version("v", 2, adopted=3), gaps=frozenset({0}), adopted=adopted)
     key = document_key("d")
     assert list(chunk_vectors(gap)) == []
-    records = dict(document_records(gap, ""))
+    records = dict(document_records(gap))
     assert list(records)[0] == f"{key}/v/vectors/0"  # noqa: RUF015 - what is to be removed is known first
     assert records[f"{key}/v/vectors/0"].metadata == {"ids": ["empty", "x", "y"]}
     assert records[f"{key}/v/spans/0"].metadata == {"cuts": [0, 4, 7], "gaps": [0]}
@@ -195,7 +196,8 @@ def stored(chunks: int, gaps: frozenset[int]) -> InMemoryStore:
     whole = document(version=version, chunks=spans, gaps=gaps)
     manifest = Manifest("d", current=version, length=start)
     store = InMemoryStore()
-    store.mset([*document_records(whole, ""), (manifest_key(whole.key), manifest.to_document())])
+    records = [*document_records(whole), description_record(whole, "")]
+    store.mset([*records, (manifest_key(whole.key), manifest.to_document())])
     return store
 
 
