@@ -187,7 +187,7 @@ def test_connections_that_are_cut_off(pair: Pair, postgres_url: str) -> None:
                 except sa.exc.DBAPIError:
                     counts["failed"] += 1
             counts["cut off"] += cut.is_made
-            before, texts[name] = texts[name], new and new.page_content
+            before, texts[name] = texts[name], None if new is None else new.page_content
             try:
                 assert _found(indexer, name) in (before, texts[name])
                 _write(indexer, name, new)

@@ -25,7 +25,8 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse.errors import CorruptRecordError, StoreMismatchError
 from langchain_rse.headers import DocumentHeaders
-from langchain_rse.ingest.checking import PROBLEMS, CheckReport
+from langchain_rse.ingest.checking import CheckReport
+from langchain_rse.ingest.problems import PROBLEMS
 from langchain_rse.stores import records as records_of_stores
 from langchain_rse.stores import vectorstores
 from langchain_rse.stores.json import as_docstore
