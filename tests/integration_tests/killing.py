@@ -32,6 +32,7 @@ from langchain_rse.stores.records import Manifest, chunk_key, digest, document_k
 from tests.integration_tests.processes import process_context
 from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
+from tests.unit_tests.writes import an_hour_later, check_only_leftovers
 
 _DOCUMENTS = 6
 _WORDS = [
@@ -53,8 +54,6 @@ _WORDS = [
 _BATCH_SIZE = 3
 # Seconds in which any call ends.
 _PATIENCE = 120.0
-# As if an hour had passed since any version was announced.
-AN_HOUR_LATER = -1.0
 # A kill comes at the latest these seconds after the call of a store that was chosen has begun.
 _LATEST = 0.02
 
@@ -230,15 +229,12 @@ class Bench:
 
     async def repair(self) -> None:
         """Remove what killed calls have left, an hour later; nothing else may be wrong."""
-        lifetime = records.ANNOUNCEMENT_LIFETIME
-        records.ANNOUNCEMENT_LIFETIME = AN_HOUR_LATER
-        if self.setup.pair.is_async:
-            report = await self.indexer.acheck(repair=True)
-        else:
-            report = self.indexer.check(repair=True)
-        records.ANNOUNCEMENT_LIFETIME = lifetime
-        assert report.ok, report
-        assert report.repaired.keys() <= {"leftovers"}, report
+        with an_hour_later():
+            if self.setup.pair.is_async:
+                report = await self.indexer.acheck(repair=True)
+            else:
+                report = self.indexer.check(repair=True)
+        check_only_leftovers(report)
 
     async def ask(self, allowed: Mapping[str, Sequence[str | None]]) -> int:
         """Raise an error unless a query gets slices of one of the texts of each document."""

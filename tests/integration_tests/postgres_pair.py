@@ -18,7 +18,7 @@ from langchain_rse import RSEIndexer, SQLDocStore
 from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.records import Manifest, content_name, manifest_key
 from tests.unit_tests import fakes
-from tests.unit_tests.writes import without_writes
+from tests.unit_tests.writes import an_hour_later, check_only_leftovers, without_writes
 
 DIMENSIONS = 65
 """Of `fakes.BagOfWords`."""
@@ -101,6 +101,11 @@ class Pair(NamedTuple):
             vectors=sorted(names.get(vector, vector) for vector in self._vectors()),
             records=sorted(map(without_writes, self._records())),
         )
+
+    def repair(self) -> None:
+        """Remove what interrupted calls have left, an hour later; nothing else may be wrong."""
+        with self.opened() as indexer, an_hour_later():
+            check_only_leftovers(indexer.check(repair=True))
 
     def check(self) -> dict[str, str]:
         """Check that the stores hold the current versions, whole, and nothing else.

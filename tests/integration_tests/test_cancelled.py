@@ -21,11 +21,10 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.stores import records
 from langchain_rse.stores.records import digest
-from tests.integration_tests.killing import AN_HOUR_LATER
 from tests.soaking import SOAK
 from tests.unit_tests import fakes
+from tests.unit_tests.writes import an_hour_later, check_only_leftovers
 
 CANCELLATIONS = 5 * SOAK
 SEED = int(os.environ.get("SEED") or 1)
@@ -170,11 +169,8 @@ class Stores:
         """Nothing is wrong; an hour later, what the cancelled call has left can be removed."""
         report = await self.indexer().acheck()
         assert report.ok, report
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(records, "ANNOUNCEMENT_LIFETIME", AN_HOUR_LATER)
-            report = await self.indexer().acheck(repair=True)
-            assert report.ok, report
-            assert report.repaired.keys() <= {"leftovers"}, report
+        with an_hour_later():
+            check_only_leftovers(await self.indexer().acheck(repair=True))
 
 
 @pytest.fixture(params=get_args(Kind))

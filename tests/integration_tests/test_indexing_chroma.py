@@ -68,8 +68,8 @@ class Index:
         for each in vectors:
             key = document_key(each["doc_id"])
             version = f"{key}/{each['rse_version']}"
-            keys |= {f"{version}/{each['chunk_index']}", f"{version}/spans/0", f"manifest/{key}"}
-            keys.add(f"{version}/document")
+            keys |= {f"manifest/{key}", f"{version}/document", f"{version}/spans/0"}
+            keys.add(f"{version}/{each['chunk_index']}")
         assert set(fakes.keys_of(self.docstore)) == keys
         segments = self.segments()
         assert {each.metadata["doc_id"]: each.page_content for each in segments} == texts

@@ -90,6 +90,7 @@ def test_a_process_that_is_killed_leaves_nothing_undone(
     ids = index(ray_data.from_items(rows()), make, concurrency=2, batch_size=4)
     assert marker.exists()
     assert sorted(ids) == NAMES
+    pair.repair()
     assert pair.held() == expected
     pair.check()
 

@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.integration_tests.killing import AN_HOUR_LATER, Life, Operation, Pair, Setup
+from tests.integration_tests.killing import Life, Operation, Pair, Setup
 from tests.soaking import SOAK
+from tests.unit_tests.writes import AN_HOUR_LATER
 
 pytestmark = [
     pytest.mark.slow,

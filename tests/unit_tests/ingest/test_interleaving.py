@@ -25,7 +25,7 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse import RSEIndexer
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.ingest import docstore as docstore_writing
-from langchain_rse.stores import compare_and_set, records
+from langchain_rse.stores import changing
 from langchain_rse.stores.records import Version
 from tests.unit_tests import fakes
 from tests.unit_tests.ingest import stepping
@@ -38,6 +38,7 @@ from tests.unit_tests.ingest.stepping import (
     interleave,
     seen,
 )
+from tests.unit_tests.writes import an_hour_later
 
 SOAK = int(os.environ.get("SOAK") or 1)
 # Of the schedules that are not all tried.
@@ -263,18 +264,10 @@ def test_a_call_that_dies_among_others(kind: Kind, start: str, death: Death) -> 
             raise
 
 
-def an_hour_later() -> pytest.MonkeyPatch:
-    """From now on, all calls that have announced a version seem to have failed."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(records, "ANNOUNCEMENT_LIFETIME", -1.0)
-    return patch
-
-
 def repair_later(bench: Bench) -> None:
     """Remove what dead calls have left."""
-    later = an_hour_later()
-    report = bench.world.indexer.check(repair=True)
-    later.undo()
+    with an_hour_later():
+        report = bench.world.indexer.check(repair=True)
     assert report.ok, report
 
 
@@ -371,9 +364,8 @@ def test_a_stalled_call_that_goes_on(start: str) -> None:
             for _ in range(steps):
                 if not stalled.is_done:
                     stalled.step()
-            later = an_hour_later()
-            other.finish()
-            later.undo()
+            with an_hour_later():
+                other.finish()
             interleave([stalled], [])
             try:
                 bench.check([first, second], [stalled, other])
@@ -424,10 +416,9 @@ def _stop(
     for _ in range(stopped_after):
         if not stopped.is_done:
             stopped.step()
-    later = an_hour_later()
-    for operation in operations[1:]:
-        assert bench.call(operation).finish().error is None
-    later.undo()
+    with an_hour_later():
+        for operation in operations[1:]:
+            assert bench.call(operation).finish().error is None
     last = operations[-1]
     expected_text = None if last == "delete" else TEXTS[last]
     assert _query_beside_what_is_left(bench) == expected_text
@@ -465,9 +456,8 @@ def test_a_deleted_document_stays_deleted(start: str) -> None:
         [stopped] = bench.calls("v2")
         for _ in range(stopped_after):
             stopped.step()
-        later = an_hour_later()
-        bench.call("delete").finish()
-        later.undo()
+        with an_hour_later():
+            bench.call("delete").finish()
         for _ in range(awake):
             if not stopped.is_done:
                 stopped.step()
