@@ -12,6 +12,7 @@ from typing import Any
 import chromadb
 import pytest
 from chromadb.api.shared_system_client import SharedSystemClient
+from chromadb.config import Settings
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
@@ -208,7 +209,7 @@ def test_an_index_that_misses_candidates_is_warned_of_once(way: fakes.Way, ef_se
     store = Chroma(
         f"ef-{ef_search}-{way.is_async}",
         fakes.BagOfWords(),
-        client=chromadb.EphemeralClient(),
+        client=chromadb.EphemeralClient(Settings(anonymized_telemetry=False)),
         collection_configuration={"hnsw": {"ef_search": ef_search}},
     )
     retriever = RSERetriever(

@@ -25,7 +25,7 @@ from langchain_core.vectorstores import VectorStore
 from langchain_rse import RSEIndexer
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.ingest import docstore as docstore_writing
-from langchain_rse.stores import changing
+from langchain_rse.stores import compare_and_set
 from langchain_rse.stores.records import Version
 from tests.unit_tests import fakes
 from tests.unit_tests.ingest import stepping
