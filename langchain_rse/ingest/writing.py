@@ -117,6 +117,8 @@ class Writer:
         pending = {document.key: document for document in documents}
         for _ in range(_ATTEMPTS):
             writes = yield from self._choose(pending.values(), force=force, repair=repair)
+            if not writes:
+                break
             yield from self._check(writes, expected)
             done = yield from self._write_all(writes, expected, force=force)
             pending = {key: pending[key] for key in writes if key not in done}
