@@ -40,7 +40,7 @@ from langchain_rse.stores.reading import readable
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX, Manifest, chunk_key
 from langchain_rse.stores.whole_documents import read_text
 from langchain_rse.text.general_questions import GENERAL_QUESTIONS
-from langchain_rse.text.quoting import counted
+from langchain_rse.text.quoting import as_unicode, counted
 from langchain_rse.text.sentences import split_sentences
 from langchain_rse.text.words import find_words
 
@@ -353,7 +353,7 @@ def _draw_sentences(arguments: FitArguments, rng: np.random.Generator) -> list[_
             long_enough = []
             for sentence in split_sentences("" if record is None else record.page_content):
                 if len(find_words(sentence)) >= _SENTENCE_WORDS:
-                    long_enough.append(sentence[:_SENTENCE_LENGTH])
+                    long_enough.append(as_unicode(sentence[:_SENTENCE_LENGTH]))
             if long_enough:
                 text = long_enough[int(rng.integers(len(long_enough)))]
                 sentences.append(_Sentence(text, manifest.key, index))

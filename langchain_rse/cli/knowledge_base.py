@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from langchain_rse.cli.models import DEFAULT, CountingEmbeddings, load_embeddings
 from langchain_rse.cli.output import command_line, errors
-from langchain_rse.stores.document_names import find_document, find_source, names_of
+from langchain_rse.stores.document_names import find_document, find_source, names_of, source_of
 
 if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
@@ -176,10 +176,16 @@ class KnowledgeBase:
 
     def find(self, name: str) -> str:
         """Find a document's id by its id, path or file name; a ValueError if there is none."""
+        path = str(Path(name).resolve())
+        if name not in self._names.get(name, ()) and path in self._names.get(path, ()):
+            return path
         return find_document(name, self._names)
 
     def find_source(self, name: str) -> str:
         """Find a source by what `find` takes, or by the name of its file."""
+        path = str(Path(name).resolve())
+        if path in map(source_of, self.manifests):
+            return path
         return find_source(name, self.manifests)
 
     def has_floor(self) -> bool:
