@@ -114,6 +114,7 @@ async def test_no_tool_shows_what_the_application_excludes(
         assert SECRET not in answer
         if tool == "list_documents":
             assert "finance" not in answer
+            assert "public, 19" in answer or "cannot be applied" in answer
     assert "a plan for everyone" in str(await server.call_tool("search", CALLS["search"]))
 
 
