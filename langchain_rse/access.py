@@ -6,6 +6,7 @@ through here, so that the filters of the search hold for that as well.
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,8 +22,11 @@ from langchain_rse.query.reading import DocumentSegment, find_changed
 from langchain_rse.query.rendering import render
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.stores.compare_and_set import read_records
+from langchain_rse.stores.document_names import find_document, names_of
 from langchain_rse.stores.layouts import (
     Layout,
+    manifest_keys,
+    manifests_at,
     read_blank,
     read_chunks,
     read_layouts,
@@ -39,6 +43,7 @@ from langchain_rse.stores.records import (
     content_name,
     description_key,
     document_key,
+    manifest_key,
 )
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 from langchain_rse.text.quoting import first_few
@@ -50,6 +55,13 @@ class StoredDocument(NamedTuple):
     doc_id: str
     length: int  # in characters
     metadata: dict[str, Any]  # what holds for the whole document
+
+
+class DocumentPage(NamedTuple):
+    """Some of the documents, by their manifests."""
+
+    total: int  # of all pages
+    manifests: Sequence[Manifest | None]  # None for one that cannot be read, or is unfinished
 
 
 @dataclass(frozen=True)
@@ -66,11 +78,8 @@ class DocumentAccess:
 
     def manifests(self) -> list[Manifest]:
         """The manifests of the documents that may be read, ordered by their ids."""
-        manifests = read_manifests(self.docstore)
-        readable_manifests = [
-            manifest for manifest in manifests if manifest.current and self.may_read(manifest)
-        ]
-        return sorted(readable_manifests, key=lambda manifest: manifest.doc_id)
+        manifests = [each for each in read_manifests(self.docstore) if self._is_there(each)]
+        return sorted(manifests, key=lambda manifest: manifest.doc_id)
 
     def manifest(self, doc_id: str) -> Manifest:
         """The manifest of a document; the same error for one that must not be read as for none."""
@@ -78,11 +87,37 @@ class DocumentAccess:
         layout = layouts[document_key(doc_id)]
         if isinstance(layout, Layout):
             manifest = layout.manifest
-            if manifest.current is not None and self.may_read(manifest):
+            if self._is_there(manifest):
                 return manifest
         elif layout is not None and not self.filters:  # which might exclude it
             raise layout
         raise MissingRecordError(f"there is no document {doc_id!r}, or the filter excludes it")
+
+    def find(self, name: str) -> Manifest:
+        """The manifest of a document by its id; else by its source or the name of its file.
+
+        Names are looked for in all manifests, an id in one.
+        """
+        with suppress(MissingRecordError):
+            return self.manifest(name)
+        manifests = {manifest.doc_id: manifest for manifest in self.manifests()}
+        return manifests[find_document(name, names_of(manifests.values()))]
+
+    def page(self, offset: int, limit: int) -> DocumentPage:
+        """Some of the documents that may be read, in the order of their keys.
+
+        Without filters, only the manifests of the page are read.
+        """
+        if self.filters:
+            manifests = [each for each in read_manifests(self.docstore) if self._is_there(each)]
+            return DocumentPage(len(manifests), manifests[offset : offset + limit])
+        keys = manifest_keys(self.docstore)
+        on_page = keys[offset : offset + limit]
+        by_key = {}
+        for manifest in manifests_at(self.docstore, on_page):
+            if self._is_there(manifest):
+                by_key[manifest_key(manifest.key)] = manifest
+        return DocumentPage(len(keys), [by_key.get(key) for key in on_page])
 
     def documents(self) -> list[StoredDocument]:
         """The documents that may be read, ordered by their ids."""
@@ -148,6 +183,10 @@ class DocumentAccess:
                 "If other code changed an adopted index, adopt it again"
             )
         return passage
+
+    def _is_there(self, manifest: Manifest) -> bool:
+        """True if a document was added whole, and passes all filters."""
+        return manifest.current is not None and self.may_read(manifest)
 
     def may_read(self, manifest: Manifest) -> bool:
         """True if a document passes all filters."""

@@ -40,7 +40,7 @@ from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX, Manifest, chunk_key
 from langchain_rse.stores.whole_documents import read_text
 from langchain_rse.text.general_questions import GENERAL_QUESTIONS
-from langchain_rse.text.quoting import counted
+from langchain_rse.text.quoting import as_unicode, counted
 from langchain_rse.text.sentences import split_sentences
 from langchain_rse.text.words import find_words
 
@@ -60,7 +60,7 @@ _ALIKE = 0.9  # share of sentences that other chunks fit as well as their own
 _SENTENCES = 200  # to ask
 _DRAWN_CHUNKS = 20  # at most, for each sentence that is wanted
 _FEWEST_SENTENCES = 20
-_FEWEST_CHUNKS = 10
+FEWEST_CHUNKS = 10
 _SENTENCE_WORDS = 6  # at least
 _SENTENCE_LENGTH = 300  # characters, at most
 # Behind a reranker, which takes long: questions of each kind, and candidates of each question.
@@ -353,15 +353,15 @@ def _draw_sentences(arguments: FitArguments, rng: np.random.Generator) -> list[_
             long_enough = []
             for sentence in split_sentences("" if record is None else record.page_content):
                 if len(find_words(sentence)) >= _SENTENCE_WORDS:
-                    long_enough.append(sentence[:_SENTENCE_LENGTH])
+                    long_enough.append(as_unicode(sentence[:_SENTENCE_LENGTH]))
             if long_enough:
                 text = long_enough[int(rng.integers(len(long_enough)))]
                 sentences.append(_Sentence(text, manifest.key, index))
-    if total < _FEWEST_CHUNKS or len(sentences) < _FEWEST_SENTENCES:
+    if total < FEWEST_CHUNKS or len(sentences) < _FEWEST_SENTENCES:
         raise CalibrationError(
             f"there is too little text to fit a score floor: {counted(total, 'chunk')} with "
             f"{counted(len(sentences), 'sentence')} of {_SENTENCE_WORDS} words; at least "
-            f"{_FEWEST_CHUNKS} and {_FEWEST_SENTENCES} are needed. Give questions with evidence"
+            f"{FEWEST_CHUNKS} and {_FEWEST_SENTENCES} are needed. Give questions with evidence"
         )
     return sentences[:most]
 

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
+from langchain_rse.cli.knowledge_base import (
+    Folder,
+    KnowledgeBase,
+    only_writer,
+    remove_void_floor,
+)
 from langchain_rse.cli.output import AsJson, print_json, print_text
 
 if TYPE_CHECKING:
@@ -105,8 +110,9 @@ def remove(
     ids = [opened.find(document) for document in documents]
     unique_ids = list(dict.fromkeys(ids))
     with only_writer(kb):
-        for doc_id in opened.retriever.delete(unique_ids):
+        for doc_id in opened.remove(unique_ids):
             print_text(f"removed {doc_id}")
+        remove_void_floor(opened)
 
 
 def check(

@@ -41,11 +41,11 @@ def compare_answers(
         name = getattr(other, "name", None) or type(other).__name__
         with during(f"asking {name}"):
             returned = yield from call(
-                other.invoke, other.ainvoke, query, config={"callbacks": callbacks}
+                other.invoke, other.ainvoke, trace.query, config={"callbacks": callbacks}
             )
             other_pieces = [_piece_of(document) for document in check_documents(returned, name)]
     return SideBySide(
-        query=query,
+        query=trace.query,
         segments=pieces,
         other=_cut(other_pieces, length),
         other_name=name,

@@ -47,7 +47,7 @@ from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.layouts import VersionKey, read_manifests
 from langchain_rse.stores.pairing import Model, check_pair
 from langchain_rse.stores.records import CLOSER_THAN, SEGMENT
-from langchain_rse.text.quoting import counted, first_few
+from langchain_rse.text.quoting import as_unicode, counted, first_few
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +117,7 @@ def answer(
     Raises:
         MissingRecordError: If documents were replaced or deleted in each of many attempts.
     """
+    question = as_unicode(question)
     trace = RSETrace(question, settings)
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     if candidates is None:

@@ -341,13 +341,23 @@ def stored_versions(docstore: DocStore, key: str) -> list[Version]:
     return list(versions.values())
 
 
-def read_manifests(docstore: DocStore, most: int | None = None) -> list[Manifest]:
-    """Read the manifests of all documents, or of the first ``most``, ordered by their keys."""
+def manifest_keys(docstore: DocStore) -> list[str]:
+    """The keys of the manifests of all documents, in order."""
     keys = list_keys(docstore, manifest_key(""))
     refuse_namespaces(any("-" in key for key in keys))
+    return sorted(keys)
+
+
+def read_manifests(docstore: DocStore, most: int | None = None) -> list[Manifest]:
+    """Read the manifests of all documents, or of the first ``most``, ordered by their keys."""
+    return manifests_at(docstore, manifest_keys(docstore)[:most])
+
+
+def manifests_at(docstore: DocStore, keys: Sequence[str]) -> list[Manifest]:
+    """Read manifests by their keys; a warning counts those that cannot be read."""
     manifests: list[Manifest] = []
     unreadable = 0
-    for batch in batches(sorted(keys)[:most], _BATCH):
+    for batch in batches(keys, _BATCH):
         records = read_records(docstore, batch)
         for key, record in records.items():
             try:

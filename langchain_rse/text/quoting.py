@@ -62,14 +62,21 @@ def join_surrogates(value: Any) -> Any:  # noqa: ANN401 - the same type as the v
     return value
 
 
+def as_unicode(text: str) -> str:
+    """Make a text that databases and models can take: half an emoji and NUL become U+FFFD."""
+    return encodable(join_surrogates(text))
+
+
+def shortened(text: str, length: int) -> str:
+    """Cut a text after ``length`` characters; "..." at its end says so."""
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
 def one_line(value: object, length: int = 500) -> str:
     """Show a value as one line of at most ``length`` characters; None as an empty one."""
     if value is None:
         return ""
-    line = " ".join(str(value).split())
-    if len(line) > length:
-        line = f"{line[: length - 3]}..."
-    return line
+    return shortened(" ".join(str(value).split()), length)
 
 
 def counted(number: int, noun: str) -> str:

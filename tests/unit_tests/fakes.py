@@ -140,6 +140,14 @@ class BagOfWords(Embeddings):
         return [value / length for value in vector]
 
 
+class Strict(BagOfWords):
+    """Takes no text with half an emoji, as tokenizers do."""
+
+    def embed_query(self, text: str) -> list[float]:
+        text.encode()
+        return super().embed_query(text)
+
+
 class CutOffError(Exception):
     """What a model raises when a call is to be cut off."""
 
