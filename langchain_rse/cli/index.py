@@ -3,6 +3,7 @@
 import codecs
 import os
 import sys
+import warnings
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -101,7 +102,10 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
 
     size = sum(path.stat().st_size for path in paths if os.access(path, os.R_OK))
     bar = tqdm(paths, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
-    ids = opened.add(files.read(bar), at_once=size <= _READ_AHEAD)
+    with warnings.catch_warnings():
+        # They are among the files that could not be read.
+        warnings.filterwarnings("ignore", r"\d+ document\(s\) have no text")
+        ids = opened.add(files.read(bar), at_once=size <= _READ_AHEAD)
     documents = counted(len(ids), "document")
     chunks = counted(opened.embeddings.texts_embedded, "new chunk")
     print_text(f"Read {documents}, embedded {chunks} into {opened.folder}")

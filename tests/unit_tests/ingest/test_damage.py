@@ -96,7 +96,7 @@ class Index:
             for query in QUERIES:
                 try:
                     segments = self.way.invoke(self.retriever(), query, hybrid=hybrid)
-                except (RSEError, DBAPIError, OSError):
+                except (RSEError, ValueError, DBAPIError, OSError):
                     answers[f"{query} {hybrid}"] = None
                     continue
                 for segment in segments:
@@ -111,7 +111,7 @@ class Index:
         for name in NAMES:
             try:
                 text = self.retriever().text(name)
-            except (RSEError, DBAPIError, LookupError, OSError):
+            except (RSEError, ValueError, DBAPIError, LookupError, OSError):
                 continue
             assert text == TEXTS[name], "a wrong text"
             readable.add(name)
@@ -258,7 +258,7 @@ def outcome(index: Index) -> str:
     answers_before = index.ask()
     try:
         report = index.check(repair=True)
-    except (RSEError, DBAPIError, OSError):
+    except (RSEError, ValueError, DBAPIError, OSError):
         report = None
     readable = index.readable_documents()
     answers = index.ask()
