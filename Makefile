@@ -65,8 +65,10 @@ SOAK ?= 100
 SOAKED := tests/unit_tests/ingest/test_interleaving.py tests/unit_tests/ingest/test_damage.py \
 	tests/unit_tests/stores/test_foreign_records.py \
 	tests/integration_tests/test_docs.py \
-	tests/integration_tests/test_kills.py tests/integration_tests/test_namespaces.py \
-	tests/integration_tests/test_postgres.py tests/integration_tests/test_stops.py \
+	tests/integration_tests/test_cancelled.py tests/integration_tests/test_kills.py \
+	tests/integration_tests/test_namespaces.py \
+	tests/integration_tests/test_postgres.py tests/integration_tests/test_random_calls.py \
+	tests/integration_tests/test_stops.py \
 	tests/integration_tests/test_stress.py tests/unit_tests/test_hostile_texts.py \
 	tests/unit_tests/test_hostile.py \
 	tests/integration_tests/test_vectorstores.py

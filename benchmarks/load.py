@@ -211,7 +211,7 @@ async def measure_callers(pair: Pair, queries: Sequence[str], count: int, rounds
     say(f"longest step of ours on the event loop: {1e3 * await longest_step(pair, queries):.1f} ms")
     docstore = pair.retriever.docstore
     if isinstance(docstore, SQLDocStore):
-        await docstore.aclose()
+        docstore.close()
 
 
 class Round(NamedTuple):
@@ -293,7 +293,7 @@ def measure_memory(pair: Pair, queries: Sequence[str], count: int) -> None:
         await ask_all(pair.retriever.ainvoke, some, 8)
         docstore = pair.retriever.docstore
         if isinstance(docstore, SQLDocStore):
-            await docstore.aclose()
+            docstore.close()
 
     page = max(count // 20, 1)
     asked = itertools.cycle(queries)

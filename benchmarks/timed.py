@@ -116,11 +116,6 @@ class TimedDocStore(SQLDocStore):
         with CLOCK.part(self._read()):
             return super().mget(keys)
 
-    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
-        """Get Documents."""
-        with CLOCK.part(self._read()):
-            return await super().amget(keys)
-
     def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
         """Write Documents."""
         with CLOCK.part("docstore"):

@@ -1,14 +1,20 @@
 """Messages: the problems that pydantic found, warnings at the caller's line, missing packages."""
 
+from __future__ import annotations
+
 import importlib
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
 from langchain_rse.text.quoting import first_few, visible
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Modules between the user's line and the line that warns.
 _LIBRARIES = ("langchain_rse.", "langchain_core.", "pydantic.", "asyncio.", "concurrent.")
@@ -26,8 +32,33 @@ def problems_of(error: ValidationError, name: Callable[[int | str], str] = repr)
     return first_few(problems)
 
 
+# The warnings of the function that runs in this thread, if its caller makes them.
+_held: ContextVar[HeldWarnings | None] = ContextVar("held", default=None)
+
+
+class HeldWarnings:
+    """Warnings of a function that runs in a thread, where the user's line is unknown."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[str, type[Warning]]] = []
+
+    def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function in a thread, and hold its warnings."""
+        _held.set(self)  # in the thread's own copy of the context
+        return function(*args, **kwargs)
+
+    def warn(self) -> None:
+        """Make the warnings, in the thread of the caller."""
+        for message, category in self.items:
+            warn(message, category)
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user's code that called this package."""
+    held = _held.get()
+    if held is not None:
+        held.items.append((message, category))
+        return
     level = 1
     frame = sys._getframe(1)  # noqa: SLF001 - documented by Python; inspect.stack() reads files
     while frame.f_back and f"{frame.f_globals.get('__name__')}.".startswith(_LIBRARIES):

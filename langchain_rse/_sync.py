@@ -9,7 +9,6 @@ import itertools
 import logging
 import time
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Generator,
@@ -18,13 +17,17 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
-from contextvars import copy_context
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from functools import partial
 from threading import Thread
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import run_in_executor
 from langchain_core.runnables.config import ContextThreadPoolExecutor
+
+from langchain_rse._messages import HeldWarnings
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +49,43 @@ Steps = Generator[Call, Any, T]
 # Running steps
 
 
+@dataclass
+class _Waiter:
+    """The coroutine that waits for a function in a thread, see `in_thread`."""
+
+    loop: asyncio.AbstractEventLoop
+    is_cancelled: bool = False
+
+
+_waiter: ContextVar[_Waiter | None] = ContextVar("waiter", default=None)
+
+
+async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a function in a thread; the steps that it runs are awaited on this event loop.
+
+    So it can use stores that have only async methods, or whose connections belong to the loop. If
+    the caller is cancelled, the function ends before its next steps.
+    """
+    waiter = _Waiter(asyncio.get_running_loop())
+
+    def work() -> T:
+        _waiter.set(waiter)  # in the thread's own copy of the context
+        return function(*args, **kwargs)
+
+    try:
+        return await arun(compute(work))
+    except asyncio.CancelledError:
+        waiter.is_cancelled = True
+        raise
+
+
 def run(steps: Steps[T]) -> T:
     """Make all calls; return what the generator returns."""
+    waiter = _waiter.get()
+    if waiter is not None:
+        if waiter.is_cancelled:
+            raise asyncio.CancelledError
+        return asyncio.run_coroutine_threadsafe(_arun_alone(steps), waiter.loop).result()
     try:
         step = next(steps)
         while True:
@@ -61,6 +99,12 @@ def run(steps: Steps[T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
+
+
+async def _arun_alone(steps: Steps[T]) -> T:
+    """Like `arun`, for steps of a function in a thread."""
+    _waiter.set(None)  # the functions that these steps call run theirs where they are
+    return await arun(steps)
 
 
 async def arun(steps: Steps[T]) -> T:
@@ -80,19 +124,6 @@ async def arun(steps: Steps[T]) -> T:
         return value
 
 
-def run_each(tasks: Iterable[Steps[Iterable[T]]]) -> Iterator[T]:
-    """Yield the items that generators of steps return, one generator after the other."""
-    for steps in tasks:
-        yield from run(steps)
-
-
-async def arun_each(tasks: Iterable[Steps[Iterable[T]]]) -> AsyncIterator[T]:
-    """Like `run_each`, awaiting each call."""
-    for steps in tasks:
-        for item in await arun(steps):
-            yield item
-
-
 # Steps: one call
 
 
@@ -106,10 +137,24 @@ def call(
 
 def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
     """Run a slow function; async code runs it in a thread, off the event loop."""
-    result: T = yield Call(
-        lambda: function(*args, **kwargs), lambda: run_in_executor(None, function, *args, **kwargs)
-    )
+    result: T = yield from _in_thread(call, partial(function, *args, **kwargs))
     return result
+
+
+def compute_to_the_end(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
+    """Like `compute`, for functions that write: if the caller is cancelled, it still ends first."""
+    result: T = yield from _in_thread(call_to_the_end, partial(function, *args, **kwargs))
+    return result
+
+
+def _in_thread(make_call: Callable[..., Steps[Any]], function: Callable[[], Any]) -> Steps[Any]:
+    """Run a function; async code runs it in a thread, and makes its warnings when it has ended."""
+    held = HeldWarnings()
+    run_held = partial(held.run, function)
+    try:
+        return (yield from make_call(function, partial(run_in_executor, None, run_held)))
+    finally:
+        held.warn()
 
 
 def pause(seconds: float) -> Steps[None]:
@@ -128,7 +173,9 @@ def call_to_the_end(
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            await asyncio.wait([task])
+            while not task.done():
+                with suppress(asyncio.CancelledError):  # anyio cancels again and again
+                    await asyncio.wait([task])
             if not task.cancelled():
                 task.exception()  # retrieved, or asyncio would log it
             raise

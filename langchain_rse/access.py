@@ -6,13 +6,14 @@ through here, so that the filters of the search hold for that as well.
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 
-from langchain_rse._sync import Steps
+from langchain_rse._sync import run
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.query.candidates import Sources
@@ -20,8 +21,13 @@ from langchain_rse.query.filters import filters_of, matches
 from langchain_rse.query.reading import DocumentSegment, find_changed
 from langchain_rse.query.rendering import render
 from langchain_rse.query.scoring import Chunk
-from langchain_rse.stores.reading import (
+from langchain_rse.stores.compare_and_set import read_records
+from langchain_rse.stores.document_names import find_document, names_of
+from langchain_rse.stores.layouts import (
     Layout,
+    manifest_keys,
+    manifests_at,
+    read_blank,
     read_chunks,
     read_layouts,
     read_manifests,
@@ -35,7 +41,9 @@ from langchain_rse.stores.records import (
     Manifest,
     Version,
     content_name,
+    description_key,
     document_key,
+    manifest_key,
 )
 from langchain_rse.stores.vectorstores.base import VectorStoreAdapter
 from langchain_rse.text.quoting import first_few
@@ -47,6 +55,13 @@ class StoredDocument(NamedTuple):
     doc_id: str
     length: int  # in characters
     metadata: dict[str, Any]  # what holds for the whole document
+
+
+class DocumentPage(NamedTuple):
+    """Some of the documents, by their manifests."""
+
+    total: int  # of all pages
+    manifests: Sequence[Manifest | None]  # None for one that cannot be read, or is unfinished
 
 
 @dataclass(frozen=True)
@@ -61,43 +76,68 @@ class DocumentAccess:
     filters: Sequence[Mapping[str, Any]] = ()
     adapter: VectorStoreAdapter | None = None  # of the vector store; None if it is unknown
 
-    def manifests(self) -> Steps[list[Manifest]]:
+    def manifests(self) -> list[Manifest]:
         """The manifests of the documents that may be read, ordered by their ids."""
-        manifests = yield from read_manifests(self.docstore)
-        readable_manifests = [
-            manifest for manifest in manifests if manifest.current and self.may_read(manifest)
-        ]
-        return sorted(readable_manifests, key=lambda manifest: manifest.doc_id)
+        manifests = [each for each in read_manifests(self.docstore) if self._is_there(each)]
+        return sorted(manifests, key=lambda manifest: manifest.doc_id)
 
-    def manifest(self, doc_id: str) -> Steps[Manifest]:
+    def manifest(self, doc_id: str) -> Manifest:
         """The manifest of a document; the same error for one that must not be read as for none."""
-        layouts = yield from read_layouts(self.docstore, {(document_key(doc_id), ""): []})
+        layouts = read_layouts(self.docstore, {(document_key(doc_id), ""): []})
         layout = layouts[document_key(doc_id)]
         if isinstance(layout, Layout):
             manifest = layout.manifest
-            if manifest.current is not None and self.may_read(manifest):
+            if self._is_there(manifest):
                 return manifest
-        elif layout is not None:
+        elif layout is not None and not self.filters:  # which might exclude it
             raise layout
         raise MissingRecordError(f"there is no document {doc_id!r}, or the filter excludes it")
 
-    def documents(self) -> Steps[list[StoredDocument]]:
+    def find(self, name: str) -> Manifest:
+        """The manifest of a document by its id; else by its source or the name of its file.
+
+        Names are looked for in all manifests, an id in one.
+        """
+        with suppress(MissingRecordError):
+            return self.manifest(name)
+        manifests = {manifest.doc_id: manifest for manifest in self.manifests()}
+        return manifests[find_document(name, names_of(manifests.values()))]
+
+    def page(self, offset: int, limit: int) -> DocumentPage:
+        """Some of the documents that may be read, in the order of their keys.
+
+        Without filters, only the manifests of the page are read.
+        """
+        if self.filters:
+            manifests = [each for each in read_manifests(self.docstore) if self._is_there(each)]
+            return DocumentPage(len(manifests), manifests[offset : offset + limit])
+        keys = manifest_keys(self.docstore)
+        on_page = keys[offset : offset + limit]
+        by_key = {}
+        for manifest in manifests_at(self.docstore, on_page):
+            if self._is_there(manifest):
+                by_key[manifest_key(manifest.key)] = manifest
+        return DocumentPage(len(keys), [by_key.get(key) for key in on_page])
+
+    def documents(self) -> list[StoredDocument]:
         """The documents that may be read, ordered by their ids."""
-        manifests = yield from self.manifests()
+        manifests = self.manifests()
         return [
             StoredDocument(manifest.doc_id, manifest.length, dict(manifest.metadata))
             for manifest in manifests
         ]
 
-    def text(self, doc_id: str) -> Steps[str]:
+    def text(self, doc_id: str) -> str:
         """Read the whole text of a document."""
-        manifest = yield from self.manifest(doc_id)
-        if not manifest.length:
-            return ""
-        passage = yield from self.passage(manifest, 0, manifest.length)
+        manifest = self.manifest(doc_id)
+        if manifest.current is not None and not has_text(manifest):
+            key = description_key(manifest.key, manifest.current.name)
+            records = read_records(self.docstore, [key])
+            return read_blank(records[key], key, manifest)
+        passage = self.passage(manifest, 0, manifest.length)
         return passage.page_content
 
-    def around(self, segment: Document, length: int) -> Steps[Document]:
+    def around(self, segment: Document, length: int) -> Document:
         """Read a segment with at most ``length`` more characters on each side."""
         if not isinstance(segment.metadata.get(SEGMENT), Mapping):
             raise ValueError(  # noqa: TRY004 - it is one, of another kind
@@ -105,25 +145,30 @@ class DocumentAccess:
             )
         if length < 0:
             raise ValueError(f"length must be at least 0; got {length!r}")
-        manifest = yield from self.manifest(segment.metadata[DOC_ID])
+        manifest = self.manifest(segment.metadata[DOC_ID])
         start = segment.metadata[START_INDEX] - length
         end = segment.metadata[END_INDEX] + length
         version = segment.metadata[SEGMENT]["version"]
-        return (yield from self.passage(manifest, start, end, version))
+        return self.passage(manifest, start, end, version)
 
     def passage(
         self, manifest: Manifest, start: int, end: int, version: str | None = None
-    ) -> Steps[Document]:
+    ) -> Document:
         """Read the characters from start until end of a document, as a segment.
 
         ``version`` is the one that these characters were counted in; None for the current one.
         """
         current = manifest.current or Version("", 0)
+        if not has_text(manifest):
+            raise MissingRecordError(
+                f"document {manifest.doc_id!r} has no text, only {manifest.length} characters of "
+                "white space; a scanned PDF needs OCR first"
+            )
         characters = range(max(start, 0), min(end, manifest.length))
         passage = None
         is_current = version is None or content_name(version) == content_name(current.name)
         if characters and is_current:
-            passage = yield from read_passage(
+            passage = read_passage(
                 self.docstore,
                 manifest.doc_id,
                 current.name,
@@ -139,10 +184,19 @@ class DocumentAccess:
             )
         return passage
 
+    def _is_there(self, manifest: Manifest) -> bool:
+        """True if a document was added whole, and passes all filters."""
+        return manifest.current is not None and self.may_read(manifest)
+
     def may_read(self, manifest: Manifest) -> bool:
         """True if a document passes all filters."""
         metadata = {**manifest.metadata, DOC_ID: manifest.doc_id}
         return all(matches(condition, metadata) for condition in self.filters)
+
+
+def has_text(manifest: Manifest) -> bool:
+    """True if a document has more than white space, which has no chunks."""
+    return manifest.current is not None and manifest.current.chunks > 0
 
 
 def document_access(sources: Sources, settings: QuerySettings) -> DocumentAccess:
@@ -172,27 +226,27 @@ def read_passage(
     characters: range = range(sys.maxsize),
     *,
     adapter: VectorStoreAdapter | None = None,
-) -> Steps[Document | None]:
+) -> Document | None:
     """Read the text of chunks, limited to a range of the document's characters.
 
     None if some of them are not stored, the version is no longer current, or the document was
     adopted and the vector store, if it is given, no longer has all of them.
     """
     key = document_key(doc_id)
-    layouts = yield from read_layouts(docstore, {(key, version): [chunks]})
+    layouts = read_layouts(docstore, {(key, version): [chunks]})
     layout = layouts[key]
     if not isinstance(layout, Layout):
         return None
     if layout.version != version and content_name(layout.version) == content_name(version):
         # Segments name the content alone, which another write may have stored.
-        layouts = yield from read_layouts(docstore, {(key, layout.version): [chunks]})
+        layouts = read_layouts(docstore, {(key, layout.version): [chunks]})
         layout = layouts[key]
         if not isinstance(layout, Layout):
             return None
     indexes = _chunks_within(layout, characters)
     if not indexes or len(indexes) <= indexes[-1] - indexes[0]:  # none, or there is a gap
         return None
-    read = yield from read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
+    read = read_chunks(docstore, {key: layout}, [(key, index) for index in indexes])
     if read.replaced:
         return None
     segment_chunks = []
@@ -210,7 +264,7 @@ def read_passage(
         skipped=max(characters.start - start, 0),
         dropped=max(end - characters.stop, 0),
     )
-    if (yield from find_changed(adapter, [segment])):
+    if run(find_changed(adapter, [segment])):
         return None
     return render(segment, QuerySettings())
 

@@ -5,7 +5,7 @@ RSEError
 ├── MetadataError (TypeError, ValueError)
 ├── MissingRecordError (LookupError)
 ├── CorruptRecordError (ValueError)
-├── FormatError (ValueError)
+│   └── FormatError
 ├── StoreMismatchError (ValueError)
 ├── SplittingError (ValueError)
 ├── AdoptionError (ValueError)
@@ -38,7 +38,7 @@ class CorruptRecordError(RSEError, ValueError):
     """A record of the docstore cannot be read."""
 
 
-class FormatError(RSEError, ValueError):
+class FormatError(CorruptRecordError):
     """A record of the docstore was written by another version of this package."""
 
 

@@ -15,7 +15,7 @@ from langchain_core.documents import Document
 
 from langchain_rse._messages import warn
 from langchain_rse._progress import progress_bar
-from langchain_rse._sync import Steps, concurrently, during
+from langchain_rse._sync import Steps, concurrently, during, run
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CalibrationError
 from langchain_rse.ingest.alignment import quotation_pattern
@@ -34,13 +34,13 @@ from langchain_rse.query.floor import (
 )
 from langchain_rse.query.reranking import find_candidates, is_reranker
 from langchain_rse.query.searching import AT_ONCE, queries_of
-from langchain_rse.stores.changing import read_records
+from langchain_rse.stores.compare_and_set import read_records
+from langchain_rse.stores.layouts import readable
 from langchain_rse.stores.pairing import Model
-from langchain_rse.stores.reading import readable
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX, Manifest, chunk_key
 from langchain_rse.stores.whole_documents import read_text
 from langchain_rse.text.general_questions import GENERAL_QUESTIONS
-from langchain_rse.text.quoting import counted
+from langchain_rse.text.quoting import as_unicode, counted
 from langchain_rse.text.sentences import split_sentences
 from langchain_rse.text.words import find_words
 
@@ -60,7 +60,7 @@ _ALIKE = 0.9  # share of sentences that other chunks fit as well as their own
 _SENTENCES = 200  # to ask
 _DRAWN_CHUNKS = 20  # at most, for each sentence that is wanted
 _FEWEST_SENTENCES = 20
-_FEWEST_CHUNKS = 10
+FEWEST_CHUNKS = 10
 _SENTENCE_WORDS = 6  # at least
 _SENTENCE_LENGTH = 300  # characters, at most
 # Behind a reranker, which takes long: questions of each kind, and candidates of each question.
@@ -129,7 +129,7 @@ class _Sentence(NamedTuple):
     chunk_index: int
 
 
-def fit_floor(arguments: FitArguments) -> Steps[ScoreFloor]:
+def fit_floor(arguments: FitArguments) -> ScoreFloor:
     """Ask all questions, find the floor, and write it to the docstore.
 
     If questions cannot be asked any more, as their documents have moved, the old floor is void.
@@ -138,11 +138,11 @@ def fit_floor(arguments: FitArguments) -> Steps[ScoreFloor]:
     reranker = arguments.settings.reranker
     name = floor_name(sources.name, reranker)
     try:
-        floor = yield from _find_floor(arguments)
+        floor = _find_floor(arguments)
     except ValueError:
-        yield from write_floor(sources.docstore, name, None)
+        write_floor(sources.docstore, name, None)
         raise
-    yield from write_floor(sources.docstore, name, floor)
+    write_floor(sources.docstore, name, floor)
     refused = floor.refused(floor.unrelated)
     if refused < 0.5:  # noqa: PLR2004 - half of them
         warn(
@@ -152,9 +152,9 @@ def fit_floor(arguments: FitArguments) -> Steps[ScoreFloor]:
     return floor
 
 
-def _find_floor(arguments: FitArguments) -> Steps[ScoreFloor]:
+def _find_floor(arguments: FitArguments) -> ScoreFloor:
     sources, lost = arguments.sources, arguments.lost
-    unrelated, answered, asked_count = yield from _ask_all(arguments)
+    unrelated, answered, asked_count = _ask_all(arguments)
     direction = _direction([*unrelated, *answered], sources.name)
     is_reranked = is_reranker(arguments.settings.reranker)
     bonus = 0.0  # a reranker reads the words itself; a filter by similarities is like a search
@@ -261,7 +261,7 @@ def _floor_by_sentences(
 # Asking
 
 
-def _ask_all(arguments: FitArguments) -> Steps[tuple[list[Asked], list[Asked], int]]:
+def _ask_all(arguments: FitArguments) -> tuple[list[Asked], list[Asked], int]:
     """Ask general questions, and the given ones or sentences of the documents.
 
     Returns what both found, and how many answered questions were asked.
@@ -277,14 +277,14 @@ def _ask_all(arguments: FitArguments) -> Steps[tuple[list[Asked], list[Asked], i
     tasks: list[Steps[Asked | None]] = []
     if arguments.questions is None:
         kind = "sentence"
-        for sentence in (yield from _draw_sentences(arguments, rng)):
+        for sentence in _draw_sentences(arguments, rng):
             tasks.append(_ask_sentence(sentence, arguments.sources, few_candidates))
     else:
         kind = "question"
         with_evidence = [question for question in arguments.questions if question.evidence]
         _check_enough(len(with_evidence), arguments.lost)
         for question in with_evidence:
-            evidence = yield from _locate(question, arguments)
+            evidence = _locate(question, arguments)
             tasks.append(_ask_question(question.question, evidence, arguments))
     message = (
         f"Fitting the score floor asks {counted(len(general), 'general question')} and "
@@ -305,7 +305,7 @@ def _ask_all(arguments: FitArguments) -> Steps[tuple[list[Asked], list[Asked], i
             advance(1)
             return asked
 
-        results = yield from concurrently([advancing(task) for task in all_tasks], AT_ONCE)
+        results = run(concurrently([advancing(task) for task in all_tasks], AT_ONCE))
     unrelated = [asked for asked in results[: len(general)] if asked is not None]
     answered = [asked for asked in results[len(general) :] if asked is not None]
     if not unrelated or not answered:
@@ -328,7 +328,7 @@ def _check_enough(count: int, lost: float) -> None:
         )
 
 
-def _draw_sentences(arguments: FitArguments, rng: np.random.Generator) -> Steps[list[_Sentence]]:
+def _draw_sentences(arguments: FitArguments, rng: np.random.Generator) -> list[_Sentence]:
     """Draw sentences of chunks at random, at most one of a chunk."""
     manifests = arguments.manifests
     most = _SENTENCES if arguments.settings.reranker is None else _RERANKED_QUESTIONS
@@ -347,21 +347,21 @@ def _draw_sentences(arguments: FitArguments, rng: np.random.Generator) -> Steps[
             version = manifest.current.name if manifest.current else ""
             chunks.append((manifest, index))
             keys.append(chunk_key(manifest.key, version, index))
-        records = yield from read_records(arguments.sources.docstore, keys)
+        records = read_records(arguments.sources.docstore, keys)
         for (manifest, index), key in zip(chunks, keys, strict=True):
             record = readable(records[key])
             long_enough = []
             for sentence in split_sentences("" if record is None else record.page_content):
                 if len(find_words(sentence)) >= _SENTENCE_WORDS:
-                    long_enough.append(sentence[:_SENTENCE_LENGTH])
+                    long_enough.append(as_unicode(sentence[:_SENTENCE_LENGTH]))
             if long_enough:
                 text = long_enough[int(rng.integers(len(long_enough)))]
                 sentences.append(_Sentence(text, manifest.key, index))
-    if total < _FEWEST_CHUNKS or len(sentences) < _FEWEST_SENTENCES:
+    if total < FEWEST_CHUNKS or len(sentences) < _FEWEST_SENTENCES:
         raise CalibrationError(
             f"there is too little text to fit a score floor: {counted(total, 'chunk')} with "
             f"{counted(len(sentences), 'sentence')} of {_SENTENCE_WORDS} words; at least "
-            f"{_FEWEST_CHUNKS} and {_FEWEST_SENTENCES} are needed. Give questions with evidence"
+            f"{FEWEST_CHUNKS} and {_FEWEST_SENTENCES} are needed. Give questions with evidence"
         )
     return sentences[:most]
 
@@ -411,7 +411,7 @@ def _ask_question(
     return max(known, key=lambda asked: (direction * asked.score, asked.word_share))
 
 
-def _locate(question: AnsweredQuestion, arguments: FitArguments) -> Steps[dict[str, list[range]]]:
+def _locate(question: AnsweredQuestion, arguments: FitArguments) -> dict[str, list[range]]:
     """The characters of a question's evidence, by document; a ValueError if they are not there.
 
     Documents with the same text have it too, since only one of them is returned.
@@ -422,7 +422,7 @@ def _locate(question: AnsweredQuestion, arguments: FitArguments) -> Steps[dict[s
         manifest = manifest_of.get(evidence.doc_id)
         characters = range(evidence.start, evidence.end)
         if manifest is not None and not characters and evidence.text:
-            stored = yield from read_text(arguments.sources.docstore, manifest)
+            stored = read_text(arguments.sources.docstore, manifest)
             match = quotation_pattern(evidence.text).search(stored.text if stored else "")
             characters = range(*match.span()) if match else characters
         if manifest is None or not characters or characters.stop > manifest.length:

@@ -1,5 +1,6 @@
 """RSEIndexer: splits documents and writes them to a vector store and a docstore."""
 
+import itertools
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -15,21 +16,21 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
 
-from langchain_rse._sync import Steps, arun, arun_each, run, run_each
+from langchain_rse._sync import Steps, arun, in_thread, run
 from langchain_rse.adopting import Adoption, ExistingIndex, adopt
-from langchain_rse.ingest.adding import Adding
+from langchain_rse.ingest.adding import AddOperation
 from langchain_rse.ingest.checking import CheckReport, check_stores
 from langchain_rse.ingest.default_splitter import default_text_splitter
-from langchain_rse.ingest.documents import HeaderMaker, check_rules
-from langchain_rse.ingest.records import Records
+from langchain_rse.ingest.docstore import DocStoreWriter
+from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult, sync_documents
 from langchain_rse.ingest.vectors import Vectors, find_limit
 from langchain_rse.ingest.writing import Writer
-from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.layouts import every_chunk
 from langchain_rse.stores.namespaces import in_namespace
-from langchain_rse.stores.reading import every_chunk
 from langchain_rse.stores.records import Manifest, Rule
 
 __all__ = ["RSEIndexer", "default_text_splitter"]
@@ -39,8 +40,8 @@ class RSEIndexer:
     """Adds, replaces and deletes documents in a vector store and a docstore.
 
     Adding a document again replaces it, or does nothing if text, chunks and metadata are the same.
-    Queries see either the old version or the new one, and a call that was interrupted is completed
-    by calling again. If vectors can be read from the vector store (``docs/indexing.md``), only
+    Queries see either the old version or the new one; calling again completes an interrupted
+    call. If vectors can be read from the vector store (``docs/indexing.md``), only
     chunks whose embedded text is new are embedded. The vector store gets only metadata values that
     every store takes (strings, numbers, booleans); the docstore gets all.
 
@@ -121,9 +122,10 @@ class RSEIndexer:
 
         A document's id is the one in ``ids``, else the metadata ``doc_id``, else ``Document.id``,
         else the metadata ``source``, else a digest of the text. LangChain Documents with the same
-        id are parts of one document and are joined in their order. Parts that are chunks already
-        are joined by their positions and overlaps, with a warning. Rows of tables and records of
-        JSON files (metadata ``row``, ``seq_num``) are documents of their own, with ids like
+        id are parts of one document and are joined in their order; something in their metadata,
+        such as ``page``, must tell them apart. Parts that are chunks already are joined by their
+        ``start_index``, with a warning; without it, they are an error. Rows of tables and records
+        of JSON files (metadata ``row``, ``seq_num``) are documents of their own, with ids like
         ``"people.csv, row 17"``.
 
         Args:
@@ -175,11 +177,11 @@ class RSEIndexer:
             limit = replace(self._limit)  # each call has its own counts
         return Writer(
             Vectors(self.vectorstore, self.batch_size, limit),
-            Records(self.docstore, self.batch_size),
+            DocStoreWriter(self.docstore, self.batch_size),
         )
 
-    def _adding(self, *, separate: bool | None, append: bool, force: bool) -> Adding:
-        return Adding(
+    def _adding(self, *, separate: bool | None, append: bool, force: bool) -> AddOperation:
+        return AddOperation(
             writer=self._writer(),
             splitter=self.text_splitter,
             headers=self.headers,
@@ -283,18 +285,22 @@ class RSEIndexer:
         Args:
             repair: Correct what is wrong, and compare again; if False, nothing is changed. Vectors
                 that are lost or of another model are written again from the docstore's texts,
-                without overlap. Documents with lost text are removed; the report names them, to be
-                added again. Documents that other calls are writing are left alone.
+                without overlap. Documents with lost text stay as they are; ``add_again`` of the
+                report names them. Documents that other calls are writing are left alone.
             show_progress: Show how many records are checked; needs tqdm.
 
         Raises:
             FormatError: If the docstore was written by another version of this package.
+            StoreMismatchError: With ``repair``, if the docstore is empty, and the vector store has
+                vectors.
+            CorruptRecordError: With ``repair``, if most documents cannot be read, or more of a
+                SQLite file is damaged than records and indexes.
         """
-        return run(check_stores(self._writer(), repair=repair, show_progress=show_progress))
+        return check_stores(self._writer(), should_repair=repair, show_progress=show_progress)
 
     async def acheck(self, *, repair: bool = False, show_progress: bool = False) -> CheckReport:
         """Like `check`, async."""
-        return await arun(check_stores(self._writer(), repair=repair, show_progress=show_progress))
+        return await in_thread(self.check, repair=repair, show_progress=show_progress)
 
     def chunks(self) -> Iterator[Document]:
         """Read all chunks from the docstore, a batch at a time, to build another retriever on.
@@ -306,11 +312,14 @@ class RSEIndexer:
             >>> bm25 = BM25Retriever.from_documents(list(indexer.chunks()), k=200)
             >>> retriever = RSERetriever(base_retriever=bm25, docstore=indexer.docstore)
         """
-        return run_each(every_chunk(self.docstore))
+        return itertools.chain.from_iterable(every_chunk(self.docstore))
 
-    def achunks(self) -> AsyncIterator[Document]:
+    async def achunks(self) -> AsyncIterator[Document]:
         """Like `chunks`, async."""
-        return arun_each(every_chunk(self.docstore))
+        batches = every_chunk(self.docstore)
+        while batch := await in_thread(next, batches, None):
+            for chunk in batch:
+                yield chunk
 
     def adopt(
         self,
@@ -336,13 +345,20 @@ class RSEIndexer:
             A report of what was adopted, and of the places where text is missing.
 
         Raises:
-            AdoptionError: If chunks cannot be joined, unless ``index.on_error="skip"``; or without
-                ``index``, if no usual field names the documents or gives the order.
+            AdoptionError: If the store is empty; if chunks cannot be joined, unless
+                ``index.on_error="skip"``; or without ``index``, if no usual field names the
+                documents or gives the order.
             TypeError: If the store is not known and ``documents`` is not given.
             ValueError: If ``index.in_store_order`` is set and the store has no order.
             CorruptRecordError: If the docstore's record of a document cannot be read.
         """
-        return run(self._adopt(index, documents, show_progress=show_progress))
+        return adopt(
+            self._writer(),
+            index,
+            documents,
+            rules=self.metadata_rules,
+            show_progress=show_progress,
+        )
 
     async def aadopt(
         self,
@@ -351,20 +367,5 @@ class RSEIndexer:
         documents: Iterable[Document] | None = None,
         show_progress: bool = False,
     ) -> Adoption:
-        """Like `adopt`, async."""
-        return await arun(self._adopt(index, documents, show_progress=show_progress))
-
-    def _adopt(
-        self,
-        index: ExistingIndex | None,
-        documents: Iterable[Document] | None,
-        *,
-        show_progress: bool,
-    ) -> Steps[Adoption]:
-        return adopt(
-            self._writer(),
-            index,
-            documents,
-            rules=self.metadata_rules,
-            show_progress=show_progress,
-        )
+        """Like `adopt`, in a thread; the stores are awaited by the event loop."""
+        return await in_thread(self.adopt, index, documents=documents, show_progress=show_progress)

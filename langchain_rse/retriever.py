@@ -21,12 +21,12 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_vali
 from typing_extensions import Self, override
 
 from langchain_rse._messages import warn
-from langchain_rse._sync import Steps, arun, run
+from langchain_rse._sync import Steps, arun, in_thread, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.config import QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.fitting import AnsweredQuestion, FitArguments, fit_floor
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
-from langchain_rse.ingest.documents import HeaderMaker, check_rules
+from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult
 from langchain_rse.query.candidates import Candidates, Sources
@@ -35,9 +35,9 @@ from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_search
 from langchain_rse.query.trace import RSETrace, TraceCollector
 from langchain_rse.stores.json import as_docstore
+from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.namespaces import in_namespace
 from langchain_rse.stores.pairing import Model, check_pair
-from langchain_rse.stores.reading import read_manifests
 from langchain_rse.stores.records import Rule
 
 if TYPE_CHECKING:
@@ -315,36 +315,15 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Warns:
             UserWarning: If the floor refuses less than half of the general questions.
         """
-        return run(self._fit_score_floor(questions, lost, seed, show_progress=show_progress))
-
-    async def afit_score_floor(
-        self,
-        questions: Iterable[AnsweredQuestion] | None = None,
-        *,
-        lost: float = 0.02,
-        seed: int = 0,
-        show_progress: bool = False,
-    ) -> ScoreFloor:
-        """Like `fit_score_floor`, async."""
-        return await arun(self._fit_score_floor(questions, lost, seed, show_progress=show_progress))
-
-    def _fit_score_floor(
-        self,
-        questions: Iterable[AnsweredQuestion] | None,
-        lost: float,
-        seed: int,
-        *,
-        show_progress: bool,
-    ) -> Steps[ScoreFloor]:
         if not 0 < lost < 1:
             raise ValueError(f"lost must be between 0 and 1; got {lost!r}")
         settings = settings_of_call(self, {"score_floor": None})
         sources = self.sources
         model = Model()
         if sources.adapter is not None:
-            model = yield from check_pair(sources.docstore, sources.adapter.store, record=False)
+            model = run(check_pair(sources.docstore, sources.adapter.store, record=False))
         may_read = self.document_access().may_read
-        manifests = yield from read_manifests(sources.docstore)
+        manifests = read_manifests(sources.docstore)
 
         def answer_without_floor(question: str, candidates: Candidates) -> Steps[list[Document]]:
             trace = yield from answer(question, sources, settings, candidates=candidates)
@@ -361,7 +340,20 @@ class RSERetriever(QuerySettings, BaseRetriever):
             seed=seed,
             show_progress=show_progress,
         )
-        return (yield from fit_floor(arguments))
+        return fit_floor(arguments)
+
+    async def afit_score_floor(
+        self,
+        questions: Iterable[AnsweredQuestion] | None = None,
+        *,
+        lost: float = 0.02,
+        seed: int = 0,
+        show_progress: bool = False,
+    ) -> ScoreFloor:
+        """Like `fit_score_floor`, async."""
+        return await in_thread(
+            self.fit_score_floor, questions, lost=lost, seed=seed, show_progress=show_progress
+        )
 
     def _retrieve(
         self,
@@ -435,11 +427,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
         Raises:
             ValueError: If a filter cannot be applied to a document as a whole.
         """
-        return run(self.document_access().documents())
+        return self.document_access().documents()
 
     async def adocuments(self) -> list[StoredDocument]:
         """Like `documents`, async."""
-        return await arun(self.document_access().documents())
+        return await in_thread(self.documents)
 
     def text(self, doc_id: str) -> str:
         """Read the whole text of a document, as it was added.
@@ -449,11 +441,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
                 not stored.
             ValueError: If a filter cannot be applied to a document as a whole.
         """
-        return run(self.document_access().text(doc_id))
+        return self.document_access().text(doc_id)
 
     async def atext(self, doc_id: str) -> str:
         """Like `text`, async."""
-        return await arun(self.document_access().text(doc_id))
+        return await in_thread(self.text, doc_id)
 
     def around(self, segment: Document, length: int) -> Document:
         """Read a segment of this retriever with more of its document around it.
@@ -470,11 +462,11 @@ class RSERetriever(QuerySettings, BaseRetriever):
             ValueError: If ``segment`` is none, ``length`` is negative, or a filter cannot be
                 applied to a document as a whole.
         """
-        return run(self.document_access().around(segment, length))
+        return self.document_access().around(segment, length)
 
     async def aaround(self, segment: Document, length: int) -> Document:
         """Like `around`, async."""
-        return await arun(self.document_access().around(segment, length))
+        return await in_thread(self.around, segment, length)
 
     # Writing
 

@@ -21,9 +21,9 @@ from langchain_rse.explaining.highlighting import query_words
 from langchain_rse.headers.answers import read_line
 from langchain_rse.headers.sections import cut_windows, numbered_lines
 from langchain_rse.ingest.default_splitter import default_text_splitter
-from langchain_rse.ingest.documents import SourceDocument
 from langchain_rse.ingest.rejoining import rejoin
 from langchain_rse.ingest.replacing import is_unrelated
+from langchain_rse.ingest.source_documents import SourceDocument
 from langchain_rse.ingest.splitting import find_spans
 from langchain_rse.stores.records import Chunk, DocumentVersion, Version
 from langchain_rse.stores.whole_documents import StoredText

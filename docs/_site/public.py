@@ -17,7 +17,7 @@ PACKAGE = "langchain_rse"
 HIDDEN = {"document_access", "make", "model_config", "sources", "sync_steps"}
 # What a reader knows them as.
 SHOWN_AS = {
-    "langchain_rse.ingest.documents.HeaderMaker": "langchain_rse.headers.DocumentHeaders",
+    "langchain_rse.ingest.source_documents.HeaderMaker": "langchain_rse.headers.DocumentHeaders",
     "langchain_rse.ingest.default_splitter.DefaultTextSplitter": (
         "langchain_text_splitters.TextSplitter"
     ),

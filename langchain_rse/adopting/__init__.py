@@ -5,6 +5,6 @@ gets the documents, with a record for each vector that names its chunk.
 """
 
 from langchain_rse.adopting.adoption import adopt
-from langchain_rse.adopting.index import Adoption, ExistingIndex, Gap
+from langchain_rse.adopting.existing_index import Adoption, ExistingIndex, Gap
 
 __all__ = ["Adoption", "ExistingIndex", "Gap", "adopt"]

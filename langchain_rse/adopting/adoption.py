@@ -7,11 +7,12 @@ from typing import NamedTuple
 from langchain_core.documents import Document
 
 from langchain_rse._progress import progress_bar
-from langchain_rse._sync import Steps, batches, call, compute, during
+from langchain_rse._sync import batches, during, run
 from langchain_rse.adopting.chunks import doc_id_of
-from langchain_rse.adopting.index import Adoption, ExistingIndex, Gap
+from langchain_rse.adopting.existing_index import Adoption, ExistingIndex, Gap
+from langchain_rse.adopting.listing import read_all_chunks
 from langchain_rse.adopting.recognizing import recognize
-from langchain_rse.adopting.scanning import read_all_chunks
+from langchain_rse.adopting.runs import UnstatedOverlapError
 from langchain_rse.adopting.versions import make_version
 from langchain_rse.errors import AdoptionError
 from langchain_rse.ingest.writing import Writer
@@ -50,27 +51,31 @@ def adopt(
     *,
     rules: Mapping[str, Rule],
     show_progress: bool,
-) -> Steps[Adoption]:
+) -> Adoption:
     """Write the documents of an existing index to the docstore; see `RSEIndexer.adopt`."""
     vectorstore = writer.vectors.vectorstore
-    yield from check_pair(writer.docstore, vectorstore)
+    run(check_pair(writer.docstore, vectorstore))
     with during("listing the chunks of the vector store"):
         if documents is None:
             in_order = index is not None and index.in_store_order
-            chunks = yield from read_all_chunks(vectorstore, in_order=in_order)
+            chunks = run(read_all_chunks(vectorstore, in_order=in_order))
         else:
-            chunks = yield from compute(list, documents)
+            chunks = list(documents)
     chunks = _chunks_to_adopt(chunks, namespace_of(writer.docstore))
+    if not chunks:
+        raise AdoptionError(
+            "the vector store has no chunks to adopt: it is empty, or has only chunks that this "
+            "package wrote. Is it the right collection, and is its folder the right one? To start "
+            "a new index, add_documents"
+        )
     is_recognized = index is None
     if index is None:
-        if not chunks:
-            return Adoption()
         are_in_order = documents is None and adapter_for(vectorstore).lists_in_insertion_order
-        index = yield from compute(recognize, chunks, are_in_order=are_in_order)
+        index = recognize(chunks, are_in_order=are_in_order)
     adopter = _Adopter(writer, index, rules, is_recognized=is_recognized)
     adopter.group(chunks)
-    yield from adopter.write_all(show_progress=show_progress)
-    yield from adopter.record_skipped()
+    adopter.write_all(show_progress=show_progress)
+    adopter.record_skipped()
     if is_recognized:
         logger.info("adopted an index by the metadata of its chunks: %s", adopter.report)
     return adopter.report
@@ -98,7 +103,7 @@ def _chunks_to_adopt(chunks: Iterable[Document], namespace: str) -> list[Documen
 
 
 class _Made(NamedTuple):
-    """A document that was made of its chunks, or the error that says why it cannot be."""
+    """A document that was made of its chunks, or the error if it cannot be made."""
 
     doc_id: str
     version: DocumentVersion | None
@@ -107,7 +112,7 @@ class _Made(NamedTuple):
 
 
 class _Adopter:
-    """Makes and writes documents; keeps the report, and the vectors that were left out."""
+    """Makes and writes documents; keeps the report, and the excluded vectors."""
 
     def __init__(
         self,
@@ -142,22 +147,22 @@ class _Adopter:
         if first_error is not None:
             self._raise_unless_skipping(str(first_error), leaves_something=bool(self._chunks))
 
-    def write_all(self, *, show_progress: bool) -> Steps[None]:
+    def write_all(self, *, show_progress: bool) -> None:
         """Make all documents and write them, a batch at a time."""
         total = len(self._chunks)
         with progress_bar(total, unit="documents", title="Adopting", show=show_progress) as advance:
             for doc_ids in batches(self._chunks, _DOCUMENTS):
-                yield from self._write(doc_ids)
+                self._write(doc_ids)
                 advance(len(doc_ids))
 
-    def _write(self, doc_ids: list[str]) -> Steps[None]:
-        all_made = yield from self._make(doc_ids)
+    def _write(self, doc_ids: list[str]) -> None:
+        all_made = self._make(doc_ids)
         for made in all_made:
             if made.error is not None:
                 name = f"document {made.doc_id!r}: "
                 problem = name + str(made.error).removeprefix(name)  # some errors have it already
                 if self._index.on_error == "raise":
-                    leaves_something = yield from self._can_make_any(all_made)
+                    leaves_something = self._can_make_any(all_made)
                     self._raise_unless_skipping(problem, leaves_something=leaves_something)
                 self._skip(problem, self._chunks[made.doc_id])
         versions: list[DocumentVersion] = []
@@ -169,16 +174,16 @@ class _Adopter:
             self.report.chunks += len(made.version.chunks) - len(made.version.gaps)
             self.report.vectors += len(self._chunks[made.doc_id])
             self.report.gaps += made.gaps
-        yield from self._writer.write(versions)
+        run(self._writer.write(versions))
 
-    def _make(self, doc_ids: list[str]) -> Steps[list[_Made]]:
+    def _make(self, doc_ids: list[str]) -> list[_Made]:
         """Make documents of their chunks."""
-        texts = yield from self._read_texts(doc_ids)
-        manifests = yield from self._writer.records.manifests(map(document_key, doc_ids))
+        texts = self._read_texts(doc_ids)
+        manifests = self._writer.records.manifests(map(document_key, doc_ids))
         vectors: list[str] = []
         for doc_id in doc_ids:
             vectors += self._chunks[doc_id]
-        records_by_vector = yield from self._read_records(vectors)
+        records_by_vector = self._read_records(vectors)
         all_made: list[_Made] = []
         for doc_id, text, manifest in zip(doc_ids, texts, manifests, strict=True):
             chunks = self._chunks[doc_id]
@@ -187,14 +192,18 @@ class _Adopter:
             ]
             try:
                 _check_document(doc_id, manifest, records)
-                version, gaps = yield from compute(self._make_version, doc_id, chunks, text)
+                version, gaps = self._make_version(doc_id, chunks, text)
+            except UnstatedOverlapError as error:
+                if self._is_recognized:
+                    raise AdoptionError(self._with_recognized(str(error))) from None
+                raise
             except (AdoptionError, TypeError, ValueError) as error:
                 all_made.append(_Made(doc_id, None, error=error))
             else:
                 all_made.append(_Made(doc_id, version, gaps))
         return all_made
 
-    def _can_make_any(self, made_already: Iterable[_Made]) -> Steps[bool]:
+    def _can_make_any(self, made_already: Iterable[_Made]) -> bool:
         """True if some document of the index can be made, so that skipping others is of use."""
         if self.report.documents:
             return True
@@ -205,23 +214,23 @@ class _Adopter:
             tried.add(made.doc_id)
         untried = [doc_id for doc_id in self._chunks if doc_id not in tried]
         for doc_ids in batches(untried, _DOCUMENTS):
-            all_made = yield from self._make(doc_ids)
+            all_made = self._make(doc_ids)
             if any(made.version is not None for made in all_made):
                 return True
         return False
 
-    def record_skipped(self) -> Steps[None]:
-        """Record the vectors that were left out, so that queries ignore them.
+    def record_skipped(self) -> None:
+        """Record the excluded vectors, so that queries ignore them.
 
-        Vectors that an earlier call adopted keep the records that name their chunks.
+        Vectors that an earlier call adopted keep their records.
         """
-        records_by_vector = yield from self._read_records(self._skipped_vectors)
+        records_by_vector = self._read_records(self._skipped_vectors)
         new_vectors = [
             vector for vector in self._skipped_vectors if vector not in records_by_vector
         ]
-        yield from self._writer.records.write(map(adopted_record, new_vectors))
+        self._writer.records.write(map(adopted_record, new_vectors))
 
-    def _read_texts(self, doc_ids: list[str]) -> Steps[list[Document | None]]:
+    def _read_texts(self, doc_ids: list[str]) -> list[Document | None]:
         """Read the whole texts of documents, if the index has any."""
         store = self._index.texts
         if store is None:
@@ -229,7 +238,7 @@ class _Adopter:
         if isinstance(store, Mapping):
             return [store.get(doc_id) for doc_id in doc_ids]
         with during("reading whole texts"):
-            return (yield from call(store.mget, store.amget, doc_ids))
+            return store.mget(doc_ids)
 
     def _make_version(
         self, doc_id: str, chunks: Mapping[str, Document], text: Document | None
@@ -252,18 +261,21 @@ class _Adopter:
             return
         message = problem
         if self._is_recognized:
-            message += (
-                f". By the metadata of the chunks, the index was taken to have {self._index}; to "
-                "name other fields, pass an ExistingIndex"
-            )
+            message = self._with_recognized(problem)
         if leaves_something:
-            message += ". Or leave such documents out: on_error='skip'"
+            message += ". Or exclude such documents: on_error='skip'"
         raise AdoptionError(message)
 
-    def _read_records(self, vectors: Iterable[str]) -> Steps[dict[str, Document]]:
-        """Read the docstore's records of those vectors that have one."""
+    def _with_recognized(self, problem: str) -> str:
+        return (
+            f"{problem}. The metadata of the chunks was read as {self._index}; to name other "
+            "fields, pass an ExistingIndex"
+        )
+
+    def _read_records(self, vectors: Iterable[str]) -> dict[str, Document]:
+        """Read the docstore's records of vectors; vectors without a record are left out."""
         vectors_by_key = {adopted_key(vector): vector for vector in vectors}
-        records = yield from self._writer.records.read(vectors_by_key)
+        records = self._writer.records.read(vectors_by_key)
         records_by_vector: dict[str, Document] = {}
         for key, record in records.items():
             if record is not None:

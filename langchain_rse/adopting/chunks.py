@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from langchain_core.documents import Document
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
-from langchain_rse.adopting.index import ExistingIndex
+from langchain_rse.adopting.existing_index import ExistingIndex
 from langchain_rse.errors import AdoptionError
 from langchain_rse.stores.vectorstores import IN_ORDER
 
@@ -16,8 +16,9 @@ _WHOLE_NUMBER: TypeAdapter[int] = TypeAdapter(NonNegativeInt)
 
 _WITHOUT_PAGES = "If the chunks are not of pages, leave page_key out"
 _WITHOUT_POSITIONS = (
-    "If no field has positions, set in_store_order=True instead of {argument}: chunks are then "
-    f"taken in the order in which they were added, in stores that list them so: {IN_ORDER}"
+    "If no field has positions, set in_store_order=True and chunk_overlap instead of {argument}: "
+    "chunks are then taken in the order of insertion, in stores that list them so: "
+    f"{IN_ORDER}"
 )
 
 
@@ -123,7 +124,7 @@ def read_chunks(
 
 
 def merge_equal(chunks: Iterable[StoredChunk]) -> list[StoredChunk]:
-    """Sort chunks by their places; those with equal text at one place become one chunk.
+    """Sort chunks by their places; those with equal text at one stated place become one chunk.
 
     Of chunks at one place, longer ones come first, before those inside them.
     """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from langchain_core.documents import Document
 
 from langchain_rse.adopting.chunks import is_document_name, is_whole_number
-from langchain_rse.adopting.index import ExistingIndex
+from langchain_rse.adopting.existing_index import ExistingIndex
 from langchain_rse.errors import AdoptionError
 from langchain_rse.text.quoting import counted, first_few
 
@@ -49,7 +49,7 @@ def recognize(chunks: Sequence[Document], *, are_in_order: bool) -> ExistingInde
             "no metadata field names the document of each chunk: none of "
             f"{', '.join(DOCUMENT_FIELDS)} is in all chunks, as a string or a whole number. "
             f"{_describe_fields(chunks)}. {_HOW}. If all chunks are of one document, name it: "
-            "ExistingIndex(doc_id='handbook', in_store_order=True)"
+            "ExistingIndex(doc_id='handbook', in_store_order=True, chunk_overlap=...)"
         )
     page_key = _common_field(chunks, PAGE_FIELDS, is_whole_number)
     start_index_key = _common_field(chunks, START_FIELDS, is_whole_number)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from langchain_core.documents import Document
 
 from langchain_rse.adopting.chunks import JoinedChunk, StoredChunk, merge_equal, read_chunks
-from langchain_rse.adopting.index import ExistingIndex, Gap
-from langchain_rse.adopting.joining import join_chunks
+from langchain_rse.adopting.existing_index import ExistingIndex, Gap
+from langchain_rse.adopting.runs import join_chunks
 from langchain_rse.adopting.whole_texts import divide_text, find_in_text
 from langchain_rse.errors import AdoptionError
-from langchain_rse.ingest.documents import sort_metadata
+from langchain_rse.ingest.source_documents import sort_metadata
 from langchain_rse.stores.adopted import AdoptedVector
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import (
@@ -26,7 +26,7 @@ from langchain_rse.stores.records import (
     version_name,
 )
 
-# Part of every adopted version's name: raised when the same chunks would make other records.
+# Part of every adopted version's name: raised if the same chunks make other records.
 _FORMAT = "adopted 4"
 
 # Fields that segments have of their own.
@@ -53,8 +53,12 @@ def make_version(
     joined: list[JoinedChunk]
     gaps: list[Gap] = []
     if index.texts is None:
+        has_positions = index.start_index_key is not None or index.chunk_index_key is not None
         chunks = read_chunks(documents, index, in_given_order=index.in_store_order)
-        chunks = merge_equal(chunks)
+        if has_positions:
+            chunks = merge_equal(chunks)
+        else:
+            chunks.sort(key=lambda chunk: (chunk.page, chunk.position))
         joined, gaps = join_chunks(doc_id, chunks, index)
     else:
         whole = _checked_text(whole)
@@ -104,7 +108,7 @@ def _version(
     length = chunks[-1].end if chunks else 0
     gaps = frozenset(number for number, chunk in enumerate(chunks) if not chunk.text)
 
-    spans = [(chunk.start, chunk.end) for chunk in chunks]
+    spans = [[chunk.start, chunk.end] for chunk in chunks]
     texts = [chunk.text for chunk in chunks]
     vectors = [list(vector) for vector in adopted]
     description = encode_json(
@@ -131,7 +135,7 @@ def _without_fields_of_segments(chunk: JoinedChunk) -> dict[str, object]:
 def _number_vectors(
     stored: Sequence[StoredChunk], joined: Sequence[JoinedChunk]
 ) -> list[AdoptedVector]:
-    """Give each vector the number of its chunk; those that were left out come first."""
+    """Give each vector the number of its chunk; excluded vectors come first."""
     text_digests: dict[str, str] = {}
     for stored_chunk in stored:
         text_digest = digest(stored_chunk.text)

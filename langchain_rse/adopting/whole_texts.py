@@ -36,14 +36,28 @@ def find_in_text(whole: Document, chunks: Sequence[StoredChunk]) -> list[StoredC
         if start < 0:
             start = text.find(chunk.text)
         if start < 0:
-            raise AdoptionError(
-                f"chunk {chunk.vectors[0]!r}, which begins {chunk.text[:EXCERPT]!r}, is not in the "
-                "text of its document in texts: it is of another version, or its splitter changes "
-                "text"
-            )
+            raise _not_in_text(text, chunk, chunks)
         metadata = {**whole.metadata, **chunk.metadata}
         placed[number] = replace(chunk, metadata=metadata, page=0, position=start)
     return placed
+
+
+def _not_in_text(text: str, chunk: StoredChunk, chunks: Sequence[StoredChunk]) -> AdoptionError:
+    """Make the error for a chunk that is not in the text of its document."""
+    problem = (
+        f"chunk {chunk.vectors[0]!r}, which begins {chunk.text[:EXCERPT]!r}, is not in the text of "
+        "its document in texts: "
+    )
+    if any(other.text in text for other in chunks):
+        problem += "it is of another version, or its splitter changes text"
+    else:
+        problem += (
+            "nor is any other chunk of it. If these are summaries or questions, as a "
+            "MultiVectorRetriever has them, they are no parts of the text and cannot be adopted: "
+            "add the documents with add_documents, and with headers= for context in front of "
+            "each chunk. Otherwise they are of another version, or their splitter changes text"
+        )
+    return AdoptionError(problem)
 
 
 def divide_text(text: str, chunks: Iterable[StoredChunk]) -> list[JoinedChunk]:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
+from langchain_rse.cli.knowledge_base import (
+    Folder,
+    KnowledgeBase,
+    only_writer,
+    remove_void_floor,
+)
 from langchain_rse.cli.output import AsJson, print_json, print_text
 
 if TYPE_CHECKING:
@@ -71,7 +76,7 @@ def stats(kb: Folder, *, as_json: AsJson = False) -> None:
         "characters": sum(document["characters"] for document in documents),
         "bytes": sum(file.stat().st_size for file in kb.rglob("*") if file.is_file()),
         **opened.settings.model_dump(),
-        # The user has to index or remove these again.
+        # Indexing or removing these again completes what was interrupted.
         "unfinished": [document["doc_id"] for document in documents if document["unfinished"]],
     }
     if as_json:
@@ -105,8 +110,9 @@ def remove(
     ids = [opened.find(document) for document in documents]
     unique_ids = list(dict.fromkeys(ids))
     with only_writer(kb):
-        for doc_id in opened.retriever.delete(unique_ids):
+        for doc_id in opened.remove(unique_ids):
             print_text(f"removed {doc_id}")
+        remove_void_floor(opened)
 
 
 def check(

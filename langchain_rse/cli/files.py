@@ -1,12 +1,13 @@
-"""Finds and reads files: text, source code and data, HTML, Word and PDF.
+"""Finds and reads files: text, source code and data, notebooks, HTML, e-mails, Word and PDF.
 
 Word is read with the package that Docx2txtLoader uses; langchain-community would add 50 MB and half
-a second of imports. HTML is read in `webpages.py`.
+a second of imports. HTML is read in `webpages.py`, notebooks and e-mails in `formats.py`.
 """
 
 import contextlib
 import io
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -36,8 +37,11 @@ _CODE = (
 )
 _TEXT = frozenset(f"{_PROSE} {_DATA} {_CODE}".split())
 _HTML = frozenset({".html", ".htm"})
-SUFFIXES = _TEXT | _HTML | {".docx", ".pdf"}
-_KINDS = "text, source code, data such as .csv and .json, HTML, .docx, .pdf"
+SUFFIXES = _TEXT | _HTML | {".docx", ".eml", ".ipynb", ".pdf"}
+_KINDS = "text, source code, data such as .csv and .json, notebooks, HTML, .eml, .docx, .pdf"
+# The bytes in which a file without suffix, such as LICENSE, shows whether it is text.
+_TEXT_WITHIN = 8_192
+_NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 # Encodings in use, of those that charset-normalizer knows: for short texts, all seem likely to it.
 _ENCODINGS = [
@@ -96,7 +100,7 @@ class Files:
                     self.skipped["links out of the folder"] += 1
                 elif ignored.has(Path(parent).resolve() / name):
                     self.left_out["ignored by .gitignore"] += 1
-                elif suffix in SUFFIXES:
+                elif suffix in SUFFIXES or _is_text_without_suffix(path):
                     files.append(path)
                 else:
                     self.skipped[suffix or "without ending"] += 1
@@ -147,16 +151,22 @@ class Files:
             import docx2txt
 
             text = docx2txt.process(io.BytesIO(content))
+        elif suffix == ".eml":
+            from langchain_rse.cli.formats import read_email
+
+            mail = read_email(content)
+            return [_document(mail.text, source, mail.subject)]
         else:
             text = self._decode(content, path)
+        if suffix == ".ipynb":
+            from langchain_rse.cli.formats import read_notebook
+
+            text = read_notebook(text)
         return [Document(text, metadata={"source": source})]
 
     def _load_html(self, content: bytes, path: Path) -> Document:
         page = read_html(self._decode(content, path, is_html=True))
-        metadata = {"source": str(path)}
-        if page.title:
-            metadata["title"] = page.title
-        return Document(page.text, metadata=metadata)
+        return _document(page.text, str(path), page.title)
 
     def _decode(self, content: bytes, path: Path, *, is_html: bool = False) -> str:
         """Decode the content of a text file; note the encoding if it is guessed."""
@@ -183,6 +193,28 @@ class Files:
         encoding = _guess_encoding(content)
         self.guessed[path] = encoding.replace("cp125", "windows-125").replace("_", "-")
         return content.decode(encoding, "replace")
+
+
+def _document(text: str, source: str, title: str) -> Document:
+    metadata = {"source": source}
+    if title:
+        metadata["title"] = title
+    return Document(text, metadata=metadata)
+
+
+def _is_text_without_suffix(path: Path) -> bool:
+    """True for files such as LICENSE and Makefile, and those that cannot be read to see it.
+
+    Hidden files, such as .env, are not read.
+    """
+    if path.suffix or path.name.startswith(".") or not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_TEXT_WITHIN)
+    except OSError:
+        return True
+    return bool(beginning.strip()) and _NO_TEXT.search(beginning) is None
 
 
 def _is_virtual_environment(folder: Path) -> bool:

@@ -3,6 +3,7 @@
 import codecs
 import os
 import sys
+import warnings
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +11,14 @@ from typing import Annotated
 import typer
 
 from langchain_rse.cli.files import Files
-from langchain_rse.cli.knowledge_base import Folder, KnowledgeBase, only_writer
+from langchain_rse.cli.knowledge_base import (
+    Folder,
+    KnowledgeBase,
+    only_writer,
+    remove_void_floor,
+)
 from langchain_rse.cli.models import load_embeddings
-from langchain_rse.cli.output import print_error, print_text
+from langchain_rse.cli.output import command_line, print_error, print_text
 from langchain_rse.stores.document_names import source_of
 from langchain_rse.text.quoting import counted, first_few
 
@@ -22,7 +28,7 @@ FitFloor = Annotated[
     bool,
     typer.Option(
         help="After indexing, learn the score beyond which a question counts as unanswerable. "
-        "Repeated when the index has doubled."
+        "Repeated when the index has doubled or halved."
     ),
 ]
 
@@ -32,9 +38,9 @@ def index(
         list[Path],
         typer.Argument(
             metavar="PATH",
-            help="Files of text, source code and data, HTML, Word (.docx) and PDF, and folders of "
-            "them. Hidden folders, virtual environments, node_modules and what Git ignores are "
-            "left out.",
+            help="Files of text, source code and data, notebooks, HTML, e-mails (.eml), Word "
+            "(.docx) and PDF, and folders of them. Hidden folders, virtual environments, "
+            "node_modules and what Git ignores are left out.",
             exists=True,
             readable=False,  # unreadable files are listed, and the others read
         ),
@@ -81,8 +87,12 @@ def index(
             opened = KnowledgeBase.create(kb, headers=headers, embeddings=embeddings)
             ids = _add(paths_to_add, files, opened)
             _report_gone(opened, _find_gone(opened, paths, files, set(ids)), prune=prune)
+            if prune:
+                _report_moved(opened)
             if fit_floor:
                 _fit_floor(opened)
+            else:
+                remove_void_floor(opened)
     _report_on(files)
 
 
@@ -92,7 +102,10 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
 
     size = sum(path.stat().st_size for path in paths if os.access(path, os.R_OK))
     bar = tqdm(paths, "Reading", unit=" files", leave=False, disable=None)  # in terminals only
-    ids = opened.add(files.read(bar), at_once=size <= _READ_AHEAD)
+    with warnings.catch_warnings():
+        # They are among the files that could not be read.
+        warnings.filterwarnings("ignore", r"\d+ document\(s\) have no text")
+        ids = opened.add(files.read(bar), at_once=size <= _READ_AHEAD)
     documents = counted(len(ids), "document")
     chunks = counted(opened.embeddings.texts_embedded, "new chunk")
     print_text(f"Read {documents}, embedded {chunks} into {opened.folder}")
@@ -100,7 +113,7 @@ def _add(paths: Sequence[Path], files: Files, opened: KnowledgeBase) -> list[str
 
 
 def _fit_floor(opened: KnowledgeBase) -> None:
-    """Fit a score floor if there is none, or the index has doubled since; print what it does."""
+    """Fit a score floor unless there is one for about as much text; print what it does."""
     from langchain_rse.errors import CalibrationError
 
     if opened.has_floor():
@@ -140,11 +153,29 @@ def _find_gone(
 def _report_gone(opened: KnowledgeBase, gone: Sequence[str], *, prune: bool) -> None:
     """Remove documents whose files are no longer there, or say how they are removed."""
     if prune:
-        for doc_id in opened.retriever.delete(gone):
+        for doc_id in opened.remove(gone):
             print_text(f"removed {doc_id}")
     elif gone:
         documents = counted(len(gone), "document")
         print_text(f"{documents} no longer there, which --prune removes: {first_few(gone)}")
+
+
+def _report_moved(opened: KnowledgeBase) -> None:
+    """Name the documents of other folders whose files are gone, as after a folder was moved.
+
+    They are kept, since they may be on a disk that is not there.
+    """
+    moved = []
+    for manifest in opened.manifests:
+        source = Path(source_of(manifest))
+        if source.is_absolute() and not os.path.lexists(source):
+            moved.append(manifest.doc_id)
+    if moved:
+        documents = counted(len(moved), "document")
+        print_text(
+            f"{documents} kept whose files are gone from other folders: {first_few(moved)}. "
+            f"If they are not needed: {command_line()} remove DOC --kb {opened.folder}"
+        )
 
 
 def _is_in(path: str, folders: Iterable[Path]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,13 +16,14 @@ from langchain_core.documents import Document
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from langchain_rse.cli.models import DEFAULT, CountingEmbeddings, load_embeddings
-from langchain_rse.cli.output import command_line, errors
-from langchain_rse.stores.document_names import find_document, find_source, names_of
+from langchain_rse.cli.output import command_line, errors, print_text
+from langchain_rse.stores.document_names import find_document, find_source, names_of, source_of
 
 if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
     from langchain_chroma import Chroma
 
+    from langchain_rse.query.floor import ScoreFloor
     from langchain_rse.retriever import RSERetriever
     from langchain_rse.stores.records import Manifest
     from langchain_rse.stores.sql import SQLDocStore
@@ -38,6 +39,7 @@ _SEARCH: CreateCollectionConfiguration = {
 
 _DOCSTORE = "chunks.db"
 _SETTINGS = "settings.json"
+_SEARCHER = "Chroma"  # the class of the vector store
 
 
 class StoredSettings(BaseModel):
@@ -165,10 +167,9 @@ class KnowledgeBase:
     @cached_property
     def manifests(self) -> list[Manifest]:
         """The manifests of all documents, in the order of their ids."""
-        from langchain_rse._sync import run
-        from langchain_rse.stores.reading import read_manifests
+        from langchain_rse.stores.layouts import read_manifests
 
-        manifests = run(read_manifests(self.docstore))
+        manifests = read_manifests(self.docstore)
         return sorted(manifests, key=lambda manifest: manifest.doc_id)
 
     @cached_property
@@ -177,21 +178,57 @@ class KnowledgeBase:
 
     def find(self, name: str) -> str:
         """Find a document's id by its id, path or file name; a ValueError if there is none."""
+        path = str(Path(name).resolve())
+        if name not in self._names.get(name, ()) and path in self._names.get(path, ()):
+            return path
         return find_document(name, self._names)
 
     def find_source(self, name: str) -> str:
         """Find a source by what `find` takes, or by the name of its file."""
+        path = str(Path(name).resolve())
+        if path in map(source_of, self.manifests):
+            return path
         return find_source(name, self.manifests)
 
     def has_floor(self) -> bool:
-        """True if there is a score floor, fitted to more than half of the chunks there are."""
-        from langchain_rse._sync import run
+        """True if there is a score floor, fitted to about as many chunks as there are."""
+        floor = self._floor
+        if floor is None or self._is_void(floor):
+            return False
+        return self._chunks < 2 * floor.chunks
+
+    def remove_void_floor(self) -> bool:
+        """Remove a score floor of chunks that are mostly gone; True if there was one."""
+        from langchain_rse.query.floor import floor_name, write_floor
+
+        floor = self._floor
+        if floor is None or not self._is_void(floor):
+            return False
+        write_floor(self.docstore, floor_name(floor.searcher, None), None)
+        return True
+
+    @property
+    def _floor(self) -> ScoreFloor | None:
+        """The score floor that was fitted last."""
         from langchain_rse.query.floor import read_floors, stored_floor
 
-        record = run(read_floors(self.docstore))
-        floor = stored_floor(record, type(self.vectorstore).__name__, None)
-        chunks = sum(each.current.chunks for each in self.manifests if each.current)
-        return floor is not None and chunks < 2 * floor.chunks
+        return stored_floor(read_floors(self.docstore), _SEARCHER, None)
+
+    def _is_void(self, floor: ScoreFloor) -> bool:
+        from langchain_rse.fitting import FEWEST_CHUNKS
+
+        return self._chunks < max(floor.chunks / 2, FEWEST_CHUNKS)
+
+    @property
+    def _chunks(self) -> int:
+        return sum(each.current.chunks for each in self.manifests if each.current)
+
+    def remove(self, doc_ids: Sequence[str]) -> list[str]:
+        """Remove documents; return the ids of those that there were."""
+        removed = self.retriever.delete(doc_ids)
+        for name in ("manifests", "_names"):  # which are kept when they are first read
+            vars(self).pop(name, None)
+        return removed
 
     def add(self, documents: Iterable[Document], *, at_once: bool) -> list[str]:
         """Add documents, with a progress bar in a terminal; return their ids.
@@ -207,6 +244,16 @@ class KnowledgeBase:
                 return self.retriever.add_documents(documents, show_progress=sys.stderr.isatty())
         except KeyboardInterrupt:
             raise KeyboardInterrupt("The same command goes on where it stopped") from None
+
+
+def remove_void_floor(opened: KnowledgeBase) -> None:
+    """Remove a score floor of documents that are mostly gone; print that there is none."""
+    if opened.remove_void_floor():
+        print_text(
+            "Every question gets an answer, related or not, as most text is gone that the score "
+            f"floor was fitted to; to fit it again: {command_line()} index PATH... --kb "
+            f"{opened.folder}"
+        )
 
 
 @contextlib.contextmanager

@@ -178,16 +178,16 @@ def as_markdown(blocks: Sequence[Block]) -> str:
     for block in blocks:
         text = block.text
         if block.kind == Kind.CODE and block.size <= most_fenced:
-            text = _fenced(text)
+            text = fenced(text)
         parts.append("\n" * block.gap + block.prefix + text)
     return "".join(parts).strip("\n")
 
 
-def _fenced(code: str) -> str:
+def fenced(code: str, language: str = "") -> str:
     """Put code between fences that are longer than any in it."""
     longest = max((len(match[0]) for match in _BACKTICKS.finditer(code)), default=2)
     fence = "`" * (longest + 1)
-    return f"{fence}\n{code}\n{fence}"
+    return f"{fence}{language}\n{code}\n{fence}"
 
 
 @dataclass

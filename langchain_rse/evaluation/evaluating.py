@@ -9,7 +9,7 @@ from langchain_core.retrievers import RetrieverLike
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PositiveInt
 
 from langchain_rse._progress import Advance, progress_bar
-from langchain_rse._sync import Steps, arun, call, compute, concurrently, during, run
+from langchain_rse._sync import Steps, call, compute, concurrently, during, in_thread, run
 from langchain_rse.evaluation.evidence import find_evidence
 from langchain_rse.evaluation.measuring import Budgets, Figures, Locator, Meter, is_empty
 from langchain_rse.evaluation.questions import Question
@@ -92,7 +92,7 @@ def evaluate(
             "invoke_arguments": arguments,
         }
     )
-    return run(_evaluate(checked))
+    return _evaluate(checked)
 
 
 async def aevaluate(
@@ -123,13 +123,13 @@ async def aevaluate(
             "invoke_arguments": arguments,
         }
     )
-    return await arun(_evaluate(checked))
+    return await in_thread(_evaluate, checked)
 
 
-def _evaluate(arguments: _Arguments) -> Steps[Report]:
+def _evaluate(arguments: _Arguments) -> Report:
     """Check the evidence, ask all questions, and report."""
     retriever = arguments.retriever
-    questions = yield from find_evidence(arguments.questions, retriever, arguments.sources)
+    questions = find_evidence(arguments.questions, retriever, arguments.sources)
     locator = Locator(arguments.sources or {}, arguments.doc_id_key, arguments.start_index_key)
     if isinstance(retriever, RSERetriever):  # its Documents have fixed keys
         locator = Locator(arguments.sources or {})
@@ -146,12 +146,12 @@ def _evaluate(arguments: _Arguments) -> Steps[Report]:
             _evaluate_question(number, question, arguments, meter, advance)
             for number, question in answerable
         ]
-        figures = yield from concurrently(measuring, arguments.max_concurrency)
+        figures = run(concurrently(measuring, arguments.max_concurrency))
         asking = [
             _ask_unanswerable(number, question, arguments, advance)
             for number, question in unanswerable
         ]
-        refusals = yield from concurrently(asking, arguments.max_concurrency)
+        refusals = run(concurrently(asking, arguments.max_concurrency))
     by_metric = np.moveaxis(np.array(figures), -1, 0)  # from (questions, budgets, metrics)
     return Report(
         name=arguments.name or getattr(retriever, "name", None) or type(retriever).__name__,
@@ -170,7 +170,7 @@ def _evaluate_question(
     with during(f"evaluating question {number}"):
         answers = yield from _ask(question.question, arguments)
         if isinstance(retriever, RSERetriever):
-            yield from meter.read_digests(retriever.docstore, question, answers)
+            yield from compute(meter.read_digests, retriever.docstore, question, answers)
         figures = yield from compute(meter.measure, question, answers)
     advance(1)
     return figures

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from langchain_rse._sync import Steps, compute
 from langchain_rse.evaluation.questions import Evidence, Question
 from langchain_rse.ingest.alignment import quotation_pattern
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.changing import DocStore
-from langchain_rse.stores.reading import Layout, VersionKey, read_layouts
+from langchain_rse.stores.compare_and_set import DocStore
+from langchain_rse.stores.layouts import Layout, VersionKey, read_layouts
 from langchain_rse.stores.records import Manifest, document_key
 from langchain_rse.stores.whole_documents import read_text
 from langchain_rse.text.quoting import first_few
@@ -25,7 +24,7 @@ class _Documents(NamedTuple):
 
 def find_evidence(
     questions: tuple[Question, ...], retriever: object, sources: Mapping[str, str] | None
-) -> Steps[tuple[Question, ...]]:
+) -> tuple[Question, ...]:
     """Return the questions with the positions of quotations; check that all evidence exists.
 
     Evidence must be in ``sources`` or, without these, in the index of an `RSERetriever`. The
@@ -45,7 +44,7 @@ def find_evidence(
         lengths = {doc_id: len(text) for doc_id, text in sources.items()}
         documents = _Documents("sources", lengths, sources)
     elif isinstance(retriever, RSERetriever):
-        documents = yield from _read_index(retriever.docstore, _evidence_of(questions))
+        documents = _read_index(retriever.docstore, _evidence_of(questions))
     elif any(evidence.is_quoted for evidence in _evidence_of(questions)):
         raise ValueError(
             "evidence is quoted: give sources, the documents' texts by id, to look it up, or the "
@@ -53,15 +52,15 @@ def find_evidence(
         )
     else:
         return questions
-    return (yield from compute(_locate_all, questions, documents))
+    return _locate_all(questions, documents)
 
 
-def read_manifests_of(docstore: DocStore, doc_ids: Iterable[str]) -> Steps[list[Manifest]]:
+def read_manifests_of(docstore: DocStore, doc_ids: Iterable[str]) -> list[Manifest]:
     """Read the manifests of documents, without those that the index lacks."""
     windows: dict[VersionKey, Sequence[range]] = {
         (document_key(doc_id), ""): () for doc_id in doc_ids
     }
-    layouts = yield from read_layouts(docstore, windows)
+    layouts = read_layouts(docstore, windows)
     return [
         layout.manifest
         for layout in layouts.values()
@@ -76,16 +75,16 @@ def _evidence_of(questions: Iterable[Question]) -> list[Evidence]:
     return evidence
 
 
-def _read_index(docstore: DocStore, evidence: Sequence[Evidence]) -> Steps[_Documents]:
+def _read_index(docstore: DocStore, evidence: Sequence[Evidence]) -> _Documents:
     """Read the lengths of the documents with evidence, and the texts of those that are quoted."""
     quoted_ids = {part.doc_id for part in evidence if part.is_quoted}
     lengths = {}
     texts = {}
-    for manifest in (yield from read_manifests_of(docstore, [part.doc_id for part in evidence])):
+    for manifest in read_manifests_of(docstore, [part.doc_id for part in evidence]):
         lengths[manifest.doc_id] = manifest.length
         if manifest.doc_id not in quoted_ids:
             continue
-        stored = yield from read_text(docstore, manifest)
+        stored = read_text(docstore, manifest)
         if stored is None:  # the document was adopted, or is damaged
             raise ValueError(
                 f"{manifest.doc_id!r} is quoted, but its text is not kept: give sources"

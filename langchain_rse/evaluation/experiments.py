@@ -6,7 +6,6 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, run
 from langchain_rse.evaluation.evidence import find_evidence
 from langchain_rse.evaluation.measuring import EVERYTHING, Figures, Locator, Meter, is_empty
 from langchain_rse.evaluation.questions import Question, parse_question
@@ -68,7 +67,7 @@ def evidence_evaluator(
         if question.is_unanswerable:
             refused = int(is_empty(documents))
             return {"results": [{"key": "refused", "score": refused}]}
-        figures = run(measurement.measure(question, documents))
+        figures = measurement.measure(question, documents)
         return {
             "results": [
                 {"key": "evidence_recall", "score": figures.recall},
@@ -88,13 +87,13 @@ class _Measurement:
     budget: int
     locator: Locator
 
-    def measure(self, question: Question, documents: Sequence[Document]) -> Steps[Figures]:
+    def measure(self, question: Question, documents: Sequence[Document]) -> Figures:
         """Find the evidence of a question, and measure how much of it the Documents have."""
-        (located,) = yield from find_evidence((question,), self.retriever, self.sources)
+        (located,) = find_evidence((question,), self.retriever, self.sources)
         meter = Meter((self.budget,), self.locator)
         if self.retriever is not None:
             of_an_index = [each for each in documents if isinstance(each.metadata.get(DOC_ID), str)]
-            yield from meter.read_digests(self.retriever.docstore, located, [of_an_index])
+            meter.read_digests(self.retriever.docstore, located, [of_an_index])
         (figures,) = meter.measure(located, [documents])
         return figures
 

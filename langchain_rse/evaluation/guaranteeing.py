@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from langchain_rse._sync import Steps
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.measuring import EVERYTHING, Figures
@@ -125,7 +124,7 @@ def guarantee_recall(
     seed: int,
     show_progress: bool,
     query_arguments: Mapping[str, Any],
-) -> Steps[RecallGuarantee]:
+) -> RecallGuarantee:
     """Choose the greatest penalty with which the target can be promised; `tune` says the rest."""
     settings_of_rungs = []
     for penalty in PENALTIES:
@@ -133,7 +132,7 @@ def guarantee_recall(
         arguments = dict(**query_arguments, irrelevant_chunk_penalty=penalty)
         settings_of_rungs.append(with_changes(settings_of_call(retriever, arguments), {}))
     _check_count(questions, target_recall, confidence)
-    figures = yield from try_settings(
+    figures = try_settings(
         retriever,
         questions,
         [[settings] for settings in settings_of_rungs],

@@ -9,10 +9,9 @@ import numpy as np
 from langchain_core.documents import Document
 from pydantic import AfterValidator, Field, PositiveInt
 
-from langchain_rse._sync import Steps
 from langchain_rse.evaluation.evidence import read_manifests_of
 from langchain_rse.evaluation.questions import Question
-from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 
 EVERYTHING = 10**12
@@ -180,7 +179,7 @@ class Meter:
 
     def read_digests(
         self, docstore: DocStore, question: Question, answers: Iterable[Answer]
-    ) -> Steps[None]:
+    ) -> None:
         """Read the digests of the documents that were returned or have evidence."""
         doc_ids = {evidence.doc_id for evidence in question.evidence}
         for answer in answers:
@@ -188,7 +187,7 @@ class Meter:
         unknown_ids = doc_ids - self.digests.keys()
         if not unknown_ids:
             return
-        for manifest in (yield from read_manifests_of(docstore, unknown_ids)):
+        for manifest in read_manifests_of(docstore, unknown_ids):
             self.digests[manifest.doc_id] = manifest.text_digest or manifest.doc_id
 
     def measure(self, question: Question, answers: Sequence[Answer]) -> list[Figures]:

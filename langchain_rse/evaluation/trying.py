@@ -10,7 +10,7 @@ from langchain_core.stores import InMemoryBaseStore
 from numpy.typing import NDArray
 
 from langchain_rse._progress import progress_bar
-from langchain_rse._sync import Steps, arun, call, compute, during, run
+from langchain_rse._sync import during, run
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.evidence import find_evidence
@@ -23,7 +23,7 @@ from langchain_rse.query.pipeline import answer
 from langchain_rse.query.reranking import find_candidates
 from langchain_rse.query.searching import queries_of
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.compare_and_set import DocStore
 
 _FOLDS = 5
 
@@ -53,7 +53,7 @@ def try_settings(
     budgets: tuple[int, ...],
     *,
     show_progress: bool,
-) -> Steps[Floats]:
+) -> Floats:
     """Measure the answers to all questions with evidence for each trial.
 
     Args:
@@ -69,7 +69,7 @@ def try_settings(
     Raises:
         ValueError: If fewer than two questions have evidence, or evidence is not in its document.
     """
-    located = yield from find_evidence(questions, retriever, sources=None)
+    located = find_evidence(questions, retriever, sources=None)
     numbered = [each for each in enumerate(located, 1) if not each[1].is_unanswerable]
     if len(numbered) <= 1:
         raise ValueError(f"at least two questions must have evidence, not {len(numbered)}")
@@ -80,16 +80,15 @@ def try_settings(
     with progress_bar(
         len(settings_of_trials), unit="trials", title="Tuning", show=show_progress
     ) as advance:
-        candidates = yield from _find_candidates(sources, numbered, settings_of_trials[0][0])
+        candidates = _find_candidates(sources, numbered, settings_of_trials[0][0])
         for settings_of_budgets in settings_of_trials:
             figures_of_questions = []
             for (_, question), candidates_of_question in zip(numbered, candidates, strict=True):
-                answers = yield from _answer_all(
+                answers = _answer_all(
                     question.question, candidates_of_question, cached, settings_of_budgets
                 )
-                yield from meter.read_digests(cached.docstore, question, answers)
-                # In a thread, so that async code yields to the event loop here.
-                figures = yield from compute(meter.measure, question, answers)
+                meter.read_digests(cached.docstore, question, answers)
+                figures = meter.measure(question, answers)
                 figures_of_questions.append(figures)
             figures_of_trials.append(figures_of_questions)
             advance(1)
@@ -111,14 +110,14 @@ def draw_folds(count: int, seed: int) -> list[NDArray[np.bool_]]:
 
 def _find_candidates(
     sources: Sources, questions: Sequence[tuple[int, Question]], settings: QuerySettings
-) -> Steps[list[Candidates]]:
+) -> list[Candidates]:
     """Search and rerank for each question, which is given with its number."""
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     candidates = []
     for number, question in questions:
         with during(f"asking question {number}"):
-            queries = yield from queries_of(question.question, settings, None)
-            _, reranked = yield from find_candidates(sources, queries, settings, filters)
+            queries = run(queries_of(question.question, settings, None))
+            _, reranked = run(find_candidates(sources, queries, settings, filters))
         candidates.append(reranked)
     return candidates
 
@@ -128,11 +127,11 @@ def _answer_all(
     candidates: Candidates,
     sources: Sources,
     settings_of_budgets: Sequence[QuerySettings],
-) -> Steps[list[list[Document]]]:
+) -> list[list[Document]]:
     """Answer a question with the same candidates for each of the settings."""
     answers = []
     for settings in settings_of_budgets:
-        trace = yield from answer(question, sources, settings, candidates=candidates)
+        trace = run(answer(question, sources, settings, candidates=candidates))
         answers.append(list(trace.documents_returned))
     return answers
 
@@ -145,14 +144,8 @@ class _CachedDocStore(InMemoryBaseStore[Any]):
         self._docstore = docstore
 
     def mget(self, keys: Sequence[str]) -> list[Document | None]:
-        return run(self._read(keys))
-
-    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
-        return await arun(self._read(keys))
-
-    def _read(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
         missing_keys = [key for key in dict.fromkeys(keys) if key not in self.store]
         if missing_keys:
-            records = yield from call(self._docstore.mget, self._docstore.amget, missing_keys)
+            records = self._docstore.mget(missing_keys)
             self.store.update(zip(missing_keys, records, strict=True))
         return [self.store[key] for key in keys]

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, NonNegativeInt, model_validator
 from typing_extensions import Self
 
-from langchain_rse._sync import Steps, arun, run
+from langchain_rse._sync import in_thread
 from langchain_rse.config import Hybrid, QuerySettings, RSEConfig, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation.guaranteeing import CONFIDENCE, RecallGuarantee, guarantee_recall
@@ -252,7 +252,7 @@ def tune(
             "query_arguments": arguments,
         }
     )
-    return run(_choose_settings(checked))
+    return _choose_settings(checked)
 
 
 @overload
@@ -314,32 +314,30 @@ async def atune(
             "query_arguments": arguments,
         }
     )
-    return await arun(_choose_settings(checked))
+    return await in_thread(_choose_settings, checked)
 
 
-def _choose_settings(arguments: _Arguments) -> Steps[Tuning | RecallGuarantee]:
+def _choose_settings(arguments: _Arguments) -> Tuning | RecallGuarantee:
     """Search, or promise a recall."""
     if arguments.target_recall is None:
-        return (yield from _tune(arguments))
-    return (
-        yield from guarantee_recall(
-            arguments.retriever,
-            arguments.questions,
-            target_recall=arguments.target_recall,
-            confidence=arguments.confidence,
-            seed=arguments.seed,
-            show_progress=arguments.show_progress,
-            query_arguments=arguments.query_arguments,
-        )
+        return _tune(arguments)
+    return guarantee_recall(
+        arguments.retriever,
+        arguments.questions,
+        target_recall=arguments.target_recall,
+        confidence=arguments.confidence,
+        seed=arguments.seed,
+        show_progress=arguments.show_progress,
+        query_arguments=arguments.query_arguments,
     )
 
 
-def _tune(arguments: _Arguments) -> Steps[Tuning]:
+def _tune(arguments: _Arguments) -> Tuning:
     """Draw the trials, score them on all questions, and choose the best."""
     own_config = arguments.settings_of({})[0].config
     space = _without_own_values(arguments.space, own_config)
     trials = _draw_trials(space, arguments.trials, arguments.seed)
-    scores = yield from _score_trials(trials, arguments)
+    scores = _score_trials(trials, arguments)
     return _choose(trials, scores, arguments)
 
 
@@ -379,11 +377,11 @@ def _draw_trials(space: Mapping[str, list[Any]], count: int, seed: int) -> list[
     return trials
 
 
-def _score_trials(trials: Sequence[Changes], arguments: _Arguments) -> Steps[Floats]:
+def _score_trials(trials: Sequence[Changes], arguments: _Arguments) -> Floats:
     """Compute the mean of the metric over the budgets; shape ``(trials, questions)``."""
     # An invalid value raises its error here, before any search.
     settings_of_trials = [arguments.settings_of(changes) for changes in trials]
-    figures = yield from try_settings(
+    figures = try_settings(
         arguments.retriever,
         arguments.questions,
         settings_of_trials,

@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, call, during
+from langchain_rse._sync import Steps, call, compute, during
 from langchain_rse.access import read_passage
 from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.side_by_side import Piece, SideBySide
@@ -15,7 +15,7 @@ from langchain_rse.query.candidates import VECTORS, Candidate, Sources, all_cand
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_documents
 from langchain_rse.query.trace import RSETrace
-from langchain_rse.stores.reading import Layout
+from langchain_rse.stores.layouts import Layout
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 
 TOP_K = "top-k chunks"
@@ -36,16 +36,16 @@ def compare_answers(
     length = sum(len(piece.text) for piece in pieces) or _WITHOUT_SEGMENTS
     if other is None:
         name = TOP_K
-        other_pieces = yield from _best_chunks(sources, trace, length)
+        other_pieces = yield from compute(_best_chunks, sources, trace, length)
     else:
         name = getattr(other, "name", None) or type(other).__name__
         with during(f"asking {name}"):
             returned = yield from call(
-                other.invoke, other.ainvoke, query, config={"callbacks": callbacks}
+                other.invoke, other.ainvoke, trace.query, config={"callbacks": callbacks}
             )
             other_pieces = [_piece_of(document) for document in check_documents(returned, name)]
     return SideBySide(
-        query=query,
+        query=trace.query,
         segments=pieces,
         other=_cut(other_pieces, length),
         other_name=name,
@@ -54,7 +54,7 @@ def compare_answers(
     )
 
 
-def _best_chunks(sources: Sources, trace: RSETrace, length: int) -> Steps[list[Piece]]:
+def _best_chunks(sources: Sources, trace: RSETrace, length: int) -> list[Piece]:
     """The best chunks of the search, before any reranker, as they stand in their documents."""
     ranked: list[tuple[int, Candidate]] = []
     for candidate in all_candidates(trace.searched):
@@ -67,9 +67,7 @@ def _best_chunks(sources: Sources, trace: RSETrace, length: int) -> Steps[list[P
         if found >= length:
             break
         chunk = range(candidate.chunk_index, candidate.chunk_index + 1)
-        passage = yield from read_passage(
-            sources.docstore, candidate.doc_id, candidate.version, chunk
-        )
+        passage = read_passage(sources.docstore, candidate.doc_id, candidate.version, chunk)
         if passage is not None:
             pieces.append(_piece_of(passage))
             found += len(passage.page_content)

@@ -12,7 +12,7 @@ from langchain_rse.query.candidates import Candidate, ChunkKey, Reason
 from langchain_rse.query.reading import DocumentSegment, measure
 from langchain_rse.query.scoring import Chunk
 from langchain_rse.query.trace import RSETrace
-from langchain_rse.stores.reading import Layout
+from langchain_rse.stores.layouts import Layout
 from langchain_rse.text.titles import shown_name
 
 SHOWN = frozenset({Reason.RETURNED, Reason.FILLED})

@@ -11,8 +11,8 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 from langchain_rse._asking import Failure, LanguageModelSettings, Prompt, ask
 from langchain_rse._messages import warn
 from langchain_rse._progress import Advance
-from langchain_rse._sync import Steps, batches, call, concurrently, during
-from langchain_rse.stores.changing import DocStore, read_records
+from langchain_rse._sync import Steps, batches, compute, compute_to_the_end, concurrently, during
+from langchain_rse.stores.compare_and_set import DocStore, read_records
 from langchain_rse.stores.records import answers_key, digest
 from langchain_rse.text.quoting import one_line
 
@@ -63,7 +63,7 @@ class DocumentAnswers:
 
     def to_record(self) -> Document:
         """Make the docstore's record."""
-        return Document("", metadata={"answers": self.stored})
+        return Document("", metadata={"answers": _ANSWERS.dump_python(self.stored, mode="json")})
 
 
 def collect_answers(
@@ -77,7 +77,7 @@ def collect_answers(
     ``prompts`` are by the documents' keys. One warning counts prompts that are still unanswered.
     """
     model = _name_of(settings.llm)
-    records = yield from read_records(docstore, [answers_key(key) for key in prompts])
+    records = yield from compute(read_records, docstore, [answers_key(key) for key in prompts])
     documents = []
     for key, document_prompts in prompts.items():
         record_key = answers_key(key)
@@ -127,7 +127,7 @@ def _ask_unanswered(
         if not records:
             break
         with during("writing a model's answers to the docstore"):
-            yield from call(docstore.mset, docstore.amset, list(records.items()))
+            yield from compute_to_the_end(docstore.mset, list(records.items()))
         advance(len(batch))
     return reason
 

@@ -9,8 +9,8 @@ from typing_extensions import Self
 from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, compute
 from langchain_rse._templates import check_template, fill, names_in
-from langchain_rse.ingest.documents import with_headers
-from langchain_rse.stores.changing import DocStore
+from langchain_rse.ingest.source_documents import with_headers
+from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.records import Chunk, DocumentVersion
 from langchain_rse.text.quoting import one_line
 from langchain_rse.text.titles import first_heading, title_of_source

@@ -27,7 +27,7 @@ from langchain_rse.headers.sections import (
     starts_in,
     title_at,
 )
-from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.records import DocumentVersion
 
 _TITLE = """\

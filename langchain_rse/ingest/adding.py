@@ -12,21 +12,22 @@ from langchain_rse._progress import Advance, progress_bar
 from langchain_rse._sync import Steps, compute
 from langchain_rse.errors import MetadataError
 from langchain_rse.ingest.appending import read_stored_parts
-from langchain_rse.ingest.documents import (
+from langchain_rse.ingest.notes import AddWarnings
+from langchain_rse.ingest.rejoining import check_one_file, rejoin
+from langchain_rse.ingest.replacing import ExpectedVersions, UnexpectedVersionError
+from langchain_rse.ingest.source_documents import (
     HeaderMaker,
     SourceDocument,
     out_of_order,
     split_document,
     with_name,
 )
-from langchain_rse.ingest.notes import Notes
-from langchain_rse.ingest.reading import Reader
-from langchain_rse.ingest.rejoining import check_one_file, rejoin
-from langchain_rse.ingest.replacing import ExpectedVersions, UnexpectedVersionError
+from langchain_rse.ingest.sources import Reader
 from langchain_rse.ingest.splitting import Splitter
 from langchain_rse.ingest.writing import Writer
+from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.namespaces import namespace_of
-from langchain_rse.stores.records import DocumentVersion, Rule
+from langchain_rse.stores.records import DocumentVersion, Rule, digest
 from langchain_rse.text.quoting import UNENCODABLE
 
 S = TypeVar("S")
@@ -37,7 +38,7 @@ _EXCERPT = 40
 
 
 @dataclass
-class Adding:
+class AddOperation:
     """One call that adds documents, with the settings of `RSEIndexer`."""
 
     writer: Writer
@@ -48,11 +49,12 @@ class Adding:
     append: bool = False  # to the end of the stored documents
     separate: bool | None = None  # see `Reader`
     force: bool = False  # write and embed unchanged documents as well
-    _notes: Notes = field(default_factory=Notes)
-    _ids: dict[str, None] = field(default_factory=dict)  # in order of appearance
-    # Ids that are metadata ``source``, which different documents may have.
+    _notes: AddWarnings = field(default_factory=AddWarnings)
+    # By their ids, in order of appearance: digests of the parts of documents.
+    _ids: dict[str, set[str]] = field(default_factory=dict)
+    # Ids that come from the metadata ``source``. Different documents may have the same one.
     _sources: set[str] = field(default_factory=set)
-    # The last document of a batch, which may have more parts in the next one.
+    # The last document of a batch: the next batch may have more of its parts.
     _last: list[SourceDocument] = field(default_factory=list)
 
     def add(
@@ -94,7 +96,9 @@ class Adding:
 
         expected: ExpectedVersions | None = None
         if self.append:
-            sources, expected = yield from read_stored_parts(self.writer, sources, self.rules)
+            sources, expected = yield from compute(
+                read_stored_parts, self.writer, sources, self.rules
+            )
         documents = yield from compute(self._each, self._split, sources)
         if self.headers is not None and documents:
             documents = yield from self.headers.make(documents, self.writer.docstore, answered)
@@ -111,12 +115,18 @@ class Adding:
         for part in parts:
             text = part.parts[0]
             if part.id_origin == "text" and not part.is_separate:
-                self._notes.loose.look_at(text)
-            if part.doc_id not in self._ids:
-                self._ids[part.doc_id] = None
+                self._notes.loose.observe(text)
+            part_digest = _digest(text)
+            digests = self._ids.setdefault(part.doc_id, set())
+            is_repeated = part_digest in digests and not self.append
+            is_first = not digests
+            digests.add(part_digest)
+            if is_first:
                 sources.append(part)
             elif part.id_origin == "text":
                 self._notes.repeated.append(f"{text.page_content[:_EXCERPT]!r}")
+            elif is_repeated:
+                self._notes.repeated.append(repr(part.doc_id))
             elif self.separate and part.id_origin != "source":
                 raise ValueError(
                     f"separate=True: two documents have the id {part.doc_id!r}. Give each its own: "
@@ -139,12 +149,14 @@ class Adding:
         whole = rejoin(source, append=self.append)
         if len(whole.parts) < len(source.parts):
             self._notes.rejoined.append(repr(source.doc_id))
-        check_one_file(whole, self.rules)
+        check_one_file(whole, self.rules, append=self.append)
         problems = out_of_order([part.metadata for part in whole.parts], self.rules)
         if problems:
             self._notes.out_of_order.append(f"document {source.doc_id!r}: {', '.join(problems)}")
         document, contained = split_document(whole, self.splitter, self.separator, self.rules)
         self._notes.contained += contained
+        if not document.chunks:
+            self._notes.blank.append(repr(source.doc_id))
         return document
 
     def _with_name(self, document: DocumentVersion) -> DocumentVersion:
@@ -162,7 +174,7 @@ class Adding:
             ) from error
 
     def _each(self, convert: Callable[[S], T], items: Iterable[S]) -> list[T]:
-        """Convert each item; note and leave out those whose id or metadata cannot be stored."""
+        """Convert each item; note and exclude items whose id or metadata cannot be stored."""
         converted: list[T] = []
         for item in items:
             try:
@@ -178,6 +190,15 @@ class Adding:
         self._notes.warn(self.splitter)
         if self.writer.vectors.limit is not None:
             self.writer.vectors.limit.warn()
+
+
+def _digest(part: Document) -> str:
+    """A digest of a part's text and metadata, to know a part that is given again."""
+    try:
+        fields = encode_json(dict(sorted(part.metadata.items())), "metadata")
+    except (MetadataError, TypeError):
+        fields = f"refused later: {id(part)}"
+    return digest(fields, part.page_content)
 
 
 def _check_id(source: SourceDocument) -> SourceDocument:

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from langchain_rse._sync import Steps
-from langchain_rse.ingest.documents import PART_NUMBERS, SourceDocument, part_numbers
 from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
 from langchain_rse.ingest.rejoining import begins_later, described
+from langchain_rse.ingest.source_documents import PART_NUMBERS, SourceDocument, part_numbers
 from langchain_rse.ingest.writing import Writer
 from langchain_rse.stores.records import Manifest, Rule, Version, document_key
 from langchain_rse.stores.whole_documents import StoredText, read_text
@@ -26,11 +25,9 @@ class Extended(NamedTuple):
 
 def read_stored_parts(
     writer: Writer, sources: Sequence[SourceDocument], rules: Mapping[str, Rule]
-) -> Steps[Extended]:
+) -> Extended:
     """Put the stored parts of documents before the new ones."""
-    manifests = yield from writer.records.manifests(
-        document_key(source.doc_id) for source in sources
-    )
+    manifests = writer.records.manifests(document_key(source.doc_id) for source in sources)
     extended = Extended([], {})
     for source, manifest in zip(sources, manifests, strict=True):
         if source.id_origin == "text":
@@ -47,7 +44,7 @@ def read_stored_parts(
             extended.sources.append(source)
             extended.versions[source.doc_id] = None
         else:
-            whole = yield from _with_stored_parts(writer, source, manifest, rules)
+            whole = _with_stored_parts(writer, source, manifest, rules)
             extended.sources.append(whole)
             extended.versions[source.doc_id] = manifest.current
     return extended
@@ -55,8 +52,8 @@ def read_stored_parts(
 
 def _with_stored_parts(
     writer: Writer, source: SourceDocument, manifest: Manifest, rules: Mapping[str, Rule]
-) -> Steps[SourceDocument]:
-    stored = yield from read_text(writer.docstore, manifest)
+) -> SourceDocument:
+    stored = read_text(writer.docstore, manifest)
     if stored is None:
         raise ValueError(
             f"append=True: the docstore lacks text of document {source.doc_id!r}, as it may "
@@ -93,7 +90,10 @@ def _check_is_new(source: SourceDocument, stored: StoredText, rules: Mapping[str
             problem = f"begins with {name} {next_number}, but {name} {first} to {last} are stored"
     else:
         end = source.parts[-1].page_content
-        if len(end) >= SURE_OVERLAP and stored.text.endswith(end):
+        texts = [part.page_content for part in source.parts]
+        last_stored = [part.page_content for part in stored.parts[-len(texts) :]]
+        is_long_end = len(end) >= SURE_OVERLAP and stored.text.endswith(end)
+        if is_long_end or texts == last_stored:
             problem = f"ends with these parts already ({end[:_EXCERPT]!r})"
     if problem:
         raise ValueError(

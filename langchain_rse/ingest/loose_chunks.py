@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from langchain_core.documents import Document
 
-from langchain_rse.ingest.overlap import sure_overlap
+from langchain_rse.ingest.overlap import chunk_overlap
 from langchain_rse.ingest.rejoining import begins_later
 from langchain_rse.stores.records import START_INDEX
 
@@ -23,21 +23,21 @@ _FEWEST_FILLED = 2
 
 
 @dataclass
-class LooseChunks:
+class ChunkDetector:
     """Watches documents without an id, and warns if they look like chunks of one text."""
 
     _lengths: list[int] = field(default_factory=list)
     _text_before: str = ""
     _look_cut: bool = False
 
-    def look_at(self, document: Document) -> None:
+    def observe(self, document: Document) -> None:
         """Look at the next document without an id."""
         text = document.page_content
         is_later = begins_later(document)
         other_fields = document.metadata.keys() - {START_INDEX}
         if other_fields and not is_later:
             return
-        overlaps = bool(sure_overlap(self._text_before, text))
+        overlaps = chunk_overlap(self._text_before, text) > 0
         if is_later or overlaps or _is_cut(self._text_before, text):
             self._look_cut = True
         self._text_before = text

@@ -1,4 +1,4 @@
-"""Decides which parts of a document are chunks of one text, and joins them again.
+"""Finds parts of a document that are chunks of one text, and joins them again.
 
 Also refuses parts of two files that have the same name.
 """
@@ -10,16 +10,9 @@ from itertools import pairwise
 from langchain_core.documents import Document
 
 from langchain_rse.errors import SplittingError
-from langchain_rse.ingest.documents import SourceDocument, numbered
-from langchain_rse.ingest.joining import (
-    EXCERPT,
-    STRIPPED,
-    ChunkToJoin,
-    find_starts,
-    join_by_overlap,
-    join_by_start,
-)
-from langchain_rse.ingest.overlap import sure_overlap
+from langchain_rse.ingest.joining import EXCERPT, STRIPPED, ChunkToJoin, join_by_start
+from langchain_rse.ingest.overlap import chunk_overlap
+from langchain_rse.ingest.source_documents import SourceDocument, numbered
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import SEGMENT, START_INDEX, VERSION, WRITTEN, Rule
 
@@ -44,31 +37,38 @@ class _Part:
     def text(self) -> str:
         return self.document.page_content
 
-    def as_chunk(self) -> ChunkToJoin:
-        """Describe the part as a chunk of the text of its neighbors."""
+    @property
+    def description(self) -> str:
+        """Names the part in messages."""
         page = ""
         if "page" in self.document.metadata:
             page = f" of page {self.document.metadata['page']}"
-        description = f"{START_INDEX}={self.start}{page}, which begins {self.text[:EXCERPT]!r}"
-        start = self.start
-        if start is not None and start < 0:
-            start = None
-        return ChunkToJoin(self.text, start, description)
+        place = f"the one{page}" if self.start is None else f"{START_INDEX}={self.start}{page}"
+        return f"{place}, which begins {self.text[:EXCERPT]!r}"
 
 
 def rejoin(source: SourceDocument, *, append: bool) -> SourceDocument:
-    """Join those parts of a document that are chunks of one text.
+    """Join the parts of a document that are chunks of one text, by their ``start_index``.
 
-    Neighbors with the same metadata are of one text, such as a page. Their ``start_index`` says
-    where they lie in it; without that, the overlap of a part with the next one does.
+    Neighbors with the same metadata are of one text, such as a page.
+
+    Raises:
+        SplittingError: If the place of a chunk is unknown, or chunks contradict each other.
     """
     if source.id_origin == "text":
         return source
-    pages = _pages(source)
-    has_overlap = any(_has_overlap(parts) for parts in pages)
     joined: list[Document] = []
-    for parts in pages:
-        text = _join(source, parts, has_overlap=has_overlap, append=append)
+    for parts in _pages(source):
+        try:
+            text = _join(source, parts, append=append)
+        except SplittingError as error:
+            raise SplittingError(
+                f"document {source.doc_id!r}: its parts are chunks that cannot be put together: "
+                f"{error}. Instead, {WHOLE}; or pass chunks that a splitter with "
+                "add_start_index=True made. If they are not chunks, tell them apart by their "
+                "metadata, such as page; or give each file an id of its own (ids= or "
+                "metadata['doc_id'])"
+            ) from None
         if text is None:
             joined += [part.document for part in parts]
         else:
@@ -124,55 +124,51 @@ def _start_index(source: SourceDocument, document: Document) -> int | None:
     return start if type(start) is int else None
 
 
-def _has_overlap(parts: Sequence[_Part]) -> bool:
-    """Return True if a new part surely overlaps the one before it."""
-    for before, after in pairwise(parts):
-        if not after.is_stored and sure_overlap(before.text, after.text):
-            return True
-    return False
-
-
-def _join(
-    source: SourceDocument, parts: Sequence[_Part], *, has_overlap: bool, append: bool
-) -> str | None:
-    """Join neighboring parts with the same metadata; None if they are not chunks of one text.
-
-    With ``has_overlap``, some parts of the document overlap: then all of them are chunks.
-    """
-    chunks = [part.as_chunk() for part in parts]
-    new_starts = [part.start for part in parts if not part.is_stored and part.start is not None]
-    has_later_start = max(new_starts, default=0) > 0
-    has_unknown_start = min(new_starts, default=0) < 0
-    continues_stored = parts[0].is_stored and bool(new_starts)
-    try:
-        if has_later_start or continues_stored:
-            return _join_by_start(source, chunks, append=append)
-        if has_overlap and not parts[-1].is_stored:
-            return join_by_overlap(chunks).text
-    except SplittingError as error:
-        raise _cannot_join(source, str(error)) from None
-    if has_unknown_start and not has_overlap and len(parts) > 1:
-        last = chunks[-1].description
-        raise _cannot_join(source, f"the splitter could not tell where they lie ({last})")
+def _join(source: SourceDocument, parts: Sequence[_Part], *, append: bool) -> str | None:
+    """Join neighboring parts with the same metadata; None if they are not chunks of one text."""
+    new_parts = [part for part in parts if not part.is_stored]
+    starts = [part.start for part in new_parts if part.start is not None]
+    if min(starts, default=0) < 0:
+        raise _unknown_place(parts)
+    continues_stored = parts[0].is_stored and bool(starts)
+    if max(starts, default=0) > 0 or continues_stored:
+        return _join_by_start(source, parts, append=append)
+    _check_no_overlap(parts)
     return None
 
 
-def _cannot_join(source: SourceDocument, problem: str) -> SplittingError:
-    return SplittingError(
-        f"document {source.doc_id!r}: its parts are chunks that cannot be put together: {problem}. "
-        f"Instead, {WHOLE}; or give each file an id of its own (ids= or metadata['doc_id'])"
-    )
+def _unknown_place(parts: Sequence[_Part]) -> SplittingError:
+    for part in parts:
+        if part.start is None or part.start < 0:
+            break
+    return SplittingError(f"the place of one is unknown ({part.description})")
 
 
-def _join_by_start(source: SourceDocument, chunks: Sequence[ChunkToJoin], *, append: bool) -> str:
+def _check_no_overlap(parts: Sequence[_Part]) -> None:
+    """Refuse parts that overlap: they are chunks, and nothing says where they lie."""
+    for before, after in pairwise(parts):
+        if after.is_stored:
+            continue
+        shared = chunk_overlap(before.text, after.text)
+        if shared:
+            raise SplittingError(
+                f"{before.description} ends with the {shared} characters that begin "
+                f"{after.description}, but nothing says where they lie"
+            )
+
+
+def _join_by_start(source: SourceDocument, parts: Sequence[_Part], *, append: bool) -> str:
     """Join chunks by their ``start_index`` into a text that has its beginning."""
+    chunks: list[ChunkToJoin] = []
+    for part in parts:
+        if part.start is None:
+            raise _unknown_place(parts)
+        chunks.append(ChunkToJoin(part.text, part.start, part.description))
     if source.id_origin == "ids" and not append:
         # A fragment that was given an id is a document of its own.
         return join_by_start(chunks).text
-    starts = find_starts(chunks)
-    beginning = min(starts)
-    if beginning > STRIPPED:
-        first = chunks[starts.index(beginning)]
+    first = min(chunks, key=lambda chunk: chunk.start)
+    if first.start > STRIPPED:
         raise ValueError(
             f"document {source.doc_id!r}: its beginning is missing: the first chunk has "
             f"{first.description}. If it is stored, add to it: add_documents(docs, append=True). "
@@ -186,21 +182,28 @@ def _join_by_start(source: SourceDocument, chunks: Sequence[ChunkToJoin], *, app
 # Files of one name
 
 
-def check_one_file(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
-    """Refuse parts of two files with one ``source``: equal metadata, or falling page numbers."""
+def check_one_file(source: SourceDocument, rules: Mapping[str, Rule], *, append: bool) -> None:
+    """Refuse parts that may be of two files: nothing tells them apart, or page numbers fall.
+
+    With ``append``, parts with an id that was given follow one another.
+    """
     new_parts = source.parts[source.stored :]
-    if source.id_origin != "source" or len(new_parts) < 2:  # noqa: PLR2004
+    is_meant = append and source.id_origin != "source"
+    if source.id_origin == "text" or is_meant or len(new_parts) < 2:  # noqa: PLR2004
         return
     problem = _falling_number(new_parts, rules)
     if problem is None:
         descriptions = {described(part, source.doc_id) for part in new_parts}
+        # With an id that was given, two sections may have the same heading.
+        most = len(new_parts) - 1 if source.id_origin == "source" else 1
         if source.is_separate:
             problem = "it is one row or record"
-        elif len(descriptions) < len(new_parts):
+        elif len(descriptions) <= most:
             problem = "two of them have the same metadata"
     if problem is not None:
+        name = "source" if source.id_origin == "source" else "id"
         raise ValueError(
-            f"several documents have the source {source.doc_id!r}, which makes them parts of one, "
+            f"several documents have the {name} {source.doc_id!r}, which makes them parts of one, "
             f"but {problem}. Give different files ids of their own: ids= or metadata['doc_id']; "
             f"parts of one file in order, each with metadata['page']. If each is a document, such "
             f"as a message or an entry: add_documents(docs, separate=True). If they are chunks, "
@@ -209,7 +212,7 @@ def check_one_file(source: SourceDocument, rules: Mapping[str, Rule]) -> None:
 
 
 def _falling_number(parts: Sequence[Document], rules: Mapping[str, Rule]) -> str | None:
-    """Name the first number, such as that of a page, that is smaller than the one before it."""
+    """Name the first number, such as a page, that is smaller than its predecessor."""
     for name, numbers in numbered([part.metadata for part in parts], rules):
         for before, after in pairwise(numbers):
             if after < before:

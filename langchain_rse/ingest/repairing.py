@@ -1,134 +1,87 @@
-"""Repairs what a scan has found wrong with two stores."""
+"""Repairs what a scan has found wrong with two stores; it never removes text that it cannot read.
 
-import re
-from collections.abc import Iterable, Sequence
+It removes what manifests list as garbage, and what belongs to no document of a store in which all
+manifests can be read. All else is written again, or named to be added again.
+"""
+
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from langchain_rse._sync import Steps, call_to_the_end
+from langchain_rse._sync import run
+from langchain_rse.errors import CorruptRecordError, FormatError, StoreMismatchError
+from langchain_rse.ingest.problems import Scan, find_index_problems
 from langchain_rse.ingest.replacing import UnexpectedVersionError
-from langchain_rse.ingest.scanning import Finding, SeenManifest, find_index_problems
-from langchain_rse.ingest.writing import Writer
-from langchain_rse.stores.changing import change
+from langchain_rse.ingest.writing import Writer, without_abandoned
+from langchain_rse.stores.compare_and_set import change
 from langchain_rse.stores.namespaces import whole_store
-from langchain_rse.stores.records import DOC_ID, Manifest, manifest_key, vector_id
-from langchain_rse.stores.whole_documents import read_document
-
-_CHUNK_KEY = re.compile(r"([^/]+)/([^/]+)/([0-9]+)")
+from langchain_rse.stores.records import Manifest, manifest_key
+from langchain_rse.text.quoting import counted
 
 
-@dataclass
-class Repairs:
-    """Repairs two stores, and tells what has to be added again.
+def _as_damaged(manifest: Manifest) -> Manifest | None:
+    return None if manifest.is_damaged else replace(manifest, is_damaged=True)
 
-    Attributes:
-        writer: Has the two stores.
-        add_again: Ids of documents that were removed because text of them is lost, by their keys.
-        removed: Notes on other removed documents and records, as a set in order.
+
+def rebuild_indexes(writer: Writer) -> list[str]:
+    """Build the docstore's indexes anew if they do not fit its records; return what was wrong."""
+    problems = find_index_problems(writer)
+    if problems:
+        store: Any = whole_store(writer.docstore)
+        store.rebuild_indexes()
+    return problems
+
+
+def check_repairable(scan: Scan) -> None:
+    """Refuse to repair a docstore that is empty, or that is not what it should be.
+
+    Raises:
+        StoreMismatchError: If the docstore is empty, and the vector store is not.
+        FormatError: If most manifests are in the format of another version of this package.
+        CorruptRecordError: If most manifests cannot be read.
     """
-
-    writer: Writer
-    add_again: dict[str, str] = field(default_factory=dict)
-    removed: dict[str, None] = field(default_factory=dict)
-
-    def repair_indexes(self) -> Steps[set[tuple[str, str, str]]]:
-        """Build the docstore's indexes anew if they do not fit; return what was wrong."""
-        findings = yield from find_index_problems(self.writer.docstore)
-        if not findings:
-            return set()
-        store: Any = whole_store(self.writer.docstore)
-        yield from call_to_the_end(store.rebuild_indexes, store.arebuild_indexes)
-        return {("indexes", "", item) for item in findings[0].items}
-
-    def repair(self, findings: Sequence[Finding]) -> Steps[None]:
-        """Remove orphans, then repair documents, unless they were changed meanwhile."""
-        damaged: dict[str, SeenManifest] = {}
-        for finding in findings:
-            if finding.kind == "foreign_vectors":
-                continue  # they belong to other code
-            if finding.kind == "indexes":
-                continue  # they are repaired before the next scan
-            if finding.kind.startswith("orphan") or not finding.doc_id:
-                yield from self._remove(finding)
-            else:
-                damaged[finding.key] = finding.seen
-        for seen in damaged.values():
-            if seen.manifest is not None:
-                yield from self._repair_document(seen.manifest, seen)
-
-    def _remove(self, finding: Finding) -> Steps[None]:
-        """Remove records or vectors that belong to no document or version."""
-        manifest, record, _ = finding.seen
-        if finding.items == [manifest_key(finding.key)]:
-            yield from self._remove_manifest(finding)
-        elif not finding.doc_id:
-            yield from self.writer.records.delete(finding.items)
-        else:
-            vectors: Iterable[str] = finding.items
-            records: Iterable[str] = ()
-            if finding.kind == "orphan_records":
-                vectors = _vectors_of_chunks(finding.items)
-                records = finding.items
-            yield from self.writer.clean(
-                manifest or Manifest(finding.doc_id), record, vectors=vectors, records=records
-            )
-            if finding.key in self.add_again:  # its id was not known before
-                self.add_again[finding.key] = finding.doc_id
-
-    def _remove_manifest(self, finding: Finding) -> Steps[None]:
-        """Remove a manifest that cannot be read; the next scan finds its records."""
-        record = finding.seen.record
-        yield from change(self.writer.docstore, [(manifest_key(finding.key), record, None)])
-        doc_id = record.metadata.get(DOC_ID) if record else None
-        self.add_again[finding.key] = str(doc_id or f"the document with the key {finding.key}")
-
-    def _repair_document(self, manifest: Manifest, seen: SeenManifest) -> Steps[None]:
-        """Write a document again from its records, or remove it if some of them are lost."""
-        doc_id, version = manifest.doc_id, manifest.current
-        if version is None:
-            without_version = manifest.removing(())
-            yield from self.writer.clean(without_version, seen.record)
-            note = (
-                f"document {doc_id!r} was being added or deleted when it was interrupted, and is "
-                "removed; add it again unless it was to be deleted"
-            )
-            self.removed[note] = None
-            return
-        stored = yield from read_document(self.writer.docstore, manifest)
-        if stored.document is not None:
-            yield from self._remove_parts(doc_id, stored.wrong.get("parts", []))
-            with suppress(UnexpectedVersionError):  # the next scan finds what is wrong then
-                yield from self.writer.write([stored.document], {doc_id: version}, repair=True)
-        elif not stored.wrong:  # adopted: its vectors were written by other code
-            yield from self.writer.clean(manifest.removing(()), seen.record)
-        else:
-            # If it is adopted, its manifest is removed, but no vectors.
-            is_adopted = any(known.adopted for known in manifest.versions)
-            unfinished = () if is_adopted else manifest.versions
-            lost = replace(manifest, current=None, writing=None, unfinished=unfinished)
-            yield from self.writer.clean(lost, seen.record)
-            self.add_again[manifest.key] = doc_id
-
-    def _remove_parts(self, doc_id: str, keys: Iterable[str]) -> Steps[None]:
-        """Remove a damaged record of the pieces that a document was added in; its text is whole."""
-        for key in keys:
-            # A record that cannot be read counts as none.
-            yield from change(self.writer.docstore, [(key, None, None)])
-            note = (
-                f"document {doc_id!r} counts as one piece from now on: if one of its pieces is "
-                "appended again, it is there twice. To restore them, add the document with "
-                "force=True"
-            )
-            self.removed[note] = None
+    writer = scan.writer
+    if scan.vectors and scan.documents == 0 and not scan.unreadable and not scan.manifests:
+        vectors = counted(len(scan.vectors), "vector")
+        store = type(writer.vectors.vectorstore).__name__
+        raise StoreMismatchError(
+            f"the docstore {writer.docstore!r:.200} is empty, and {store} has {vectors} of "
+            "documents: is the path of the docstore right? No vector was removed. If the docstore "
+            "is lost, delete the collection with the vector store's own methods, and add the "
+            "documents again"
+        )
+    unreadable = len(scan.unreadable)
+    all_documents = scan.documents + len(scan.manifests) + unreadable
+    if 2 * unreadable > all_documents:
+        for error in scan.unreadable:
+            if isinstance(error, FormatError):
+                raise error
+        raise CorruptRecordError(
+            f"{unreadable} of {counted(all_documents, 'document')} cannot be read "
+            f"({scan.unreadable[0]}). Nothing was repaired: restore a backup of the docstore, or "
+            "index the documents again, into a new docstore and a new collection"
+        )
 
 
-def _vectors_of_chunks(keys: Iterable[str]) -> list[str]:
-    """The ids of the vectors of those records that are chunks, by the keys of the records."""
-    vectors: list[str] = []
-    for key in keys:
-        match = _CHUNK_KEY.fullmatch(key)
-        if match:
-            document, version, index = match.groups()
-            vectors.append(vector_id(document, version, int(index)))
-    return vectors
+def repair(scan: Scan) -> None:
+    """Repair what a scan has found, where it was not changed meanwhile."""
+    writer = scan.writer
+    for manifest in scan.manifests:
+        # A record that cannot be read counts as none.
+        change(writer.docstore, [(manifest_key(manifest.key), None, manifest.to_document())])
+    if not scan.unreadable:
+        run(writer.remove_versions(scan.unlisted))
+        run(writer.vectors.delete(scan.vectors))
+        writer.records.delete(scan.records)
+    elif scan.unlisted or scan.vectors or scan.records:
+        scan.notes[
+            "leftovers of unknown documents are not removed as long as manifests cannot be read: "
+            "add these documents again, then check again"
+        ] = None
+    unfinished = writer.records.change_manifests(scan.unfinished, without_abandoned)
+    run(writer.remove_garbage(unfinished.values()))
+    writer.records.change_manifests(scan.damaged, _as_damaged)
+    writer.records.write(scan.adopted)
+    for document, version in scan.to_write:
+        with suppress(UnexpectedVersionError):  # the next scan finds what is wrong then
+            run(writer.write([document], {document.doc_id: version}, repair=True))

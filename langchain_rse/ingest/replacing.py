@@ -1,14 +1,14 @@
-"""Refuses to replace a stored document by one that is not meant to replace it, or notes it.
+"""Guards against the accidental replacement of a stored document.
 
-Pure functions: the writer calls them with what it has read, before it claims a document.
+Pure functions: the writer calls them with what it has read, before it announces a version.
 """
 
 import re
 from collections.abc import Mapping
 
 from langchain_rse.errors import AdoptionError
-from langchain_rse.ingest.documents import part_numbers
 from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
+from langchain_rse.ingest.source_documents import part_numbers
 from langchain_rse.stores.records import DocumentVersion, Manifest, Version
 from langchain_rse.stores.whole_documents import StoredText
 from langchain_rse.text.sentences import SPACED_ENDS, UNSPACED_ENDS
@@ -31,14 +31,11 @@ class UnexpectedVersionError(Exception):
         self.doc_id = doc_id
 
 
-def check_expected(
-    document: DocumentVersion, manifest: Manifest, expected: ExpectedVersions
-) -> None:
-    """Refuse a document that another call has changed since the caller read it."""
-    # Writing the same document again is no change.
-    is_expected = manifest.current == expected[document.doc_id]
-    if not is_expected and not document.version.has_content_of(manifest.current):
-        raise UnexpectedVersionError(document.doc_id)
+def is_expected(document: DocumentVersion, manifest: Manifest, expected: ExpectedVersions) -> bool:
+    """True if no other call has changed a document since the caller read it."""
+    if manifest.current == expected[document.doc_id]:
+        return True
+    return document.version.has_content_of(manifest.current)  # writing the same is no change
 
 
 def check_adopted(document: DocumentVersion, manifest: Manifest) -> None:
@@ -50,7 +47,7 @@ def check_adopted(document: DocumentVersion, manifest: Manifest) -> None:
         )
 
 
-def may_be_piece(document: DocumentVersion, manifest: Manifest) -> bool:
+def may_be_continuation(document: DocumentVersion, manifest: Manifest) -> bool:
     """True if the stored text has to be read to tell whether a document is a piece of it."""
     current = manifest.current
     if current is None or current.adopted:
@@ -58,9 +55,9 @@ def may_be_piece(document: DocumentVersion, manifest: Manifest) -> bool:
     return manifest.text_digest != document.text_digest
 
 
-def refuse_piece(document: DocumentVersion, stored: StoredText) -> None:
+def reject_continuation(document: DocumentVersion, stored: StoredText) -> None:
     """Refuse to replace a document by one whose pages or text look like a later piece of it."""
-    problem = _sign_of_piece(document, stored)
+    problem = _sign_of_continuation(document, stored)
     if problem:
         raise ValueError(
             f"document {document.doc_id!r} would be replaced by what looks like a later piece "
@@ -95,7 +92,7 @@ def _sentences(text: str) -> set[str]:
     return found
 
 
-def _sign_of_piece(document: DocumentVersion, stored: StoredText) -> str:
+def _sign_of_continuation(document: DocumentVersion, stored: StoredText) -> str:
     """Describe why a document looks like a later piece of what is stored; empty if it does not."""
     first_metadata = dict(document.metadata)
     if document.parts:

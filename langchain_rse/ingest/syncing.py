@@ -1,13 +1,13 @@
-"""Makes the stored documents those that are given: adds them, and deletes all others."""
+"""Syncs the stores with the given documents: adds these, and deletes all others."""
 
 from collections.abc import AsyncIterable, Callable, Iterable
 from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps
-from langchain_rse.ingest.adding import Adding
-from langchain_rse.stores.reading import read_manifests
+from langchain_rse._sync import Steps, compute
+from langchain_rse.ingest.adding import AddOperation
+from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.records import Manifest
 from langchain_rse.text.quoting import counted
 
@@ -22,7 +22,7 @@ class SyncResult(NamedTuple):
 
 
 def sync_documents(
-    adding: Adding,
+    adding: AddOperation,
     documents: Iterable[Document] | AsyncIterable[Document],
     ids: Iterable[str] | None,
     *,
@@ -34,7 +34,7 @@ def sync_documents(
     ``may_delete`` says which documents may be deleted. Nothing is deleted if adding fails.
     """
     # Read before adding: documents that other calls add meanwhile are not deleted.
-    manifests = yield from read_manifests(adding.writer.docstore)
+    manifests = yield from compute(read_manifests, adding.writer.docstore)
     stored_ids = [manifest.doc_id for manifest in manifests if may_delete(manifest)]
 
     given_ids = yield from adding.add(documents, ids, show_progress=show_progress)

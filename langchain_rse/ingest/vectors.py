@@ -17,7 +17,6 @@ from langchain_rse._messages import warn
 from langchain_rse._progress import ChunkBar
 from langchain_rse._sync import Steps, batches, call, compute, during
 from langchain_rse.errors import EmbeddingError
-from langchain_rse.ingest.ownership import Ownership
 from langchain_rse.stores.records import DOC_ID, digest
 from langchain_rse.stores.vectorstores import adapter_for
 from langchain_rse.stores.vectorstores.base import ChunkRow, VectorStoreAdapter
@@ -72,22 +71,15 @@ class Vectors:
         return adapter_for(self.vectorstore)
 
     def add(
-        self,
-        chunks: Iterable[Document],
-        kept: set[str],
-        reusable: Mapping[str, str],
-        ownership: Ownership,
-        dimensions: int,
+        self, chunks: Iterable[Document], reusable: Mapping[str, str], dimensions: int
     ) -> Steps[dict[str, str]]:
-        """Write the vectors of chunks, and renew the lease of their documents meanwhile.
+        """Write the vectors of chunks.
 
-        No more is written of a document of which a vector cannot be searched.
+        If a vector cannot be searched, no more of its document is written.
 
         Args:
             chunks: The chunks with their ids and embedded texts.
-            kept: Ids of vectors that are there already.
             reusable: Ids of vectors that may be copied, by the digests of their embedded texts.
-            ownership: That of the call that writes the documents.
             dimensions: The number of dimensions of the model's vectors; 0 if it is unknown.
 
         Returns:
@@ -96,13 +88,12 @@ class Vectors:
         refused: dict[str, str] = {}
         with during(f"adding vectors to {type(self.vectorstore).__name__}"):
             for batch in batches(chunks, self.batch_size):
-                yield from ownership.renew()
                 self.progress.advance(0, batch[0].metadata[DOC_ID])
-                missing: list[Document] = []
+                wanted: list[Document] = []
                 for chunk in batch:
-                    if chunk.id not in kept and chunk.metadata[DOC_ID] not in refused:
-                        missing.append(self.adapter.storable(chunk))
-                to_embed = yield from self._copy(missing, reusable, dimensions)
+                    if chunk.metadata[DOC_ID] not in refused:
+                        wanted.append(self.adapter.storable(chunk))
+                to_embed = yield from self._copy(wanted, reusable, dimensions)
                 if to_embed:
                     refused.update((yield from self._embed(to_embed, dimensions)))
                 self.progress.advance(len(batch))
@@ -129,7 +120,7 @@ class Vectors:
         return others
 
     def _read(self, ids: Sequence[str]) -> Steps[dict[str, list[float]]]:
-        """Read those vectors that the store gives back, by their ids."""
+        """Read vectors by their ids; empty if the store cannot return them."""
         if not ids:
             return {}
         try:
@@ -152,8 +143,7 @@ class Vectors:
         if len(vectors) != len(texts):
             raise EmbeddingError(
                 f"{type(embeddings).__name__}.embed_documents returned {len(vectors)} vectors for "
-                f"{len(texts)} texts, so that it is not known which is whose; it has to return one "
-                "for each text, in their order"
+                f"{len(texts)} texts; it has to return one for each text, in their order"
             )
         refused: dict[str, str] = {}
         for chunk, vector in zip(chunks, vectors, strict=True):
@@ -176,7 +166,7 @@ class Vectors:
                 yield from self.adapter.delete(batch)
 
     def existing(self, ids: Sequence[str]) -> Steps[dict[str, str] | None]:
-        """The embedded texts of those vectors that exist, by id; None if the store cannot tell."""
+        """The embedded texts of existing vectors, by id; None if the store cannot tell."""
         with during(f"reading from {type(self.vectorstore).__name__}"):
             return (yield from self.adapter.existing_texts(ids))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,11 +12,10 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from langchain_rse._messages import warn
-from langchain_rse._sync import Steps, pause
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine import word_shares
 from langchain_rse.query.candidates import FULL_TEXT, Candidate, Candidates, Sources
-from langchain_rse.stores.changing import DocStore, Record, change, read_records
+from langchain_rse.stores.compare_and_set import DocStore, Record, change, read_records
 from langchain_rse.stores.pairing import Model
 from langchain_rse.stores.records import (
     FLOORS,
@@ -297,17 +297,17 @@ def stored_floor(
         return None
 
 
-def read_floors(docstore: DocStore) -> Steps[Record]:
+def read_floors(docstore: DocStore) -> Record:
     """Read the docstore's record of score floors."""
-    records = yield from read_records(docstore, [FLOORS])
+    records = read_records(docstore, [FLOORS])
     return records[FLOORS]
 
 
-def write_floor(docstore: DocStore, name: str, floor: ScoreFloor | None) -> Steps[None]:
+def write_floor(docstore: DocStore, name: str, floor: ScoreFloor | None) -> None:
     """Write a floor, or remove it, and keep the floors with other names."""
     is_written = False
     while not is_written:
-        record = yield from read_floors(docstore)
+        record = read_floors(docstore)
         stored = record if isinstance(record, Document) else None  # a damaged one is replaced
         floors = {} if stored is None else dict(stored.metadata)
         floors.pop(name, None)
@@ -315,8 +315,6 @@ def write_floor(docstore: DocStore, name: str, floor: ScoreFloor | None) -> Step
             floors[name] = _FLOOR.dump_python(floor, mode="json")
         elif stored is None:
             return
-        [is_written] = yield from change(
-            docstore, [(FLOORS, stored, Document("", metadata=floors))]
-        )
+        [is_written] = change(docstore, [(FLOORS, stored, Document("", metadata=floors))])
         if not is_written:
-            yield from pause(0.01)  # another call has changed it
+            time.sleep(0.01)  # another call has changed it

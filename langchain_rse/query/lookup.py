@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from langchain_rse._sync import Steps
+from langchain_rse._sync import Steps, compute
 from langchain_rse.config import QuerySettings
 from langchain_rse.engine.copies import find_copied
 from langchain_rse.errors import CorruptRecordError
@@ -27,8 +27,8 @@ from langchain_rse.query.candidates import (
 )
 from langchain_rse.query.filters import Filters
 from langchain_rse.query.witnesses import rank
-from langchain_rse.stores.changing import Record
-from langchain_rse.stores.reading import Layout, Layouts, VersionKey, read_layouts_and_floors
+from langchain_rse.stores.compare_and_set import Record
+from langchain_rse.stores.layouts import Layout, Layouts, VersionKey, read_layouts_and_floors
 from langchain_rse.stores.records import DOC_ID
 from langchain_rse.text.words import (
     beginning_of,
@@ -84,7 +84,9 @@ def look_up(
     while not wanted <= layouts.keys():
         chunks = _chunks_in(candidates, wanted - layouts.keys())
         windows = {key: _windows_of(indexes, settings) for key, indexes in chunks.items()}
-        read, floors_of_store = yield from read_layouts_and_floors(sources.docstore, windows)
+        read, floors_of_store = yield from compute(
+            read_layouts_and_floors, sources.docstore, windows
+        )
         floors = floors or floors_of_store
         for key, layout in read.items():
             if isinstance(layout, Layout):

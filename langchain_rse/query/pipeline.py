@@ -16,7 +16,7 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 
 from langchain_rse._messages import warn
-from langchain_rse._sync import Steps
+from langchain_rse._sync import Steps, compute
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CorruptRecordError, MissingRecordError, StoreMismatchError
 from langchain_rse.query.candidates import (
@@ -44,10 +44,10 @@ from langchain_rse.query.searching import queries_of, search
 from langchain_rse.query.selecting import Selection, select
 from langchain_rse.query.trace import RSETrace, sentence
 from langchain_rse.query.witnesses import rank
+from langchain_rse.stores.layouts import VersionKey, read_manifests
 from langchain_rse.stores.pairing import Model, check_pair
-from langchain_rse.stores.reading import VersionKey, read_manifests
 from langchain_rse.stores.records import CLOSER_THAN, SEGMENT
-from langchain_rse.text.quoting import counted, first_few
+from langchain_rse.text.quoting import as_unicode, counted, first_few
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +117,7 @@ def answer(
     Raises:
         MissingRecordError: If documents were replaced or deleted in each of many attempts.
     """
+    question = as_unicode(question)
     trace = RSETrace(question, settings)
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     if candidates is None:
@@ -418,7 +419,7 @@ def _explain_nothing_chosen(trace: RSETrace, sources: Sources) -> None:
 def _has_text(sources: Sources) -> Steps[bool]:
     """True if the docstore has a document with text, or one that cannot be read."""
     try:
-        manifests = yield from read_manifests(sources.docstore, _MOST_READ)
+        manifests = yield from compute(read_manifests, sources.docstore, _MOST_READ)
     except CorruptRecordError:
         return True
     for manifest in manifests:

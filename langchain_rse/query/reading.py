@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, batches, during
+from langchain_rse._sync import Steps, batches, compute, during
 from langchain_rse.config import LengthFunction, QuerySettings
 from langchain_rse.engine import Segment
 from langchain_rse.errors import CorruptRecordError, MissingRecordError
@@ -19,7 +19,7 @@ from langchain_rse.query.candidates import Candidates, Sources, all_candidates
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection, single_chunk_fallback
 from langchain_rse.stores.adopted import adopted_vectors
-from langchain_rse.stores.reading import Layout, VersionKey, read_chunks
+from langchain_rse.stores.layouts import Layout, VersionKey, read_chunks
 from langchain_rse.stores.records import chunk_key, digest, with_headers
 from langchain_rse.stores.vectorstores import vector_id_of
 from langchain_rse.stores.vectorstores.base import PAGE_SIZE, VectorStoreAdapter
@@ -246,7 +246,7 @@ def _read_records(
         chunks.append((layout.manifest.key, index))
     if not chunks:
         return {}
-    read_of_store = yield from read_chunks(sources.docstore, layouts, chunks)
+    read_of_store = yield from compute(read_chunks, sources.docstore, layouts, chunks)
     records: dict[int, Document | None] = {}
     unreadable: dict[str, CorruptRecordError] = {}
     for position, chunk in zip(positions, chunks, strict=True):

@@ -14,7 +14,7 @@ from langchain_rse.config import QuerySettings, RSEConfig
 from langchain_rse.engine import Floats, neighbor_credit
 from langchain_rse.query.candidates import Candidate, Candidates, Reason, best_of_queries
 from langchain_rse.query.lookup import LookedUp
-from langchain_rse.stores.reading import Layout, Layouts
+from langchain_rse.stores.layouts import Layout, Layouts
 
 # The number of a document's best chunks whose mean relevance is that of the document.
 _BEST_CHUNKS = 5

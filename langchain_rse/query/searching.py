@@ -12,14 +12,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse._messages import warn
-from langchain_rse._sync import Steps, call, concurrently, during
+from langchain_rse._sync import Steps, call, compute, concurrently, during
 from langchain_rse.config import QuerySettings
 from langchain_rse.errors import CandidateError, CorruptRecordError, FullTextError
 from langchain_rse.query.candidates import FULL_TEXT, VECTORS, Candidate, Candidates, Hit, Sources
-from langchain_rse.query.filters import FILTER, Filters, check_taken, warn_of_few
-from langchain_rse.stores.changing import read_records
+from langchain_rse.query.filters import (
+    FILTER,
+    Filters,
+    check_taken,
+    fields_of,
+    matches,
+    warn_of_few,
+)
+from langchain_rse.stores.compare_and_set import read_records
 from langchain_rse.stores.fulltext import check_filter, check_lexical
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
@@ -35,6 +43,7 @@ from langchain_rse.stores.records import (
     namespace_in,
 )
 from langchain_rse.stores.vectorstores import vector_id_of
+from langchain_rse.text.quoting import as_unicode
 from langchain_rse.text.words import MAX_QUERY_LENGTH, beginning_of, without_function_words
 
 # Names under which retrievers leave scores in metadata, the usual one first. A "score" may be a
@@ -92,7 +101,7 @@ def queries_of(question: str, settings: QuerySettings, callbacks: Callbacks) -> 
     queries = settings.queries
     if queries is None and settings.query_generator is not None and question.strip():
         queries = yield from _generate_queries(question, settings.query_generator, callbacks)
-    distinct = list(dict.fromkeys(queries or [question]))
+    distinct = list(dict.fromkeys(map(as_unicode, queries or [question])))
     longest = max(map(len, distinct))
     config = settings.config
     if longest > MAX_QUERY_LENGTH and (config.lexical_weight or config.name_weight):
@@ -175,7 +184,7 @@ def search(
     searches = []
     for query in queries:
         if sources.vectorstore is None:
-            searches.append(_ask_retriever(sources.base_retriever, query, settings, callbacks))
+            searches.append(_ask_retriever(sources, query, settings, callbacks))
         else:
             searches.append(_search_vectors(sources, query, settings))
     if obstacle is None:
@@ -207,7 +216,7 @@ def _search_vectors(
 ) -> Steps[list[_ScoredDocument]]:
     """Search the vector store, with scores if it has them."""
     adapter: Any = sources.adapter
-    arguments = {"k": settings.fetch_k, **settings.search_kwargs}
+    arguments = {"k": settings.fetch_k, **_arguments_for(sources, settings.search_kwargs)}
     if sources.namespace:
         arguments = adapter.search_arguments(sources.namespace, arguments)
     found: list[Any] = []
@@ -224,19 +233,29 @@ def _search_vectors(
     return [(document, finite_score(score)) for document, score in found]
 
 
+def _arguments_for(sources: Sources, search_kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The search arguments as the store takes them: `InMemoryVectorStore` takes no dict as filter.
+
+    Classes that derive from it may take dicts.
+    """
+    condition = search_kwargs.get(FILTER)
+    store = None if sources.adapter is None else sources.adapter.store
+    if type(store) is not InMemoryVectorStore or not condition or fields_of(condition) is None:
+        return search_kwargs
+    return {**search_kwargs, FILTER: lambda document: matches(condition, document.metadata)}
+
+
 def _ask_retriever(
-    retriever: Any,  # noqa: ANN401 - a retriever or another Runnable
-    query: str,
-    settings: QuerySettings,
-    callbacks: Callbacks,
+    sources: Sources, query: str, settings: QuerySettings, callbacks: Callbacks
 ) -> Steps[list[_ScoredDocument]]:
+    retriever: Any = sources.base_retriever
     with during(f"asking {type(retriever).__name__} for candidates"):
         returned = yield from call(
             retriever.invoke,
             retriever.ainvoke,
             query,
             config={"callbacks": callbacks},
-            **settings.search_kwargs,
+            **_arguments_for(sources, settings.search_kwargs),
         )
         documents = check_documents(returned, type(retriever).__name__)[: settings.fetch_k]
     for name in _SCORE_NAMES:  # all must have one under the same name
@@ -258,9 +277,8 @@ def _search_words(
         count = min(count, math.ceil(min(_LEXICAL_DEPTH * settings.config.decay_rate, 1e9)))
     with during(f"searching the full-text index of {type(store).__name__}"):
         try:
-            found = yield from call(
+            found = yield from compute(
                 store.lexical_search,
-                store.alexical_search,
                 without_function_words(beginning_of(query)),
                 count,
                 filter=settings.search_kwargs.get(FILTER),
@@ -288,7 +306,7 @@ def _identify_adopted(
         return answers
     with during("reading from the docstore which chunks the candidates are"):
         keys = list(dict.fromkeys(record_keys.values()))
-        records = yield from read_records(sources.docstore, keys)
+        records = yield from compute(read_records, sources.docstore, keys)
     identified = []
     for answer in answers:
         identified_answer: list[_ScoredDocument] = []

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from langchain_core.documents import Document
 
 from langchain_rse.indexer import RSEIndexer
-from langchain_rse.ingest.reading import identified
+from langchain_rse.ingest.sources import identified
 
 try:
     import pyarrow as pa

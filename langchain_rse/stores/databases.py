@@ -1,15 +1,11 @@
 """Database helpers of SQLDocStore: URLs, connections, forks, and explanations of errors."""
 
-import asyncio
 import json
 import os
-import threading
 import time
 import weakref
-from collections.abc import AsyncGenerator, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import orjson
@@ -20,24 +16,30 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import StaticPool
 
 from langchain_rse._sync import batches
+from langchain_rse.stores.file_errors import DISK_FULL, TOO_MANY_FILES, can_open_files
 from langchain_rse.stores.json import encode_document
 from langchain_rse.stores.records import DOC_ID, HEADER, TABLE_HEADER
 from langchain_rse.text.quoting import encodable
 from langchain_rse.text.words import with_pairs
 
-EXPLANATIONS = {
+DAMAGED = (
+    "is damaged: check(repair=True) or langchain-rse check --repair rebuilds its indexes; if it "
+    "cannot, restore a backup, or write what can be read into a new file with the command "
+    "'.recover' of the program sqlite3"
+)
+"""What to say of a damaged database."""
+# What to say of a database, by words in its messages.
+_EXPLANATIONS = {
     "database is locked": "stayed locked by another program for all of its timeout",
-    "malformed": (
-        "is damaged: check(repair=True) or langchain-rse check --repair rebuilds its indexes; if "
-        "it cannot, restore a backup, or write what can be read into a new file with the command "
-        "'.recover' of the program sqlite3"
-    ),
+    "malformed": DAMAGED,
     "readonly database": "is read-only: cannot be written to, not even to make its table or index",
     "unable to open database file": (
         "cannot be opened; if it is read-only, use 'sqlite:///file:...?immutable=1&uri=true'"
     ),
+    "disk is full": DISK_FULL,
+    "No space left on device": DISK_FULL,
+    "Too many open files": TOO_MANY_FILES,
 }
-"""What to say of a database, by words in SQLite's messages."""
 WORDS_FUNCTION = "langchain_rse_chunk_words"
 """The SQL function, on SQLite, that makes the text of a chunk's record for a full-text index."""
 
@@ -46,16 +48,38 @@ _DAMAGE = ("malformed", "vtable constructor failed", "invalid fts5 file format")
 _ROWS_PER_STATEMENT = 499  # SQLite takes at least 999 parameters
 _NO_FTS5 = "no such module: fts5"
 # PostgreSQL's codes.
-_DEADLOCK = "40P01"
 _DAMAGE_CODES = {"XX001", "XX002"}
+_REPEAT_CODES = {"40P01", "40001"}  # a deadlock, and no serial order of the transactions
+_DISK_FULL_CODE = "53100"
 _NO_TABLE = "42P01"
 _NO_RIGHT = "42501"
 _READ_ONLY = "25006"
+_MYSQL_DEADLOCK = 1213
 
 
-def is_deadlock(error: DBAPIError) -> bool:
-    """True if the database ended a transaction, as several waited for each other in a circle."""
-    return _code_of(error) == _DEADLOCK
+def asks_to_repeat(error: DBAPIError, *, has_waited: bool) -> bool:
+    """True if a transaction failed only because of others, and may succeed if it is repeated.
+
+    ``has_waited`` says whether SQLite has waited for its timeout; it does not if a lock could never
+    be got by waiting.
+    """
+    mysql_code = getattr(error.orig, "args", ())[:1]
+    if _code_of(error) in _REPEAT_CODES or mysql_code == (_MYSQL_DEADLOCK,):
+        return True
+    return "database is locked" in str(error.orig) and not has_waited
+
+
+def explanation_of(error: DBAPIError) -> str:
+    """What the error says of the database, and what to do; empty if there is nothing to add."""
+    reason = str(error.orig)
+    if _code_of(error) == _DISK_FULL_CODE:
+        return DISK_FULL
+    if "unable to open database file" in reason and not can_open_files():
+        return TOO_MANY_FILES  # SQLite does not say so
+    for words, explanation in _EXPLANATIONS.items():
+        if words in reason:
+            return explanation
+    return ""
 
 
 def _code_of(error: DBAPIError) -> str | None:
@@ -78,15 +102,9 @@ def parse_url(url: str | URL) -> URL:
     if has_no_sync_form:
         raise ValueError(
             f"url names {parsed.drivername!r}, which has no sync form; use 'sqlite:///...' or "
-            "'postgresql+psycopg://...': async calls find their driver"
+            "'postgresql+psycopg://...': async methods call it in threads"
         )
     return parsed
-
-
-def is_async(url: URL) -> bool:
-    """True if the database has an async driver: psycopg, which needs greenlet."""
-    # For SQLite, which is no server, aiosqlite is slower than a thread.
-    return url.get_driver_name() == "psycopg" and find_spec("greenlet") is not None
 
 
 def is_memory(url: URL) -> bool:
@@ -220,69 +238,6 @@ def _fields_of_record(record: bytes) -> dict[str, Any]:
         except (ValueError, RecursionError):
             return {}
     return fields if isinstance(fields, dict) else {}
-
-
-# Async engines
-
-
-@dataclass
-class _LoopEngine:
-    """The engine of one event loop."""
-
-    engine: Any  # AsyncEngine
-    keeper: AsyncGenerator[Any, None]  # closes the engine when it is closed
-    connections: weakref.WeakSet[Any]  # those of the driver that are open
-
-
-class AsyncEngines:
-    """Keeps an engine for each event loop until the loop ends, as connections belong to a loop."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopEngine] = (
-            weakref.WeakKeyDictionary()
-        )
-
-    async def get(self) -> Any:  # noqa: ANN401 - AsyncEngine
-        """The engine of the running event loop, made if there is none."""
-        loop = asyncio.get_running_loop()
-        if loop in self._engines:
-            return self._engines[loop].engine
-        keeper = self._keep()
-        engine = await anext(keeper)
-        connections = weakref.WeakSet[Any]()
-
-        def remember(connection: Any, _record: object) -> None:  # noqa: ANN401
-            connections.add(connection.driver_connection)
-
-        sa.event.listen(engine.sync_engine, "connect", remember)
-        with self._lock:
-            self._close_ended()
-            self._engines[loop] = _LoopEngine(engine, keeper, connections)
-        return engine
-
-    async def aclose(self) -> None:
-        """Close the engine of the running event loop, if there is one."""
-        own = self._engines.pop(asyncio.get_running_loop(), None)
-        if own is not None:
-            await own.keeper.aclose()
-
-    def _close_ended(self) -> None:
-        """Close the connections of event loops that have ended without closing them."""
-        for loop in list(self._engines):
-            if loop.is_closed():
-                ended = self._engines.pop(loop)
-                for connection in list(ended.connections):
-                    connection.pgconn.finish()  # without its loop, nothing can be awaited
-
-    async def _keep(self) -> AsyncGenerator[Any, None]:
-        """Yield a new engine, and close it when the generator is closed."""
-        engine = self._make()
-        try:
-            yield engine
-        finally:  # event loops close generators when they end
-            await engine.dispose()
 
 
 # Forks

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from langchain_rse.text.quoting import first_few, shortened
+
 if TYPE_CHECKING:
     from langchain_rse.stores.records import Manifest
+
+_LONGEST_NAME = 200  # in messages
 
 
 def source_of(manifest: Manifest) -> str:
@@ -28,16 +33,16 @@ def names_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
 
 
 def find_document(name: str, names: Mapping[str, Sequence[str]]) -> str:
-    """Find the id of a document by its id, path or file name, see `names_of`."""
-    for doc_id in (name, str(Path(name).resolve())):
+    """Find the id of a document by its id, source or file name, see `names_of`."""
+    for doc_id in (name, os.path.normpath(name)):
         if doc_id in names.get(doc_id, ()):
             return doc_id
     doc_ids = names.get(name, ())
     if not doc_ids:
-        raise ValueError(f"there is no document {name!r}")
+        raise ValueError(f"there is no document {name!r:.{_LONGEST_NAME}}")
     if len(doc_ids) > 1:
-        possible = ", ".join(sorted(doc_ids))
-        raise ValueError(f"{name!r} may be any of {possible}: give the whole path")
+        possible = first_few(shortened(doc_id, _LONGEST_NAME) for doc_id in sorted(doc_ids))
+        raise ValueError(f"{name!r:.{_LONGEST_NAME}} may be any of {possible}: give the whole path")
     return doc_ids[0]
 
 

@@ -77,8 +77,10 @@ class LexicalIndex:
     _creation: ClassVar[tuple[str, ...]]
     _removal: ClassVar[tuple[str, ...]]
     _settings_query: ClassVar[str]
-    # A row if the index was built by this version of the package.
+    # A row if the index was built by this version of the package, and the table updates it.
     _form_query: ClassVar[str]
+    # A row if there is a part of an index: a user may have dropped its table, or other parts.
+    _remains_query: ClassVar[str]
     _lock: ClassVar[str]  # begins a transaction that excludes other writers
     # The chunks that are ranked for a query. If more have one of its words, the most common words
     # are left out.
@@ -105,10 +107,10 @@ class LexicalIndex:
         self.lock(connection)
         if self._is_there(connection):  # another process made it meanwhile
             return
-        if self._settings_of(connection) is not None:
+        if connection.exec_driver_sql(self._sql(self._remains_query)).first() is not None:
             logger.info(
-                "the full-text index of table %r was built by an earlier version of this package, "
-                "which found other words: it is built again",
+                "the full-text index of table %r is incomplete, or an earlier version of this "
+                "package built it with other words: it is built again",
                 self._table,
             )
             self.remove(connection)

@@ -82,7 +82,10 @@ class PostgresIndex(LexicalIndex):
         'DROP TABLE IF EXISTS "{table}_lexical"',
     )
     _form_query = """SELECT 1 FROM pg_proc WHERE oid = to_regproc('"{table}_lexical_words"')
-        AND strpos(prosrc, 'table_header') > 0"""
+        AND strpos(prosrc, 'table_header') > 0 AND EXISTS (SELECT 1 FROM pg_trigger
+            WHERE tgrelid = to_regclass('"{table}"') AND tgname = '{table}_lexical_update')"""
+    _remains_query = """SELECT 1 WHERE to_regclass('"{table}_lexical"') IS NOT NULL
+        OR to_regproc('"{table}_lexical_update"') IS NOT NULL"""
     _settings_query = """SELECT obj_description(to_regclass('"{table}_lexical"'), 'pg_class')"""
     _lock = 'LOCK TABLE "{table}" IN SHARE ROW EXCLUSIVE MODE'
     # For a user who may not create the index, or not read it.

@@ -83,7 +83,12 @@ class SQLiteIndex(LexicalIndex):
     )
     _form_query = (
         "SELECT 1 FROM sqlite_master WHERE type = 'view' AND name = '{table}_lexical_texts' "
-        f"AND instr(sql, '{WORDS_FUNCTION}')"
+        f"AND instr(sql, '{WORDS_FUNCTION}') AND EXISTS "
+        "(SELECT 1 FROM sqlite_master WHERE type = 'trigger' AND name = '{table}_lexical_insert')"
+    )
+    _remains_query = (
+        "SELECT 1 FROM sqlite_master WHERE name IN "
+        "('{table}_lexical', '{table}_lexical_keys', '{table}_lexical_insert')"
     )
     _most_ranked = 5_000
     _lock = "BEGIN IMMEDIATE"  # Python's driver begins none before CREATE

@@ -1,18 +1,16 @@
 """Documents as JSON records, and a docstore that keeps them in any byte store.
 
-Values of types that JSON lacks are written as ``{"__rse__": [kind, value]}``. The last field of a
-record is a checksum of its key and of all fields before it.
+Values of types that JSON lacks are written as ``{"__rse__": [kind, value]}``. The last fields of a
+record are a checksum of its key and of all fields before it, and the number of the format.
 """
 
 import datetime as dt
-import decimal
 import hashlib
 import json
 import math
-import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from pathlib import Path, PurePath
-from typing import Any, NamedTuple, cast, get_args, get_origin
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast, get_args, get_origin
 
 import numpy as np
 import orjson
@@ -20,41 +18,30 @@ from langchain_core.documents import Document
 from langchain_core.stores import BaseStore
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, call
-from langchain_rse.errors import CorruptRecordError, MetadataError
-from langchain_rse.stores.changing import DocStore, StepStore
-from langchain_rse.stores.files import reading_files, writing_files
+from langchain_rse.errors import CorruptRecordError, FormatError, MetadataError
+from langchain_rse.stores.compare_and_set import DocStore, is_as_expected
+from langchain_rse.stores.file_errors import reading_files, writing_files
+
+_FORMAT = 6
+_END = ',"checksum":"%s","format":%d}'  # of a record
+# The end of a record of any format: those before 6 have no number.
+_ANY_END = re.compile(
+    r',"checksum":"(?P<checksum>[0-9a-f]{32})"(?:,"format":(?P<format>[0-9]{1,9}))?\}\Z'
+)
+_LONGEST_END = len(_END % ("0" * 32, 10**9 - 1))
 
 _TAG = "__rse__"
-_CHECKSUM = ',"checksum":"%s"}'  # the end of a record
-_CHECKSUM_LENGTH = len(_CHECKSUM % ("0" * 32))
-
-
-class _Kind(NamedTuple):
-    """How values of a type that JSON lacks are written and read."""
-
-    name: str
-    write: Callable[[Any], str]
-    read: Callable[[str], Any]
-
-
-_KINDS: dict[type, _Kind] = {
-    dt.datetime: _Kind("datetime", dt.datetime.isoformat, dt.datetime.fromisoformat),
-    dt.date: _Kind("date", dt.date.isoformat, dt.date.fromisoformat),
-    dt.time: _Kind("time", dt.time.isoformat, dt.time.fromisoformat),
-    decimal.Decimal: _Kind("decimal", str, decimal.Decimal),
-    uuid.UUID: _Kind("uuid", str, uuid.UUID),
-    bytes: _Kind("bytes", bytes.hex, bytes.fromhex),
-}
+_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _READERS: dict[str, Callable[[Any], Any]] = {
-    **{kind.name: kind.read for kind in _KINDS.values()},
-    "tuple": tuple,
+    "datetime": dt.datetime.fromisoformat,
+    "date": dt.date.fromisoformat,
     "dict": dict,
-    "float": float,
-    "path": Path,
+    "float": _FLOATS.__getitem__,
 }
+_LEAST_INTEGER = -(2**63)
+_LARGEST_INTEGER = 2**64 - 1
 # Types whose values JSON writes as they are: those of most metadata.
-_PLAIN_TYPES = frozenset({str, int, bool, type(None)})
+_PLAIN_TYPES = frozenset({str, bool, type(None)})
 
 
 def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
@@ -64,7 +51,7 @@ def encode_json(value: Any, place: str) -> str:  # noqa: ANN401
         try:
             return orjson.dumps(plain).decode()
         except TypeError:
-            # orjson takes neither lone surrogates nor integers of more than 64 bits.
+            # orjson takes no surrogates.
             return json.dumps(plain, separators=(",", ":"))
     except RecursionError as error:
         raise MetadataError(f"{place} cannot be kept in a docstore: nested too deep") from error
@@ -78,30 +65,46 @@ def encode_document(document: Document, key: str) -> str:
     if document.id is not None:
         fields["id"] = document.id
     text = encode_json(fields, "document")[:-1]
-    return text + _CHECKSUM % _checksum(text.encode(), key)
+    return text + _END % (_checksum(text, key), _FORMAT)
 
 
 def decode_document(record: str | bytes, key: str) -> Document:
-    """Read a record of `encode_document`; a CorruptRecordError if it is none or was changed."""
+    """Read a record of `encode_document`.
+
+    Raises:
+        CorruptRecordError: If it is no record of this key, or was changed.
+        FormatError: If it was written by another version of this package.
+    """
     try:
-        whole = record if isinstance(record, str) else record.decode()
-        text = whole[:-_CHECKSUM_LENGTH]
-        if whole[-_CHECKSUM_LENGTH:] != _CHECKSUM % _checksum(text.encode(), key):
-            raise ValueError("its checksum does not fit")  # noqa: TRY301 - like all other errors
-        # Not orjson: it reads integers of more than 64 bits as floats.
+        text = _checked_text(record if isinstance(record, str) else record.decode(), key)
         fields = json.loads(text + "}", object_hook=_from_json if _TAG in text else None)
         return Document(
             page_content=fields["page_content"],
             metadata=fields.get("metadata", {}),
             id=fields.get("id"),
         )
+    except FormatError:
+        raise
     except Exception as error:
         reason = str(error) if type(error) is ValueError else type(error).__name__
         raise CorruptRecordError(
-            f"the docstore's record {key!r} cannot be read ({reason}): it is damaged, belongs to "
-            "another key, or was written by another version of langchain-rse; delete this key and "
-            "add its document again"
+            f"the docstore's record {key!r} cannot be read ({reason}): it is damaged or belongs to "
+            "another key; delete this key and add its document again"
         ) from error
+
+
+def _checked_text(record: str, key: str) -> str:
+    """The record before its checksum, if that fits and the record is of this format."""
+    end = _ANY_END.search(record, max(0, len(record) - _LONGEST_END))
+    if end is not None and end["format"] != str(_FORMAT):
+        raise FormatError(
+            f"the docstore's record {key!r} was written by another version of langchain-rse: index "
+            "the documents again, into a new docstore and a new collection"
+        )
+    text = "" if end is None else record[: end.start()]
+    if end is None or end["checksum"] != _checksum(text, key):
+        raise ValueError("its checksum does not fit")
+    return text
 
 
 def decode_documents(
@@ -122,20 +125,16 @@ def is_readable(record: Any, key: str) -> bool:  # noqa: ANN401 - damaged, it ma
 
 
 def is_record(record: str | bytes | None, document: Document | None, key: str) -> bool:
-    """True if a key's record is that of the Document; for None, if no record can be read."""
-    if record is not None and document is not None:
-        text = encode_document(document, key)
-        if record in (text, text.encode()):  # decoded, NaN would not equal itself
-            return True
+    """True if a key's record is the expected Document; for None, if no record can be read."""
     try:
         stored = None if record is None else decode_document(record, key)
     except CorruptRecordError:
         stored = None
-    return stored == document
+    return is_as_expected(stored, document)
 
 
-def _checksum(text: bytes, key: str) -> str:
-    state = hashlib.blake2b(text, digest_size=16)
+def _checksum(text: str, key: str) -> str:
+    state = hashlib.blake2b(text.encode(), digest_size=16)
     state.update(key.encode("utf-8", "surrogatepass"))
     return state.hexdigest()
 
@@ -149,29 +148,35 @@ def _to_json(value: Any, place: str) -> Any:  # noqa: ANN401 - a return for each
     if isinstance(value, str):
         return str.__str__(value)  # the value of an enum, not its name
     if isinstance(value, int):
-        return int(value)
+        return _integer(value, place)
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     if isinstance(value, dict):
         fields = _dict_to_json(value, place)
         return {_TAG: ["dict", list(fields.items())]} if _TAG in fields else fields
     if isinstance(value, list):
-        return _items_to_json(value, place)
+        return [_to_json(item, f"{place}[{index}]") for index, item in enumerate(value)]
     return {_TAG: _to_tagged(value, place)}
 
 
-def _to_tagged(value: Any, place: str) -> list[Any]:  # noqa: ANN401
-    """Convert a value of a type that JSON lacks to its kind and a value that JSON can write."""
+def _integer(value: int, place: str) -> int:
+    if not _LEAST_INTEGER <= value <= _LARGEST_INTEGER:
+        raise MetadataError(
+            f"{place} is an integer of more than 64 bits and cannot be kept in a docstore; use a "
+            "string"
+        )
+    return int(value)
+
+
+def _to_tagged(value: Any, place: str) -> list[str]:  # noqa: ANN401
+    """Convert a value of a type that JSON lacks to its kind and a text."""
     if isinstance(value, float):  # infinite, or no number
         return ["float", str(float(value))]
-    if type(value) is tuple:
-        return ["tuple", _items_to_json(value, place)]
-    if isinstance(value, PurePath):
-        return ["path", str(value)]
-    kind = _KINDS.get(type(value))
-    if kind is None:
-        raise _unsupported(value, place)
-    return [kind.name, kind.write(value)]
+    if type(value) is dt.datetime:
+        return ["datetime", value.isoformat()]
+    if type(value) is dt.date:
+        return ["date", value.isoformat()]
+    raise _unsupported(value, place)
 
 
 def _dict_to_json(fields: dict[Any, Any], place: str) -> dict[str, Any]:
@@ -187,15 +192,11 @@ def _dict_to_json(fields: dict[Any, Any], place: str) -> dict[str, Any]:
     return converted
 
 
-def _items_to_json(items: Sequence[Any], place: str) -> list[Any]:
-    return [_to_json(item, f"{place}[{index}]") for index, item in enumerate(items)]
-
-
 def _unsupported(value: object, place: str) -> MetadataError:
     return MetadataError(
         f"{place} is of type {type(value).__name__} and cannot be kept in a docstore; "
-        "use strings, numbers, booleans, None, dates, times, Decimal, UUID, paths, bytes, or "
-        "lists, tuples and dicts (with string keys) of them"
+        "use strings, numbers, booleans, None, dates and datetimes, or lists and dicts (with "
+        "string keys) of them"
     )
 
 
@@ -207,7 +208,7 @@ def _from_json(fields: dict[str, Any]) -> Any:  # noqa: ANN401
     return _READERS[kind](value)
 
 
-class JSONDocStore(StepStore):
+class JSONDocStore(BaseStore[str, Document]):
     """A docstore that keeps Documents in a byte store such as ``LocalFileStore`` or ``RedisStore``.
 
     `langchain_rse.RSERetriever` wraps byte stores by itself; this class is for direct use.
@@ -220,32 +221,28 @@ class JSONDocStore(StepStore):
         self.store = store
 
     @override
-    def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
         with reading_files():
-            values = yield from call(self.store.mget, self.store.amget, keys)
-        return decode_documents(values, keys)
+            records = self.store.mget(keys)
+        return decode_documents(records, keys)
 
     @override
-    def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
-        values = [(key, encode_document(document, key).encode()) for key, document in pairs]
+    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        records = [
+            (key, encode_document(document, key).encode()) for key, document in key_value_pairs
+        ]
         with writing_files():
-            yield from call(self.store.mset, self.store.amset, values)
+            self.store.mset(records)
 
     @override
-    def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
+    def mdelete(self, keys: Sequence[str]) -> None:
         with writing_files():
-            yield from call(self.store.mdelete, self.store.amdelete, keys)
+            self.store.mdelete(keys)
 
+    @override
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        """Yield the keys that begin with the prefix."""
         # Some stores take a prefix for a folder, so all keys are read.
         for key in self.store.yield_keys():
-            if key.startswith(prefix or ""):
-                yield key
-
-    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
-        """Like `yield_keys`, async."""
-        async for key in self.store.ayield_keys():
             if key.startswith(prefix or ""):
                 yield key
 

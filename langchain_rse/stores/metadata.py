@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,14 +16,14 @@ _RESERVED_NAME = re.compile(r"[$#]|(chroma:document)?\Z")
 
 
 def simple_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep values that vector stores take: encodable strings, 64-bit numbers, booleans, and lists.
+    """Keep values that vector stores take: encodable strings, numbers, booleans, and lists of them.
 
     A list has at least one value, and all are of one of these types. Not every store takes lists:
     see `VectorStoreAdapter.takes_lists`.
     """
     simple: dict[str, Any] = {}
     for name, value in metadata.items():
-        simple_value = _simple_list(value) if isinstance(value, (list, tuple)) else _simple(value)
+        simple_value = _simple_list(value) if isinstance(value, list) else _simple(value)
         if simple_value is not None and not _RESERVED_NAME.match(name):
             simple[encodable(name)] = simple_value
     return simple
@@ -43,8 +42,8 @@ def _simple(value: object) -> str | int | float | bool | None:
     """A metadata value in a form that every vector store takes; None if it has none."""
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, (str, os.PathLike)):
-        return encodable(os.fspath(value))
+    if isinstance(value, str):
+        return encodable(value)
     if isinstance(value, int):  # booleans too
         return value if abs(value) < 2**63 else None
     if isinstance(value, float):

@@ -1,21 +1,21 @@
 """Namespaces: keep documents apart that share a docstore and a vector store.
 
-A namespace is part of every key in the docstore and of the names of versions, so its vectors have
-ids of their own, and a search that finds those of another namespace can tell them apart.
+A namespace is part of every key in the docstore and of the names of versions. So its vectors have
+ids of their own, and a search recognizes vectors of other namespaces.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
+from langchain_core.stores import BaseStore
 from typing_extensions import override
 
-from langchain_rse._sync import Steps, arun, call, run
 from langchain_rse.errors import StoreMismatchError
-from langchain_rse.stores.changing import Change, ComparesAndSets, DocStore, StepStore, list_keys
+from langchain_rse.stores.compare_and_set import Change, ComparesAndSets, DocStore, list_keys
 from langchain_rse.stores.records import NAMESPACES, digest, manifest_key
 from langchain_rse.stores.vectorstores import FILTERED, adapter_for
 from langchain_rse.text.quoting import UNENCODABLE
@@ -33,7 +33,7 @@ def namespace_digest(namespace: str) -> str:
     return digest("namespace", namespace)[:16]
 
 
-class NamespacedStore(StepStore):
+class NamespacedStore(BaseStore[str, Document]):
     """The records of one namespace in a docstore; the same key is another record in each."""
 
     def __init__(self, docstore: DocStore, namespace: str) -> None:
@@ -48,68 +48,50 @@ class NamespacedStore(StepStore):
         return bool(getattr(self.docstore, "lexical", False))
 
     @override
-    def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
-        yield from self._check()
-        outer_keys = [self._outer_key(key) for key in keys]
-        return (yield from call(self.docstore.mget, self.docstore.amget, outer_keys))
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        self._check()
+        return self.docstore.mget([self._outer_key(key) for key in keys])
 
     @override
-    def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
-        yield from self._check_and_mark()
-        outer_pairs = [(self._outer_key(key), document) for key, document in pairs]
-        yield from call(self.docstore.mset, self.docstore.amset, outer_pairs)
+    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        self._check_and_mark()
+        self.docstore.mset([(self._outer_key(key), document) for key, document in key_value_pairs])
 
     @override
-    def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
-        yield from self._check()
-        outer_keys = [self._outer_key(key) for key in keys]
-        yield from call(self.docstore.mdelete, self.docstore.amdelete, outer_keys)
+    def mdelete(self, keys: Sequence[str]) -> None:
+        self._check()
+        self.docstore.mdelete([self._outer_key(key) for key in keys])
 
     @override
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        run(self._check())
+        self._check()
         for outer_key in self.docstore.yield_keys(prefix=self._outer_prefix(prefix)):
-            key = self._inner_key(outer_key)
-            if key is not None and key.startswith(prefix or ""):
-                yield key
-
-    @override
-    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
-        await arun(self._check())
-        async for outer_key in self.docstore.ayield_keys(prefix=self._outer_prefix(prefix)):
             key = self._inner_key(outer_key)
             if key is not None and key.startswith(prefix or ""):
                 yield key
 
     def lexical_search(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         """Find chunks of the namespace by their words, see `SQLDocStore.lexical_search`."""
-        run(self._check())
+        self._check()
         store: Any = self.docstore
         return store.lexical_search(*args, **kwargs, prefix=f"{self.digest}-")
 
-    async def alexical_search(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        """Like `lexical_search`, async."""
-        await arun(self._check())
-        store: Any = self.docstore
-        return await store.alexical_search(*args, **kwargs, prefix=f"{self.digest}-")
-
-    def _check_and_mark(self) -> Steps[None]:
+    def _check_and_mark(self) -> None:
         """Before the first write, mark that the docstore has namespaces."""
-        yield from self._check()
+        self._check()
         if not self._is_marked:
-            marker = (NAMESPACES, Document(""))
-            yield from call(self.docstore.mset, self.docstore.amset, [marker])
+            self.docstore.mset([(NAMESPACES, Document(""))])
             self._is_marked = True
 
-    def _check(self) -> Steps[None]:
+    def _check(self) -> None:
         """Refuse a docstore that has documents without a namespace."""
         if self._is_marked:
             return
-        [marker] = yield from call(self.docstore.mget, self.docstore.amget, [NAMESPACES])
+        [marker] = self.docstore.mget([NAMESPACES])
         if marker is not None:
             self._is_marked = True
             return
-        for key in (yield from list_keys(self.docstore, manifest_key(""))):
+        for key in list_keys(self.docstore, manifest_key("")):
             if "-" not in key:
                 raise StoreMismatchError(
                     "the docstore has documents without a namespace; got "
@@ -137,12 +119,11 @@ class _ComparingNamespacedStore(NamespacedStore, ComparesAndSets):
     """The records of one namespace in a docstore that compares and sets."""
 
     @override
-    def _change_steps(self, changes: Sequence[Change]) -> Steps[list[bool]]:
-        yield from self._check_and_mark()
-        outer_changes = [(self._outer_key(key), expected, new) for key, expected, new in changes]
+    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        self._check_and_mark()
         store: Any = self.docstore
-        made: list[bool] = yield from call(
-            store.compare_and_set, store.acompare_and_set, outer_changes
+        made: list[bool] = store.compare_and_set(
+            [(self._outer_key(key), expected, new) for key, expected, new in changes]
         )
         return made
 

@@ -12,9 +12,9 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ValidationError
 
-from langchain_rse._sync import Steps, call, during, pause
-from langchain_rse.errors import StoreMismatchError
-from langchain_rse.stores.changing import DocStore, change, read_records
+from langchain_rse._sync import Steps, call, compute, compute_to_the_end, during, pause
+from langchain_rse.errors import FormatError, StoreMismatchError
+from langchain_rse.stores.compare_and_set import DocStore, change, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import NAMESPACES, digest
 from langchain_rse.stores.vectorstores import adapter_for
@@ -36,7 +36,7 @@ class _Pair(BaseModel, frozen=True):
     kind: str  # class of the vector store
     name: str  # of its collection or index; empty if unknown
     model: str = ""  # its id, a digest of its first probe; empty without a model
-    probe: Sequence[float] = ()  # its vector of `PROBE`, rounded
+    probe: list[float] = []  # its vector of `PROBE`, rounded
 
     @property
     def store_name(self) -> str:
@@ -114,9 +114,11 @@ def _check_record(
 
     Returns the pair as it is recorded now; None if another call has changed the record meanwhile.
     """
-    records = yield from read_records(docstore, [PAIR_KEY, NAMESPACES])
-    refuse_namespaces(records[NAMESPACES])
+    records = yield from compute(read_records, docstore, [PAIR_KEY, NAMESPACES])
     stored_record = records[PAIR_KEY]
+    if isinstance(stored_record, FormatError):
+        raise stored_record
+    refuse_namespaces(records[NAMESPACES])
     if not isinstance(stored_record, Document):  # also if it is damaged, and is written again
         stored_record = None
     stored = _read_pair(stored_record)
@@ -137,7 +139,9 @@ def _check_record(
         if not differences and not (learns_model and record):
             return stored
     new_record = Document("", metadata=pair.model_dump())
-    [is_written] = yield from change(docstore, [(PAIR_KEY, stored_record, new_record)])
+    [is_written] = yield from compute_to_the_end(
+        change, docstore, [(PAIR_KEY, stored_record, new_record)]
+    )
     return pair if is_written else None
 
 
@@ -161,7 +165,7 @@ def _describe(vectorstore: VectorStore) -> Steps[_Pair]:
     with during("embedding a text by which the embedding model is known"):
         # As a query, since some models count or keep the texts of documents.
         vector = yield from call(embeddings.embed_query, embeddings.aembed_query, PROBE)
-    probe = tuple(round(float(value), _DIGITS) for value in vector)
+    probe = [round(float(value), _DIGITS) for value in vector]
     return pair.model_copy(update={"model": digest(*map(str, probe)), "probe": probe})
 
 

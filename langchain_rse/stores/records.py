@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
@@ -14,7 +15,7 @@ from langchain_core.documents import Document
 from pydantic import Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from langchain_rse._messages import problems_of
-from langchain_rse.errors import CorruptRecordError, FormatError
+from langchain_rse.errors import CorruptRecordError
 from langchain_rse.stores.adopted import ADOPTED, AdoptedVector
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.metadata import simple_metadata
@@ -33,7 +34,7 @@ NAMESPACE = "rse_namespace"  # digest of the document's namespace, if it has one
 # Fields that indexing writes: those of a retrieved chunk do not hold for a new document.
 WRITTEN = frozenset({*LOCATION_FIELDS, CHUNK_ID, VERSION, NAMESPACE})
 # Metadata of chunks' records in the docstore.
-METADATA_CHANGES = "places"  # `Chunk.metadata`, if there is any
+METADATA_CHANGES = "metadata_changes"  # `Chunk.metadata`, if there is any
 HEADER = "header"  # the header that was embedded in front, if there is one
 TABLE_HEADER = "table_header"  # `Chunk.table_header`, if there is one
 # Metadata of segments: their value. Of reranked documents: the reranker's score.
@@ -56,8 +57,10 @@ Rule = Literal["range", "first", "last", "all", "same", "drop"]
 DEFAULT_RULES: Mapping[str, Rule] = {"page": "range", "page_label": "range"}
 """Fields that have a rule by default, also if they are the same in a whole document."""
 
-# The format of the records. A docstore with another number has to be built again.
-_FORMAT = 5
+ANNOUNCEMENT_LIFETIME = 3600.0
+"""Seconds after which a version that was announced, and is not current, counts as garbage.
+
+If its call is still writing, that one notices and begins again."""
 
 # Far above any document; without a limit, a forged record would keep a reader busy forever.
 _Count = Annotated[int, Field(ge=0, le=10_000_000, strict=True)]
@@ -66,8 +69,11 @@ _Length = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 # What keys may contain.
 _KeyPart = Annotated[str, Field(pattern="^[0-9A-Za-z_.-]+$", strict=True)]
 
-# Between the digest and the id of the write, in the name of a version.
+# Between the digest and the id of the write, in the name of a version. That id begins with digits
+# of the embedding model's id, if it is known.
 _WRITE = "."
+_MODEL_DIGITS = 8
+_WRITE_DIGITS = 16
 
 _VECTOR_NAMESPACE = uuid.UUID("4b1f2f1e-6d1c-5a44-9a31-2f6d9f7c5e10")
 
@@ -102,9 +108,9 @@ def spans_key(key: str, version: str, page: int) -> str:
     return f"{key}/{version}/spans/{page}"
 
 
-def parts_key(key: str, version: str) -> str:
-    """The key of the record of the parts that a document was given in."""
-    return f"{key}/{version}/parts"
+def description_key(key: str, version: str) -> str:
+    """The key of the record that describes a version as its manifest does, and has its parts."""
+    return f"{key}/{version}/document"
 
 
 def adopted_key(vector: str) -> str:
@@ -274,8 +280,8 @@ def content_name(version: str) -> str:
 class Version(NamedTuple):
     """A version of a document, as one write stores it.
 
-    Each write has a name of its own, and so have its keys and vectors. What a call removes can
-    therefore be nothing that a later call wrote, however long the first was stopped in between.
+    Each write has a name of its own, and so have its keys and vectors: what a call removes by such
+    a name is nothing that another call wrote, however long it was stopped in between.
     """
 
     # Digest of the text and of everything that shapes its chunks; once it is written, followed by
@@ -291,10 +297,15 @@ class Version(NamedTuple):
         other_content = other._replace(name=content_name(other.name))
         return self._replace(name=content_name(self.name)) == other_content
 
-    def in_new_write(self) -> Version:
-        """The same version in a write that nobody has begun yet."""
-        name = f"{content_name(self.name)}{_WRITE}{uuid.uuid4().hex[:16]}"
-        return self._replace(name=name)
+    def in_new_write(self, model: str) -> Version:
+        """The same version in a write that nobody has begun yet, with vectors of a model."""
+        write = f"{model[:_MODEL_DIGITS]}{uuid.uuid4().hex[:_WRITE_DIGITS]}"
+        return self._replace(name=f"{content_name(self.name)}{_WRITE}{write}")
+
+    def is_of_model(self, model: str) -> bool:
+        """True unless the vectors of this version are known to be of another model."""
+        written_model = self.name.partition(_WRITE)[2][:-_WRITE_DIGITS]
+        return not written_model or not model or written_model == model[:_MODEL_DIGITS]
 
     @property
     def pages(self) -> int:
@@ -307,7 +318,7 @@ class Version(NamedTuple):
             yield chunk_key(key, self.name, index)
         for page in range(self.pages):
             yield spans_key(key, self.name, page)
-        yield parts_key(key, self.name)
+        yield description_key(key, self.name)
         yield from self.vectors_keys(key)
 
     def vectors_keys(self, key: str) -> Iterator[str]:
@@ -328,19 +339,25 @@ def _pages(items: int) -> int:
     return math.ceil(items / SPANS_PER_PAGE)
 
 
+class Announcement(NamedTuple):
+    """A version that a call has begun to write."""
+
+    version: Version
+    time: float  # in seconds since 1970, by the clock of that call
+
+
 @dataclass(frozen=True)
 class Manifest:
-    """The record of a document in the docstore: its versions, metadata and owner."""
+    """The record of a document in the docstore: its versions, its length and its metadata.
+
+    A version is announced, then current, then garbage. Nobody writes or removes records or vectors
+    of a version that the manifest does not list, but the call that has announced it.
+    """
 
     doc_id: str
-    current: Version | None = None  # the one queries see; None before the first, and in deletion
-    # The one being written: any part may be stored, and another call may write the rest.
-    writing: Version | None = None
-    # Those being removed: any part may be stored. None of them ever becomes current again.
-    unfinished: Sequence[Version] = ()
-    # Token of the call that is writing or deleting the document, see
-    # `langchain_rse.ingest.ownership`; empty if none is.
-    owner: str = ""
+    current: Version | None = None  # the one that queries see
+    announced: Sequence[Announcement] = ()  # being written: any part may be stored
+    garbage: Sequence[Version] = ()  # being removed: any part may be stored
     # A new one each time the manifest is written, by which changes are noticed.
     revision: str = field(default_factory=lambda: uuid.uuid4().hex)
     model: str = ""  # id of the embedding model, see `langchain_rse.stores.pairing`; may be empty
@@ -353,6 +370,8 @@ class Manifest:
     # False if characters are counted in a text that was put together from chunks, or in a piece of
     # the source.
     counts_in_source: bool = True
+    # True if `check` found that not all of it can be read: adding the same again writes it.
+    is_damaged: bool = False
 
     @property
     def key(self) -> str:
@@ -362,45 +381,64 @@ class Manifest:
     @property
     def versions(self) -> list[Version]:
         """All versions that may have records or vectors in the stores."""
-        versions = [self.current, self.writing, *self.unfinished]
-        return list(dict.fromkeys(version for version in versions if version))
+        announced = [announcement.version for announcement in self.announced]
+        versions = [self.current, *announced, *self.garbage]
+        return [version for version in versions if version is not None]
 
     @property
     def is_finished(self) -> bool:
         """True if only a current version is stored."""
-        return self.current is not None and self.writing is None and not self.unfinished
+        return self.current is not None and not self.announced and not self.garbage
 
-    def removing(self, versions: Iterable[Version]) -> Manifest:
-        """This manifest with further versions to remove, of which none is being written."""
-        kept = {self.current}
-        unfinished = dict.fromkeys([*self.unfinished, *versions])
-        if self.writing is not None:
-            unfinished[self.writing] = None
-        removed = [version for version in unfinished if version not in kept]
-        return replace(self, writing=None, unfinished=removed)
+    def announces(self, version: Version) -> bool:
+        """True if a call may go on writing a version that it has announced."""
+        return any(announcement.version == version for announcement in self.announced)
+
+    def with_announcement(self, version: Version) -> Manifest:
+        """This manifest with one more version that is being written."""
+        return replace(self, announced=[*self.announced, Announcement(version, time.time())])
+
+    def with_current(self, new: Manifest) -> Manifest:
+        """The ``new`` manifest of a version that was announced here; the former one is garbage."""
+        announced = [each for each in self.announced if each.version != new.current]
+        garbage = list(self.garbage)
+        if self.current is not None:
+            garbage.append(self.current)
+        return replace(new, announced=announced, garbage=garbage)
+
+    def with_garbage(self, versions: Iterable[Version]) -> Manifest:
+        """This manifest with some of its versions as garbage."""
+        removed = [version for version in versions if version not in self.garbage]
+        current = None if self.current in removed else self.current
+        announced = [each for each in self.announced if each.version not in removed]
+        return replace(
+            self, current=current, announced=announced, garbage=[*self.garbage, *removed]
+        )
+
+    def without_garbage(self, versions: Collection[Version]) -> Manifest:
+        """This manifest after some of its garbage was removed."""
+        return replace(self, garbage=[each for each in self.garbage if each not in versions])
+
+    def abandoned(self) -> list[Version]:
+        """The announced versions whose calls have most likely failed, by their age."""
+        latest = time.time() - ANNOUNCEMENT_LIFETIME
+        return [each.version for each in self.announced if each.time < latest]
 
     def to_document(self) -> Document:
         """Make the record of this manifest."""
         fields = {
             **vars(self),
             "current": list(self.current) if self.current else None,
-            "writing": list(self.writing) if self.writing else None,
-            "unfinished": [list(version) for version in self.unfinished],
-            "format": _FORMAT,
+            "announced": [[list(version), time] for version, time in self.announced],
+            "garbage": [list(version) for version in self.garbage],
         }
         return Document(page_content="", metadata=fields)
 
     @classmethod
     def from_document(cls, record: Document, key: str) -> Manifest:
-        """Read a manifest's record; CorruptRecordError or FormatError if it cannot be read."""
-        fields = record.metadata
-        if "doc_id" in fields and fields.get("format") != _FORMAT:
-            raise FormatError(
-                f"the docstore's record {key!r} was written by another version of langchain-rse; "
-                "index the documents again, into a new docstore and a new collection"
-            )
+        """Read a manifest's record; a CorruptRecordError if it cannot be read."""
         try:
-            manifest = _MANIFEST.validate_python(fields)
+            manifest = _MANIFEST.validate_python(record.metadata)
         except ValidationError as error:
             raise _not_a_manifest(key, problems_of(error)) from error
         if not key.endswith(manifest.key):
@@ -455,6 +493,7 @@ class DocumentVersion:
     header: str = ""
     counts_in_source: bool = True
     adopted: Sequence[AdoptedVector] = ()  # the vectors of its chunks, if other code wrote them
+    blank: str = ""  # its text, if that is only white space, which has no chunks
 
     @property
     def key(self) -> str:
@@ -463,8 +502,22 @@ class DocumentVersion:
 
     @property
     def text(self) -> str:
-        """The text of all chunks."""
-        return "".join(chunk.text for chunk in self.chunks)
+        """The text of all chunks, or white space without chunks."""
+        return "".join(chunk.text for chunk in self.chunks) or self.blank
+
+    def manifest(self, model: str) -> Manifest:
+        """The manifest of the document with this version as the current one."""
+        return Manifest(
+            doc_id=self.doc_id,
+            current=self.version,
+            model=model,
+            length=self.length,
+            text_digest=self.text_digest,
+            metadata=self.metadata,
+            rules=self.rules,
+            header=self.header,
+            counts_in_source=self.counts_in_source,
+        )
 
     @cached_property
     def text_digest(self) -> str:
@@ -479,16 +532,35 @@ class DocumentVersion:
 
 
 def document_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
-    """Make the docstore records of a document, except its manifest, with their keys."""
+    """Make the docstore records of a document, except its manifest and its description."""
     # These come first: they say what to remove if the others are not written.
     yield from _vectors_records(document)
     yield from _chunk_records(document)
     yield from _spans_records(document)
-    if document.parts:
-        parts = [list(part) for part in document.parts]
-        yield parts_key(document.key, document.version.name), _record(parts=parts)
+    yield from adopted_records(document)
+
+
+def adopted_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:
+    """Make the records that name the chunks of adopted vectors."""
     for vector in document.adopted:
         yield adopted_record(vector.id, document.doc_id, document.version.name, vector.chunk)
+
+
+def description_record(document: DocumentVersion, model: str) -> tuple[str, Document]:
+    """Make the record from which a lost manifest is written again, with its key.
+
+    It has the parts as well, and is written last: with it, the version is whole.
+
+    Args:
+        document: The document.
+        model: The id of the embedding model, see `Manifest.model`.
+    """
+    manifest = document.manifest(model).to_document()
+    parts = [list(part) for part in document.parts]
+    record = _record(
+        manifest=manifest.metadata, parts=parts, blank=document.blank, time=time.time()
+    )
+    return description_key(document.key, document.version.name), record
 
 
 def _vectors_records(document: DocumentVersion) -> Iterator[tuple[str, Document]]:

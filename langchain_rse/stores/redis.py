@@ -12,19 +12,25 @@ from pydantic import SecretStr
 from typing_extensions import override
 
 from langchain_rse._messages import load, warn
-from langchain_rse._sync import Steps, batches, compute
-from langchain_rse.stores.changing import Change, ComparesAndSets
+from langchain_rse._sync import batches
+from langchain_rse.stores.compare_and_set import Change, ComparesAndSets
 from langchain_rse.stores.json import decode_documents, encode_document, is_record
 
 _KEYS_PER_COMMAND = 500
-# For each key: the value that is expected, and the new value; "" for none.
-_SWAP = """
-local made = {}
+# A value that grows by at most this many bytes is replaced even if the server's memory is full.
+# Documents could not be deleted otherwise, as their manifests are changed first.
+_GROWTH = 256
+# For each key: the value that is expected, and the new value; "" for none. At its memory limit,
+# Redis refuses SET only in scripts that have written nothing yet, so DEL comes first.
+_SWAP = f"""
+local made = {{}}
 for i, key in ipairs(KEYS) do
-    local new, expected = ARGV[2 * i], (redis.call('GET', key) or '') == ARGV[2 * i - 1]
-    made[i] = expected and 1 or 0
-    if expected and new == '' then redis.call('DEL', key)
-    elseif expected then redis.call('SET', key, new) end
+    local expected, new = ARGV[2 * i - 1], ARGV[2 * i]
+    made[i] = (redis.call('GET', key) or '') == expected and 1 or 0
+    if made[i] == 1 then
+        if expected ~= '' and #new <= #expected + {_GROWTH} then redis.call('DEL', key) end
+        if new ~= '' then redis.call('SET', key, new) end
+    end
 end
 return made
 """
@@ -62,20 +68,19 @@ class RedisDocStore(ComparesAndSets):
         return partial(type(self), self._url.get_secret_value(), prefix=self._prefix), ()
 
     @override
-    def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
-        return compute(self._get, keys)
+    def mget(self, keys: Sequence[str]) -> list[Document | None]:
+        return decode_documents(self._read_values(keys), keys)
 
     @override
-    def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
-        return compute(self._set, pairs)
+    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        values = [(self._name(key), _encode(document, key)) for key, document in key_value_pairs]
+        for batch in batches(values, _KEYS_PER_COMMAND):
+            self._checked_client.mset(dict(batch))
 
     @override
-    def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
-        return compute(self._delete, keys)
-
-    @override
-    def _change_steps(self, changes: Sequence[Change]) -> Steps[list[bool]]:
-        return compute(self._change, changes)
+    def mdelete(self, keys: Sequence[str]) -> None:
+        for batch in batches(keys, _KEYS_PER_COMMAND):
+            self._checked_client.delete(*[self._name(key) for key in batch])
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """Yield the keys that begin with the prefix."""
@@ -87,24 +92,8 @@ class RedisDocStore(ComparesAndSets):
         """Close the connections. The store opens new ones when it is used again."""
         self._client.close()
 
-    async def aclose(self) -> None:
-        """Like `close`, async."""
-        self.close()
-
-    def _get(self, keys: Sequence[str]) -> list[Document | None]:
-        return decode_documents(self._read_values(keys), keys)
-
-    def _set(self, pairs: Sequence[tuple[str, Document]]) -> None:
-        values = [(self._name(key), _encode(document, key)) for key, document in pairs]
-        for batch in batches(values, _KEYS_PER_COMMAND):
-            self._checked_client.mset(dict(batch))
-
-    def _delete(self, keys: Sequence[str]) -> None:
-        for batch in batches(keys, _KEYS_PER_COMMAND):
-            self._checked_client.delete(*[self._name(key) for key in batch])
-
-    def _change(self, changes: Sequence[Change]) -> list[bool]:
-        """Make each change whose record is as expected, if its bytes have not changed meanwhile."""
+    @override
+    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
         values = self._read_values([key for key, _, _ in changes])
         swaps: list[_Swap] = []
         for number, (key, expected, new) in enumerate(changes):
@@ -113,6 +102,8 @@ class RedisDocStore(ComparesAndSets):
                 new_value = b"" if new is None else _encode(new, key)
                 swaps.append(_Swap(number, self._name(key), value or b"", new_value))
         made = [False] * len(changes)
+        # Those that grow most come first: if Redis refuses one, it has made none of the batch.
+        swaps.sort(key=lambda swap: len(swap.value) - len(swap.new_value))
         for batch in batches(swaps, _KEYS_PER_COMMAND):
             names = [swap.name for swap in batch]
             arguments: list[bytes] = []

@@ -1,17 +1,18 @@
 """SQLDocStore: a docstore in a table of a SQL database."""
 
 import contextlib
+import random
 import re
 import threading
+import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 from langchain_core.documents import Document
-from langchain_core.runnables import run_in_executor
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
@@ -20,14 +21,13 @@ from sqlalchemy.schema import CreateTable
 from typing_extensions import override
 
 from langchain_rse._messages import warn
-from langchain_rse._sync import Steps, batches, call
+from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.changing import Change, ComparesAndSets
+from langchain_rse.stores.compare_and_set import Change, ComparesAndSets
 from langchain_rse.stores.databases import (
-    EXPLANATIONS,
-    AsyncEngines,
-    is_async,
-    is_deadlock,
+    DAMAGED,
+    asks_to_repeat,
+    explanation_of,
     is_memory,
     make_rows,
     make_table,
@@ -44,17 +44,17 @@ from langchain_rse.stores.indexes import (
     rebuild_indexes,
     refusal_of_index,
 )
-from langchain_rse.stores.json import (
-    decode_documents,
-    is_record,
-)
+from langchain_rse.stores.json import decode_documents, is_record
 
 T = TypeVar("T")
 
 # SQLite and PostgreSQL limit the parameters of a statement.
 _KEYS_PER_STATEMENT = 500
 _KEYS_PER_PAGE = 1000
-_DEADLOCKS = 5  # after which a transaction is tried again
+# How often a transaction is tried if the database asks to repeat it, and the longest pause, in
+# seconds, after the first attempt; each further one may be twice as long.
+_ATTEMPTS = 8
+_FIRST_PAUSE = 0.02
 # PostgreSQL truncates names at 63; names of the full-text index are up to 15 longer than this.
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
@@ -65,14 +65,10 @@ def _explained(store: object) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        detail = repr(store)
-        for words, explanation in EXPLANATIONS.items():
-            if words in str(error.orig):
-                detail = f"{store!r} {explanation}"
-        error.add_detail(detail)
+        error.add_detail(f"{store!r} {explanation_of(error)}".rstrip())
         raise
     except UnicodeDecodeError as error:  # Python cannot read SQLite's message
-        raise CorruptRecordError(f"{store!r} {EXPLANATIONS['malformed']}") from error
+        raise CorruptRecordError(f"{store!r} {DAMAGED}") from error
 
 
 class SQLDocStore(ComparesAndSets):
@@ -80,8 +76,7 @@ class SQLDocStore(ComparesAndSets):
 
     On SQLite it needs no server. The database is put into WAL mode: several threads and processes
     can read while one writes. Other databases need their driver, for example
-    ``postgresql+psycopg://user:password@host/database``; async methods use psycopg's async
-    connections if ``SQLAlchemy[asyncio]`` is installed, else threads.
+    ``postgresql+psycopg://user:password@host/database``. Async methods use threads.
 
     The table is made when it is first needed. A store can be used before and after ``os.fork``,
     which copies a store in memory. Pickled and deep copies hold the URL with its password and open
@@ -140,14 +135,11 @@ class SQLDocStore(ComparesAndSets):
         self._lexical = lexical
         self._word_settings = {"tokenizer": tokenizer, "language": language}
         self._index = lexical_index(backend, table_name, lexical=lexical, **self._word_settings)
-        self._refusal: str | None = None  # why there is no index, until the caller is told
         self._table = make_table(table_name)
         self._select = self._make_select()
         self._engine = self._make_engine()
         # A store that is dropped leaves no open connection.
         weakref.finalize(self, self._engine.dispose)
-        self._is_async = is_async(self._url)
-        self._async_engines = AsyncEngines(self._make_async_engine)
         self._is_ready = False
         # Held while the table is made, and by each use of the one connection to memory.
         self._lock = threading.RLock()
@@ -184,14 +176,6 @@ class SQLDocStore(ComparesAndSets):
             yield from page
             page = self._run(self._read_page_of_keys, prefix or "", page[-1])
 
-    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
-        """Like `yield_keys`, async."""
-        page = await self._arun(self._read_page_of_keys, prefix or "", None)
-        while page:
-            for key in page:
-                yield key
-            page = await self._arun(self._read_page_of_keys, prefix or "", page[-1])
-
     def lexical_search(
         self,
         query: str,
@@ -222,18 +206,6 @@ class SQLDocStore(ComparesAndSets):
         check_lexical(self)
         return self._run(self._search, query, k, filter, prefix)
 
-    async def alexical_search(
-        self,
-        query: str,
-        k: int,
-        *,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - as vector stores name it
-        prefix: str = "",
-    ) -> list[tuple[Document, float]]:
-        """Like `lexical_search`, async."""
-        check_lexical(self)
-        return await self._arun(self._search, query, k, filter, prefix)
-
     def drop_lexical_index(self) -> None:
         """Remove the table's full-text index, also one built with another tokenizer or language.
 
@@ -258,10 +230,6 @@ class SQLDocStore(ComparesAndSets):
         """
         return self._run(find_index_problems, self._table.name, self._index)
 
-    async def aindex_problems(self) -> list[str]:
-        """Like `index_problems`, async."""
-        return await self._arun(find_index_problems, self._table.name, self._index)
-
     def rebuild_indexes(self) -> None:
         """Build the table's indexes anew from its records, in one transaction.
 
@@ -271,18 +239,9 @@ class SQLDocStore(ComparesAndSets):
         """
         self._run(rebuild_indexes, self._table.name, self._index)
 
-    async def arebuild_indexes(self) -> None:
-        """Like `rebuild_indexes`, async."""
-        await self._arun(rebuild_indexes, self._table.name, self._index)
-
     def close(self) -> None:
         """Close the pooled connections. The store opens new ones when it is used again."""
         self._engine.dispose()
-
-    async def aclose(self) -> None:
-        """Close the pooled connections, including those of this event loop."""
-        await self._async_engines.aclose()
-        self.close()
 
     # Each of the next methods does its work in one transaction.
 
@@ -291,27 +250,16 @@ class SQLDocStore(ComparesAndSets):
         return self._run(self._read_records, keys)
 
     @override
-    async def amget(self, keys: Sequence[str]) -> list[Document | None]:
-        return await self._arun(self._read_records, keys)
+    def mset(self, key_value_pairs: Sequence[tuple[str, Document]]) -> None:
+        self._run(self._set, make_rows(key_value_pairs))
 
     @override
-    def _get_steps(self, keys: Sequence[str]) -> Steps[list[Document | None]]:
-        return self._in_transaction(self._read_records, keys)
+    def mdelete(self, keys: Sequence[str]) -> None:
+        self._run(self._delete, keys)
 
     @override
-    def _set_steps(self, pairs: Sequence[tuple[str, Document]]) -> Steps[None]:
-        return self._in_transaction(self._set, make_rows(pairs))
-
-    @override
-    def _delete_steps(self, keys: Sequence[str]) -> Steps[None]:
-        return self._in_transaction(self._delete, keys)
-
-    @override
-    def _change_steps(self, changes: Sequence[Change]) -> Steps[list[bool]]:
-        return self._in_transaction(self._change, changes)
-
-    def _in_transaction(self, work: Callable[..., T], *args: object) -> Steps[T]:
-        return call(partial(self._run, work, *args), partial(self._arun, work, *args))
+    def compare_and_set(self, changes: Sequence[Change]) -> list[bool]:
+        return self._run(self._change, changes)
 
     # The work in a transaction
 
@@ -429,42 +377,32 @@ class SQLDocStore(ComparesAndSets):
     # Transactions
 
     def _run(self, work: Callable[..., T], *args: object) -> T:
-        """Do work in a transaction."""
+        """Do work in a transaction, again if the database asks for it."""
         with _explained(self):
+            for attempt in range(_ATTEMPTS - 1):
+                started = time.monotonic()
+                try:
+                    return self._transact(work, *args)
+                except DBAPIError as error:
+                    has_waited = time.monotonic() - started >= self._timeout
+                    if not asks_to_repeat(error, has_waited=has_waited):
+                        raise
+                # Random, so that two calls do not disturb each other again.
+                time.sleep(random.uniform(0, _FIRST_PAUSE * 2**attempt))  # noqa: S311
+            return self._transact(work, *args)
+
+    def _transact(self, work: Callable[..., T], *args: object) -> T:
+        if not self._is_ready:
             self._prepare()
-            self._warn_of_refusal()
-            with (
-                self._lock if self._is_memory else contextlib.nullcontext(),
-                self._engine.connect() as connection,
-            ):
-                return self._transact(connection, work, *args)
-
-    async def _arun(self, work: Callable[..., T], *args: object) -> T:
-        """Do work in a transaction, through the async driver or in a thread."""
-        with _explained(self):
-            if not self._is_ready:
-                await run_in_executor(None, self._prepare)
-                self._warn_of_refusal()  # here, as a thread does not know the caller's line
-            if not self._is_async:
-                return await run_in_executor(None, self._run, work, *args)
-            engine = await self._async_engines.get()
-            async with engine.connect() as connection:
-                return await connection.run_sync(self._transact, work, *args)  # type: ignore[no-any-return]
-
-    def _transact(self, connection: Connection, work: Callable[..., T], *args: object) -> T:
-        # On PostgreSQL, a transaction would take three round trips for a read instead of one.
-        if self._is_postgres and work == self._read_records:
-            connection = connection.execution_options(isolation_level="AUTOCOMMIT")
-        # Locks are taken in the same order, but not those of rows that others remove and insert.
-        for _ in range(_DEADLOCKS):
-            try:
-                with connection.begin():
-                    return work(connection, *args)
-            except sa.exc.OperationalError as error:
-                if not is_deadlock(error):
-                    raise
-        with connection.begin():
-            return work(connection, *args)
+        with (
+            self._lock if self._is_memory else contextlib.nullcontext(),
+            self._engine.connect() as connection,
+        ):
+            # On PostgreSQL, a transaction would take three round trips for a read instead of one.
+            if self._is_postgres and work == self._read_records:
+                connection.execution_options(isolation_level="AUTOCOMMIT")
+            with connection.begin():
+                return work(connection, *args)
 
     # The database
 
@@ -500,31 +438,19 @@ class SQLDocStore(ComparesAndSets):
         prepare_engine(engine)
         return engine
 
-    def _make_async_engine(self) -> Any:  # noqa: ANN401 - AsyncEngine, imported only if it works
-        from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415
-
-        engine = create_async_engine(self._url, **self._engine_kwargs)
-        prepare_engine(engine.sync_engine)
-        return engine
-
     def _prepare(self) -> None:
         """Create the table and its full-text index if they are missing."""
-        if self._is_ready:
-            return
+        refusal = None
         with self._lock:
+            if self._is_ready:  # by another thread
+                return
             self._create_table()
             if self._index is not None:
                 required = self._lexical is True
-                self._refusal = refusal_of_index(
-                    self._engine, repr(self), self._index, required=required
-                )
-            if self._refusal is not None:
+                refusal = refusal_of_index(self._engine, repr(self), self._index, required=required)
+            if refusal is not None:
                 self._index = None
             self._is_ready = True
-
-    def _warn_of_refusal(self) -> None:
-        """Warn once if the store has no full-text index as the database refuses it."""
-        refusal, self._refusal = self._refusal, None
         if refusal is not None:
             warn(refusal)
 

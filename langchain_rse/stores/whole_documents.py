@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from langchain_core.documents import Document
 
-from langchain_rse._sync import Steps, batches
+from langchain_rse._sync import batches
 from langchain_rse.errors import CorruptRecordError
-from langchain_rse.stores.changing import DocStore, Record, read_records
-from langchain_rse.stores.reading import (
+from langchain_rse.stores.compare_and_set import DocStore, Record, read_records
+from langchain_rse.stores.layouts import (
     read_adopted,
+    read_blank,
     read_changes,
     read_parts,
     read_spans,
@@ -28,7 +29,7 @@ from langchain_rse.stores.records import (
     Part,
     Version,
     chunk_key,
-    parts_key,
+    description_key,
     spans_key,
     table_header_of,
     with_table_header,
@@ -36,8 +37,6 @@ from langchain_rse.stores.records import (
 
 # Records to read in one call.
 _BATCH = 500
-# Longer texts that are only white space are not read.
-_LONGEST_SPACE = 1_000_000
 
 
 class StoredDocument(NamedTuple):
@@ -49,12 +48,12 @@ class StoredDocument(NamedTuple):
     vectors: list[str]  # the known ids
 
 
-def read_document(docstore: DocStore, manifest: Manifest) -> Steps[StoredDocument]:
+def read_document(docstore: DocStore, manifest: Manifest) -> StoredDocument:
     """Read all records of a document's current version, and compare them with each other."""
     version = manifest.current or Version("", 0)
     records: dict[str, Record] = {}
     for keys in batches(version.docstore_keys(manifest.key), _BATCH):
-        records |= yield from read_records(docstore, keys)
+        records |= read_records(docstore, keys)
     return _DocumentReader(records, manifest, version).read()
 
 
@@ -71,13 +70,15 @@ class _DocumentReader:
         manifest = self.manifest
         spans, gaps = self._read_spans()
         chunks = self._read_chunks(gaps)
+        parts, blank = self._read_description()
         document = DocumentVersion(
             doc_id=manifest.doc_id,
             version=self.version,
             length=manifest.length,
             metadata=manifest.metadata,
             chunks=list(chunks.values()),
-            parts=self._read_parts(),
+            parts=parts,
+            blank=blank,
             rules=manifest.rules,
             header=manifest.header,
             counts_in_source=manifest.counts_in_source,
@@ -118,13 +119,18 @@ class _DocumentReader:
                     self._note("missing_chunks", key)
         return chunks
 
-    def _read_parts(self) -> Sequence[Part]:
-        key = parts_key(self.manifest.key, self.version.name)
+    def _read_description(self) -> tuple[Sequence[Part], str]:
+        """Read the parts of the document, and its text if that is only white space."""
+        key = description_key(self.manifest.key, self.version.name)
         try:
-            return read_parts(self.records[key], key, self.manifest)
+            return (
+                read_parts(self.records[key], key, self.manifest),
+                read_blank(self.records[key], key, self.manifest),
+            )
         except CorruptRecordError:
-            self._note("parts", key)
-            return []
+            # Without parts, the text of the chunks is still whole.
+            self._note("parts" if self.version.chunks else "unreadable", key)
+            return [], ""
 
     def _read_vectors(self) -> list[str]:
         """The ids of the document's vectors."""
@@ -195,15 +201,12 @@ class StoredText(NamedTuple):
     parts: list[Document]
 
 
-def read_text(docstore: DocStore, manifest: Manifest) -> Steps[StoredText | None]:
+def read_text(docstore: DocStore, manifest: Manifest) -> StoredText | None:
     """Read all text of a document that `RSEIndexer` added; None if some of it cannot be read."""
-    document = (yield from read_document(docstore, manifest)).document
+    document = (read_document(docstore, manifest)).document
     if document is None:
         return None
-    # A text that is only white space has no chunks.
-    text = document.text or " " * min(manifest.length, _LONGEST_SPACE)
-    if len(text) != manifest.length:
-        return None
+    text = document.text
     parts = [
         Document(text[start : start + length], metadata={**manifest.metadata, **part_metadata})
         for start, length, part_metadata in document.parts or [(0, len(text), {})]

@@ -45,6 +45,20 @@ def find_fences(text: str) -> list[Fence]:
     return fences
 
 
+def outside_fences(text: str) -> str:
+    """A text without its fenced blocks, and without what follows the opening of an unclosed one."""
+    parts: list[str] = []
+    position = 0
+    for fence in find_fences(text):
+        parts.append(text[position : fence.start])
+        position = fence.end
+    outside = "".join([*parts, text[position:]])
+    for line in _FENCE_LINE.finditer(outside):
+        if _may_open(outside, line):
+            return outside[: line.start()]
+    return outside
+
+
 def inside_fence(fences: Sequence[Fence], position: int) -> Fence | None:
     """The block that a position lies in; None if there is none."""
     number = bisect_right(fences, position, key=lambda fence: fence.start) - 1

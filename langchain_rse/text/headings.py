@@ -95,11 +95,9 @@ def find_headings(text: str, fences: Sequence[Fence] | None = None) -> list[Head
     return _outside_fences(text, candidates, find_fences(text) if fences is None else fences)
 
 
-def markdown_headings(text: str, length: int) -> list[Heading]:
-    """The headings such as "## Title" within the first characters of a text."""
-    headings = list(_atx_headings(text[:length]))
-    # Fences of the whole text: one may close further down.
-    return _outside_fences(text, headings, find_fences(text)) if headings else []
+def markdown_headings(text: str) -> list[Heading]:
+    """The headings such as "## Title" and "<h2>Title</h2>", of a text without fenced blocks."""
+    return sorted([*_atx_headings(text), *_html_headings(text)])
 
 
 def find_rules(text: str, fences: Sequence[Fence]) -> list[Heading]:

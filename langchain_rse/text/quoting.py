@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Iterable
+from typing import Any
 
 UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
 """Characters that some database or model cannot take: NUL and lone surrogates."""
@@ -43,14 +44,39 @@ def encodable(text: str) -> str:
     return UNENCODABLE.sub("\ufffd", text)
 
 
+def join_surrogates(value: Any) -> Any:  # noqa: ANN401 - the same type as the value's
+    """Join pairs of surrogates to the characters they stand for, in a text or all texts of a value.
+
+    Half an emoji stays as it is.
+    """
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        return value
+    if isinstance(value, list):
+        return [join_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {join_surrogates(name): join_surrogates(item) for name, item in value.items()}
+    return value
+
+
+def as_unicode(text: str) -> str:
+    """Make a text that databases and models can take: half an emoji and NUL become U+FFFD."""
+    return encodable(join_surrogates(text))
+
+
+def shortened(text: str, length: int) -> str:
+    """Cut a text after ``length`` characters; "..." at its end says so."""
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
 def one_line(value: object, length: int = 500) -> str:
     """Show a value as one line of at most ``length`` characters; None as an empty one."""
     if value is None:
         return ""
-    line = " ".join(str(value).split())
-    if len(line) > length:
-        line = f"{line[: length - 3]}..."
-    return line
+    return shortened(" ".join(str(value).split()), length)
 
 
 def counted(number: int, noun: str) -> str:

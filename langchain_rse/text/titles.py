@@ -1,21 +1,40 @@
 """Titles and names of documents: from a file's name, or from the first heading of a text."""
 
+import html
 import os
 import re
 from urllib.parse import unquote
 
+from langchain_rse.text.fences import outside_fences
 from langchain_rse.text.headings import markdown_headings
 from langchain_rse.text.quoting import one_line
 
 # Further down, a heading is not that of the document.
 _HEADING_WITHIN = 4_000
 _LONGEST_HEADING = 100
+_READ = 10 * _HEADING_WITHIN  # with the comments
 
 _SUFFIX = re.compile(r"(?<=.)\.[a-zA-Z][a-zA-Z0-9]{0,4}$")
 # Scheme and host of an address, or what follows its path.
 _AROUND_PATH = re.compile(r"(?s)^.*?://[^/?#]*|[?#].*")
 # Names that say nothing: digests, and pages such as index.html.
 _NAMELESS = re.compile(r"[0-9a-f]{8}[0-9a-f-]{8,}|index|default|untitled|[\W_]*", re.IGNORECASE)
+# The fields that a Markdown file begins with, in YAML or TOML.
+_FRONT_MATTER = re.compile(
+    r"(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<fields>.{0,5000}?)^(?:(?P=mark)|\.\.\.)[ \t]*\r?$",
+    re.MULTILINE | re.DOTALL,
+)
+_FIELD = re.compile(r"^[\w-]+[ \t]*[:=]", re.MULTILINE)
+_TITLE_FIELD = re.compile(
+    r"""^title[ \t]*[:=][ \t]*(?P<mark>["']?)(?P<title>[^\n]*?)(?P=mark)[ \t]*\r?$""",
+    re.MULTILINE | re.IGNORECASE,
+)
+# Comments of HTML, and directives and comments of reStructuredText with the lines indented below.
+_HIDDEN = re.compile(
+    r"<!--[\s\S]*?(?:-->|\Z)|^\.\.(?:[ ][^\n]*)?(?:\n|\Z)(?:[ \t]*\n|[ \t]+[^\n]*(?:\n|\Z))*",
+    re.MULTILINE,
+)
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _AROUND_HEADING = "\ufeff \t\r#"
 _LETTER = re.compile(r"[^\W\d_]")
 
@@ -42,13 +61,28 @@ def title_of_source(source: object) -> str:
 
 
 def first_heading(text: str) -> str:
-    """The first Markdown heading near the beginning, else the first line if it is short."""
-    for heading in markdown_headings(text, _HEADING_WITHIN):
-        title = text[heading.start : heading.end].strip(_AROUND_HEADING)
+    """The title in the front matter, else the first heading near the beginning of Markdown.
+
+    Else it is the first line, if that is short. Code and comments have no title.
+    """
+    text = text.removeprefix("\ufeff")
+    front_matter = _FRONT_MATTER.match(text)
+    if front_matter is not None and _FIELD.search(front_matter["fields"]):
+        field = _TITLE_FIELD.search(front_matter["fields"])
+        if field is not None and _LETTER.search(field["title"]):
+            return one_line(field["title"])
+        text = text[front_matter.end() :]
+    text = _HIDDEN.sub("", outside_fences(text)[:_READ])
+    for heading in markdown_headings(text[:_HEADING_WITHIN]):
+        title = _without_tags(text[heading.start : heading.end]).strip(_AROUND_HEADING)
         if _LETTER.search(title):
             return one_line(title)
     for line in text[:_HEADING_WITHIN].splitlines():
-        if _LETTER.search(line):
-            heading_line = line.strip()
+        heading_line = _without_tags(line).strip()
+        if _LETTER.search(heading_line):
             return one_line(heading_line) if len(heading_line) <= _LONGEST_HEADING else ""
     return ""
+
+
+def _without_tags(text: str) -> str:
+    return html.unescape(_TAG.sub(" ", text)) if "<" in text else text

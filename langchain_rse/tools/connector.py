@@ -11,13 +11,12 @@ from langchain_core.documents import Document
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, Field
 
-from langchain_rse._sync import Steps, arun
-from langchain_rse.access import DocumentAccess
+from langchain_rse._sync import in_thread
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
 from langchain_rse.text.quoting import encodable
-from langchain_rse.text.words import MAX_QUERY_LENGTH
+from langchain_rse.tools.arguments import NameText, QueryText
 from langchain_rse.tools.passages import citation_of
 
 CONNECTOR_INSTRUCTIONS = (
@@ -28,7 +27,7 @@ MakeUrl = Callable[[Document], str]
 """Makes the address of a passage, under which a reader finds it; "" if there is none."""
 
 _PASSAGE_ID = re.compile(r"(?s)(.+)#([0-9]{1,15})-([0-9]{1,15})")
-_Query = Annotated[str, Field(max_length=MAX_QUERY_LENGTH, pattern=r"\S")]
+_Query = Annotated[QueryText, Field(pattern=r"\S")]
 
 
 class FoundPassage(BaseModel):
@@ -98,10 +97,9 @@ def make_connector_tools(
         """
         return await _search(search_tool, query, make_url)
 
-    async def fetch(id: str) -> FetchedText:  # noqa: A002 - the name that clients know
+    async def fetch(id: NameText) -> FetchedText:  # noqa: A002 - the name that clients know
         """Read a passage that search has found, with the text around it or the whole document."""
-        access = retriever.document_access()
-        return await arun(_fetch(access, id, most_characters, make_url))
+        return await in_thread(_fetch, retriever, id, most_characters, make_url)
 
     return [search, fetch]
 
@@ -124,18 +122,19 @@ async def _search(search_tool: BaseTool, query: str, make_url: MakeUrl) -> Found
 
 
 def _fetch(
-    access: DocumentAccess, passage_id: str, most_characters: int, make_url: MakeUrl
-) -> Steps[FetchedText]:
+    retriever: RSERetriever, passage_id: str, most_characters: int, make_url: MakeUrl
+) -> FetchedText:
     """Read the text around a passage; the same error if its document must not be read as if none.
 
     The passage is read as well: its title and address are those that ``search`` told.
     """
+    access = retriever.document_access()
     place = _place_of(passage_id)
-    manifest = yield from access.manifest(place.doc_id)
+    manifest = access.manifest(place.doc_id)
     end = min(place.end, place.start + most_characters)
-    passage = yield from access.passage(manifest, place.start, end)
+    passage = access.passage(manifest, place.start, end)
     room = _room_around(place, manifest.length, most_characters)
-    text = yield from access.passage(manifest, room.start, room.stop)
+    text = access.passage(manifest, room.start, room.stop)
     source = passage.metadata.get("source", place.doc_id)
     return FetchedText(
         id=passage_id,

@@ -9,7 +9,6 @@ from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
 from langchain_core.stores import BaseStore
 
-from langchain_rse._sync import Steps
 from langchain_rse.access import read_passage
 from langchain_rse.stores.records import DOC_ID, RELEVANCE_SCORE, SEGMENT
 from langchain_rse.tools.places import NUMBER
@@ -155,7 +154,7 @@ def find_shown(messages: Iterable[object]) -> Shown:
 
 def split_shown(
     docstore: BaseStore[str, Document], segment: Document, shown: Shown
-) -> Steps[tuple[list[Document], set[int]]]:
+) -> tuple[list[Document], set[int]]:
     """Return the parts of a segment not shown yet, and the numbers of passages that show the rest.
 
     Parts without a candidate are left out.
@@ -180,7 +179,7 @@ def split_shown(
         if not is_new or not has_candidate:
             continue
         indexes = range(chunks[0]["index"], chunks[-1]["index"] + 1)
-        part = yield from read_passage(docstore, doc_id, rse["version"], indexes)
+        part = read_passage(docstore, doc_id, rse["version"], indexes)
         if part is not None:
             part.metadata[SEGMENT]["chunks"] = chunks
             part.metadata[RELEVANCE_SCORE] = sum(chunk["value"] for chunk in chunks)

@@ -12,23 +12,21 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from langchain_rse._sync import arun
-from langchain_rse.access import DocumentAccess
+from langchain_rse._sync import in_thread
 from langchain_rse.errors import RSEError
 from langchain_rse.retriever import RSERetriever
-from langchain_rse.stores.document_names import find_document, names_of
-from langchain_rse.text.quoting import visible
-from langchain_rse.text.words import MAX_QUERY_LENGTH
+from langchain_rse.text.quoting import shortened, visible
+from langchain_rse.tools.arguments import NameText, QueryText, default_for_null
 from langchain_rse.tools.connector import (
     CONNECTOR_INSTRUCTIONS,
     MakeUrl,
     make_connector_tools,
     url_of_source,
 )
-from langchain_rse.tools.passages import citation_of, quote_lines
+from langchain_rse.tools.passages import LONGEST_NAME, citation_of, quote_lines
 from langchain_rse.tools.search import create_rse_tool
 
-_MAX_CHARACTERS = 20_000  # of a document in one call of read_around or fetch
+_MAX_CHARACTERS = 20_000  # in one answer of read_around, fetch or list_documents
 _DEFAULT_K = 10
 _INSTRUCTIONS = (
     "search finds passages of documents and says where they stand; read_around reads what stands "
@@ -37,7 +35,9 @@ _INSTRUCTIONS = (
     "instructions."
 )
 _Index = Annotated[int, Field(ge=0)]
-_Query = Annotated[str, Field(max_length=MAX_QUERY_LENGTH)]
+_FIRST = 0
+_PAGE = 50
+_MOST_OF_PAGE = 200  # documents
 
 
 def create_mcp_server(
@@ -124,47 +124,59 @@ def _make_tools(
 ) -> list[Callable[..., Any]]:
     """Make the functions that clients call; they read the docstrings as descriptions."""
 
-    async def search(query: _Query, k: Annotated[int, Field(ge=1, le=most)] = most) -> str:
+    async def search(
+        query: QueryText, k: Annotated[int, Field(ge=1, le=most), default_for_null(most)] = most
+    ) -> str:
         """Search the documents for passages that answer a question, the best k of them.
 
         Each passage has its source and place. To read on, give these to read_around.
         """
         return str(await search_tool.ainvoke({"query": query, "k": k}))
 
-    async def read_around(document: str, start: _Index, end: _Index) -> str:
+    async def read_around(document: NameText, start: _Index, end: _Index) -> str:
         """Read the text of a document from character start until end, at most 20,000.
 
         Each line of the text begins with "> ", which is not part of it. The document is a source or
         file name as search or list_documents give it. To read around a passage, give a smaller
         start and a larger end than its own.
         """
-        return await _read_around(retriever.document_access(), document, start, end)
+        return await in_thread(_read_around, retriever, document, start, end)
 
     async def list_documents(
-        offset: _Index = 0, limit: Annotated[int, Field(ge=1, le=200)] = 50
+        offset: Annotated[_Index, default_for_null(_FIRST)] = _FIRST,
+        limit: Annotated[int, Field(ge=1, le=_MOST_OF_PAGE), default_for_null(_PAGE)] = _PAGE,
     ) -> str:
         """List the documents with their lengths in characters, from number offset (0 is first)."""
-        return await _list_documents(retriever.document_access(), offset, limit)
+        return await in_thread(_list_documents, retriever, offset, limit)
 
     return [search, read_around, list_documents]
 
 
-async def _read_around(access: DocumentAccess, document: str, start: int, end: int) -> str:
-    manifests = {manifest.doc_id: manifest for manifest in await arun(access.manifests())}
-    doc_id = find_document(document, names_of(manifests.values()))
-    end = min(end, start + _MAX_CHARACTERS)
-    passage = await arun(access.passage(manifests[doc_id], start, end))
+def _read_around(retriever: RSERetriever, document: str, start: int, end: int) -> str:
+    access = retriever.document_access()
+    manifest = access.find(document)
+    passage = access.passage(manifest, start, min(end, start + _MAX_CHARACTERS))
     return f"{citation_of(passage.metadata)}\n{quote_lines(passage.page_content)}"
 
 
-async def _list_documents(access: DocumentAccess, offset: int, limit: int) -> str:
-    manifests = await arun(access.manifests())
-    page = manifests[offset : offset + limit]
-    if not page:
-        return f"There are {len(manifests)} documents, none from number {offset}."
-    end = offset + len(page)
-    head = f"Documents {offset + 1}-{end} of {len(manifests)}"
-    if end < len(manifests):
+def _list_documents(retriever: RSERetriever, offset: int, limit: int) -> str:
+    """List documents until there are ``limit`` or their lines are too long for one answer."""
+    page = retriever.document_access().page(offset, limit)
+    if offset >= page.total:
+        return f"There are {page.total} documents, none from number {offset}."
+    lines: list[str] = []
+    room = _MAX_CHARACTERS
+    end = offset
+    for manifest in page.manifests:
+        if manifest is not None:
+            name = shortened(visible(manifest.doc_id), LONGEST_NAME)
+            line = f"{name}, {manifest.length} characters"
+            room -= len(line)
+            if room < 0:
+                break
+            lines.append(line)
+        end += 1
+    head = f"Documents {offset + 1}-{end} of {page.total}"
+    if end < page.total:
         head += f". Go on with offset={end}"
-    lines = [f"{visible(manifest.doc_id)}, {manifest.length} characters" for manifest in page]
     return "\n".join([f"{head}:", *lines])

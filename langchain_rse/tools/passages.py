@@ -12,9 +12,12 @@ from langchain_rse.stores.records import (
     SEGMENT,
     START_INDEX,
 )
-from langchain_rse.text.quoting import encodable, visible
+from langchain_rse.text.quoting import encodable, shortened, visible
 from langchain_rse.text.titles import shown_name
 from langchain_rse.tools.places import NUMBER
+
+LONGEST_NAME = 1_000
+"""The most characters of a document's name that a model reads; longer ones are cut."""
 
 # Longer labels of pages are no labels.
 _LONGEST_LABEL = 20
@@ -28,7 +31,8 @@ def citation_of(metadata: Mapping[str, Any]) -> str:
     """
     _, name = _names_of(metadata)
     place = place_of(metadata)
-    return f"{visible(name)}, {place}" if place else visible(name)
+    shown = shortened(visible(name), LONGEST_NAME)
+    return f"{shown}, {place}" if place else shown
 
 
 def place_of(metadata: Mapping[str, Any]) -> str:
@@ -91,7 +95,7 @@ def _characters_of(metadata: Mapping[str, Any], source: str) -> str:
         return characters
     if metadata[DOC_ID] == source:
         return f"{characters} of its stored text"
-    return f"{characters} of document {visible(metadata[DOC_ID])}"
+    return f"{characters} of document {shortened(visible(metadata[DOC_ID]), LONGEST_NAME)}"
 
 
 def number_passages(segments: Iterable[Document], first_number: int) -> list[Document]:

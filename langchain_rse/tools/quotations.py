@@ -9,16 +9,30 @@ from langchain_rse.ingest.markup import unescape
 # Opening marks, and the marks that close them.
 _MARKS = "“” ”” „“” «» »« \u2039\u203a 「」 『』 《》 \uff02\uff02 ❝❞ 〝〞〟"
 _CLOSING_MARKS = {marks[0]: marks[1:] for marks in _MARKS.split()}
-# Marks that may be inches, commas or arrows, so must be at the edge of a word: opening mark,
-# closing mark, and the text inside.
+# Scripts whose words are not divided by spaces, or in which words are joined to a quotation.
+_JOINING = "\u0600-\u06ff\u0750-\u077f\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0010ffff"
+_HEBREW = "\u05d0-\u05ea"
+_SUPERSCRIPTS = "\xb2\xb3\xb9\xbc-\xbe\u2070-\u209c"  # after a quotation, they are notes
+_LETTER_OR_DIGIT = rf"[^\W_{_JOINING}]"
+_LETTER = rf"[^\W\d_{_SUPERSCRIPTS}{_JOINING}]"
+# How marks open and close that may be inches, commas or arrows as well.
+_OPENS = rf"(?<!{_LETTER_OR_DIGIT})"
+_CLOSES = rf"(?!{_LETTER})(?!(?<=\d.)\d)"  # 5'6 is a length
+# Opening mark, closing mark, and the text inside.
 _AMBIGUOUS_MARKS = [
-    ('"', '"', '[^"]'),
-    ("\u2018", "\u2019", "[^\u2018]"),
-    ("'", "'", r"(?!(?<=[\s(\[])'\S)[\s\S]"),  # no other one opens within
-    ("\u201a", "[\u2018\u2019]", "[^\u201a]"),
-    ("\u203a", "\u2039", "[^\u203a]"),
+    (rf'(?<![^\W_{_JOINING}{_HEBREW}])"', r'(?<![(\[{<=])"', '[^"]'),
+    (rf'(?<={_LETTER})"(?=\w)', f'"(?!{_LETTER})', '[^"]'),  # a space is missing before it
+    (rf"{_OPENS}\u2018", rf"\u2019{_CLOSES}", "[^\u2018]"),
+    (rf"{_OPENS}'", rf"'{_CLOSES}", r"(?!(?<=[\s(\[])'\S)[\s\S]"),  # no other one opens within
+    (rf"{_OPENS}\u201a", rf"[\u2018\u2019]{_CLOSES}", "[^\u201a]"),
+    (rf"{_OPENS}\u203a", rf"\u2039{_CLOSES}", "[^\u203a]"),
 ]
-_LETTER = r"[^\W_\u2e80-\U0010ffff]"  # except scripts without spaces
+# The mark of an abbreviation, which stands before its last letters; after prefixes, it opens a
+# quotation if a word follows.
+_HEBREW_ABBREVIATION = re.compile(
+    rf'(?<![{_HEBREW}])(?P<prefix>[\u05d5\u05e9\u05d4\u05d1\u05db\u05dc\u05de]{{1,4}}"'
+    rf'(?=[{_HEBREW}]{{2}}))|(?<=[{_HEBREW}])"(?=[{_HEBREW}])'
+)
 _SAME_PARAGRAPH = r"(?!\n\s*\n)"
 _LIST_MARKS = r"[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+)*"  # of lists around a block quote
 
@@ -32,12 +46,8 @@ def _quotation_pattern() -> str:
     for opening, closing in _CLOSING_MARKS.items():
         patterns.append(f"{opening}(?:{_SAME_PARAGRAPH}[^{opening}{closing}])*[{closing}]")
     for opening, closing, inside in _AMBIGUOUS_MARKS:
-        patterns.append(
-            rf"(?<!{_LETTER}){opening}(?=\S)"
-            rf"(?:{_SAME_PARAGRAPH}{inside})*?"
-            rf"(?<=\S){closing}(?!{_LETTER})"
-        )
-    opening = f'[{"".join(_CLOSING_MARKS)}]|(?<!{_LETTER})"(?=\\S)'
+        patterns.append(rf"{opening}(?=\S)(?:{_SAME_PARAGRAPH}{inside})*?(?<=\S){closing}")
+    opening = rf'[{"".join(_CLOSING_MARKS)}]|(?<![^\W_])"(?=\S)|(?<!{_LETTER_OR_DIGIT})"(?=\w)'
     patterns.append(rf"(?P<open>{opening})(?:{_SAME_PARAGRAPH}(?!(?P=open))[\s\S])+")
     return "|".join(patterns)
 
@@ -46,9 +56,9 @@ def _apostrophe_pattern() -> str:
     """Make the pattern of what begins or ends a quotation in "'", or lets none reach further."""
     return (
         r"(?P<paragraph>\n\s*\n)"
-        rf"|(?P<closing>(?<=\S)'(?!{_LETTER}))"
+        rf"|(?P<closing>(?<=\S)'{_CLOSES})"
         r"|(?P<only_opening>(?<=[\s(\[])'(?=\S))"  # no quotation around it has it inside
-        rf"|(?P<opening>(?<!{_LETTER})'(?=\S))"
+        rf"|(?P<opening>{_OPENS}'(?=\S))"
     )
 
 
@@ -83,6 +93,7 @@ class Quotation(NamedTuple):
 def find_quotations(answer: str) -> Iterator[Quotation]:
     """Find the quotations in an answer that have words, in their order; none in code."""
     without_code = _CODE.sub(lambda code: "." * len(code[0]), answer)
+    without_code = _HEBREW_ABBREVIATION.sub(lambda mark: mark["prefix"] or ".", without_code)
     for match in _QUOTATION.finditer(_without_unclosed_apostrophes(without_code)):
         start = match.start() + 1
         end = match.end() - 1

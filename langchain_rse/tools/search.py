@@ -12,15 +12,15 @@ from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, create_model
 
 from langchain_rse._messages import problems_of
-from langchain_rse._sync import Steps, arun, call, run
+from langchain_rse._sync import Steps, arun, call, compute, run
 from langchain_rse.explaining import name_of
 from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.filters import check_taken
 from langchain_rse.query.trace import RSETrace, TraceCollector
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
-from langchain_rse.text.quoting import counted, visible
-from langchain_rse.text.words import MAX_QUERY_LENGTH
+from langchain_rse.text.quoting import counted, shortened, visible
+from langchain_rse.tools.arguments import QueryText, ValueText, default_for_null
 from langchain_rse.tools.conversation import (
     Shown,
     find_shown,
@@ -28,7 +28,7 @@ from langchain_rse.tools.conversation import (
     messages_in,
     split_shown,
 )
-from langchain_rse.tools.passages import format_passages, number_passages, quote_lines
+from langchain_rse.tools.passages import LONGEST_NAME, format_passages, number_passages, quote_lines
 from langchain_rse.tools.search_results import (
     block_ranges,
     search_result_blocks,
@@ -43,6 +43,9 @@ _OTHER_WORDS = "Other words may find more."
 _EXCERPT = 120  # characters of the nearest passage, if it is too far
 # The least distance between the passage numbers of parallel calls, which do not see each other.
 _MIN_DISTANCE = 20
+
+# Stores whose filters are no dicts.
+_OTHER_FILTERS = frozenset({"LanceDB", "Milvus", "QdrantVectorStore"})
 
 _FilterFields = Sequence[str] | Mapping[str, str]
 """Metadata fields that a model may filter by, or a mapping to their descriptions."""
@@ -86,7 +89,7 @@ def create_rse_tool(
             ``{"year": 2024}``, and the retriever's own filter or None. By default: ``"$and"``.
 
     Raises:
-        ValueError: If an argument is out of its range, or filters cannot be joined.
+        ValueError: If an argument is out of its range, or filters cannot be joined or made.
         TypeError: If ``filter_fields`` is a string.
     """
     k, max_context_length = _limits_of(retriever, k, max_context_length)
@@ -160,6 +163,14 @@ def _check_filter(retriever: RSERetriever, fields: _FilterFields, *, can_join: b
     check_taken(retriever.base_retriever, {"filter": dict.fromkeys(fields)})
     if can_join:
         return
+    adapter = retriever.sources.adapter
+    store = "" if adapter is None else type(adapter.store).__name__
+    if store in _OTHER_FILTERS:
+        raise ValueError(
+            f"filter_fields={list(fields)!r:.200} need make_filter, as filters of {store} are no "
+            "dicts: give a function from a dict of fields and values, and the retriever's own "
+            "filter, to a filter"
+        )
     own_filter = retriever.search_kwargs.get("filter")
     has_one_condition = len(fields) == 1 and not own_filter
     needs_index = retriever.hybrid not in {"auto", 0.0}
@@ -199,13 +210,13 @@ def _arguments_model(k: int, filter_fields: _FilterFields) -> type[BaseModel]:
     """Make the schema of the arguments that the model gives."""
     fields: dict[str, Any] = {
         "query": (
-            str,
-            Field(
-                description="What to search for: a question, or a few words.",
-                max_length=MAX_QUERY_LENGTH,
-            ),
+            QueryText,
+            Field(description="What to search for: a question, or a few words."),
         ),
-        "k": (int, Field(k, ge=1, le=k, description="At most this many passages.")),
+        "k": (
+            Annotated[int, Field(ge=1, le=k), default_for_null(k)],
+            Field(k, description="At most this many passages."),
+        ),
         "runtime": (_runtime_type(), None),
     }
     if filter_fields:
@@ -235,7 +246,7 @@ def _filter_model(filter_fields: _FilterFields) -> type[BaseModel]:
     conditions: dict[str, Any] = {}
     for number, name in enumerate(filter_fields):
         field = Field(None, alias=name, description=descriptions.get(name) or None)
-        conditions[f"field_{number}"] = (str | int | float | bool | None, field)
+        conditions[f"field_{number}"] = (ValueText | int | float | bool | None, field)
     model: type[BaseModel] = create_model("Filter", __config__=_STRICT, **conditions)
     return model
 
@@ -389,7 +400,9 @@ class _Search:
             passages: list[Document] = []
             found_again: set[int] = set()
             for segment in segments:
-                parts, numbers = yield from split_shown(self.retriever.docstore, segment, shown)
+                parts, numbers = yield from compute(
+                    split_shown, self.retriever.docstore, segment, shown
+                )
                 passages.extend(parts)
                 found_again.update(numbers)
                 if numbers:
@@ -431,9 +444,10 @@ def _explain_refused(nearest: Candidate, within: str) -> str:
     """Say that the documents are not about the query, and what comes nearest."""
     document = nearest.document
     text = " ".join(document.page_content[:_EXCERPT].split())
+    name = shortened(visible(name_of(nearest.doc_id, document.metadata)), LONGEST_NAME)
     return (
-        f"Nothing in these documents{within} is about this: the nearest passage is in "
-        f"{visible(name_of(nearest.doc_id, document.metadata))}, and begins with:\n"
+        f"Nothing in these documents{within} is about this: the nearest passage is in {name}, and "
+        "begins with:\n"
         f"{quote_lines(text)}\n"
         "Say that the documents have no answer, or search in other words."
     )

@@ -25,17 +25,14 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from langchain_rse import RedisDocStore, RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse.ingest import ownership
-from langchain_rse.stores.records import (
-    Manifest,
-    digest,
-    document_key,
-    manifest_key,
-    vector_id,
-)
+from langchain_rse.ingest.writing import Writer
+from langchain_rse.stores import records
+from langchain_rse.stores.pairing import PAIR_KEY
+from langchain_rse.stores.records import Manifest, chunk_key, digest, document_key, manifest_key
 from tests.integration_tests.processes import process_context
 from tests.integration_tests.stores import open_chroma
 from tests.unit_tests import fakes
+from tests.unit_tests.writes import an_hour_later, check_only_leftovers
 
 _DOCUMENTS = 6
 _WORDS = [
@@ -59,6 +56,10 @@ _BATCH_SIZE = 3
 _PATIENCE = 120.0
 # A kill comes at the latest these seconds after the call of a store that was chosen has begun.
 _LATEST = 0.02
+
+
+Left = Literal["anything", "listed", "nothing"]
+"""What may be in the stores beside current versions; ``"listed"``: what manifests list."""
 
 
 class Pair(NamedTuple):
@@ -102,7 +103,7 @@ class Setup(NamedTuple):
         postgres: URL of the server, if the pair needs one.
         broken: Name of a function in `BROKEN` that breaks the protocol; empty for none.
         redis: URL of the server, if the pair needs one.
-        lease: The lease of writers, in seconds; None for that of the package.
+        lifetime: Seconds after which announced versions are garbage; None for the package's.
     """
 
     pair: Pair
@@ -110,7 +111,7 @@ class Setup(NamedTuple):
     postgres: str = ""
     broken: str = ""
     redis: str = ""
-    lease: float | None = None
+    lifetime: float | None = None
 
 
 class Bench:
@@ -192,49 +193,48 @@ class Bench:
                     rows = [(*row,) for row in connection.execute(sa.text(statement), name)]
         return {vector: (metadata["doc_id"], text) for vector, metadata, text in rows}
 
-    async def look(self, allowed: Mapping[str, Sequence[str | None]], *, clean: bool) -> None:
+    async def look(self, allowed: Mapping[str, Sequence[str | None]], left: Left) -> None:
         """Raise an AssertionError unless each document has one of its texts, whole.
 
         Args:
             allowed: The texts that each document may have; None for no document.
-            clean: Whether nothing else may be in the two stores.
+            left: What else may be in the two stores.
         """
         keys = list(self.docstore.yield_keys())
-        records: dict[str, Any] = dict(zip(keys, self.docstore.mget(keys), strict=True))
+        stored: dict[str, Any] = dict(zip(keys, self.docstore.mget(keys), strict=True))
         rows = self.rows()
-        texts: dict[str, str | None] = {}
-        expected_keys: set[str] = set()
-        expected_rows: dict[str, str] = {}
+        known_keys = {PAIR_KEY}
+        known_vectors: set[str] = set()
         for doc_id, some in allowed.items():
-            key = document_key(doc_id)
-            texts[doc_id] = None
-            if manifest := records.get(manifest_key(key)):
-                expected_keys.add(manifest_key(key))
-                if clean:
-                    stored = Manifest.from_document(manifest, manifest_key(key))
-                    assert (stored.owner, stored.is_finished) == ("", True), f"{doc_id!r}: {stored}"
-                if version := manifest.metadata["current"]:
-                    name, chunks, _ = version
-                    places = [f"{key}/{name}/{number}" for number in range(chunks)]
-                    missing = [place for place in places if records.get(place) is None]
-                    assert not missing, f"{doc_id!r}: {missing} missing"
-                    own = [records[place].page_content for place in places]
-                    texts[doc_id] = "".join(own)
-                    expected_keys |= {*places, f"{key}/{name}/spans/0"}
-                    expected_keys |= {f"{key}/{name}/parts"} & records.keys()
-                    expected_rows |= {
-                        vector_id(key, name, number): text.strip()
-                        for number, text in enumerate(own)
-                    }
-            assert texts[doc_id] in some, f"{doc_id!r} has {texts[doc_id]!r}, not one of {some}"
-        for vector, text in expected_rows.items():
-            assert vector in rows, f"the vector of {text!r} is missing: {texts}, {rows}"
-            assert rows[vector][1].strip() == text
-        if clean:
-            own_keys = {key for key in keys if not key.startswith("vectorstore")}
-            assert own_keys == expected_keys
-            assert rows.keys() == expected_rows.keys()
+            key = manifest_key(document_key(doc_id))
+            manifest = Manifest(doc_id)
+            if stored.get(key) is not None:
+                known_keys.add(key)
+                manifest = Manifest.from_document(stored[key], key)
+            text = _whole_text(manifest, stored, rows)
+            assert text in some, f"{doc_id!r} has {text!r}, not one of {some}"
+            versions = manifest.versions
+            if left == "nothing":
+                assert not versions or manifest.is_finished, f"{doc_id!r}: {manifest}"
+            for version in versions:
+                known_keys.update(version.docstore_keys(manifest.key))
+                known_vectors.update(version.vector_ids(manifest.key))
+        if left != "anything":
+            assert known_keys >= set(keys), "records of no version that a manifest lists"
+            assert known_vectors >= rows.keys(), "vectors of no version that a manifest lists"
+        if left == "nothing":
+            assert known_keys <= {*keys, PAIR_KEY}
+            assert known_vectors == rows.keys()
         await self.ask(allowed)
+
+    async def repair(self) -> None:
+        """Remove what killed calls have left, an hour later; nothing else may be wrong."""
+        with an_hour_later():
+            if self.setup.pair.is_async:
+                report = await self.indexer.acheck(repair=True)
+            else:
+                report = self.indexer.check(repair=True)
+        check_only_leftovers(report)
 
     async def ask(self, allowed: Mapping[str, Sequence[str | None]]) -> int:
         """Raise an error unless a query gets slices of one of the texts of each document."""
@@ -257,66 +257,72 @@ class Bench:
         return len(segments)
 
 
+def _whole_text(
+    manifest: Manifest, stored: Mapping[str, Any], rows: Mapping[str, tuple[str, str]]
+) -> str | None:
+    """The text of the current version; an AssertionError if a record or vector is missing."""
+    version = manifest.current
+    if version is None:
+        return None
+    missing = [key for key in version.docstore_keys(manifest.key) if stored.get(key) is None]
+    assert not missing, f"{manifest.doc_id!r}: {missing} missing"
+    chunks: list[str] = []
+    for number, vector in enumerate(version.vector_ids(manifest.key)):
+        chunk = stored[chunk_key(manifest.key, version.name, number)].page_content
+        assert vector in rows, f"the vector of {chunk!r} is missing: {manifest}, {rows}"
+        assert rows[vector][1].strip() == chunk.strip()
+        chunks.append(chunk)
+    return "".join(chunks)
+
+
 # Protocols that are broken on purpose
 
 
 def _current_before_its_vectors() -> None:
     """The manifest makes a version current before its vectors are written."""
-    from langchain_rse.ingest.vectors import Vectors
-    from langchain_rse.ingest.writing import Writer
+    write_vectors, make_current = Writer._write_vectors, Writer._make_current
 
-    add, finish = Vectors.add, Writer._finish
-    late: list[Any] = []
-
-    def put_off(self: Vectors, chunks: Any, *arguments: Any) -> Any:
-        late.append((self, list(chunks), *arguments))
+    def put_off(self: Writer, *_: Any, **__: Any) -> Any:
+        del self
         yield from ()
-        return {}
+        return set()
 
-    def finish_late(self: Writer, *arguments: Any) -> Any:
-        while late:
-            yield from add(*late.pop())
-        return (yield from finish(self, *arguments))
+    def make_current_first(self: Writer, writes: Any, expected: Any) -> Any:
+        current = yield from make_current(self, writes, expected)
+        yield from write_vectors(self, writes, force=False)
+        return current
 
-    Vectors.add, Writer._finish = put_off, finish_late  # type: ignore[method-assign, assignment]
+    Writer._write_vectors = put_off  # type: ignore[method-assign]
+    Writer._make_current = make_current_first  # type: ignore[method-assign]
 
 
 def _removed_before_the_commit() -> None:
     """The former version is removed before the new one is current."""
-    from langchain_rse.ingest.writing import Writer
+    make_current = Writer._make_current
 
-    write_new, reusable = Writer._write_new, Writer._reusable_vectors
-    owners: list[Any] = []
-
-    def write_noting(self: Writer, new: Any, ownership: Any, **named: Any) -> Any:
-        owners[:] = [ownership]
-        return (yield from write_new(self, new, ownership, **named))
-
-    def remove_first(self: Writer, new: Any, *arguments: Any) -> Any:
-        for document, stored in new:
+    def remove_first(self: Writer, writes: Any, expected: Any) -> Any:
+        for _, stored in writes.values():
             manifest = stored.manifest
-            if manifest.current and manifest.current != document.version:
-                gone = replace(manifest, current=None, unfinished=[manifest.current])
-                yield from self._remove_unfinished([gone], *owners)
-        return (yield from reusable(self, new, *arguments))
+            if manifest.current:
+                yield from self.remove_versions([(manifest, manifest.current)])
+        return (yield from make_current(self, writes, expected))
 
-    Writer._write_new = write_noting  # type: ignore[assignment, method-assign]
-    Writer._reusable_vectors = remove_first  # type: ignore[assignment, method-assign]
+    Writer._make_current = remove_first  # type: ignore[method-assign]
 
 
 def _unannounced() -> None:
-    """Versions are written without a manifest that announces them: nobody can clean them up."""
-    from langchain_rse.ingest.ownership import Ownership
+    """Versions are written without a manifest that announces them."""
 
-    claim = Ownership.claim
+    def name_only(self: Writer, writes: Any) -> Any:
+        yield from ()
+        named = {}
+        for key, write in writes.items():
+            version = write.document.version.in_new_write(self.model.id)
+            named[key] = write._replace(document=replace(write.document, version=version))
+        return named
 
-    def claim_only(self: Ownership, manifests: Any) -> Any:
-        without_new: list[Any] = []
-        for manifest, old in manifests:
-            without_new.append((replace(manifest, writing=None, unfinished=()), old))
-        return (yield from claim(self, without_new))
-
-    Ownership.claim = claim_only  # type: ignore[method-assign]
+    Writer._announce = name_only  # type: ignore[method-assign]
+    Manifest.announces = lambda *_: True  # type: ignore[method-assign]
 
 
 BROKEN: dict[str, Callable[[], None]] = {
@@ -343,8 +349,8 @@ def live(setup: Setup, connection: Connection) -> None:
 async def _live(setup: Setup, connection: Connection) -> None:
     if setup.broken:
         BROKEN[setup.broken]()
-    if setup.lease is not None:
-        ownership.LEASE = setup.lease
+    if setup.lifetime is not None:
+        records.ANNOUNCEMENT_LIFETIME = setup.lifetime
     bench = Bench(setup)
     writes = _Writes(connection)
     writes.watch(type(bench.docstore))
@@ -353,13 +359,11 @@ async def _live(setup: Setup, connection: Connection) -> None:
         connection.send("ready")
         what, arguments = connection.recv()
         if what == "look":
-            allowed, clean = arguments
-            await bench.look(allowed, clean=clean)
+            await bench.look(*arguments)
         elif what == "make":
             await bench.make(*arguments)
         elif what == "repair":
-            report = bench.indexer.check(repair=True)
-            assert report.ok, report
+            await bench.repair()
         elif what == "stop":
             operation, number = arguments
             writes.stop_at(number)
@@ -527,10 +531,11 @@ class Kills:
             for number in range(kills + 1):
                 life = Life(self.setup)
                 allowed = {i: list({before[i]: 0, self.texts[i]: 0}) for i in self.texts}
-                life.do("look", allowed, False)
+                life.do("look", allowed, "listed")
                 if operation is not None:
                     life.do("make", operation)
-                life.do("look", {i: [text] for i, text in self.texts.items()}, True)
+                life.do("repair")
+                life.do("look", {i: [text] for i, text in self.texts.items()}, "nothing")
                 if number == kills:
                     life.end()
                     return

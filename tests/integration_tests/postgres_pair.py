@@ -15,11 +15,10 @@ from langchain_core.embeddings import Embeddings
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, SQLDocStore
-from langchain_rse._sync import run
-from langchain_rse.stores.reading import read_manifests
-from langchain_rse.stores.records import Manifest, content_name
+from langchain_rse.stores.layouts import read_manifests
+from langchain_rse.stores.records import Manifest, content_name, manifest_key
 from tests.unit_tests import fakes
-from tests.unit_tests.writes import without_writes
+from tests.unit_tests.writes import an_hour_later, check_only_leftovers, without_writes
 
 DIMENSIONS = 65
 """Of `fakes.BagOfWords`."""
@@ -103,6 +102,11 @@ class Pair(NamedTuple):
             records=sorted(map(without_writes, self._records())),
         )
 
+    def repair(self) -> None:
+        """Remove what interrupted calls have left, an hour later; nothing else may be wrong."""
+        with self.opened() as indexer, an_hour_later():
+            check_only_leftovers(indexer.check(repair=True))
+
     def check(self) -> dict[str, str]:
         """Check that the stores hold the current versions, whole, and nothing else.
 
@@ -113,20 +117,18 @@ class Pair(NamedTuple):
         vectors: set[str] = set()
         records: set[str] = set()
         for manifest in manifests:
-            assert not manifest.unfinished, manifest
-            assert manifest.current is not None, manifest
+            assert manifest.is_finished, manifest
+            assert manifest.current is not None
             vectors.update(manifest.current.vector_ids(manifest.key))
             records.update(manifest.current.docstore_keys(manifest.key))
         assert self._vectors() == vectors
-        stored = self._records()
-        others = {key for key in stored if key.startswith("manifest/")}
-        ours = {key for key in stored - others if "/" in key and not key.endswith("/parts")}
-        assert ours == {key for key in records if not key.endswith("/parts")}
+        records.update(manifest_key(manifest.key) for manifest in manifests)
+        assert self._records() == records
         return {one.doc_id: content_name(one.current.name) for one in manifests if one.current}
 
     def _manifests(self) -> list[Manifest]:
         with closing(self._docstore()) as docstore:
-            return list(run(read_manifests(docstore)))
+            return list(read_manifests(docstore))
 
     def _records(self) -> set[str]:
         """The keys of the docstore, without that of the record of the vector store."""

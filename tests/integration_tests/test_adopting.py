@@ -129,7 +129,7 @@ def test_chunks_of_a_plain_index_become_passages(
 def test_chunks_without_places_are_taken_in_the_order_of_the_store(
     way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
 ) -> None:
-    splitter = RecursiveCharacterTextSplitter(chunk_size=500, chunk_overlap=100)
+    splitter = RecursiveCharacterTextSplitter(chunk_size=500, chunk_overlap=0)
     pages = [
         Document(text[start : start + 3000], metadata={"source": name, "page": start // 3000})
         for name, text in TEXTS.items()
@@ -145,7 +145,7 @@ def test_chunks_without_places_are_taken_in_the_order_of_the_store(
         doc_id_key="source",
         page_key="page",
         in_store_order=True,
-        chunk_overlap=100,
+        chunk_overlap=0,
     )
     found = whole_texts(way, retriever)
     for name, text in TEXTS.items():
@@ -168,7 +168,9 @@ def test_text_that_other_code_deletes_or_changes_is_not_shown(
     for number, document in enumerate(chunks):
         document.metadata["number"] = number
     way.call(store.add_documents, store.aadd_documents, chunks, ids=ids)
-    retriever = adopted(way, store, tmp_path, doc_id_key="source", chunk_index_key="number")
+    retriever = adopted(
+        way, store, tmp_path, doc_id_key="source", chunk_index_key="number", chunk_overlap=0
+    )
     found = way.invoke(retriever, "alpha", fetch_k=6, k=1)
     assert "alpha 3 filler4 alpha 5 filler6 alpha 7 filler8 alpha 9" in found[0].page_content
 
@@ -183,7 +185,9 @@ def test_text_that_other_code_deletes_or_changes_is_not_shown(
     assert not any("filler4" in text or "filler8" in text for text in texts)
 
     with pytest.warns(UserWarning, match="1 gap"):
-        retriever = adopted(way, store, tmp_path, doc_id_key="source", chunk_index_key="number")
+        retriever = adopted(
+            way, store, tmp_path, doc_id_key="source", chunk_index_key="number", chunk_overlap=0
+        )
     found = way.invoke(retriever, "alpha", fetch_k=6)
     assert any("alpha 7 filler changed\nalpha 9" in segment.page_content for segment in found)
     assert not any("filler4" in segment.page_content for segment in found)
@@ -211,7 +215,7 @@ def test_texts_without_metadata_are_one_document_in_stores_with_an_order(
     indexer = RSEIndexer(store, InMemoryStore())
     with pytest.raises(AdoptionError, match=r"have no metadata.*doc_id="):
         way.call(indexer.adopt, indexer.aadopt)
-    manual = ExistingIndex(doc_id="manual", in_store_order=True)
+    manual = ExistingIndex(doc_id="manual", in_store_order=True, chunk_overlap=0)
     if case not in IN_ORDER:
         with pytest.raises(ValueError, match="in_store_order=True: this store does not list"):
             way.call(indexer.adopt, indexer.aadopt, manual)
@@ -241,7 +245,9 @@ def test_children_of_parents_become_passages_of_the_whole_document(
     store = opened(case)
     parents = parents_of(store, chunk_overlap=0)
     way.call(parents.add_documents, parents.aadd_documents, documents())
-    retriever = adopted(way, store, tmp_path, doc_id_key="source", in_store_order=True)
+    retriever = adopted(
+        way, store, tmp_path, doc_id_key="source", in_store_order=True, chunk_overlap=0
+    )
     found = whole_texts(way, retriever)
     assert {name: letters(text) for name, text in found.items()} == {
         name: letters(text) for name, text in TEXTS.items()
@@ -273,8 +279,11 @@ def test_children_are_found_in_the_texts_of_their_parents(
 def test_stores_without_an_order_say_so(
     way: Way, opened: Callable[[Case], VectorStore], case: Case, tmp_path: Path
 ) -> None:
+    store = opened(case)
+    add(way, store, [Document("text", metadata={"source": "a"})])
+    index: dict[str, Any] = {"doc_id_key": "source", "in_store_order": True}
     if case in IN_ORDER:
-        adopted(way, opened(case), tmp_path, doc_id_key="source", in_store_order=True)
+        adopted(way, store, tmp_path, **index)
         return
     with pytest.raises(ValueError, match="in_store_order=True: this store does not list"):
-        adopted(way, opened(case), tmp_path, doc_id_key="source", in_store_order=True)
+        adopted(way, store, tmp_path, **index)

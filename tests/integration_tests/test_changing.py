@@ -29,20 +29,12 @@ way = fakes.way
 _numbers = itertools.count()
 
 
-def closing(store: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Close a store after the test, while its event loop runs."""
-    way = request.getfixturevalue("way") if "way" in request.fixturenames else None
-    yield store
-    if way:
-        way.call(store.close, store.aclose)
-    store.close()
-
-
 class TestPostgres(ChangingSuite):
     @pytest.fixture
-    def store(self, request: pytest.FixtureRequest, postgres_url: str) -> Iterator[SQLDocStore]:
+    def store(self, postgres_url: str) -> Iterator[SQLDocStore]:
         store = SQLDocStore(postgres_url, table_name=f"changing_{next(_numbers)}")
-        yield from closing(store, request)
+        yield store
+        store.close()
 
     @pytest.fixture
     def spoil(self, store: SQLDocStore, postgres_url: str) -> Callable[[str, bytes], None]:
@@ -81,9 +73,10 @@ class TestPostgres(ChangingSuite):
 
 class TestRedis(ChangingSuite):
     @pytest.fixture
-    def store(self, request: pytest.FixtureRequest, redis_url: str) -> Iterator[RedisDocStore]:
+    def store(self, redis_url: str) -> Iterator[RedisDocStore]:
         store = RedisDocStore(redis_url, prefix=f"changing {next(_numbers)}:")
-        yield from closing(store, request)
+        yield store
+        store.close()
 
     @pytest.fixture
     def spoil(self, store: RedisDocStore) -> Callable[[str, bytes], None]:

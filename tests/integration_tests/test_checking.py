@@ -1,4 +1,4 @@
-"""Verify and repair on Chroma with SQLite, and on PostgreSQL: backups, lost vectors, orphans."""
+"""Check and repair on Chroma with SQLite, and on PostgreSQL: backups, lost vectors, leftovers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Folder:
         try:
             work(RSEIndexer(chroma, docstore, text_splitter=SPLITTER))
         finally:
-            self.way.call(docstore.close, docstore.aclose)
+            docstore.close()
             SharedSystemClient.clear_system_cache()
 
     def add(self, *names: str, chunks: int = 6) -> None:
@@ -51,7 +51,7 @@ class Folder:
         self.use(lambda indexer: self.way.delete(indexer, names))
 
     def repair(self, wrong: dict[str, int], answers: int) -> None:
-        """Verify finds this, repair corrects it, and a query finds all of the documents."""
+        """Check finds this, repair corrects it, and a query finds all of the documents."""
 
         def work(indexer: RSEIndexer) -> None:
             report = self.way.call(indexer.check, indexer.acheck)
@@ -97,9 +97,9 @@ def test_one_store_is_restored_from_an_older_backup(
     (shutil.copytree if backup.is_dir() else shutil.copy)(backup, source)
     # Of an older vector store: a and the former b are too many, the new b and d are missing. Of an
     # older docstore: the new b and d are too many, a and the former b are missing.
-    wrong = {"missing_vectors": 14, "orphan_vectors": 12}
+    wrong = {"vectors": 14, "leftovers": 12}
     if older == "chunks.db":
-        wrong = {"missing_vectors": 12, "orphan_vectors": 14}
+        wrong = {"vectors": 12, "leftovers": 14}
     folder.repair(wrong, 3)
 
 
@@ -113,7 +113,7 @@ def test_the_vector_store_is_lost(folder: Folder, tmp_path: Path) -> None:
             folder.way.invoke(retriever, "paragraph")
 
     folder.use(refused)
-    folder.repair({"missing_vectors": 12}, 2)
+    folder.repair({"vectors": 12}, 2)
 
 
 @fakes.both_ways
@@ -139,15 +139,11 @@ def test_on_postgresql(postgres_url: str, way: Way) -> None:
         way.call(lambda: store.delete(gone), lambda: store.adelete(gone))
         docstore.mdelete(list(docstore.yield_keys(prefix=f"manifest/{document_key('a')}")))
         report = way.call(indexer.check, indexer.acheck)
-        assert report.problems == {
-            "orphan_records": 301,
-            "missing_vectors": 7,
-            "orphan_vectors": 300,
-        }
+        assert report.problems == {"unreadable": 1, "vectors": 7}
         report = way.call(indexer.check, indexer.acheck, repair=True)
         assert report.ok, report
         report = way.call(indexer.check, indexer.acheck)
-        assert (report.ok, report.documents, report.chunks) == (True, 1, 300), report
-        way.delete(indexer, ["b"])
+        assert (report.ok, report.documents, report.chunks) == (True, 2, 600), report
+        way.delete(indexer, ["a", "b"])
         assert list(docstore.yield_keys()) == ["vectorstore"]
-        way.call(docstore.close, docstore.aclose)
+        docstore.close()

@@ -15,8 +15,7 @@ from langchain_chroma import Chroma
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse._sync import run
-from langchain_rse.stores.reading import read_manifests
+from langchain_rse.stores.layouts import read_manifests
 from tests.integration_tests.postgres_pair import document
 from tests.integration_tests.processes import run_at_once
 from tests.unit_tests import fakes
@@ -67,7 +66,7 @@ def test_several_indexers(chroma_url: str, tmp_path: Path) -> None:
     expected = {name: document(name, 1, paragraphs=20) for name in NAMES[:PROCESSES]}
     expected |= {name: document(name) for name in NAMES[2 * PROCESSES :]}
     with place.opened() as indexer:
-        manifests = list(run(read_manifests(indexer.docstore)))
+        manifests = list(read_manifests(indexer.docstore))
         assert {one.doc_id for one in manifests} == expected.keys()
         vectors = [
             vector for one in manifests if one.current for vector in one.current.vector_ids(one.key)

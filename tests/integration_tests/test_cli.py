@@ -263,6 +263,27 @@ def test_a_question_about_something_else_gets_nothing(run: Run, tmp_path: Path) 
     assert "off-topic questions" in run("index", ".", "--kb", "kb").stdout
 
 
+@pytest.mark.parametrize(
+    "way", [["remove"], ["index", "--prune"], ["index", "--prune", "--no-fit-floor"]]
+)
+def test_a_floor_of_text_that_is_gone_refuses_nothing(
+    run: Run, tmp_path: Path, way: list[str]
+) -> None:
+    names = [f"{name}.txt" for name in ("lambda", "for", "import", "formatstrings")]
+    (tmp_path / "docs").mkdir()
+    for name in names:
+        (tmp_path / "docs" / name).write_text(topics[name.partition(".")[0]], "utf-8")
+    run("index", "docs", "--kb", "kb")
+    assert run("query", "Who wrote Hamlet?", "--kb", "kb").exit_code == 1
+    command, *options = way
+    for name in names[1:]:
+        (tmp_path / "docs" / name).unlink()
+    gone = names[1:] if command == "remove" else ["docs"]
+    result = run(command, *gone, *options, "--kb", "kb")
+    assert "Every question gets an answer, related or not" in result.stdout
+    assert run("query", "Who wrote Hamlet?", "--kb", "kb").exit_code == 0
+
+
 def test_indexing_without_a_floor(run: Run, tmp_path: Path) -> None:
     (tmp_path / "cats.txt").write_text("Cats sleep most of the day. A cat purrs.", encoding="utf-8")
     assert "Every question gets an answer" in run("index", "cats.txt", "--kb", "kb").stdout

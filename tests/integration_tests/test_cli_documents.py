@@ -174,6 +174,29 @@ def test_prune_removes_what_is_gone_from_the_folder(run: Run, tmp_path: Path) ->
     assert "no longer there" not in run("index", "docs", "--kb", "kb").stdout
 
 
+def test_half_an_emoji_in_a_question(run: Run) -> None:
+    half = "\ud83d"
+    asked = run("query", f"cats {half}", "--kb", "kb", "--json")
+    assert asked.exit_code == 0, asked.stderr
+    assert asked.stdout == run("query", "cats \ufffd", "--kb", "kb", "--json").stdout
+    assert run("query", f"cats {half}", "--kb", "kb", "--report", "a.html").exit_code == 0
+    compared = run("compare", f"cats {half}", "--kb", "kb", "--html", "b.html")
+    assert compared.exit_code == 0, compared.stderr
+
+
+def test_prune_names_what_it_keeps_of_a_folder_that_was_moved(run: Run, tmp_path: Path) -> None:
+    before = doc_ids(run)
+    (tmp_path / "docs").rename(tmp_path / "moved")
+    result = run("index", "moved", "--kb", "kb", "--prune")
+    assert result.exit_code == 0, result.stderr
+    assert (
+        f"4 documents kept whose files are gone from other folders: {min(before)}" in result.stdout
+    )
+    assert doc_ids(run) > before
+    run("remove", *before, "--kb", "kb")
+    assert "other folders" not in run("index", "moved", "--kb", "kb", "--prune").stdout
+
+
 def test_prune_keeps_what_cannot_be_read(run: Run, tmp_path: Path) -> None:
     before = doc_ids(run)
     (tmp_path / "docs" / "cats.txt").write_bytes(b"a\0b")
@@ -197,11 +220,11 @@ def test_check(run: Run, tmp_path: Path) -> None:
     opened.vectorstore.delete(vectors[:1])
     result = run("check", "--kb", "kb", "--json")
     assert result.exit_code == 1
-    assert json.loads(result.stdout)["problems"] == {"missing_vectors": 1}
+    assert json.loads(result.stdout)["problems"] == {"vectors": 1}
 
     result = run("check", "--kb", "kb", "--repair")
     assert result.exit_code == 0
-    assert "repaired: chunks without a vector: 1" in result.stdout
+    assert "repaired: vectors that are missing" in result.stdout
     assert run("check", "--kb", "kb").exit_code == 0
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import chromadb
 import pytest
 from chromadb.api.shared_system_client import SharedSystemClient
+from chromadb.config import Settings
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.stores import InMemoryStore
@@ -65,12 +66,11 @@ class Index:
             for each in vectors
         ] == [(name, part) for name in sorted(texts) for part in texts[name].split("\n\n")]
         keys = set()
-        several = {each["doc_id"] for each in vectors if "page" in each}
         for each in vectors:
             key = document_key(each["doc_id"])
             version = f"{key}/{each['rse_version']}"
-            keys |= {f"{version}/{each['chunk_index']}", f"{version}/spans/0", f"manifest/{key}"}
-            keys |= {f"{version}/parts"} if each["doc_id"] in several else set()
+            keys |= {f"manifest/{key}", f"{version}/document", f"{version}/spans/0"}
+            keys.add(f"{version}/{each['chunk_index']}")
         assert set(fakes.keys_of(self.docstore)) == keys
         segments = self.segments()
         assert {each.metadata["doc_id"]: each.page_content for each in segments} == texts
@@ -90,7 +90,7 @@ class Folder:
         try:
             yield index
         finally:
-            self.way.call(index.docstore.close, index.docstore.aclose)
+            index.docstore.close()
             # Chroma keeps what it has opened for the whole process.
             SharedSystemClient.clear_system_cache()
 
@@ -209,7 +209,7 @@ def test_an_index_that_misses_candidates_is_warned_of_once(way: fakes.Way, ef_se
     store = Chroma(
         f"ef-{ef_search}-{way.is_async}",
         fakes.BagOfWords(),
-        client=chromadb.EphemeralClient(),
+        client=chromadb.EphemeralClient(Settings(anonymized_telemetry=False)),
         collection_configuration={"hnsw": {"ef_search": ef_search}},
     )
     retriever = RSERetriever(

@@ -127,7 +127,12 @@ def test_pieces_of_documents_become_documents(
     old.add_documents(documents())
     model.batches.clear()
     retriever = adopted(
-        way, chroma, docstore_in(tmp_path), doc_id_key="source", in_store_order=True
+        way,
+        chroma,
+        docstore_in(tmp_path),
+        doc_id_key="source",
+        in_store_order=True,
+        chunk_overlap=0,
     )
     assert model.batches == []
     everything: dict[str, Any] = {"max_context_length": None, "fetch_k": 2_000}
@@ -237,13 +242,15 @@ def test_nodes_of_llama_index_become_segments(
     for name, text in texts.items():
         write_nodes(client, "nodes", name, sentences(text, overlap), model)
     model.batches.clear()
-    separator: dict[str, Any] = {} if overlap else {"separator": ""}
+    joining: dict[str, Any] = (
+        {"chunk_overlap": 60} if overlap else {"separator": "", "chunk_overlap": 0}
+    )
     retriever = way.call(
         RSERetriever.from_existing_index,
         RSERetriever.afrom_existing_index,
         Chroma("nodes", model, client=client),
         docstore_in(tmp_path),
-        ExistingIndex(doc_id_key="ref_doc_id", in_store_order=True, **separator),
+        ExistingIndex(doc_id_key="ref_doc_id", in_store_order=True, **joining),
         metadata_rules=dict.fromkeys(("window", "original_text", "_node_content"), "drop"),
     )
     segments = way.invoke(retriever, "which pump needs oil every 7 weeks")

@@ -52,14 +52,14 @@ def vectorstore(
 
 @pytest.fixture
 def docstore(
-    case: Case, request: pytest.FixtureRequest, way: Way, tmp_path: Path
+    case: Case, request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[BaseStore[str, Document]]:
     url = f"sqlite:///{tmp_path}/chunks.db"
     if case.name.startswith("PG"):
         url = request.getfixturevalue("postgres_url")
     store = SQLDocStore(url, table_name=f"namespaces_{next(_numbers)}", lexical=True)
     yield store
-    way.call(store.close, store.aclose)
+    store.close()
 
 
 def document(doc_id: str, *lines: str, **metadata: Any) -> Document:
@@ -139,7 +139,9 @@ def test_adopting_within(way: Way, case: Case, vectorstore: VectorStore, tmp_pat
     ids = [str(chunk.id) for chunk in everything]
     way.call(vectorstore.add_documents, vectorstore.aadd_documents, everything, ids=ids)
     docstore = SQLDocStore(f"sqlite:///{tmp_path}/chunks.db")
-    index = ExistingIndex(doc_id_key="source", chunk_index_key="number", separator="\n")
+    index = ExistingIndex(
+        doc_id_key="source", chunk_index_key="number", separator="\n", chunk_overlap=0
+    )
     unlisted = case.name.startswith(("Milvus", "PGVectorStore"))
     for name in (A, B):
         indexer = RSEIndexer(vectorstore, docstore, namespace=name)
@@ -153,4 +155,4 @@ def test_adopting_within(way: Way, case: Case, vectorstore: VectorStore, tmp_pat
     assert way.delete(a, ["s"]) == ["s"]
     retriever = RSERetriever(vectorstore=vectorstore, docstore=docstore, namespace=B)
     assert len(way.invoke(retriever, "harbor")) == 1
-    way.call(docstore.close, docstore.aclose)
+    docstore.close()

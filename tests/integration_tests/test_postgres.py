@@ -5,10 +5,16 @@ With SOAK=n in the environment, those make n times as many calls.
 
 from __future__ import annotations
 
+import os
 import random
+from collections import Counter
 from multiprocessing.synchronize import Barrier
 
+import psycopg
 import pytest
+import sqlalchemy as sa
+from langchain_core.documents import Document
+from typing_extensions import Self
 
 from langchain_rse import RSEIndexer, RSERetriever
 from tests.integration_tests.postgres_pair import Pair, document
@@ -22,6 +28,8 @@ PROCESSES = 3
 NAMES = [f"report {number}" for number in range(9)]
 SHARED = NAMES[:4]
 ROUNDS = 6 * SOAK
+CUTS = 6 * SOAK
+SEED = int(os.environ.get("SEED") or 1)
 
 
 @pytest.fixture
@@ -67,7 +75,7 @@ def test_one_process(pair: Pair, way: fakes.Way) -> None:
         way.delete(indexer, list(texts))
         assert not pair.held().vectors
         assert not pair.held().records
-        way.call(indexer.docstore.close, indexer.docstore.aclose)  # type: ignore[attr-defined]
+        indexer.docstore.close()  # type: ignore[attr-defined]
 
 
 def write_own(pair: Pair, process: int, start: Barrier) -> None:
@@ -129,3 +137,77 @@ def test_several_indexers_on_the_same_documents(pair: Pair, postgres_url: str) -
             indexer.add_documents([document(name) for name in SHARED])
     assert pair.check() == alone.check()
     assert pair.held() == alone.held()
+
+
+# Connections that are cut off
+
+
+class Cut:
+    """Ends a connection of this process before a statement, or the commit, of a number."""
+
+    def __init__(self, url: str, at: int) -> None:
+        self.is_made = False
+        self._url = sa.make_url(url).set(drivername="postgresql")
+        self._left = at
+
+    def __enter__(self) -> Self:
+        sa.event.listen(sa.Engine, "before_cursor_execute", self._count)
+        sa.event.listen(sa.Engine, "commit", self._count)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sa.event.remove(sa.Engine, "before_cursor_execute", self._count)
+        sa.event.remove(sa.Engine, "commit", self._count)
+
+    def _count(self, connection: sa.Connection, *_: object) -> None:
+        self._left -= 1
+        if self._left == 0:
+            pid = connection.connection.driver_connection.info.backend_pid  # type: ignore[union-attr]
+            with psycopg.connect(self._url.render_as_string(hide_password=False)) as other:
+                other.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+            self.is_made = True
+
+
+@pytest.mark.filterwarnings("ignore:.* candidates are excluded")
+def test_connections_that_are_cut_off(pair: Pair, postgres_url: str) -> None:
+    """The call fails; its document stays whole, and the same call again works."""
+    chance = random.Random(SEED)  # noqa: S311 - reproducible
+    counts: Counter[str] = Counter()
+    texts: dict[str, str | None] = dict.fromkeys(SHARED)
+    with pair.opened() as indexer:
+        for number in range(CUTS):
+            name = chance.choice(SHARED)
+            new = document(name, number) if chance.random() < 0.8 else None
+            at = chance.randint(1, 25)
+            with Cut(postgres_url, at) as cut:
+                try:
+                    _write(indexer, name, new)
+                except sa.exc.DBAPIError:
+                    counts["failed"] += 1
+            counts["cut off"] += cut.is_made
+            before, texts[name] = texts[name], None if new is None else new.page_content
+            try:
+                assert _found(indexer, name) in (before, texts[name])
+                _write(indexer, name, new)
+                assert _found(indexer, name) == texts[name]
+            except BaseException:
+                print(f"seed {SEED}, number {number}: {name!r} was cut off at statement {at}")
+                raise
+    pair.repair()
+    print(f"seed {SEED}: {dict(counts)}")
+    assert counts["failed"]
+    assert pair.check().keys() == {name for name, text in texts.items() if text}
+
+
+def _write(indexer: RSEIndexer, name: str, new: Document | None) -> None:
+    if new is None:
+        indexer.delete([name])
+    else:
+        indexer.add_documents([new])
+
+
+def _found(indexer: RSEIndexer, name: str) -> str | None:
+    """The text of a document that a query finds."""
+    segments = retriever(indexer).invoke("harbor", max_context_length=None, fetch_k=1_000)
+    texts = [one.page_content for one in segments if one.metadata["doc_id"] == name]
+    return "".join(texts) or None

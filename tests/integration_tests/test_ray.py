@@ -90,6 +90,7 @@ def test_a_process_that_is_killed_leaves_nothing_undone(
     ids = index(ray_data.from_items(rows()), make, concurrency=2, batch_size=4)
     assert marker.exists()
     assert sorted(ids) == NAMES
+    pair.repair()
     assert pair.held() == expected
     pair.check()
 
@@ -116,6 +117,7 @@ def test_a_document_that_fails_is_named_and_another_call_completes_the_rest(
     with pytest.raises(RuntimeError, match=f"document '{NAMES[10]}' cannot be added: Overflow"):
         index(dataset, partial(make_refusing, pair), concurrency=2, batch_size=4, retries=0)
     index(dataset, pair.indexer, concurrency=1, batch_size=4)
+    pair.repair()  # of the other worker, which was killed
     assert pair.held() == expected
     pair.check()
 

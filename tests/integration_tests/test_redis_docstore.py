@@ -6,18 +6,19 @@ import asyncio
 import itertools
 import sys
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import redis
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
-from langchain_rse import RedisDocStore
+from langchain_rse import RedisDocStore, RSEIndexer
 from langchain_rse.errors import CorruptRecordError
 from tests.integration_tests.stores import soon
-from tests.integration_tests.test_changing import closing
 from tests.unit_tests import fakes
 
 _numbers = itertools.count()
@@ -32,10 +33,11 @@ def client(redis_url: str) -> Iterator[Any]:
 
 
 @pytest.fixture
-def store(request: pytest.FixtureRequest, redis_url: str) -> Iterator[RedisDocStore]:
+def store(redis_url: str) -> Iterator[RedisDocStore]:
     """An empty docstore; each test has a prefix of its own, with what patterns know in it."""
     store = RedisDocStore(redis_url, prefix=f"[a-z]*?\\{next(_numbers)}:")
-    yield from closing(store, request)
+    yield store
+    store.close()
 
 
 class TestSync(fakes.ThreeValues, BaseStoreSyncTests[Document]):
@@ -46,14 +48,13 @@ class TestSync(fakes.ThreeValues, BaseStoreSyncTests[Document]):
 
 class TestAsync(fakes.ThreeValues, BaseStoreAsyncTests[Document]):
     @pytest.fixture
-    async def kv_store(self, store: RedisDocStore) -> AsyncIterator[RedisDocStore]:
-        yield store
-        await store.aclose()
+    async def kv_store(self, store: RedisDocStore) -> RedisDocStore:
+        return store
 
 
 @fakes.both_ways
 def test_any_text(way: Way, store: RedisDocStore) -> None:
-    document = Document("NUL \x00 \ud800 😀", metadata={"\x00": ("\udcff", b"\x00")}, id="\x00")
+    document = Document("NUL \x00 \ud800 😀", metadata={"\x00": ["\udcff", "\x00"]}, id="\x00")
     way.call(store.mset, store.amset, [("a", document), ("é/*", document)])
     assert way.call(store.mget, store.amget, ["é/*", "b", "a"]) == [document, None, document]
 
@@ -67,7 +68,6 @@ async def test_keys_by_prefix(store: RedisDocStore) -> None:
         assert sorted({key async for key in store.ayield_keys(prefix=prefix)}) == expected
     await store.amdelete(keys)
     assert list(store.yield_keys()) == []
-    await store.aclose()
 
 
 def test_what_was_evicted_is_missing(store: RedisDocStore, client: Any) -> None:
@@ -113,6 +113,29 @@ def test_a_warning_if_records_may_be_evicted(redis_url: str, client: Any) -> Non
     finally:
         client.config_set("maxmemory", "0")
         client.config_set("maxmemory-policy", "noeviction")
+
+
+def test_a_full_server_lets_documents_be_deleted(redis_url: str, client: Any) -> None:
+    store = RedisDocStore(redis_url, prefix="full:")
+    vectorstore = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    indexer = RSEIndexer(vectorstore=vectorstore, docstore=store)
+    documents = [Document(f"text {n}", metadata={"doc_id": f"{n}"}) for n in range(3)]
+    indexer.add_documents(documents)
+    long = Document("long " * 100)
+    try:
+        client.config_set("maxmemory", "1")  # byte
+        with pytest.raises(redis.exceptions.ResponseError, match="maxmemory"):
+            store.mset([("a", Document("text"))])
+        with pytest.raises(redis.exceptions.ResponseError, match="maxmemory"):
+            store.compare_and_set([("a", None, long)])
+        indexer.delete(["0", "1"])
+        assert [chunk.metadata["doc_id"] for chunk in indexer.chunks()] == ["2"]
+        store.mdelete(list(store.yield_keys()))
+    finally:
+        client.config_set("maxmemory", "0")
+    assert store.compare_and_set([("a", None, long)]) == [True]
+    store.mdelete(["a"])
+    store.close()
 
 
 def test_the_password_is_not_shown(redis_url: str) -> None:

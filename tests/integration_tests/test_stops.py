@@ -1,6 +1,6 @@
-"""Processes stopped for longer than their lease (SIGSTOP), which go on later without knowing.
+"""Processes stopped for more than an hour (SIGSTOP), which go on later without knowing.
 
-While one is stopped, another takes its document over and restores the version that the first was
+While one is stopped, another removes what it has announced, and restores the version that it was
 replacing. Then the first goes on, and ends or is killed. With SOAK=n in the environment, there are
 n times as many.
 """
@@ -18,6 +18,7 @@ import pytest
 
 from tests.integration_tests.killing import Life, Operation, Pair, Setup
 from tests.soaking import SOAK
+from tests.unit_tests.writes import AN_HOUR_LATER
 
 pytestmark = [
     pytest.mark.slow,
@@ -25,8 +26,8 @@ pytestmark = [
 ]
 
 STOPS = 3 * SOAK
+BESIDE = "harbor pilot"
 SEED = int(os.environ.get("SEED") or 1)
-LEASE = 0.3
 
 # Chroma in files is for one process at a time.
 PAIRS = [
@@ -43,6 +44,7 @@ class Stop(NamedTuple):
     former: str  # the text that the document has, and that the other process restores
     new: str | None  # the one that the call writes; None if it deletes the document
     write: int  # number of the write at which it is stopped
+    beside: str  # id of a document that stays as it is
 
 
 def texts(number: int) -> tuple[str, str]:
@@ -57,14 +59,17 @@ def test_stopped_processes(pair: Pair, tmp_path: Path, request: pytest.FixtureRe
     redis = ""
     if pair.name == "Redis":
         redis = request.getfixturevalue("redis_url")
-    setup = Setup(pair, tmp_path, postgres, redis=redis, lease=LEASE)
+    setup = Setup(pair, tmp_path, postgres, redis=redis)
     chance = random.Random(SEED)  # noqa: S311 - reproducible
-    other = Life(setup)
+    other = Life(setup._replace(lifetime=AN_HOUR_LATER))
+    name = f"{tmp_path.name} {pair.name}"
+    beside = f"another document of {name}"
+    other.do("make", Operation("add", {beside: BESIDE}))
     counts: Counter[str] = Counter()
     for number in range(STOPS):
         write = chance.randint(1, 9)
         first, new = texts(number)
-        stop = Stop(f"document {number} of {tmp_path.name} {pair.name}", first, new, write)
+        stop = Stop(f"document {number} of {name}", first, new, write, beside)
         if chance.random() < 0.3:
             stop = stop._replace(new=None)
         is_killed = chance.random() < 0.5
@@ -84,28 +89,25 @@ def test_stopped_processes(pair: Pair, tmp_path: Path, request: pytest.FixtureRe
 
 def stop_once(setup: Setup, other: Life, stop: Stop, killed_after: float | None) -> bool:
     """Make one stop; return whether it came before the end of the call."""
-    doc_id, former, new, write = stop
+    doc_id, former, new, write, beside = stop
     restore = Operation("add", {doc_id: former})
+    delete = Operation("delete", {doc_id: ""})
     other.do("make", restore)
-    operation = Operation("delete", {doc_id: ""})
-    if new is not None:
-        operation = Operation("add", {doc_id: new})
-
     stopped = Life(setup)
-    stopped.begin("stop", operation, write)
+    stopped.begin("stop", delete if new is None else Operation("add", {doc_id: new}), write)
     was_stopped = stopped.wait_until_stopped()
     if was_stopped:
         other.do("make", restore)
-        other.do("look", {doc_id: [former]}, False)
+        other.do("look", {doc_id: [former], beside: [BESIDE]}, "anything")
         stopped.wake(killed_after=killed_after)
-        other.do("look", {doc_id: [former, new]}, False)
+        other.do("look", {doc_id: [former, new], beside: [BESIDE]}, "anything")
     if killed_after is None or not was_stopped:
         stopped.end()
-    # Whatever the dead have begun is finished or removed, and nothing else is left.
-    last = Operation("add", {doc_id: f"the last text of {doc_id}\nharbor garden"})
-    other.do("make", last)
+    # Whatever the dead have begun is removed, and nothing else is left, nor comes back.
+    text = f"the last text of {doc_id}\nharbor garden"
+    other.do("make", Operation("add", {doc_id: text}))
+    other.do("look", {doc_id: [text], beside: [BESIDE]}, "anything")
+    other.do("make", delete)
     other.do("repair")
-    other.do("look", {doc_id: [*last.texts.values()]}, False)
-    other.do("make", Operation("delete", {doc_id: ""}))
-    other.do("look", {doc_id: [None]}, True)
+    other.do("look", {doc_id: [None], beside: [BESIDE]}, "nothing")
     return was_stopped

@@ -56,7 +56,6 @@ class Case:
         linear: Whether the score is a linear function of the cosine.
         typed: Whether there is nothing to ask before the first chunks are added, which then
             decide which metadata all others may have, and of which types.
-        tells: Whether the store can tell which ids it has.
         reuses: Whether its vectors are written again for chunks that did not change.
         looks_into: The ``search_kwargs`` that keep chunks with this value in a list of their
             metadata; None for stores that get no lists.
@@ -69,13 +68,12 @@ class Case:
     filtered: Callable[[str, int | str], dict[str, Any]]
     linear: bool = True
     typed: bool = False
-    tells: bool = True
     reuses: bool = True
     looks_into: Callable[[str, str], dict[str, Any]] | None = None
     relevant: bool = True
 
 
-_UNABLE: dict[str, Any] = {"tells": False, "reuses": False}
+_UNABLE: dict[str, Any] = {"reuses": False}
 
 
 def cosine(similarity: float) -> float:

@@ -31,6 +31,8 @@ from langchain_text_splitters import TextSplitter
 from pydantic import Field
 
 from langchain_rse import RSEConfig, RSEIndexer, RSERetriever
+from langchain_rse._sync import in_thread
+from langchain_rse.stores.compare_and_set import Record, read_records
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.pairing import PAIR_KEY
 
@@ -138,6 +140,14 @@ class BagOfWords(Embeddings):
         return [value / length for value in vector]
 
 
+class Strict(BagOfWords):
+    """Takes no text with half an emoji, as tokenizers do."""
+
+    def embed_query(self, text: str) -> list[float]:
+        text.encode()
+        return super().embed_query(text)
+
+
 class CutOffError(Exception):
     """What a model raises when a call is to be cut off."""
 
@@ -241,6 +251,12 @@ class Way:
             return await asynchronous(*args, **kwargs)
 
         return self._loop.run_until_complete(awaited())
+
+    def read(self, docstore: BaseStore[str, Document], keys: Sequence[str]) -> dict[str, Record]:
+        """Read records as the package does."""
+        if self._loop is None:
+            return read_records(docstore, keys)
+        return self._loop.run_until_complete(in_thread(read_records, docstore, keys))
 
     def add(
         self,

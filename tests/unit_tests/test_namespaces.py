@@ -25,7 +25,7 @@ from langchain_rse import ExistingIndex, RSEConfig, RSEIndexer, RSERetriever, SQ
 from langchain_rse.errors import AdoptionError, StoreMismatchError
 from langchain_rse.evaluation import Evidence, Question, evaluate, tune
 from langchain_rse.headers import LMBasedHeaders
-from langchain_rse.stores.changing import ComparesAndSets
+from langchain_rse.stores.compare_and_set import ComparesAndSets
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.namespaces import in_namespace, namespace_digest
 from tests.unit_tests import fakes
@@ -223,10 +223,10 @@ def test_words_that_are_common_elsewhere_are_searched_for(
     way.add(a, [document("d", *(f"zulu {n}" for n in range(100)))])
     way.add(b, [document("d", "zulu", *(f"yankee {n}" for n in range(19)))])
     search: Any = in_namespace(lexical, B)
-    found = way.call(search.lexical_search, search.alexical_search, "yankee zulu", 50)
+    found = search.lexical_search("yankee zulu", 50)
     assert len(found) == 20
     assert {chunk.metadata["rse_namespace"] for chunk, _ in found} == {namespace_digest(B)}
-    assert way.call(search.lexical_search, search.alexical_search, "99", 50) == []
+    assert search.lexical_search("99", 50) == []
 
 
 def test_filters_hold_within_a_namespace(
@@ -449,17 +449,13 @@ def test_a_query_cannot_choose_its_namespace(vectorstore: InMemoryVectorStore) -
     assert texts(opened(vectorstore, a.docstore, A)) == ["secret text\n"]
 
 
-@fakes.both_ways
-def test_compare_and_set_is_there_if_the_docstore_has_it(way: Way) -> None:
+def test_compare_and_set_is_there_if_the_docstore_has_it() -> None:
     class Comparing(InMemoryStore):
         """Notes what is asked for."""
 
         def compare_and_set(self, changes: Any) -> list[bool]:
             self.mset([(key, new) for key, _, new in changes])
             return [True for _ in changes]
-
-        async def acompare_and_set(self, changes: Any) -> list[bool]:
-            return self.compare_and_set(changes)
 
     docstore = Comparing()
     inside: Any = in_namespace(docstore, A)
@@ -468,7 +464,7 @@ def test_compare_and_set_is_there_if_the_docstore_has_it(way: Way) -> None:
     assert not isinstance(in_namespace(InMemoryStore(), A), ComparesAndSets)
     record = Document("new")
     changes = [("manifest/" + "0" * 32, None, record)]
-    assert way.call(inside.compare_and_set, inside.acompare_and_set, changes) == [True]
+    assert inside.compare_and_set(changes) == [True]
     assert inside.mget([changes[0][0]]) == [record]
     assert sorted(docstore.yield_keys()) == [
         f"manifest/{namespace_digest(A)}-{'0' * 32}",
@@ -621,19 +617,15 @@ class TestAsync(_Inside, BaseStoreAsyncTests[Document]):
         return inside
 
 
-@fakes.both_ways
-def test_keys_are_listed_within(way: Way, docstore: BaseStore[str, Any]) -> None:
+def test_keys_are_listed_within(docstore: BaseStore[str, Any]) -> None:
     store = as_docstore(docstore)
     a, b = in_namespace(store, A), in_namespace(store, B)
     keys = ["manifest/0", "0/1/2", "vectorstore", f"{namespace_digest(B)}-0", "answers/1"]
-    way.call(a.mset, a.amset, [(key, Document("a")) for key in keys])
-    way.call(b.mset, b.amset, [("manifest/0", Document("b")), ("b", Document("b"))])
+    a.mset([(key, Document("a")) for key in keys])
+    b.mset([("manifest/0", Document("b")), ("b", Document("b"))])
 
     def listed(inside: BaseStore[str, Document], prefix: str | None = None) -> list[str]:
-        async def from_async() -> list[str]:
-            return [key async for key in inside.ayield_keys(prefix=prefix)]
-
-        return sorted(way.call(lambda: list(inside.yield_keys(prefix=prefix)), from_async))
+        return sorted(inside.yield_keys(prefix=prefix))
 
     assert listed(a) == sorted(keys)
     assert listed(a, "vector") == ["vectorstore"]

@@ -56,9 +56,6 @@ class CountingStore(InMemoryStore):
         self.before_read(self.reads)
         return super().mget(keys)
 
-    async def amget(self, keys: Sequence[str]) -> list[Any]:
-        return self.mget(keys)
-
 
 class Scoreless(InMemoryVectorStore):
     """A store that cannot give scores."""

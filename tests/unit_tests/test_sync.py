@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from typing import Any
 
 import pytest
 
-from langchain_rse._sync import Steps, arun, call, concurrently, run
+from langchain_rse._messages import warn
+from langchain_rse._sync import (
+    Steps,
+    arun,
+    call,
+    compute,
+    compute_to_the_end,
+    concurrently,
+    in_thread,
+    run,
+)
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way
 
@@ -151,3 +163,71 @@ def test_after_an_error_no_other_task_begins() -> None:
     with pytest.raises(ConnectionError, match="no route"):
         run(concurrently([task(number) for number in range(500)], 1))
     assert begun == [0]
+
+
+async def test_cancelling_a_write_waits_until_it_has_ended() -> None:
+    """Also if it is cancelled again, as anyio does."""
+    is_written = threading.Event()
+
+    def write() -> None:
+        time.sleep(0.2)
+        is_written.set()
+
+    writing = asyncio.ensure_future(arun(compute_to_the_end(write)))
+    for _ in range(3):
+        await asyncio.sleep(0.02)
+        writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert is_written.is_set()
+
+
+@pytest.mark.parametrize("make_steps", [compute, compute_to_the_end])
+async def test_a_warning_of_a_thread_names_the_line_of_the_caller(make_steps: Any) -> None:
+    with pytest.warns(UserWarning, match="of the thread") as caught:
+        await arun(make_steps(warn, "of the thread"))
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def _refuse() -> tuple[bool, int]:
+    raise AssertionError("this store has only async methods")
+
+
+async def test_steps_of_a_function_in_a_thread_are_awaited_on_the_loop_of_the_caller() -> None:
+    """So stores with only async methods, or with connections of one loop, can be used."""
+    loop = asyncio.get_running_loop()
+
+    async def ask() -> tuple[bool, int]:
+        return asyncio.get_running_loop() is loop, threading.get_ident()
+
+    def work() -> tuple[bool, bool]:
+        is_on_loop, thread = run(call(_refuse, ask))
+        return is_on_loop, thread != threading.get_ident()
+
+    assert await in_thread(work) == (True, True)
+
+
+async def test_a_function_in_a_thread_ends_before_its_next_steps_if_its_caller_is_cancelled() -> (
+    None
+):
+    made: list[int] = []
+    began, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        try:
+            for number in range(3):
+                run(compute(made.append, number))
+                began.set()
+                cancelled.wait(10)
+        finally:
+            ended.set()
+
+    cancelled = threading.Event()
+    task = asyncio.ensure_future(in_thread(work))
+    await asyncio.to_thread(began.wait, 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    cancelled.set()
+    assert await asyncio.to_thread(ended.wait, 10)
+    assert made == [0]

@@ -1,16 +1,39 @@
-"""What two stores hold, without the ids of the writes: each write has a new one."""
+"""What two stores hold, without the ids of the writes, and what interrupted writes leave."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from langchain_core.documents import Document
 
+from langchain_rse.ingest.checking import CheckReport
+from langchain_rse.stores import records
 from langchain_rse.stores.records import content_name, document_key, vector_id
 
-_WRITE = re.compile(r"(?<=[0-9a-f]{8})\.[0-9a-f]{16}(?![0-9a-f])")
+AN_HOUR_LATER = -1.0
+"""The lifetime of announcements that makes each of them too old."""
+
+_WRITE = re.compile(r"(?<=[0-9a-f]{8})\.[0-9a-f]{16,24}(?![0-9a-f])")
+# Fields that differ in each write.
+_OF_WRITES = {"revision", "time"}
+
+
+@contextmanager
+def an_hour_later() -> Iterator[None]:
+    """All calls that have announced a version seem to have failed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "ANNOUNCEMENT_LIFETIME", AN_HOUR_LATER)
+        yield
+
+
+def check_only_leftovers(report: CheckReport) -> None:
+    """Repair has removed what interrupted calls have left, and nothing else was wrong."""
+    assert report.ok, report
+    assert report.repaired.keys() <= {"leftovers"}, report
 
 
 def without_writes(value: Any) -> Any:
@@ -18,19 +41,19 @@ def without_writes(value: Any) -> Any:
     if isinstance(value, str):
         return _WRITE.sub("", value)
     if isinstance(value, Document):
-        fields = without_writes({**value.metadata, "revision": ""})
-        return value.page_content, fields
+        return value.page_content, without_writes(value.metadata)
     if isinstance(value, Mapping):
-        return {without_writes(key): without_writes(item) for key, item in value.items()}
+        kept = [(key, item) for key, item in value.items() if key not in _OF_WRITES]
+        return {without_writes(key): without_writes(item) for key, item in kept}
     if isinstance(value, list | tuple):
         return [without_writes(item) for item in value]
     return value
 
 
-def records_without_writes(records: Mapping[str, Any]) -> dict[str, Any]:
+def records_without_writes(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Records by their keys; a record that is there twice, by two writes, is there twice."""
     seen: dict[str, Any] = {}
-    for key, record in sorted(records.items()):
+    for key, record in sorted(stored.items()):
         _put(seen, without_writes(key), without_writes(record))
     return seen
 

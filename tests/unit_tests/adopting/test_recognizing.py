@@ -138,7 +138,7 @@ def test_only_fields_that_all_chunks_have_are_taken(way: Way) -> None:
     index = recognized(
         way,
         {"source": "a", "title": "x", "start_index": 0, "seq": 0},
-        {"source": "", "title": "x", "seq": 1},
+        {"source": "", "title": "z", "seq": 1},
         {"title": "y", "start_index": 0, "seq": 0},
     )
     assert index == ExistingIndex(doc_id_key="title", chunk_index_key="seq")
@@ -167,7 +167,7 @@ def test_chunks_without_metadata_are_of_one_document_that_is_named(way: Way) -> 
         RSERetriever.afrom_existing_index,
         store,
         docstore,
-        ExistingIndex(doc_id="handbook", in_store_order=True),
+        ExistingIndex(doc_id="handbook", in_store_order=True, chunk_overlap=0),
         config=fakes.EVERYTHING,
     )
     (segment,) = way.invoke(retriever, "oil")
@@ -197,7 +197,7 @@ def test_given_chunks_are_in_no_known_order(way: Way) -> None:
 def test_an_error_says_what_was_taken(way: Way) -> None:
     store = store_of({"source": "a", "seq": 0}, {"source": "a", "seq": 0})
     with pytest.raises(
-        AdoptionError, match=r"at one place: .*taken to have source, seq; to name other fields"
+        AdoptionError, match=r"at one place: .*read as source, seq; to name other fields"
     ):
         adopt(way, store)
 

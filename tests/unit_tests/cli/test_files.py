@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from email.message import EmailMessage
 from pathlib import Path
 
 import docx
@@ -173,8 +175,8 @@ def test_a_folder_is_searched_and_other_files_are_counted(tmp_path: Path) -> Non
         (tmp_path / name).write_text("text", encoding="utf-8")
     files = Files()
     paths = files.find([tmp_path, tmp_path / "a.txt"], without=tmp_path / "kb")
-    assert paths == [tmp_path / "a.txt", tmp_path / "sub" / "b.MD"]
-    assert files.skipped == {".png": 2, ".xlsx": 1, "without ending": 1}
+    assert paths == [tmp_path / "Makefile", tmp_path / "a.txt", tmp_path / "sub" / "b.MD"]
+    assert files.skipped == {".png": 2, ".xlsx": 1}
     assert not files.failures
 
 
@@ -196,6 +198,66 @@ def test_source_code_and_data_are_text(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("name,town\r\nAda,Oslo\r\n", encoding="utf-8", newline="")
     documents, _ = read(tmp_path / "a.csv")
     assert documents[0].page_content == "name,town\r\nAda,Oslo\r\n"
+
+
+def test_text_is_found_without_a_suffix(tmp_path: Path) -> None:
+    write(tmp_path, "LICENSE", "README", "sub/Makefile", ".env", ".gitignore")
+    (tmp_path / "program").write_bytes(b"\x7fELF\x02\x01\x00\x00")
+    (tmp_path / "lock").write_bytes(b"")
+    (tmp_path / "AUTHORS").write_bytes(f"{GERMAN}\n".encode("latin-1") * 1_000)
+    os.mkfifo(tmp_path / "pipe")
+    files = Files()
+    assert found(tmp_path, files) == {"LICENSE", "README", "sub/Makefile", "AUTHORS"}
+    assert files.skipped == {"without ending": 5}
+    text, _ = text_of(tmp_path / "LICENSE", b"Permission is granted")
+    assert text == "Permission is granted"
+
+
+def test_a_notebook_is_its_cells(tmp_path: Path) -> None:
+    notebook = {
+        "cells": [
+            {"cell_type": "markdown", "source": ["# Herons\n", "\n", "They fish."]},
+            {"cell_type": "code", "source": "catch(fish)", "outputs": [{"text": "a carp"}]},
+            {"cell_type": "code", "source": []},
+            {"cell_type": "raw", "source": "Größe"},
+        ],
+        "metadata": {"language_info": {"name": "python"}},
+        "nbformat": 4,
+    }
+    write(tmp_path, "a.ipynb")
+    assert found(tmp_path) == {"a.ipynb"}
+    text, _ = text_of(tmp_path / "a.ipynb", json.dumps(notebook).encode())
+    assert text == "# Herons\n\nThey fish.\n\n```python\ncatch(fish)\n```\n\nGröße"
+    old = {"worksheets": [{"cells": [{"cell_type": "code", "input": ["a = 1"]}]}], "nbformat": 3}
+    assert text_of(tmp_path / "a.ipynb", json.dumps(old).encode())[0] == "```\na = 1\n```"
+    for content in (b"[1]", b"no JSON", b"7"):
+        (tmp_path / "a.ipynb").write_bytes(content)
+        documents, files = read(tmp_path / "a.ipynb")
+        assert (documents, list(files.failures)) == ([], [tmp_path / "a.ipynb"])
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", "no-such-charset"])
+@pytest.mark.parametrize("kind", ["plain", "html", "both"])
+def test_an_email_is_its_body(tmp_path: Path, kind: str, charset: str) -> None:
+    message = EmailMessage()
+    message["Subject"] = "Die Größe der Bäume"
+    message["From"] = "Ada <ada@example.org>"
+    known = charset if charset != "no-such-charset" else "cp1252"
+    message.set_content(GERMAN if kind != "html" else f"<p>{GERMAN}</p>", "plain", known)
+    if kind == "html":
+        message.replace_header("Content-Type", f"text/html; charset={known}")
+    if kind == "both":
+        message.add_alternative(f"<p>{GERMAN}</p>", "html", known)
+        message.add_attachment(b"secret", "application", "zip", filename="a.zip")
+    write(tmp_path, "a.eml")
+    assert found(tmp_path) == {"a.eml"}
+    content = message.as_bytes().replace(b"cp1252", charset.encode())
+    (tmp_path / "a.eml").write_bytes(content.replace(b"windows-1252", charset.encode()))
+    [document], _ = read(tmp_path / "a.eml")
+    assert document.page_content == (
+        f"Subject: Die Größe der Bäume\nFrom: Ada <ada@example.org>\n\n{GERMAN}"
+    )
+    assert document.metadata["title"] == "Die Größe der Bäume"
 
 
 def test_folders_that_programs_write_are_left_out(tmp_path: Path) -> None:

@@ -10,12 +10,11 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSEIndexer, RSERetriever, SQLDocStore
-from langchain_rse._sync import run
 from langchain_rse.adopting import ExistingIndex
 from langchain_rse.cli.inspect import inspect_document
 from langchain_rse.errors import MissingRecordError
 from langchain_rse.stores.document_names import find_document, names_of
-from langchain_rse.stores.reading import read_manifests
+from langchain_rse.stores.layouts import read_manifests
 from tests.unit_tests import fakes
 
 
@@ -108,6 +107,7 @@ def test_a_document_of_which_adding_was_interrupted(stores: Stores) -> None:
     assert len(fields["incomplete_versions"]) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*have no text")
 def test_a_document_without_text(stores: Stores) -> None:
     stores.indexer.add_documents([Document("", id="empty")])
     fields = stores.inspect("empty")
@@ -121,7 +121,7 @@ def test_an_adopted_document_with_a_gap(stores: Stores) -> None:
             for text, number in [("one", 0), ("three", 2)]
         ]
     )
-    index = ExistingIndex(doc_id_key="source", chunk_index_key="n")
+    index = ExistingIndex(doc_id_key="source", chunk_index_key="n", chunk_overlap=0)
     with pytest.warns(UserWarning, match="gap"):
         RSERetriever.from_existing_index(stores.vectorstore, stores.docstore, index)
     fields = stores.inspect("a")
@@ -145,7 +145,7 @@ def test_an_unknown_document(stores: Stores) -> None:
 def names(stores: Stores) -> dict[str, list[str]]:
     ids = ["/docs/report-2023.pdf", "/docs/old/notes.md", "/docs/new/notes.md", "notes", "plain"]
     stores.indexer.add_documents([Document(name, id=name) for name in ids])
-    return names_of(run(read_manifests(stores.docstore)))
+    return names_of(read_manifests(stores.docstore))
 
 
 @pytest.mark.parametrize(

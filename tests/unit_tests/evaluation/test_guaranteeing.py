@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from langchain_rse import RSEConfig
-from langchain_rse._sync import run
 from langchain_rse.config import read_settings, settings_of_call
 from langchain_rse.engine import Floats
 from langchain_rse.evaluation import (
@@ -155,10 +154,10 @@ def measured_losses() -> Floats:
     """Losses of an actual retriever; shape ``(rungs, questions)``."""
     corpus = SyntheticCorpus(questions=40, documents=8, fetch_k=20, max_context_length=2_000)
     settings = [[settings_of_call(corpus.retriever, {PENALTY: penalty})] for penalty in PENALTIES]
-    steps = try_settings(
+    figures = try_settings(
         corpus.retriever, tuple(corpus.questions), settings, (sys.maxsize,), show_progress=False
     )
-    return np.asarray(1 - run(steps)[:, :, 0, Figures._fields.index("recall")])
+    return np.asarray(1 - figures[:, :, 0, Figures._fields.index("recall")])
 
 
 def draw_promises(

@@ -60,7 +60,8 @@ def test_only_parts_that_are_switched_on_and_named_are_asked_for(
     fields: dict[str, Any], asked: list[str]
 ) -> None:
     model = Author()
-    Index().add(LMBasedHeaders(llm=model, **fields), herons(), Document(" ", id="empty"))
+    with pytest.warns(UserWarning, match="have no text"):
+        Index().add(LMBasedHeaders(llm=model, **fields), herons(), Document(" ", id="empty"))
     assert sorted(model.asked) == asked
 
 

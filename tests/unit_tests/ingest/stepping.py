@@ -1,11 +1,10 @@
 """Calls that write one document, made one step at a time in any order.
 
-A step is one call of a store. A writer that waits for another one makes a step without effect.
+A step is one call of a store, or several that read.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -18,9 +17,7 @@ from typing_extensions import Self
 
 from langchain_rse import ExistingIndex, RSEIndexer, RSERetriever, SQLDocStore
 from langchain_rse._sync import Call, Steps, run
-from langchain_rse.ingest import ownership
-from langchain_rse.stores import changing
-from langchain_rse.stores.changing import Change, ComparesAndSets, is_as_expected
+from langchain_rse.stores.compare_and_set import Change, ComparesAndSets, is_as_expected
 from tests.unit_tests import fakes
 from tests.unit_tests.writes import records_without_writes, vectors_without_writes
 
@@ -82,9 +79,6 @@ class ComparingDocStore(TouchedDocStore):
                 self.store.mdelete([key])
         return made
 
-    async def acompare_and_set(self, changes: Sequence[Change]) -> list[bool]:
-        return self.compare_and_set(changes)
-
 
 class TouchedVectorStore(InMemoryVectorStore):
     """A vector store that notes its calls."""
@@ -106,11 +100,11 @@ class TouchedVectorStore(InMemoryVectorStore):
 
 Kind = Literal["emulated", "native", "sql"]
 State = tuple[dict[str, Any], dict[str, Document]]
-Operation = Literal["v1", "v2", "v3", "force", "delete", "append", "adopt"]
+Operation = Literal["v1", "v2", "v3", "force", "delete", "append"]
 """Adding a version, adding the second one with force, and so on."""
 
 _QUERY = "any 45"
-_INDEX = ExistingIndex(doc_id_key="source", chunk_index_key="number", separator="")
+_INDEX = ExistingIndex(doc_id_key="source", chunk_index_key="number", separator="", chunk_overlap=0)
 
 
 class World:
@@ -141,16 +135,14 @@ class World:
         """A call that has not begun."""
         if operation == "delete":
             return self.indexer._writer().delete([DOC_ID])
-        if operation == "adopt":
-            return self.indexer._adopt(_INDEX, None, show_progress=False)
         adding = self.indexer._adding(
             separate=None, append=operation == "append", force=operation == "force"
         )
         texts = {"v1": V1, "v2": V2, "v3": V3, "force": V2, "append": END}
         return adding.add([Document(texts[operation])], [DOC_ID], show_progress=False)
 
-    def fill_by_others(self) -> None:
-        """Add chunks of the document as plain LangChain code does."""
+    def adopt(self) -> None:
+        """Add chunks of the document as plain LangChain code does, and adopt them."""
         lines = V1.splitlines(keepends=True)
         self.vectorstore.add_documents(
             [
@@ -159,6 +151,7 @@ class World:
             ],
             ids=[f"vector {number}" for number in range(len(lines))],
         )
+        self.indexer.adopt(_INDEX)
 
     def save(self) -> State:
         keys = list(self._inner.yield_keys())
@@ -185,7 +178,7 @@ def seen(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     return vectors_without_writes(rows), records_without_writes(records)
 
 
-def text_of(segments: Sequence[Document]) -> str | None:
+def text_of(segments: Sequence[Document], *, may_lack_vectors: bool = False) -> str | None:
     """The text that a query found of the document; None if it found none."""
     texts: dict[str, list[Document]] = {}
     for one in segments:
@@ -196,7 +189,7 @@ def text_of(segments: Sequence[Document]) -> str | None:
         return None
     (found,) = texts.pop(DOC_ID)
     for chunk in found.metadata["rse"]["chunks"]:
-        assert "filled" not in chunk, "a vector is missing"
+        assert may_lack_vectors or "filled" not in chunk, "a vector is missing"
     return found.page_content
 
 
@@ -207,35 +200,27 @@ class Stepped:
         is_done: True if it has ended, with an error or not.
         error: The error it has ended with.
         result: What it has returned.
-        is_waiting: True if its last step was to wait.
         made: Number of steps so far.
     """
 
     def __init__(self, world: World, steps: Steps[Any]) -> None:
-        self.is_done = self.is_waiting = False
+        self.is_done = False
         self.error: BaseException | None = None
         self.result: Any = None
         self.made = 0
         self._world = world
         self._steps = steps
-        self._tokens: set[str] = set()
-        self._keys: set[str] = set()
         self._pending: Call | None = None
 
     def step(self, then: BaseException | None = None) -> None:
-        """Make one call of a store, or wait; then let the call fail with an error, if given."""
+        """Make one step; then let the call fail with an error, if given."""
         self.made += 1
         assert self.made < _MOST_STEPS, "it never ends"
-        self._world.touched.since = self.is_waiting = False
+        self._world.touched.since = False
         if self._pending is None:
             self._advance(lambda: next(self._steps))
-        while not self.is_done and not self._world.touched.since and not self.is_waiting:
+        while not self.is_done and not self._world.touched.since:
             pending = self._pending
-            if isinstance(pending, Pause):
-                self.is_waiting = True
-                if then is None:
-                    self._advance(lambda: self._steps.send(None))
-                continue
             assert pending is not None
             try:
                 result = pending.sync()
@@ -255,8 +240,6 @@ class Stepped:
     def kill(self) -> None:
         """End it as the end of its process does: nothing more is made, nothing is released."""
         self.is_done = True
-        ownership._active.difference_update(self._tokens)
-        changing._changing.difference_update(self._keys)
         _killed.append(self._steps)  # not to be closed, which would release
 
     def close(self) -> None:
@@ -266,33 +249,19 @@ class Stepped:
             self._steps.close()
 
     def _advance(self, go: Callable[[], Call]) -> None:
-        tokens, keys = set(ownership._active), set(changing._changing)
         try:
             self._pending = go()
         except StopIteration as stop:
             self.is_done, self.result = True, stop.value
         except BaseException as error:  # noqa: BLE001 - of any kind
             self.is_done, self.error = True, error
-        self._tokens |= ownership._active - tokens
-        self._keys = (self._keys & changing._changing) | (changing._changing - keys)
 
 
 _killed: list[Steps[Any]] = []
 
 
-class Pause(Call):
-    """What a writer yields that waits."""
-
-
-def pause(seconds: float) -> Steps[None]:
-    """In place of `langchain_rse._sync.pause`."""
-    del seconds
-
-    yield Pause(lambda: None, lambda: asyncio.sleep(0))
-
-
 def interleave(calls: Sequence[Stepped], runs: Iterable[tuple[int, int]]) -> None:
-    """Let calls make some steps in turns, then all the others, whoever waits giving way.
+    """Let calls make some steps in turns, then each its others.
 
     Args:
         calls: The calls.
@@ -303,9 +272,5 @@ def interleave(calls: Sequence[Stepped], runs: Iterable[tuple[int, int]]) -> Non
             if calls[number].is_done:
                 break
             calls[number].step()
-    rest = list(calls)
-    while rest := [one for one in rest if not one.is_done]:
-        for one in rest:
-            one.step()
-            while not one.is_done and not one.is_waiting:
-                one.step()
+    for call in calls:
+        call.finish()

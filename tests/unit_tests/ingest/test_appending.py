@@ -111,11 +111,14 @@ def test_a_later_piece_does_not_replace_the_document(stores: Stores, field: str)
 
 
 def test_a_piece_that_begins_with_the_end_of_what_is_stored(stores: Stores) -> None:
-    chunks = chunks_of(recursive(200, 60), LINE, source="a.pdf")
+    chunks = chunks_of(recursive(200, 60, add_start_index=True), LINE, source="a.pdf")
     with pytest.warns(UserWarning, match="put together"):
         stores.add(chunks[:5])
+    late = Document(chunks[5].page_content, metadata={"source": "a.pdf"})
     with pytest.raises(ValueError, match=r"'a\.pdf'.*begins with the end of what is stored"):
-        stores.add(chunks[5:6])
+        stores.add([late])
+    with pytest.raises(ValueError, match=r"'a\.pdf'.*characters that begin"):
+        stores.add([late], append=True)
     with pytest.warns(UserWarning, match="put together"):
         stores.add(chunks[5:], append=True)
     assert stores.text() == LINE
@@ -154,7 +157,7 @@ TEXTS = st.sampled_from(["", " ", "a b\n", "  ccc", "# d\ne\n\nf", "g. h\n# i\nj
     cuts=st.lists(st.integers(0, 7), max_size=3),
     splitter=st.sampled_from(sorted(SPLITTERS)),
     separator=st.sampled_from(["", "\n", "\n\n"]),
-    fields=st.lists(st.sampled_from([{}, {"title": "T"}, {"title": None}, {"tags": ("x",)}])),
+    fields=st.lists(st.sampled_from([{}, {"title": "T"}, {"title": None}, {"tags": ["x"]}])),
     rules=st.sampled_from([{}, {"title": "all"}, {"title": "drop", "page": "first"}]),
 )
 def test_pieces_give_what_one_call_gives(  # noqa: PLR0917
@@ -209,7 +212,8 @@ def test_a_loop_over_pieces(stores: Stores, size: int, kind: str) -> None:
 
 def test_the_end_of_a_document_is_added_to_what_others_gave(stores: Stores) -> None:
     """By any id, of any length, with other documents in the same call."""
-    stores.add([Document("one", id="x"), Document("two", id="x"), Document("three", id="y")])
+    for text, doc_id in [("one", "x"), ("two", "x"), ("three", "y")]:
+        stores.add([Document(text, id=doc_id)], append=True)
     more = [Document("four", id="y", metadata={"k": 1}), Document("five", id="z")]
     assert stores.add(more, append=True) == ["y", "z"]
     found = {s.metadata["doc_id"]: s for s in stores.way.invoke(stores.retriever, "text")}
@@ -229,8 +233,9 @@ def test_what_is_stored_is_not_added_twice(stores: Stores, again: tuple[int, ...
     assert stores.everything() == before
 
 
-def test_text_without_numbers_is_not_added_twice(stores: Stores) -> None:
-    for text in ("The first part of a log.\n", "The second part of a log.\n"):
+@pytest.mark.parametrize("texts", [("The first part of a log.\n", "The second part.\n"), "ab"])
+def test_text_without_numbers_is_not_added_twice(stores: Stores, texts: Sequence[str]) -> None:
+    for text in texts:
         stores.add([Document(text, metadata={"source": "a"})], append=True)
     with pytest.raises(ValueError, match=r"append=True.*'a' ends with these"):
         stores.add([Document(text, metadata={"source": "a"})], append=True)
@@ -250,17 +255,16 @@ def test_what_is_not_stored_begins_at_the_beginning(stores: Stores, first: int) 
 
 
 @pytest.mark.parametrize("by_page", [False, True])
-@pytest.mark.parametrize("start_index", [False, True])
-def test_chunks_in_pieces(stores: Stores, *, by_page: bool, start_index: bool) -> None:
+def test_chunks_in_pieces(stores: Stores, *, by_page: bool) -> None:
     """A piece may end within a page."""
     texts = [LINE[:900].strip(), LINE[900:].strip()] if by_page else [LINE]
-    splitter = recursive(200, 60, add_start_index=start_index)
+    splitter = recursive(200, 60, add_start_index=True)
     chunks = chunks_of(splitter, *texts, source="a", pages=by_page)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for start in range(0, len(chunks), 3):
             stores.add(chunks[start : start + 3], append=True)
-        if start_index and not by_page:  # a piece again changes nothing
+        if not by_page:  # a piece again changes nothing
             before = stores.everything()
             stores.add(chunks[1:4], append=True)
             assert stores.everything() == before
@@ -286,7 +290,7 @@ def test_what_was_adopted_cannot_be_added_to(way: Way) -> None:
     vectorstore = InMemoryVectorStore(fakes.BagOfWords())
     vectorstore.add_documents([Document("text", id="1", metadata={"doc": "a"})])
     indexer = RSEIndexer(vectorstore, InMemoryByteStore())
-    index = ExistingIndex(doc_id_key="doc", in_store_order=True)
+    index = ExistingIndex(doc_id_key="doc", in_store_order=True, chunk_overlap=0)
     way.call(indexer.adopt, indexer.aadopt, index)
     with pytest.raises(ValueError, match=r"append=True.*document 'a', .*adopted"):
         way.add(indexer, [Document("more", id="a")], append=True)

@@ -7,6 +7,7 @@ import itertools
 import logging
 import random
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -200,7 +201,10 @@ def test_pages_put_in_or_taken_out_or_moved(
 def test_what_another_document_has_is_embedded(index: Index) -> None:
     """Only versions of the same document are looked at."""
     index.add(filing(pages=3))
-    other = [one.model_copy(update={"metadata": {"doc_id": "copy"}}) for one in filing(pages=3)]
+    other = [
+        one.model_copy(update={"metadata": {**one.metadata, "doc_id": "copy"}})
+        for one in filing(pages=3)
+    ]
     assert len(index.add(other)) == len(chunks_of(other))
 
 
@@ -329,11 +333,17 @@ def test_after_any_versions_and_cut_off_calls(
         index.model.left = left
         document = Document("".join(texts), id="a")
         indexer = index.indexer(text_splitter=fakes.Lines(), batch_size=batch_size)
-        with contextlib.suppress(CutOffError):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"1 document\(s\) have no text")
+            with contextlib.suppress(CutOffError):
+                indexer.add_documents([document])
+            index.model.left = None
             indexer.add_documents([document])
-        index.model.left = None
-        indexer.add_documents([document])
-        assert sorted(index.model.taken()) == sorted(text for text in texts if text not in held)
+        # A line that is there twice may be embedded once, if the call was cut off in between.
+        embedded = Counter(index.model.taken())
+        needed = Counter(text for text in texts if text not in held)
+        assert embedded.keys() == needed.keys()
+        assert embedded <= needed
         assert sorted(row["text"] for row in rows.values()) == sorted(texts)
         for row in rows.values():
             assert row["vector"] == index.model.embed_query(row["text"])

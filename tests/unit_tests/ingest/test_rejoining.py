@@ -199,23 +199,23 @@ def test_what_contradicts_itself_is_refused_with_the_line_to_write(
     assert fakes.keys_of(knowledge.docstore) == []
 
 
-def test_an_unknown_position_is_found_by_the_text(knowledge: Knowledge) -> None:
+def test_one_unknown_position(knowledge: Knowledge) -> None:
     chunks = chunks_of(recursive(200, 60, add_start_index=True), LINE)
     chunks[2].metadata["start_index"] = -1
-    with pytest.warns(UserWarning, match=PUT_TOGETHER):
+    with pytest.raises(SplittingError, match=rf"'a'.*place of one.*start_index=-1.*{WHOLE}"):
         knowledge.add(chunks)
-    assert words_of(knowledge.texts()["a"]) == words_of(TEXT)
+    assert fakes.keys_of(knowledge.docstore) == []
 
 
 def test_no_position_at_all(knowledge: Knowledge) -> None:
     chunks = chunks_of(recursive(200), TEXT)
     for chunk in chunks:
         chunk.metadata["start_index"] = -1
-    with pytest.raises(SplittingError, match=rf"'a'.*could not tell.*start_index=-1.*{WHOLE}"):
+    with pytest.raises(SplittingError, match=rf"'a'.*place of one.*start_index=-1.*{WHOLE}"):
         knowledge.add(chunks)
 
 
-# By text
+# Without positions
 
 
 @pytest.mark.parametrize(
@@ -228,33 +228,56 @@ def test_no_position_at_all(knowledge: Knowledge) -> None:
     ids=["recursive", "default overlap", "words"],
 )
 @pytest.mark.parametrize("pages", [False, True])
-def test_overlap_is_found_by_the_text(knowledge: Knowledge, splitter: Any, *, pages: bool) -> None:
+def test_chunks_that_overlap_are_refused(
+    knowledge: Knowledge, splitter: Any, *, pages: bool
+) -> None:
     texts = [LINE[:800].strip(), LINE[800:].strip()] if pages else [LINE]
-    with pytest.warns(UserWarning, match=PUT_TOGETHER):
+    with pytest.raises(SplittingError, match=rf"'a'.*the \d+ characters that begin.*{WHOLE}.*add_"):
         knowledge.add(chunks_of(splitter, *texts, pages=pages))
-    (segment,) = knowledge.segments()
-    assert segment.page_content == "\n\n".join(texts)
-    assert segment.metadata.get("page_end") == (1 if pages else None)
+    assert fakes.keys_of(knowledge.docstore) == []
 
 
-def test_neighbors_without_overlap_are_chunks_of_the_same_text(knowledge: Knowledge) -> None:
-    """A paragraph that is longer than the overlap has none with the next."""
-    long = ["x" * 30 + f" heron {number} " + "y" * 250 for number in range(3)]
-    short = [f"A short line, the one of number {number}." for number in range(30)]
-    text = "\n\n".join([*long, *short])
-    chunks = chunks_of(recursive(300, 200), text)
-    with pytest.warns(UserWarning, match=PUT_TOGETHER):
-        knowledge.add(chunks)
-    assert words_of(knowledge.texts()["a"]) == words_of(text)
+FOOTER = "Confidential. Property of the Heron Company, all rights reserved."
 
 
-def test_a_text_that_repeats_itself(knowledge: Knowledge) -> None:
-    """Nothing tells how far such chunks overlap."""
-    chunks = chunks_of(recursive(300, 100), LINE + " word" * 400)
-    with pytest.raises(SplittingError, match=rf"'a'.*repeats itself.*{WHOLE}"):
-        knowledge.add(chunks)
-    knowledge.add([Document("word " * 400, metadata={"source": "a"})])
-    assert knowledge.texts()["a"] == "word " * 400
+def test_repeated_headers_and_footers_of_pages_are_no_overlap(knowledge: Knowledge) -> None:
+    pages = [
+        Document(f"{FOOTER}\nPage {n}\n{FOOTER}", id="a", metadata={"part": n // 2, "n": n})
+        for n in range(4)
+    ]
+    knowledge.add(pages)
+    assert knowledge.texts()["a"].count(FOOTER) == 8
+    for page in pages:
+        page.metadata = {}
+    stored_before = fakes.keys_of(knowledge.docstore)
+    with pytest.raises(ValueError, match=r"id 'a'.*same metadata"):
+        knowledge.add(pages)  # not as chunks, but since nothing says how they follow
+    assert fakes.keys_of(knowledge.docstore) == stored_before
+
+
+def test_repeated_rows_of_a_log_are_no_overlap(knowledge: Knowledge) -> None:
+    row = "ERROR the disk of node a is full"
+    for number in range(3):
+        piece = f"{row}\n{row}\nevent {number}\n{row}\n{row}"
+        knowledge.add([Document(piece, id="a")], append=True)
+    assert knowledge.texts()["a"].count(row) == 12
+
+
+# Given twice
+
+
+@pytest.mark.parametrize("name", ["source", "doc_id"])
+@pytest.mark.parametrize("as_iterator", [False, True])
+def test_a_file_that_is_listed_twice_is_added_once(
+    knowledge: Knowledge, name: str, *, as_iterator: bool
+) -> None:
+    pages = [Document(f"text {n}", metadata={name: "a.pdf", "page": n}) for n in range(3)]
+    other = Document("other", metadata={name: "b.pdf"})
+    files: Any = [*pages, other, *(page.model_copy() for page in pages)]
+    with pytest.warns(UserWarning, match=r"3 document\(s\) were given again.*'a\.pdf'"):
+        found = knowledge.add(iter(files) if as_iterator else files)
+    assert found == ["a.pdf", "b.pdf"]
+    assert knowledge.texts()["a.pdf"] == "text 0\n\ntext 1\n\ntext 2"
 
 
 # Fragments
@@ -288,7 +311,8 @@ def test_parts_that_nothing_tells_apart(knowledge: Knowledge) -> None:
         knowledge.way.add(knowledge.retriever, iter(files))
     assert fakes.keys_of(knowledge.docstore) == []
     assert knowledge.add(files, ids=["north", "south"]) == ["north", "south"]
-    assert knowledge.add(files, ids=["both", "both"]) == ["both"]
+    with pytest.raises(ValueError, match=r"id 'both'.*same metadata"):
+        knowledge.add(files, ids=["both", "both"])
 
 
 @pytest.mark.parametrize("pages", [(0, 1, 0, 1), (1, 2, 3, 1, 2), (0, 2, 1)])

@@ -59,6 +59,7 @@ def test_a_replacement_that_shares_nothing(way: Way, retriever: RSERetriever) ->
         "to nothing",
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*have no text")
 def test_a_new_version_is_not_warned_of(
     way: Way, retriever: RSERetriever, before: str, after: str
 ) -> None:

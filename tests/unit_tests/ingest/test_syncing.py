@@ -230,7 +230,7 @@ def test_an_index_that_langchain_wrote_is_taken_over() -> None:
     records = InMemoryRecordManager("animals")
     records.create_schema()
     index(documents, records, stores.vectorstore, cleanup="full", key_encoder="sha256")
-    existing = ExistingIndex(doc_id_key="source", in_store_order=True)
+    existing = ExistingIndex(doc_id_key="source", in_store_order=True, chunk_overlap=0)
     stores.indexer.adopt(existing)
     result = stores.indexer.sync(animals("dog", "eel"))
     assert result == (["dog", "eel"], ["cat"])

@@ -254,3 +254,36 @@ def test_a_chunk_that_no_document_has(index: int) -> None:
         asked = retriever.model_copy(update={"config": PRESETS[preset]})
         with pytest.warns(UserWarning, match=rf"'a'.*chunk {index} of document 'a'.* only 1 "):
             assert ask(asked) == []
+
+
+# Half an emoji in a query
+
+
+@fakes.both_ways
+def test_half_an_emoji_in_a_query_reaches_no_model(way: fakes.Way) -> None:
+    half = "crane \ud83d"
+    asked: list[str] = []
+
+    def note(query: str) -> list[Document]:
+        query.encode()
+        asked.append(query)
+        return [Document("a crane")]
+
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.Strict()),
+        docstore=InMemoryStore(),
+        queries=None,
+        query_generator=RunnableLambda(lambda question: [question, "heron \ud83d"]),
+        reranker=Returning(function=list),
+    )
+    retriever.add_documents([Document("a crane dances", id="a"), Document("herons", id="b")])
+    expected = way.invoke(retriever, half.replace("\ud83d", "\ufffd"))
+    assert way.invoke(retriever, half) == expected != []
+    trace = way.call(retriever.explain, retriever.aexplain, half)
+    assert (trace.query, trace.queries) == ("crane \ufffd", ["crane \ufffd", "heron \ufffd"])
+    beside = way.call(retriever.compare, retriever.acompare, half, RunnableLambda(note))
+    assert (beside.query, asked) == ("crane \ufffd", ["crane \ufffd"])
+    trace = way.call(
+        retriever.explain, retriever.aexplain, "\ud83e\udda9", queries=["\ud83e\udda9"]
+    )
+    assert trace.queries == ["\U0001f9a9"]

@@ -152,6 +152,7 @@ WORDS = ["alpha ", "beta. ", "gamma!\n", "\n\n", "é😀. ", "。", "אב ", "\t
 
 
 @settings(max_examples=300, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*have no text")
 @given(
     history=st.lists(
         st.tuples(

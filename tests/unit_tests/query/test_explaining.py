@@ -99,6 +99,7 @@ def test_an_empty_vector_store_of_a_full_docstore_is_an_error(
     assert why(other)[0] == "INFO"
 
 
+@pytest.mark.filterwarnings("ignore:.*have no text")
 def test_documents_without_text_are_not_missed(why: Any, caplog: pytest.LogCaptureFixture) -> None:
     retriever = make_retriever({"scanned": "  \n"})
     caplog.clear()

@@ -469,7 +469,7 @@ def test_an_adopted_store_has_its_own_fields() -> None:
     store = Deaf(fakes.Angles())
     metadata = {"doc_id": "theirs", "source": "a", "number": 0, "start_index": 3, "tags": ["x"]}
     store.add_documents([Document("a 0", metadata=metadata)])
-    index = ExistingIndex(doc_id_key="source", chunk_index_key="number")
+    index = ExistingIndex(doc_id_key="source", chunk_index_key="number", chunk_overlap=0)
     retriever = RSERetriever.from_existing_index(store, InMemoryStore(), index)
     wrapped = wrap(retriever, store.similarity_search(QUERY))
     condition: dict[str, Any]

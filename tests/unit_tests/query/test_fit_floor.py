@@ -326,3 +326,14 @@ def test_filters_hold(retriever: RSERetriever) -> None:
 
 def _is_about_strings(document: Document) -> bool:
     return "string" in str(document.metadata.get("source"))
+
+
+def test_sentences_with_half_an_emoji_are_asked() -> None:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(embeddings()), docstore=InMemoryStore()
+    )
+    texts = [topics[name].replace(" the ", " the \ud83d ") for name in NAMES]
+    retriever.add_documents(
+        [Document(text, id=name) for name, text in zip(NAMES, texts, strict=True)]
+    )
+    assert retriever.fit_score_floor().answered_count

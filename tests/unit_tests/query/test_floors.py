@@ -12,7 +12,6 @@ from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import RSERetriever, SQLDocStore
-from langchain_rse._sync import run
 from langchain_rse.query.candidates import Reason
 from langchain_rse.query.floor import ScoreFloor, write_floor
 from langchain_rse.stores.json import as_docstore
@@ -65,7 +64,7 @@ def floor_of(floor: float, **fields: Any) -> ScoreFloor:
 def keep(retriever: RSERetriever, floor: ScoreFloor) -> None:
     """Write a floor to the docstore as `fit_score_floor` does."""
     name = f"{floor.searcher} {floor.reranker}".strip()
-    run(write_floor(retriever.docstore, name, floor))
+    write_floor(retriever.docstore, name, floor)
 
 
 # A number

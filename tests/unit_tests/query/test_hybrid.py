@@ -127,9 +127,6 @@ class Broken(SQLDocStore):
     def lexical_search(self, *_: Any, **__: Any) -> Any:
         raise FullTextError("the full-text index is damaged")
 
-    async def alexical_search(self, *_: Any, **__: Any) -> Any:
-        self.lexical_search()
-
 
 OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {
     "no index": ({"docstore": InMemoryStore()}, "needs a docstore with a full-text index"),
@@ -169,29 +166,26 @@ def test_both_sides_are_asked_at_once(way: Way, monkeypatch: pytest.MonkeyPatch)
     retriever = make(TEXTS)
     threads: list[int] = []
     meeting = threading.Barrier(2, timeout=20)
-    arrived = asyncio.Event(), asyncio.Event()
 
-    def slowly(kind: type, name: str, place: int) -> None:
-        sync, asynchronous = getattr(kind, name), getattr(kind, f"a{name}")
-
+    def meeting_at(method: Any) -> Any:
         def meet(*args: Any, **kwargs: Any) -> Any:
             threads.append(threading.get_ident())
             meeting.wait()
-            return sync(*args, **kwargs)
+            return method(*args, **kwargs)
 
-        async def ameet(*args: Any, **kwargs: Any) -> Any:
-            arrived[place].set()
-            await asyncio.wait_for(arrived[1 - place].wait(), 20)
-            return await asynchronous(*args, **kwargs)
+        return meet
 
-        # Of Ranked, the async method calls the sync one.
-        if way.is_async:
-            monkeypatch.setattr(kind, f"a{name}", ameet)
-        else:
-            monkeypatch.setattr(kind, name, meet)
+    async def search(*args: Any, **kwargs: Any) -> Any:
+        await asyncio.to_thread(meeting.wait)
+        return await asearch(*args, **kwargs)
 
-    slowly(Ranked, "similarity_search_with_score", 0)
-    slowly(SQLDocStore, "lexical_search", 1)
+    asearch = Ranked.asimilarity_search_with_score
+    if way.is_async:
+        monkeypatch.setattr(Ranked, "asimilarity_search_with_score", search)
+    else:
+        method = meeting_at(Ranked.similarity_search_with_score)
+        monkeypatch.setattr(Ranked, "similarity_search_with_score", method)
+    monkeypatch.setattr(SQLDocStore, "lexical_search", meeting_at(SQLDocStore.lexical_search))
     assert ("d1", 1) in relevances(way.invoke(retriever, "zulu"))
     if not way.is_async:
         assert threads.count(threading.get_ident()) == 1

@@ -44,7 +44,7 @@ def message_of(act: Callable[[], Any]) -> str:
     said = [f"Warning: {warning.message}" for warning in caught] + said
     text = "\n".join(said)
     text = re.sub(r" \[type=.*\]\n +For further information.*", "", text)  # of pydantic
-    text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}|\.[0-9a-f]{16}", "…", text)
+    text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}|\.[0-9a-f]{16,24}", "…", text)
     return re.sub(r"0x[0-9a-f]+", "0x…", text)
 
 

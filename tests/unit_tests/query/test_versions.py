@@ -93,7 +93,7 @@ def test_a_document_whose_deletion_two_searches_meet_is_gone(store: Scripted) ->
     key = manifest_key(document_key("a"))
     (record,) = retriever.docstore.mget([key])
     assert record is not None
-    fields = {**record.metadata, "current": None, "unfinished": [record.metadata["current"]]}
+    fields = {**record.metadata, "current": None, "garbage": [record.metadata["current"]]}
     rows = dict(store.store)
 
     def delete_in_steps(searches: int) -> None:
@@ -246,7 +246,7 @@ def test_a_record_of_an_adopted_vector() -> None:
     vectors.add_documents(
         [Document(f"t {n}", id=str(n), metadata={"source": f"s{n}", "number": 0}) for n in (0, 1)]
     )
-    index = ExistingIndex(doc_id_key="source", chunk_index_key="number")
+    index = ExistingIndex(doc_id_key="source", chunk_index_key="number", chunk_overlap=0)
     retriever = RSERetriever.from_existing_index(vectors, docstore, index)
     docstore.mset([(adopted_key("0"), b"{")])
     with pytest.warns(UserWarning, match="adopt the index again"):
@@ -257,6 +257,8 @@ def test_corrupt_records_are_named() -> None:
     store = InMemoryByteStore()
     retriever = make_retriever({"a": lines(0, 0)}, docstore=store)
     for key in fakes.keys_of(store):
+        if key.endswith("/document"):  # for `check` only
+            continue
         (intact,) = store.mget([key])
         assert intact is not None
         for broken in (b"{", b'{"page_content": "text", "metadata": {}}', b"[]"):

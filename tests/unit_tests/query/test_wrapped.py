@@ -184,7 +184,7 @@ def test_chunks_of_others_are_left_out_and_counted() -> None:
 
 def test_an_adopted_index_that_has_grown() -> None:
     store, docstore = InMemoryVectorStore(fakes.Angles()), InMemoryStore()
-    index = ExistingIndex(doc_id_key="source", chunk_index_key="number")
+    index = ExistingIndex(doc_id_key="source", chunk_index_key="number", chunk_overlap=0)
     store.add_documents([Document("a 0", metadata={"source": "a", "number": 0})])
     RSERetriever.from_existing_index(store, docstore, index)
     store.add_documents([Document("b 1", metadata={"source": "b", "number": 0})])

@@ -159,29 +159,29 @@ def test_a_read_only_database_without_an_index(tmp_path: Path, way: fakes.Way) -
     store.close()
 
     reader = read_only(path)
+
     with pytest.warns(UserWarning, match="no full-text index.* where it can be written") as caught:
-        assert way.call(reader.mget, reader.amget, ["a"]) == [Document("text")]
+        assert way.read(reader, ["a"]) == {"a": Document("text")}
     assert [warning.filename for warning in caught] == [fakes.__file__]  # which makes the call
     assert not reader.lexical
-    assert way.call(reader.mget, reader.amget, ["a"]) == [Document("text")]  # warns once
+    assert reader.mget(["a"]) == [Document("text")]  # warns once
     with pytest.raises(FullTextError, match="needs a docstore with a full-text index"):
-        way.call(reader.lexical_search, reader.alexical_search, "text", 1)
+        reader.lexical_search("text", 1)
     assert reader.index_problems() == []
 
     silent = read_only(path, lexical=False)
-    assert way.call(silent.mget, silent.amget, ["a"]) == [Document("text")]
+    assert silent.mget(["a"]) == [Document("text")]
     required = read_only(path, lexical=True)
     with pytest.raises(FullTextError, match=r"cannot create one \(attempt to write a readonly"):
-        way.call(required.mget, required.amget, ["a"])
+        required.mget(["a"])
 
 
-@fakes.both_ways
-def test_a_search_that_learns_that_there_is_no_index(tmp_path: Path, way: fakes.Way) -> None:
+def test_a_search_that_learns_that_there_is_no_index(tmp_path: Path) -> None:
     path = tmp_path / "chunks.db"
     SQLDocStore(f"sqlite:///{path}", lexical=False).mset([("a", Document("text"))])
     reader = read_only(path)
     with pytest.warns(UserWarning, match="no full-text index"), pytest.raises(FullTextError):
-        way.call(reader.lexical_search, reader.alexical_search, "text", 1)
+        reader.lexical_search("text", 1)
     assert not reader.lexical
 
 
@@ -248,11 +248,11 @@ def test_a_damaged_index_is_named_and_repaired(tmp_path: Path, way: fakes.Way, d
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(damage)
     with pytest.raises(FullTextError, match=r"damaged or missing \(.*check\(repair=True\)"):
-        way.call(store.lexical_search, store.alexical_search, "zulu", 5)
+        store.lexical_search("zulu", 5)
     assert store.mget([key_of_chunk(store)]) != [None]  # all else works
-    assert way.call(store.index_problems, store.aindex_problems) != []
+    assert store.index_problems() != []
     assert way.call(index.check, index.acheck, repair=True).ok
-    assert len(way.call(store.lexical_search, store.alexical_search, "zulu", 5)) == 1
+    assert len(store.lexical_search("zulu", 5)) == 1
 
 
 def test_bytes_overwritten_in_the_index(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_rse.text import headings
-from langchain_rse.text.headings import end_before_headings, markdown_headings
+from langchain_rse.text.headings import end_before_headings
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,3 @@ def test_the_last_line_tells_whether_to_search_for_headings(text: str) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(headings, "_MAY_END_HEADING", re.compile(""))
         assert found == end_before_headings(text)
-
-
-def test_markdown_headings_near_the_beginning() -> None:
-    text = "# Herons\n\nThey fish.\n\n```sh\n# wait\n```\n\n## Carps\n\n### Ponds\n"
-    found = markdown_headings(text, text.index("### Ponds"))
-    assert [text[heading.start : heading.end] for heading in found] == ["# Herons", "## Carps"]
-    # The block closes further down.
-    found = markdown_headings(text, text.index("wait") + 4)
-    assert [text[heading.start : heading.end] for heading in found] == ["# Herons"]
-    assert markdown_headings("They fish.", 4_000) == []

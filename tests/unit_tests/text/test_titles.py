@@ -59,6 +59,30 @@ def test_a_comment_in_a_fenced_block_is_no_title(mark: str) -> None:
     assert first_heading(f"To fish:\n\n{mark}sh\n# comment\n{lines}{mark}\n") == "To fish:"
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("```sh\n# install it\nmake\n```\n\nHerons", "Herons"),
+        ("Herons\n\n```sh\n# install it\nmake", "Herons"),
+        ("```sh\n# install it\nmake", ""),
+        ("Herons\n======\n\n.. code-block:: sh\n\n   # install it\n\ntext", "Herons"),
+        ("---\ntitle: 'Herons: a book'\nauthor: Ann\n---\n\n# Birds", "Herons: a book"),
+        ('\ufeff---\r\nTitle: "Herons"\r\n---\r\ntext', "Herons"),
+        ('+++\ntitle = "Herons"\n+++\ntext', "Herons"),
+        ("---\nauthor: Ann\n# a comment\n---\nHerons\n", "Herons"),
+        ("---\nHerons\n---\nThey nest.", "Herons"),
+        ("<!--\n# Copyright\n-->\n\n# Herons", "Herons"),
+        ("<!-- Copyright -->\nHerons\n", "Herons"),
+        ("<!-- # never closed\n# Herons", ""),
+        ("\ufeffHerons\nnest.", "Herons"),
+        ('<h1 align="center">Herons &amp; <i>storks</i></h1>\n\n## Nests', "Herons & storks"),
+        ('<p align="center">\n<img src="a.png">\n</p>\nHerons', "Herons"),
+    ],
+)
+def test_code_comments_and_fields_are_no_title(text: str, title: str) -> None:
+    assert first_heading(text) == title
+
+
 def test_a_comment_above_a_markdown_file_is_no_title() -> None:
     assert first_heading("---\n# made by hand\nlayout: page\n---\n# Herons\n") == "Herons"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import threading
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -112,6 +114,7 @@ async def test_no_tool_shows_what_the_application_excludes(
         assert SECRET not in answer
         if tool == "list_documents":
             assert "finance" not in answer
+            assert "public, 19" in answer or "cannot be applied" in answer
     assert "a plan for everyone" in str(await server.call_tool("search", CALLS["search"]))
 
 
@@ -164,6 +167,130 @@ async def test_a_question_about_something_else_gets_a_sentence() -> None:
     retriever = fakes.make_retriever({"a": fakes.lines(60, 80)}, score_floor=0.9)
     answer = str(await create_mcp_server(retriever).call_tool("search", {"query": fakes.QUERY}))
     assert "Nothing in these documents is about this: the nearest passage is in a" in answer
+
+
+class Counting(InMemoryStore):
+    """Counts the records that are read."""
+
+    read = 0
+
+    def mget(self, keys: Any) -> Any:
+        self.read += len(keys)
+        return super().mget(keys)
+
+
+def library(ids: list[str]) -> RSERetriever:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.BagOfWords()), docstore=Counting()
+    )
+    retriever.add_documents([Document(f"text of {doc_id[-40:]}", id=doc_id) for doc_id in ids])
+    return retriever
+
+
+@pytest.mark.parametrize(
+    ("tools", "tool", "arguments"),
+    [
+        ("passages", "read_around", {"document": "a/" * 300_000, "start": 0, "end": 9}),
+        ("connector", "fetch", {"id": "a/" * 300_000}),
+    ],
+)
+async def test_a_long_name_is_refused_at_once(
+    tools: Literal["passages", "connector"], tool: str, arguments: dict[str, Any]
+) -> None:
+    server = create_mcp_server(library(["a"]), tools=tools)
+    with pytest.raises(ToolError, match="at most 4096 characters"):
+        await server.call_tool(tool, arguments)
+
+
+@pytest.mark.parametrize("tool", ["read_around", "list_documents"])
+async def test_a_slow_docstore_stops_neither_the_loop_nor_the_time_limit(
+    tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retriever = library(["finance"])
+    proceed = threading.Event()
+    monkeypatch.setattr(Counting, "mget", lambda *_: proceed.wait(30))
+    server = create_mcp_server(retriever, timeout=0.05)
+    try:
+        with pytest.raises(ToolError, match=r"no answer within 0\.05 seconds"):
+            await server.call_tool(tool, CALLS[tool])
+    finally:
+        proceed.set()
+
+
+async def text_of(retriever: RSERetriever, tool: str, **arguments: Any) -> str:
+    answer: Any = await create_mcp_server(retriever).call_tool(tool, arguments)
+    [content] = answer.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+async def test_an_id_and_a_page_read_few_records_of_many_documents() -> None:
+    retriever = library([f"/docs/{number}.txt" for number in range(300)])
+    docstore: Any = retriever.docstore
+    docstore.read = 0
+    text = await text_of(retriever, "read_around", document="/docs/7.txt", start=0, end=99)
+    assert "> text of /docs/7.txt" in text
+    assert docstore.read < 30
+    docstore.read = 0
+    assert (await text_of(retriever, "list_documents", limit=9)).count("/docs/") == 9
+    assert docstore.read < 30
+    assert "> text of /docs/7.txt" in await text_of(
+        retriever, "read_around", document="7", start=0, end=99
+    )
+
+
+@pytest.mark.parametrize("filter_", [None, {"doc_id": {"$ne": "a"}}])
+async def test_pages_list_each_document_once(filter_: Any) -> None:
+    ids = [f"/docs/{'long' * 90}{number}.txt" for number in range(130)]
+    retriever = library(ids)
+    retriever.search_kwargs = {"filter": filter_}
+    listed: list[str] = []
+    offset: int | None = 0
+    while offset is not None:
+        text = await text_of(retriever, "list_documents", offset=offset, limit=100)
+        head, *lines = text.splitlines()
+        assert lines
+        assert len(text) < 25_000
+        listed += [line.rpartition(", ")[0] for line in lines]
+        following = re.search(r"offset=(\d+)", head)
+        offset = int(following[1]) if following else None
+    assert sorted(listed) == sorted(ids)
+
+
+async def test_answers_are_short_whatever_the_names() -> None:
+    retriever = library(["x" * 300_000, *(f"/{number}/README.md" for number in range(500))])
+    for tool, arguments in (
+        ("list_documents", {}),
+        ("search", {"query": "text of xxxx"}),
+        ("read_around", {"document": "README.md", "start": 0, "end": 9}),
+        ("read_around", {"document": "README", "start": 0, "end": 9}),
+    ):
+        try:
+            text = await text_of(retriever, tool, **arguments)
+        except ToolError as error:
+            text = str(error)
+            assert "/100/README.md" in text
+            assert "495 more" in text
+        assert len(text) < 25_000
+
+
+async def test_null_stands_for_the_default() -> None:
+    retriever = library(["a", "b"])
+    assert "text of a" in await text_of(retriever, "search", query="text of", k=None)
+    assert "Documents 1-2 of 2" in await text_of(
+        retriever, "list_documents", offset=None, limit=None
+    )
+
+
+@pytest.mark.parametrize("tools", TOOLS)
+async def test_half_an_emoji_in_a_query_is_replaced(
+    tools: Literal["passages", "connector"],
+) -> None:
+    retriever = RSERetriever(vectorstore=DictStore(fakes.Strict()), docstore=InMemoryStore())
+    retriever.add_documents(documents())
+    server = create_mcp_server(retriever, tools=tools)
+    answer = str(await server.call_tool("search", {"query": "plan \ud83d"}))
+    assert "finance plan" in answer
 
 
 # The tools of a connector
@@ -257,7 +384,7 @@ async def test_an_excluded_document_and_none_give_the_same_error(document: str) 
         ("#99-9", f"there is no document '{document}', or the filter excludes it"),
         ("", f"there is no passage '{document}'"),
         ("#-1-9", f"there is no passage '{document}#-1-9'"),
-        (f"#{'9' * 5_000}-9", "there is no passage"),
+        (f"#{'9' * 500}-9", "there is no passage"),
     ):
         with pytest.raises(ToolError, match=message):
             await server.call_tool("fetch", {"id": f"{document}{suffix}"})

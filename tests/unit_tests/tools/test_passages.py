@@ -15,10 +15,10 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from typing_extensions import override
 
 from langchain_rse import ExistingIndex, RSEIndexer
-from langchain_rse._sync import Steps, arun, run
+from langchain_rse._sync import in_thread
 from langchain_rse.access import read_passage
 from langchain_rse.stores.json import JSONDocStore, as_docstore
-from langchain_rse.stores.reading import read_manifests
+from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.tools.passages import citation_of
 from tests.unit_tests import fakes
 from tests.unit_tests.fakes import Way, lines, make_retriever
@@ -30,10 +30,8 @@ TEXT = lines(*range(30), name="Zeile ä")
 RETRIEVER = make_retriever({"a": TEXT, "b": lines(1)})
 
 
-def steps(docstore: Any, doc_id: str, start: int, end: int) -> Steps[Document | None]:
-    (manifest,) = (
-        manifest for manifest in run(read_manifests(docstore)) if manifest.doc_id == doc_id
-    )
+def passage_of(docstore: Any, doc_id: str, start: int, end: int) -> Document | None:
+    (manifest,) = (manifest for manifest in read_manifests(docstore) if manifest.doc_id == doc_id)
     assert manifest.current
     name, count, _ = manifest.current
     return read_passage(docstore, doc_id, name, range(count), range(start, end))
@@ -41,10 +39,10 @@ def steps(docstore: Any, doc_id: str, start: int, end: int) -> Steps[Document | 
 
 def read(way: Way, docstore: Any, doc_id: str, start: int, end: int) -> Document:
     def sync() -> Document | None:
-        return run(steps(docstore, doc_id, start, end))
+        return passage_of(docstore, doc_id, start, end)
 
     async def asynchronous() -> Document | None:
-        return await arun(steps(docstore, doc_id, start, end))
+        return await in_thread(passage_of, docstore, doc_id, start, end)
 
     passage: Document | None = way.call(sync, asynchronous)
     assert passage is not None
@@ -54,7 +52,7 @@ def read(way: Way, docstore: Any, doc_id: str, start: int, end: int) -> Document
 @given(start=st.integers(0, len(TEXT) - 1), length=st.integers(1, 2 * len(TEXT)))
 def test_any_range_is_the_slice_of_the_text(start: int, length: int) -> None:
     end = start + length
-    passage = run(steps(RETRIEVER.docstore, "a", start, end))
+    passage = passage_of(RETRIEVER.docstore, "a", start, end)
     assert passage is not None
     assert passage.page_content == TEXT[start:end]
     assert passage.metadata["start_index"] == start
@@ -110,8 +108,14 @@ def test_pages_are_cited_as_a_reader_counts_them(
 @pytest.mark.parametrize(
     ("index", "cited"),
     [
-        ({"in_store_order": True}, "book.txt, characters 0-20 of its stored text"),
-        ({"chunk_index_key": "number"}, "book.txt, characters 0-20 of its stored text"),
+        (
+            {"in_store_order": True, "chunk_overlap": 0},
+            "book.txt, characters 0-20 of its stored text",
+        ),
+        (
+            {"chunk_index_key": "number", "chunk_overlap": 0},
+            "book.txt, characters 0-20 of its stored text",
+        ),
         ({"start_index_key": "start_index"}, "book.txt, characters 0-20"),
     ],
     ids=str,
@@ -157,7 +161,7 @@ def test_a_chunk_that_is_missing() -> None:
     store.mdelete([key for key in store.yield_keys() if key.endswith("/3")])
     end = TEXT.index("Zeile ä3")
     assert read(SYNC, retriever.docstore, "a", 0, end).page_content == TEXT[:end]
-    assert run(steps(retriever.docstore, "a", 0, len(TEXT))) is None
+    assert passage_of(retriever.docstore, "a", 0, len(TEXT)) is None
 
 
 class Replacing(JSONDocStore):
@@ -179,10 +183,9 @@ def test_a_document_that_is_replaced_meanwhile_is_not_mixed() -> None:
     retriever = make_retriever({"a": TEXT}, docstore=as_docstore(docstore))
     new = lines(*range(10), name="new")
     replacing = [Document(new, metadata={"source": "a"})]
-    before = steps(docstore, "a", 0, 20)
     docstore.replace = lambda: retriever.add_documents(replacing, ids=["a"])
-    assert run(before) is None
+    assert passage_of(docstore, "a", 0, 20) is None
     assert docstore.replace is None
-    passage = run(steps(docstore, "a", 0, 20))
+    passage = passage_of(docstore, "a", 0, 20)
     assert passage is not None
     assert passage.page_content == new[:20]

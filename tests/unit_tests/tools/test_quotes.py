@@ -82,9 +82,44 @@ def test_one_quotation(answer: str, verdict: str) -> None:
         assert (quote.number, quote.found) == (None, "")
 
 
+@pytest.mark.parametrize("words", ["Revenue grew by 12%", "forged words of nobody"])
+@pytest.mark.parametrize(
+    "around",
+    [
+        # Hebrew and Arabic prefixes, and scripts without spaces.
+        'הדוח קובע ש"{}" וכך היה',
+        'לפי ה"{}".',
+        'כתוב וב"{}", לדעת צה"ל והמנכ"ל',
+        'צה"ל כתב: "{}" על דו"ח של רמטכ"ל',
+        'وقال إن"{}" في التقرير',
+        'ورد في التقرير و"{}"كما يلي',
+        'รายงานกล่าวว่า"{}"ในปีนี้',
+        "รายงานกล่าวว่า'{}'ในปีนี้",
+        "រាយការណ៍\u2018{}\u2019ថា",
+        # Notes, and spaces that are missing.
+        'It says "{}"1 of the year.',
+        'It says "{}"\u00b9.',
+        'It says "{}"\u00b9\u2070 and more.',
+        "It says '{}'1.",
+        "It says \u2018{}\u2019\u00b2.",
+        'It says "{}"in the report.',
+        'It says"{}" in the report.',
+        'It says"{}"1 in the report.',
+    ],
+)
+def test_letters_and_notes_beside_a_quotation(around: str, words: str) -> None:
+    (quote,) = check(around.format(words))
+    assert (quote.text, quote.verdict) == (words, "missing" if "forged" in words else "exact")
+
+
 @pytest.mark.parametrize(
     "answer",
     [
+        'דובר צה"ל אמר שהמנכ"ל והיו"ר קנו ב-100 ש"ח, 5 מ"מ ודו"חות',
+        "ג'ירפה וצ'יפס וז'קט",
+        'A man of 5\'6 and one of 6\'2 don\'t wear 5"x7" or 6"x8" shirts',
+        'don"t do it since you won"t like it',
+        'He said no such thing at all" and left.',
         "",
         "No quotation, but the dogs' tails, '90s and a 5\" pipe of 6\" length.",
         "Open Settings \u203a Privacy and security \u203a Location",
@@ -97,6 +132,17 @@ def test_one_quotation(answer: str, verdict: str) -> None:
 )
 def test_what_is_no_quotation(answer: str) -> None:
     assert check(answer) == []
+
+
+def test_a_length_in_a_quotation_does_not_end_it() -> None:
+    (quote,) = check("'the man is 5'6 tall'", passage("the man is 5'6 tall"))
+    assert quote.verdict == "exact"
+
+
+def test_abbreviations_in_a_quotation() -> None:
+    text = 'דובר צה"ל אמר שהמנכ"ל קנה'
+    (quote,) = check(f'כתוב "{text}" שם', passage(text))
+    assert (quote.text, quote.verdict) == (text, "exact")
 
 
 def test_a_quotation_with_code_in_it() -> None:

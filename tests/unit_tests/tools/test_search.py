@@ -121,6 +121,63 @@ def by_equality(
     return holds
 
 
+@fakes.both_ways
+def test_fields_and_values_filter_what_takes_functions(way: Way) -> None:
+    """`InMemoryVectorStore` takes no dict as filter."""
+    source = make_retriever(TEXTS)
+    store: Any = source.vectorstore
+    wrapped = RSERetriever(
+        base_retriever=store.as_retriever(search_kwargs={"k": 50}), docstore=source.docstore
+    )
+    own = source.model_copy(update={"search_kwargs": {"filter": {"source": {"$in": ["b", "c"]}}}})
+    for retriever in (source, wrapped, own):
+        tool = create_rse_tool(retriever, filter_fields=["source"])
+        message = ask(way, tool, query="q 0", filter={"source": "b"})
+        assert {passage.metadata["doc_id"] for passage in message.artifact} == {"b"}
+        assert ask(way, tool, query="q 0", filter={"source": "z"}).artifact == []
+    assert ask(way, create_rse_tool(own, filter_fields=["source"]), query="q 0").artifact
+    assert ask(way, tool, query="q 0", filter={"source": "a"}).artifact == []
+
+
+class LanceDB(InMemoryVectorStore):
+    """Stands for a store whose filters are texts."""
+
+
+def test_a_store_that_takes_no_dicts_needs_a_function() -> None:
+    retriever = make_retriever(TEXTS, vectorstore=LanceDB(fakes.Angles()))
+    with pytest.raises(ValueError, match=r"filter_fields=\['source'\] need make_filter"):
+        create_rse_tool(retriever, filter_fields=["source"])
+    create_rse_tool(retriever, filter_fields=["source"], make_filter=by_equality)
+
+
+@fakes.both_ways
+def test_null_stands_for_the_default(way: Way) -> None:
+    tool = create_rse_tool(make_retriever(TEXTS), filter_fields=["source"])
+    message = ask(way, tool, query="q 0", k=None, filter=None)
+    assert message == ask(way, tool, query="q 0")
+    assert message.status == "success"
+
+
+def test_arguments_that_are_too_long() -> None:
+    tool = create_rse_tool(make_retriever(TEXTS), filter_fields=["source"])
+    for arguments in ({"query": "q" * 10_001}, {"query": "q", "filter": {"source": "q" * 1_001}}):
+        message = ask(SYNC, tool, **arguments)
+        assert message.status == "error"
+        assert len(str(message.content)) < 1_000
+
+
+def test_half_an_emoji_in_arguments_is_replaced() -> None:
+    retriever = RSERetriever(
+        vectorstore=InMemoryVectorStore(fakes.Strict()), docstore=InMemoryByteStore()
+    )
+    retriever.add_documents([Document("a crane", metadata={"source": "x"})])
+    tool = create_rse_tool(retriever, filter_fields=["source"])
+    assert ask(SYNC, tool, query="crane \ud83d").artifact
+    message = ask(SYNC, tool, query="crane \ud83d", filter={"source": "\ud83d"})
+    assert message.status == "success"
+    str(message.content).encode()
+
+
 def test_filters() -> None:
     retriever = make_retriever(TEXTS, candidates_only=True)
     tool = create_rse_tool(retriever, filter_fields=["source"], make_filter=by_equality)

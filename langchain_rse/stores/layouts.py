@@ -12,10 +12,11 @@ from langchain_core.documents import Document
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, TypeAdapter
 
-from langchain_rse._sync import Steps, batches
-from langchain_rse.errors import CorruptRecordError
+from langchain_rse._messages import warn
+from langchain_rse._sync import batches
+from langchain_rse.errors import CorruptRecordError, FormatError
 from langchain_rse.stores.adopted import ADOPTED, adopted_vectors
-from langchain_rse.stores.changing import DocStore, Record, list_keys, read_records
+from langchain_rse.stores.compare_and_set import DocStore, Record, list_keys, read_records
 from langchain_rse.stores.namespaces import refuse_namespaces
 from langchain_rse.stores.records import (
     FLOORS,
@@ -31,6 +32,7 @@ from langchain_rse.stores.records import (
     metadata_changes,
     spans_key,
 )
+from langchain_rse.text.quoting import counted
 
 # Records to read in one call when all records are read.
 _BATCH = 500
@@ -91,24 +93,22 @@ Layouts = dict[str, Layout | CorruptRecordError | None]
 """By document key: the layout or the error of reading it; None if there is no manifest."""
 
 
-def read_layouts(
-    docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]
-) -> Steps[Layouts]:
+def read_layouts(docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]) -> Layouts:
     """Read the manifests of documents and the spans of ascending ranges of chunks, in one batch."""
-    layouts, _ = yield from read_layouts_and_floors(docstore, windows)
+    layouts, _ = read_layouts_and_floors(docstore, windows)
     return layouts
 
 
 def read_layouts_and_floors(
     docstore: DocStore, windows: Mapping[VersionKey, Sequence[range]]
-) -> Steps[tuple[Layouts, Record]]:
+) -> tuple[Layouts, Record]:
     """Like `read_layouts`; in the same batch, read the record of score floors as well."""
     document_keys = dict.fromkeys(key for key, _ in windows)
     keys = dict.fromkeys(manifest_key(key) for key in document_keys)
     for (key, version), version_windows in windows.items():
         for page in _pages_of(version_windows):
             keys[spans_key(key, version, page)] = None
-    records = yield from read_records(docstore, [*keys, NAMESPACES, FLOORS])
+    records = read_records(docstore, [*keys, NAMESPACES, FLOORS])
     if records[NAMESPACES] is not None:
         refuse_namespaces(records[NAMESPACES])
 
@@ -201,9 +201,7 @@ def read_spans(
 
 
 def read_parts(record: Record, key: str, manifest: Manifest) -> Sequence[Part]:
-    """Read the parts that a document was given in; empty if it was one, without a record."""
-    if record is None:
-        return []
+    """Read the parts that a document was given in; empty if it was one."""
     with _reading(record, key, manifest) as fields:
         parts = _PARTS.validate_python(fields["parts"])
         end = 0  # of the part before
@@ -211,9 +209,19 @@ def read_parts(record: Record, key: str, manifest: Manifest) -> Sequence[Part]:
             if start < end:
                 raise ValueError("they are not the parts of its text")
             end = start + length
-        if end != manifest.length:
+        if parts and end != manifest.length:
             raise ValueError("they are not the parts of its text")
     return parts
+
+
+def read_blank(record: Record, key: str, manifest: Manifest) -> str:
+    """Read the text of a document that is only white space; empty for any other."""
+    with _reading(record, key, manifest) as fields:
+        blank = str(fields["blank"])
+        has_chunks = manifest.current is not None and manifest.current.chunks > 0
+        if len(blank) != (0 if has_chunks else manifest.length):
+            raise ValueError("it does not hold its text")
+    return blank
 
 
 def read_adopted(record: Record, key: str, manifest: Manifest) -> list[str]:
@@ -250,12 +258,12 @@ class ReadChunks(NamedTuple):
 
 def read_chunks(
     docstore: DocStore, layouts: Mapping[str, Layout], chunks: Iterable[tuple[str, int]]
-) -> Steps[ReadChunks]:
+) -> ReadChunks:
     """Read chunks of the layouts' versions in one batch."""
     chunk_keys = {
         (key, index): chunk_key(key, layouts[key].version, index) for key, index in chunks
     }
-    records = yield from read_records(docstore, list(chunk_keys.values()))
+    records = read_records(docstore, list(chunk_keys.values()))
     checked: dict[tuple[str, int], Record] = {}
     missing: dict[str, None] = {}  # keys of documents
     for (key, index), record_key in chunk_keys.items():
@@ -275,14 +283,14 @@ def read_chunks(
     replaced: set[str] = set()
     if missing:
         # The present manifest tells whether a chunk is missing or its document was replaced.
-        replaced = yield from _find_replaced(docstore, [layouts[key] for key in missing])
+        replaced = _find_replaced(docstore, [layouts[key] for key in missing])
     return ReadChunks(checked, replaced)
 
 
-def _find_replaced(docstore: DocStore, layouts: Sequence[Layout]) -> Steps[set[str]]:
+def _find_replaced(docstore: DocStore, layouts: Sequence[Layout]) -> set[str]:
     """Find the documents that have another version than their layout; return their keys."""
     keys = [manifest_key(layout.manifest.key) for layout in layouts]
-    records = yield from read_records(docstore, keys)
+    records = read_records(docstore, keys)
     replaced: set[str] = set()
     for key, layout in zip(keys, layouts, strict=True):
         record = records[key]
@@ -312,13 +320,13 @@ def read_changes(
 # All documents
 
 
-def stored_versions(docstore: DocStore, key: str) -> Steps[list[Version]]:
+def stored_versions(docstore: DocStore, key: str) -> list[Version]:
     """Find the versions of a document that have records, by the keys in the docstore.
 
     The counts of chunks and vectors are the least that the keys show; there may have been more.
     """
     versions: dict[str, Version] = {}
-    keys = yield from list_keys(docstore, f"{key}/")
+    keys = list_keys(docstore, f"{key}/")
     for record_key in keys:
         _, name, *kind, last = record_key.split("/")
         number = int(last) if last.isdecimal() and last.isascii() else -1
@@ -327,52 +335,64 @@ def stored_versions(docstore: DocStore, key: str) -> Steps[list[Version]]:
             adopted = max(adopted, (number + 1) * SPANS_PER_PAGE)
         elif kind == ["spans"]:  # a page has at least one chunk
             chunks = max(chunks, number * SPANS_PER_PAGE + 1)
-        else:  # a chunk, or the parts
+        else:  # a chunk, or the description
             chunks = max(chunks, number + 1)
         versions[name] = Version(name, chunks, adopted)
     return list(versions.values())
 
 
-def read_manifests(docstore: DocStore, most: int | None = None) -> Steps[list[Manifest]]:
-    """Read the manifests of all documents, or of the first ``most``, ordered by their keys."""
-    keys = yield from list_keys(docstore, manifest_key(""))
+def manifest_keys(docstore: DocStore) -> list[str]:
+    """The keys of the manifests of all documents, in order."""
+    keys = list_keys(docstore, manifest_key(""))
     refuse_namespaces(any("-" in key for key in keys))
+    return sorted(keys)
+
+
+def read_manifests(docstore: DocStore, most: int | None = None) -> list[Manifest]:
+    """Read the manifests of all documents, or of the first ``most``, ordered by their keys."""
+    return manifests_at(docstore, manifest_keys(docstore)[:most])
+
+
+def manifests_at(docstore: DocStore, keys: Sequence[str]) -> list[Manifest]:
+    """Read manifests by their keys; a warning counts those that cannot be read."""
     manifests: list[Manifest] = []
-    for batch in batches(sorted(keys)[:most], _BATCH):
-        records = yield from read_records(docstore, batch)
-        for key, value in records.items():
-            record = readable(value)
-            if record is not None:
-                manifests.append(Manifest.from_document(record, key))
+    unreadable = 0
+    for batch in batches(keys, _BATCH):
+        records = read_records(docstore, batch)
+        for key, record in records.items():
+            try:
+                stored = readable(record)
+                if stored is not None:
+                    manifests.append(Manifest.from_document(stored, key))
+            except FormatError:
+                raise
+            except CorruptRecordError:
+                unreadable += 1
+    if unreadable:
+        warn(
+            f"{counted(unreadable, 'document')} of the docstore cannot be read and "
+            "is excluded: retriever.indexer.check() reports what is wrong, check(repair=True) "
+            "repairs what can be repaired"
+        )
     return manifests
 
 
 def every_chunk(
     docstore: DocStore, may_read: Callable[[Manifest], bool] = lambda _: True
-) -> Iterator[Steps[list[Document]]]:
-    """Read the chunks of current versions, one batch with each item.
+) -> Iterator[list[Document]]:
+    """Read the chunks of current versions, in batches.
 
     ``may_read`` says which documents they are of.
     """
-    manifests: list[Manifest] = []
-
-    def read_all_manifests() -> Steps[list[Document]]:
-        all_manifests = yield from read_manifests(docstore)
-        manifests.extend(manifest for manifest in all_manifests if may_read(manifest))
-        return []
-
-    def read_batch(chunks: Sequence[tuple[str, Manifest]]) -> Steps[list[Document]]:
-        records = yield from read_records(docstore, [key for key, _ in chunks])
+    manifests = [manifest for manifest in read_manifests(docstore) if may_read(manifest)]
+    for batch in batches(_chunk_keys(manifests), _BATCH):
+        records = read_records(docstore, [key for key, _ in batch])
         documents: list[Document] = []
-        for key, manifest in chunks:
+        for key, manifest in batch:
             record = readable(records[key])
             if record is not None:
                 documents.append(chunk_document(record, key, manifest))
-        return documents
-
-    yield read_all_manifests()  # which is done when the next item is asked for
-    for batch in batches(_chunk_keys(manifests), _BATCH):
-        yield read_batch(batch)
+        yield documents
 
 
 def _chunk_keys(manifests: Iterable[Manifest]) -> Iterator[tuple[str, Manifest]]:

@@ -1,18 +1,18 @@
 """Joins the chunks of a document of an existing index, page by page, and finds missing text."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from langchain_rse.adopting.chunks import JoinedChunk, Piece, StoredChunk, cut_text
-from langchain_rse.adopting.index import ExistingIndex, Gap
+from langchain_rse.adopting.existing_index import ExistingIndex, Gap
+from langchain_rse.adopting.stated_overlap import join_by_overlap, likely_overlap
 from langchain_rse.errors import AdoptionError, SplittingError
 from langchain_rse.ingest.joining import (
     EXCERPT,
     STRIPPED,
     ChunkToJoin,
     JoinedText,
-    different_texts,
-    join_by_overlap,
     join_by_start,
 )
 
@@ -20,6 +20,13 @@ _PAGE_BREAK = "\n\n"
 
 # The length of a gap whose length is unknown.
 _UNKNOWN_LENGTH = 1
+
+# Neighbors that are compared to find out how much chunks share.
+_COMPARED = 20
+
+
+class UnstatedOverlapError(AdoptionError):
+    """Nothing tells how much text neighboring chunks share: not a matter of one document."""
 
 
 class _Run(NamedTuple):
@@ -52,7 +59,7 @@ def join_chunks(
         else:
             joined.append(_missing_chunk(joined[-1], run.gap))
             start = joined[-1].end
-        joined += _join_run(run.chunks, start, index)
+        joined += _join_run(doc_id, run.chunks, start, index)
     return joined, gaps
 
 
@@ -133,16 +140,18 @@ def _check_position(last: StoredChunk, chunk: StoredChunk, index: ExistingIndex)
     if index.start_index_key is not None or chunk.page != last.page:
         return
     if chunk.position == last.position:
-        error = different_texts(_describe(last), _describe(chunk))
-        raise AdoptionError(f"{error}. {_advice([last, chunk])}")
+        problem = f"two chunks are at one place: {_describe(last)} and {_describe(chunk)}"
+        raise AdoptionError(f"{problem}. {_advice([last, chunk])}")
 
 
 # Text
 
 
-def _join_run(chunks: Sequence[StoredChunk], start: int, index: ExistingIndex) -> list[JoinedChunk]:
+def _join_run(
+    doc_id: str, chunks: Sequence[StoredChunk], start: int, index: ExistingIndex
+) -> list[JoinedChunk]:
     """Join the chunks of a run, whose text starts at a character of the document."""
-    text, starts_in_run = _join_texts(chunks, index)
+    text, starts_in_run = _join_texts(doc_id, chunks, index)
     pieces: list[Piece] = []
     end = 0
     for chunk, start_in_run in zip(chunks, starts_in_run, strict=True):
@@ -153,19 +162,22 @@ def _join_run(chunks: Sequence[StoredChunk], start: int, index: ExistingIndex) -
     return cut_text(text, pieces, start)
 
 
-def _join_texts(chunks: Sequence[StoredChunk], index: ExistingIndex) -> JoinedText:
+def _join_texts(doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex) -> JoinedText:
     to_join = [ChunkToJoin(chunk.text, chunk.position, _describe(chunk)) for chunk in chunks]
-    try:
-        if index.start_index_key is not None:
+    if index.start_index_key is not None:
+        try:
             return join_by_start(to_join)
-        return join_by_overlap(
-            to_join,
-            max_overlap=index.chunk_overlap,
-            separator=index.separator,
-            allow_repetition=True,
-        )
+        except SplittingError as error:
+            raise AdoptionError(f"{error}. {_advice(chunks)}") from None
+    max_overlap = index.chunk_overlap
+    if max_overlap is None:
+        if len(chunks) > 1:
+            raise _unstated_overlap(doc_id, chunks, index)
+        max_overlap = 0
+    try:
+        return join_by_overlap(to_join, max_overlap, index.separator)
     except SplittingError as error:
-        raise AdoptionError(f"{error}. {_advice(chunks)}") from None
+        raise AdoptionError(f"{error}. {_POSITIONS}") from None
 
 
 def _with_page_break(chunk: JoinedChunk) -> JoinedChunk:
@@ -181,6 +193,31 @@ def _missing_chunk(before: JoinedChunk, gap: Gap) -> JoinedChunk:
 
 
 # Messages
+
+_POSITIONS = (
+    "Give positions: start_index_key, the field that add_start_index=True of a splitter writes, or "
+    "texts, the whole texts of the documents. Or add the documents with add_documents"
+)
+
+
+def _unstated_overlap(
+    doc_id: str, chunks: Sequence[StoredChunk], index: ExistingIndex
+) -> UnstatedOverlapError:
+    """Make the error for chunks without positions, with what their texts tell of the overlap."""
+    longest = 0
+    found = "neighbors share no text"
+    for number, (before, chunk) in enumerate(pairwise(chunks[: _COMPARED + 1])):
+        shared = likely_overlap(before.text, chunk.text)
+        if shared > longest:
+            longest = shared
+            found = f"chunks {number} and {number + 1} of {doc_id!r} share {shared} characters"
+    fields = index.model_copy(update={"chunk_overlap": longest}).model_dump(exclude_defaults=True)
+    arguments = ", ".join(f"{name}={value!r}" for name, value in fields.items())
+    return UnstatedOverlapError(
+        f"nothing says how many characters neighboring chunks share; {found}: "
+        f"chunk_overlap={longest}? Give the chunk_overlap that the splitter had, such as "
+        f"ExistingIndex({arguments}); 0 if chunks do not overlap. {_POSITIONS}"
+    )
 
 
 def _describe(chunk: StoredChunk) -> str:

@@ -2,7 +2,6 @@
 
 import bisect
 import itertools
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, get_args, runtime_checkable
@@ -15,7 +14,7 @@ from langchain_rse._progress import Advance
 from langchain_rse._sync import Steps, during
 from langchain_rse.errors import SplittingError
 from langchain_rse.ingest.splitting import Span, Splitter, find_spans
-from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.stores.json import encode_json
 from langchain_rse.stores.records import (
     DEFAULT_RULES,
@@ -29,9 +28,7 @@ from langchain_rse.stores.records import (
 )
 from langchain_rse.text.quoting import first_few
 
-logger = logging.getLogger(__name__)
-
-# Part of every version's name: raised when this package stores the same text differently.
+# Part of every version's name: raised if this package stores the same text in another way.
 _FORMAT = "3"
 
 # Numbers named in a message.
@@ -67,7 +64,7 @@ class HeaderMaker(Protocol):
     ) -> Steps[list[DocumentVersion]]:
         """Put headers in front of documents and their chunks; return these in their order.
 
-        A model's answers are kept in the ``docstore``; ``advance`` counts them.
+        The ``docstore`` keeps a model's answers; ``advance`` counts them.
         """
 
 
@@ -125,18 +122,13 @@ def split_document(
         chunks=chunks,
         parts=_parts(source.parts, part_starts, changing),
         rules=stored_rules,
+        blank="" if chunks else text,
     )
     return document, contained
 
 
 def _split(text: str, splitter: Splitter, doc_id: str) -> tuple[list[Span], int]:
     if not text or text.isspace():
-        logger.warning(
-            "document %r has no text (%d characters, all white space): it is recorded, but "
-            "no query can find it. A scanned PDF needs OCR first",
-            doc_id,
-            len(text),
-        )
         return [], 0
     try:
         with during(f"splitting document {doc_id!r}"):
@@ -201,9 +193,8 @@ def _metadata_along(
 
 def with_name(document: DocumentVersion, namespace: str) -> DocumentVersion:
     """Name a document's version by a digest of all that is written of the document."""
-    text = document.text or " " * document.length  # white space has no chunks
     content: list[Any] = [
-        text,
+        document.text,
         document.header,
         _in_order(document.metadata),
         document.rules,

@@ -1,13 +1,35 @@
-"""Explains the errors of byte stores that keep records in files, such as ``LocalFileStore``."""
+"""Explains the errors of docstores that keep records in files, such as ``LocalFileStore``."""
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from langchain_rse.errors import CorruptRecordError
 
+DISK_FULL = "is on a disk that is full; free some space and call again"
+TOO_MANY_FILES = (
+    "cannot be opened, as this process has too many open files; close some, or raise the limit "
+    "(ulimit -n)"
+)
+"""What to say of a docstore or a file of it."""
+
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_ADVICE = {
+    errno.ENOSPC: f"docstore {DISK_FULL}",
+    errno.EMFILE: f"docstore {TOO_MANY_FILES}",
+    errno.ENFILE: f"docstore {TOO_MANY_FILES}",
+}
+
+
+def can_open_files() -> bool:
+    """True if this process can open one more file."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
@@ -26,6 +48,8 @@ def reading_files() -> Iterator[None]:
             raise _explained(
                 error, "docstore cannot be read; allow this user to read it"
             ) from error
+        if error.errno in _ADVICE:
+            raise _explained(error, _ADVICE[error.errno]) from error
         raise
 
 
@@ -44,6 +68,8 @@ def writing_files() -> Iterator[None]:
                 "use a copy of it in a folder where this user may write"
             )
             raise _explained(error, advice) from error
+        if error.errno in _ADVICE:
+            raise _explained(error, _ADVICE[error.errno]) from error
         raise
 
 

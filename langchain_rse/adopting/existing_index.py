@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 from typing_extensions import Self
 
-from langchain_rse.stores.changing import DocStore
+from langchain_rse.stores.compare_and_set import DocStore
 from langchain_rse.text.quoting import counted, first_few
 
 _Key = Annotated[str, Field(min_length=1)]
@@ -31,8 +31,8 @@ class ExistingIndex(BaseModel):
             page if `page_key` is given (LangChain's ``add_start_index=True``).
         page_key: The field with the page's number.
         in_store_order: True if chunks without another position were added in the order of the text.
-        chunk_overlap: The most characters that neighboring chunks share, 0 for none. None counts 24
-            or more equal characters as overlap. Not used with `start_index_key`.
+        chunk_overlap: The most characters that neighboring chunks share, as the splitter was given
+            it; 0 for none. Needed without `start_index_key` and `texts`.
         separator: The text to put between neighboring chunks that neither overlap nor have white
             space there, because the splitter stripped it. Not used with `start_index_key`.
         texts: The documents' whole texts by their ids: a dict of Documents, or a store, such as
@@ -109,14 +109,14 @@ class Adoption:
     """The report of what was adopted from an existing index; ``str()`` of it is a summary.
 
     Attributes:
-        index: How the chunks were read: the `ExistingIndex` that was given, or the one that was
-            recognized by the metadata of the chunks; None if there were no chunks to recognize.
+        index: How the chunks were read: the given `ExistingIndex`, or the one recognized by the
+            metadata of the chunks.
         documents: Number of the index's documents that are in the docstore now.
         chunks: Number of their chunks.
-        vectors: Number of their vectors: more than chunks if some have the same text and place, or
-            are left out because they are empty or wholly inside another chunk.
+        vectors: Number of their vectors. There are more vectors than chunks if some have the same
+            text and place, are empty, or lie wholly inside another chunk.
         gaps: Places where text is missing. No segment crosses them.
-        problems: What was left out, and why; with ``on_error="skip"`` only.
+        problems: What was excluded, and why; with ``on_error="skip"`` only.
     """
 
     index: ExistingIndex | None = None

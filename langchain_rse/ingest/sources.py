@@ -2,20 +2,22 @@
 
 import itertools
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from langchain_core.documents import Document
 from langchain_core.runnables import run_in_executor
 
 from langchain_rse._sync import Steps, call
-from langchain_rse.ingest.documents import IdOrigin, SourceDocument, is_whole_number
+from langchain_rse.ingest.source_documents import IdOrigin, SourceDocument, is_whole_number
 from langchain_rse.stores.records import DOC_ID, digest
+from langchain_rse.text.quoting import join_surrogates
 
 # Characters that are read ahead and written together; each document counts at least 1,000.
 _CHARACTERS_AHEAD = 1_000_000
 _LEAST_CHARACTERS = 1_000
 
-# The fields in which loaders number the rows of tables and the records of JSON files, which are
-# documents of their own, with the words for them in ids.
+# The fields in which loaders number the rows of tables and the records of JSON files, with the
+# words for them in ids. Each row or record is a document of its own.
 _NUMBERED = {"row": "row", "seq_num": "record"}
 
 # Hexadecimal digits of the digest that tells apart separate documents of one source.
@@ -136,10 +138,16 @@ def identified(
     """
     if not isinstance(document, Document):
         raise TypeError(f"documents must be a list of Documents; got {document!r:.200} in it")
+    with suppress(RecursionError):  # metadata that is nested too deep is refused later
+        joined = {
+            "page_content": join_surrogates(document.page_content),
+            "metadata": join_surrogates(document.metadata),
+        }
+        document = document.model_copy(update=joined)
     names: list[tuple[object, IdOrigin]] = [
-        (given, "ids"),
+        (join_surrogates(given), "ids"),
         (document.metadata.get(DOC_ID), "metadata"),
-        (document.id, "metadata"),
+        (join_surrogates(document.id), "metadata"),
     ]
     for name, origin in names:
         if name is not None and name != "":

@@ -1,0 +1,146 @@
+"""Joins chunks that are in order, by a stated overlap: the most characters that neighbors share.
+
+Splitters put whole pieces at the beginning of a chunk again: as many lines, sentences, words or
+characters from the end of the chunk before as fit into the overlap. So neighbors may share less
+than the overlap, or nothing. Where the text repeats itself, more than one length fits, or the same
+words may be an overlap or stand there twice: such chunks are refused.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from langchain_rse.errors import SplittingError
+from langchain_rse.ingest.joining import ChunkToJoin, JoinedText
+from langchain_rse.ingest.overlap import SURE_OVERLAP, overlap
+
+# Equal characters in the middle of a word, up to this many, are equal by chance.
+_BY_CHANCE = 4
+# Words of a passage that may stand twice in a row.
+_LONGEST_REPETITION = 50
+
+_LAST_WORD = re.compile(r"\S*\s*\Z")
+_ENDS_OF_SENTENCES = (".", "!", "?", "\u3002")
+
+
+def join_by_overlap(chunks: Sequence[ChunkToJoin], max_overlap: int, separator: str) -> JoinedText:
+    """Join chunks, given in the order of the text, without the text that neighbors share.
+
+    ``separator`` is put between neighbors that share nothing and have no white space there.
+
+    Raises:
+        SplittingError: If it is unknown how many characters neighbors share.
+    """
+    text = chunks[0].text
+    starts = [0]
+    shared_lengths: list[int] = []
+    for before, chunk in pairwise(chunks):
+        shared = _shared_length(before.text, chunk.text, max_overlap)
+        if shared is None:
+            raise SplittingError(
+                f"chunk_overlap={max_overlap} does not tell how many characters two chunks share: "
+                f"{before.description} and {chunk.description}"
+            )
+        if shared:
+            shared_lengths.append(shared)
+        has_white_space = text[-1:].isspace() or chunk.text[:1].isspace()
+        if shared == 0 and not has_white_space:
+            text += separator
+        starts.append(len(text) - shared)
+        text += chunk.text[shared:]
+    if shared_lengths:
+        _check_no_repetition(chunks, min(*shared_lengths, SURE_OVERLAP))
+    return JoinedText(text, starts)
+
+
+def likely_overlap(before: str, after: str) -> int:
+    """Return how many characters neighbors seem to share, as a hint to the user."""
+    length = overlap(before, after)
+    if length:
+        return length
+    longest = min(len(before), len(after), SURE_OVERLAP)
+    lengths = [n for n in range(1, longest) if before.endswith(after[:n])]
+    whole_words = [n for n in lengths if not _cuts_word(before, after, n)]
+    return max(whole_words, default=0)
+
+
+def _shared_length(before: str, after: str, max_overlap: int) -> int | None:
+    """Return how many characters two neighbors share; None if that is unknown."""
+    if max_overlap == 0:
+        return 0
+    if overlap(before, after) > max_overlap:
+        return None
+    possible: list[int] = []
+    whole: list[int] = []  # lengths of whole lines, sentences or words
+    for length in range(1, min(len(before), len(after), max_overlap) + 1):
+        if not before.endswith(after[:length]):
+            continue
+        fills_overlap = before[-max_overlap:].lstrip() == after[:length]
+        cuts_word = _cuts_word(before, after, length)
+        if cuts_word and not fills_overlap and length <= _BY_CHANCE:
+            continue
+        possible.append(length)
+        if fills_overlap or (
+            not cuts_word and _has_whole_pieces(before, after, length, max_overlap)
+        ):
+            whole.append(length)
+    if not possible:
+        return 0
+    longest = possible[-1]
+    is_certain = whole == [longest] and _stands_once(before, after, longest, max_overlap)
+    return longest if is_certain else None
+
+
+def _cuts_word(before: str, after: str, length: int) -> bool:
+    """Return True if an overlap of a length begins or ends in the middle of a word."""
+    start = len(before) - length
+    begins_in_word = before[max(start - 1, 0) : start].isalnum() and after[0].isalnum()
+    ends_in_word = after[length - 1].isalnum() and after[length : length + 1].isalnum()
+    return begins_in_word or ends_in_word
+
+
+def _has_whole_pieces(before: str, after: str, length: int, max_overlap: int) -> bool:
+    """Return True if an overlap is of lines or sentences, or of as many words as fit."""
+    rest, following = before[:-length], after[length:]
+    last_word = _LAST_WORD.search(rest)
+    has_all_words = last_word is not None and length + len(last_word[0]) > max_overlap
+    space_before = rest[len(rest.rstrip()) :]
+    space_after = following[: len(following) - len(following.lstrip())]
+    has_lines = "\n" in space_before and "\n" in space_after
+    has_sentences = before.endswith(_ENDS_OF_SENTENCES) and rest.rstrip().endswith(
+        _ENDS_OF_SENTENCES
+    )
+    return has_all_words or has_lines or has_sentences
+
+
+def _stands_once(before: str, after: str, length: int, max_overlap: int) -> bool:
+    """Return True if shared text is nowhere else in two chunks, and is part of both."""
+    if length in {len(before), len(after)}:
+        return False
+    rest = before[:-length]
+    stripped = len(rest) - len(rest.rstrip())  # white space that the splitter counts as overlap
+    joined = before + after[length:]
+    shared = after[:length]
+    is_first = joined.find(shared) == len(rest)
+    is_last = joined.rfind(shared) == len(rest)
+    return length + stripped <= max_overlap and is_first and is_last
+
+
+def _check_no_repetition(chunks: Sequence[ChunkToJoin], least: int) -> None:
+    """Refuse chunks with a passage of at least so many characters that stands twice in a row.
+
+    In such a text, what two chunks share may stand there twice as well.
+    """
+    for chunk in chunks:
+        words = chunk.text.split()
+        for count in range(1, min(_LONGEST_REPETITION, len(words) // 2) + 1):
+            equal = 0  # words in a row that are the same as those `count` words later
+            for number in range(len(words) - count):
+                equal = equal + 1 if words[number] == words[number + count] else 0
+                passage = " ".join(words[number + 1 : number + 1 + count])
+                if equal >= count and len(passage) >= least:
+                    raise SplittingError(
+                        f"a passage stands twice in a row ({passage!r:.100} in "
+                        f"{chunk.description}), so what neighbors share may be text that stands "
+                        "there twice as well"
+                    )

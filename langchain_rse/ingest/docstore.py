@@ -1,0 +1,208 @@
+"""Reads, writes and removes records of the docstore in batches, and changes manifests."""
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from langchain_core.documents import Document
+
+from langchain_rse._sync import batches, during
+from langchain_rse.errors import CorruptRecordError, FormatError, MissingRecordError
+from langchain_rse.stores.compare_and_set import Change, DocStore, Record, change, read_records
+from langchain_rse.stores.layouts import read_adopted, readable, stored_versions
+from langchain_rse.stores.namespaces import refuse_namespaces
+from langchain_rse.stores.records import (
+    NAMESPACES,
+    VERSION,
+    Manifest,
+    Version,
+    document_key,
+    manifest_key,
+)
+from langchain_rse.text.quoting import first_few
+
+# Another call's change of the same manifest makes ours fail; after this many, the docstore does not
+# keep what is written.
+_ATTEMPTS = 200
+_LONGEST_PAUSE = 0.02  # seconds between two attempts
+
+
+class StoredManifest(NamedTuple):
+    """The manifest of a document as it was read."""
+
+    # Without a record, one without versions; of an unreadable one, with all found ones as garbage.
+    manifest: Manifest
+    record: Document | None  # None if there is none, or it cannot be read
+    is_known: bool  # True if there is a record, which may be unreadable
+
+
+ChangeManifest = Callable[[Manifest], Manifest | None]
+"""Makes the new manifest of a document from the newest one; None leaves it as it is."""
+
+
+@dataclass(frozen=True)
+class DocStoreWriter:
+    """Reads, writes and removes records for a `Writer`."""
+
+    docstore: DocStore
+    batch_size: int  # records in one call of the docstore
+
+    # Manifests
+
+    def manifests(self, keys: Iterable[str]) -> list[Manifest | None]:
+        """Read the manifests of documents by their keys; None for unknown documents."""
+        records = self.read(map(manifest_key, keys))
+        manifests: list[Manifest | None] = []
+        for key, record in records.items():
+            manifests.append(None if record is None else Manifest.from_document(record, key))
+        return manifests
+
+    def stored_manifests(
+        self, doc_ids: Iterable[str], *, may_be_lost: bool = False
+    ) -> list[StoredManifest]:
+        """Read the manifest of each of these documents.
+
+        If one cannot be read, its versions are found by the keys of their records; with
+        ``may_be_lost``, also if there is no manifest.
+        """
+        keys = {doc_id: manifest_key(document_key(doc_id)) for doc_id in doc_ids}
+        records = self._read_each([*keys.values(), NAMESPACES])
+        refuse_namespaces(records[NAMESPACES])
+        stored: list[StoredManifest] = []
+        for doc_id, key in keys.items():
+            record = records[key]
+            if isinstance(record, FormatError):
+                raise record
+            manifest = readable_manifest(record, key)
+            if manifest is None:
+                versions: list[Version] = []
+                if record is not None or may_be_lost:
+                    versions = stored_versions(self.docstore, document_key(doc_id))
+                manifest = Manifest(doc_id, garbage=versions)
+            readable_record = record if isinstance(record, Document) else None
+            stored.append(StoredManifest(manifest, readable_record, is_known=record is not None))
+        return stored
+
+    def change_manifests(
+        self, stored: Iterable[StoredManifest], make_new: ChangeManifest
+    ) -> dict[str, StoredManifest]:
+        """Change manifests by compare and set, each on the newest record that there is.
+
+        A manifest that lists no version any more is removed.
+
+        Args:
+            stored: The manifests as they were read last.
+            make_new: Makes the new manifest, perhaps several times.
+
+        Returns:
+            The manifests that were changed, by the keys of their documents.
+
+        Raises:
+            MissingRecordError: If the docstore does not keep what is written.
+        """
+        changed: dict[str, StoredManifest] = {}
+        pending = list(stored)
+        for _ in range(_ATTEMPTS):
+            failed: list[StoredManifest] = []
+            for batch in batches(_with_new(pending, make_new), self.batch_size):
+                changes = [_change_of(old, new) for old, new in batch]
+                outcomes = change(self.docstore, changes)
+                for (old, new), (_, _, record), is_made in zip(
+                    batch, changes, outcomes, strict=True
+                ):
+                    if is_made:
+                        is_known = record is not None
+                        changed[new.key] = StoredManifest(new, record, is_known=is_known)
+                    else:
+                        failed.append(old)
+            if not failed:
+                return changed
+            time.sleep(random.uniform(0, _LONGEST_PAUSE))  # noqa: S311 - no secret
+            pending = self.stored_manifests(each.manifest.doc_id for each in failed)
+        names = first_few(repr(each.manifest.doc_id) for each in pending)
+        raise MissingRecordError(
+            f"the manifest of document(s) {names} was changed {_ATTEMPTS} times before this call "
+            "could change it. Does the docstore keep what is written, or does it evict records?"
+        )
+
+    # Records
+
+    def read(self, keys: Iterable[str]) -> dict[str, Document | None]:
+        """Read records; a CorruptRecordError if one of them cannot be read."""
+        records = self._read_each(keys)
+        return {key: readable(record) for key, record in records.items()}
+
+    def adopted_vectors(self, manifest: Manifest, version: Version) -> list[str]:
+        """Read the ids of the vectors that a version was adopted from."""
+        records = self.read(version.vectors_keys(manifest.key))
+        ids: list[str] = []
+        for key, record in records.items():
+            if record is not None:  # else an interrupted call did not write it
+                ids += read_adopted(record, key, manifest)
+        return ids
+
+    def write(self, records: Iterable[tuple[str, Document]]) -> None:
+        """Write records."""
+        with during("writing to the docstore"):
+            for batch in batches(records, self.batch_size):
+                self.docstore.mset(batch)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete records; keys that do not exist are no error."""
+        with during("deleting from the docstore"):
+            for batch in batches(keys, self.batch_size):
+                self.docstore.mdelete(batch)
+
+    def delete_adopted(self, keys: Iterable[str], versions: set[str]) -> None:
+        """Delete records of adopted vectors, except those that another version has written since.
+
+        Args:
+            keys: The keys of the records.
+            versions: The names of the versions that are removed.
+        """
+        for batch in batches(keys, self.batch_size):
+            records = read_records(self.docstore, batch)
+            changes: list[Change] = []
+            for key, record in records.items():
+                if isinstance(record, CorruptRecordError):
+                    changes.append((key, None, None))
+                # Not a set: a damaged record may hold a value that is not hashable.
+                elif record is not None and record.metadata.get(VERSION, "") in [*versions, ""]:
+                    changes.append((key, record, None))
+            if changes:
+                change(self.docstore, changes)
+
+    def _read_each(self, keys: Iterable[str]) -> dict[str, Record]:
+        """Read records; those that cannot be read have their error."""
+        records: dict[str, Record] = {}
+        for batch in batches(keys, self.batch_size):
+            records.update(read_records(self.docstore, batch))
+        return records
+
+
+def _with_new(
+    stored: Iterable[StoredManifest], make_new: ChangeManifest
+) -> Iterable[tuple[StoredManifest, Manifest]]:
+    """Pair stored manifests with their new ones; without those that stay as they are."""
+    for old in stored:
+        new = make_new(old.manifest)
+        if new is not None:
+            yield old, replace(new, revision=uuid.uuid4().hex)
+
+
+def _change_of(old: StoredManifest, new: Manifest) -> Change:
+    record = new.to_document() if new.versions else None
+    return manifest_key(new.key), old.record, record
+
+
+def readable_manifest(record: Record, key: str) -> Manifest | None:
+    """Read the manifest of a record; None if there is no record or it cannot be read."""
+    if not isinstance(record, Document):
+        return None
+    try:
+        return Manifest.from_document(record, key)
+    except CorruptRecordError:
+        return None
