@@ -67,16 +67,36 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     the caller is cancelled, the function ends before its next steps.
     """
     waiter = _Waiter(asyncio.get_running_loop())
+    held = HeldWarnings()
 
     def work() -> T:
         _waiter.set(waiter)  # in the thread's own copy of the context
-        return function(*args, **kwargs)
+        return held.run(function, *args, **kwargs)
 
+    # Not in an executor: the steps need its threads, which may all be waiting for such functions.
+    answer = _start(work)
     try:
-        return await arun(compute(work))
+        return await asyncio.wrap_future(answer)
     except asyncio.CancelledError:
         waiter.is_cancelled = True
         raise
+    finally:
+        held.warn()
+
+
+def _start(function: Callable[[], T]) -> Future[T]:
+    """Start a thread that runs a function, and for which Python does not wait at exit."""
+    answer: Future[T] = Future()
+    answer.set_running_or_notify_cancel()  # from now on, nobody can cancel it
+
+    def work() -> None:
+        try:
+            answer.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - raised by answer.result()
+            answer.set_exception(error)
+
+    Thread(target=copy_context().run, args=(work,), daemon=True).start()
+    return answer
 
 
 def run(steps: Steps[T]) -> T:
@@ -204,16 +224,7 @@ _LATE = "no answer within {:g} seconds (timeout)"
 
 
 def _run_within(seconds: float, function: Callable[..., T], *args: object) -> T:
-    answer: Future[T] = Future()
-
-    def work() -> None:
-        try:
-            answer.set_result(function(*args))
-        except BaseException as error:  # noqa: BLE001 - raised by answer.result()
-            answer.set_exception(error)
-
-    # Not an executor: Python would wait for its threads at exit.
-    Thread(target=copy_context().run, args=(work,), daemon=True).start()
+    answer = _start(partial(function, *args))
     # Not answer.result(seconds): the function may raise a TimeoutError too.
     if not wait([answer], seconds).done:
         raise TimeoutError(_LATE.format(seconds))

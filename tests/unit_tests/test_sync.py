@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -231,3 +232,15 @@ async def test_a_function_in_a_thread_ends_before_its_next_steps_if_its_caller_i
     cancelled.set()
     assert await asyncio.to_thread(ended.wait, 10)
     assert made == [0]
+
+
+async def test_more_functions_in_threads_than_the_executor_has_threads() -> None:
+    """Their steps need threads of the executor, and get them."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+
+    def work(number: int) -> int:
+        time.sleep(0.01)
+        return run(compute(lambda: number))
+
+    calls = [in_thread(work, number) for number in range(20)]
+    assert await asyncio.wait_for(asyncio.gather(*calls), 20) == list(range(20))
