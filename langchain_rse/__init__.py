@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from langchain_rse.errors import RSEError as RSEError
     from langchain_rse.evaluation import Question as Question
     from langchain_rse.evaluation import evaluate as evaluate
+    from langchain_rse.explaining import RSETrace as RSETrace
+    from langchain_rse.explaining import TraceCollector as TraceCollector
     from langchain_rse.headers import DocumentHeaders as DocumentHeaders
     from langchain_rse.headers import LMBasedHeaders as LMBasedHeaders
     from langchain_rse.indexer import RSEIndexer as RSEIndexer
-    from langchain_rse.query.trace import RSETrace as RSETrace
-    from langchain_rse.query.trace import TraceCollector as TraceCollector
     from langchain_rse.retriever import RSERetriever as RSERetriever
     from langchain_rse.stores.redis import RedisDocStore as RedisDocStore
     from langchain_rse.stores.sql import SQLDocStore as SQLDocStore
@@ -34,9 +34,9 @@ _MODULES = {
     "config": ("PRESETS", "RSEConfig"),
     "errors": ("RSEError",),
     "evaluation": ("Question", "evaluate"),
+    "explaining": ("RSETrace", "TraceCollector"),
     "headers": ("DocumentHeaders", "LMBasedHeaders"),
     "indexer": ("RSEIndexer",),
-    "query.trace": ("RSETrace", "TraceCollector"),
     "retriever": ("RSERetriever",),
     "stores.redis": ("RedisDocStore",),
     "stores.sql": ("SQLDocStore",),

@@ -24,16 +24,21 @@ from langchain_rse._messages import warn
 from langchain_rse._sync import Steps, arun, in_thread, run
 from langchain_rse.access import DocumentAccess, StoredDocument, document_access
 from langchain_rse.config import QuerySettings, RSEConfig, settings_of_call
+from langchain_rse.explaining import (
+    FittedFloor,
+    RSETrace,
+    SideBySide,
+    TraceCollector,
+    compare_answers,
+)
 from langchain_rse.fitting import AnsweredQuestion, FitArguments, fit_floor
 from langchain_rse.indexer import RSEIndexer, default_text_splitter
 from langchain_rse.ingest.source_documents import HeaderMaker, check_rules
 from langchain_rse.ingest.splitting import Splitter, check_splitter
 from langchain_rse.ingest.syncing import SyncResult
 from langchain_rse.query.candidates import Candidates, Sources
-from langchain_rse.query.floor import ScoreFloor
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_search
-from langchain_rse.query.trace import RSETrace, TraceCollector
 from langchain_rse.stores.json import as_docstore
 from langchain_rse.stores.layouts import read_manifests
 from langchain_rse.stores.namespaces import in_namespace
@@ -42,7 +47,6 @@ from langchain_rse.stores.records import Rule
 
 if TYPE_CHECKING:
     from langchain_rse.adopting import Adoption, ExistingIndex
-    from langchain_rse.explaining import SideBySide
 
 __all__ = ["RSERetriever"]
 
@@ -261,8 +265,6 @@ class RSERetriever(QuerySettings, BaseRetriever):
         config: RunnableConfig | None,
         arguments: Mapping[str, Any],
     ) -> Steps[SideBySide]:
-        from langchain_rse.explaining import compare_answers
-
         callbacks = (_check_run_config(config) or {}).get("callbacks")
         settings = settings_of_call(self, arguments)
         return compare_answers(self.sources, query, settings, other, callbacks)
@@ -274,7 +276,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         lost: float = 0.02,
         seed: int = 0,
         show_progress: bool = False,
-    ) -> ScoreFloor:
+    ) -> FittedFloor:
         """Find the score below which nothing is an answer, and keep it for ``score_floor``.
 
         General questions, which have nothing to do with most documents, and answered questions are
@@ -340,7 +342,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
             seed=seed,
             show_progress=show_progress,
         )
-        return fit_floor(arguments)
+        return FittedFloor(**vars(fit_floor(arguments)))
 
     async def afit_score_floor(
         self,
@@ -349,7 +351,7 @@ class RSERetriever(QuerySettings, BaseRetriever):
         lost: float = 0.02,
         seed: int = 0,
         show_progress: bool = False,
-    ) -> ScoreFloor:
+    ) -> FittedFloor:
         """Like `fit_score_floor`, async."""
         return await in_thread(
             self.fit_score_floor, questions, lost=lost, seed=seed, show_progress=show_progress
@@ -369,10 +371,12 @@ class RSERetriever(QuerySettings, BaseRetriever):
             )
         settings = settings_of_call(self, arguments)
         trace = yield from answer(query, self.sources, settings, callbacks)
-        for handler in handlers:
-            if isinstance(handler, TraceCollector):
-                trace.settings = settings.model_copy()  # the retriever's may be changed later
-                handler.traces.append(trace)
+        collectors = [handler for handler in handlers if isinstance(handler, TraceCollector)]
+        if collectors:
+            trace.settings = settings.model_copy()  # the retriever's may be changed later
+            explained = RSETrace.of(trace)
+            for collector in collectors:
+                collector.traces.append(explained)
         return list(trace.documents_returned)
 
     @property

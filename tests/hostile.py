@@ -17,7 +17,6 @@ from langchain_rse._asking import LanguageModelSettings, Prompt, ask, quote
 from langchain_rse._sync import run
 from langchain_rse.cli.webpages import read_html
 from langchain_rse.errors import SplittingError
-from langchain_rse.explaining.highlighting import query_words
 from langchain_rse.headers.answers import read_line
 from langchain_rse.headers.sections import cut_windows, numbered_lines
 from langchain_rse.ingest.default_splitter import default_text_splitter
@@ -27,6 +26,7 @@ from langchain_rse.ingest.source_documents import SourceDocument
 from langchain_rse.ingest.splitting import find_spans
 from langchain_rse.stores.records import Chunk, DocumentVersion, Version
 from langchain_rse.stores.whole_documents import StoredText
+from langchain_rse.text.highlighting import query_words
 from langchain_rse.text.titles import first_heading, title_of_source
 from langchain_rse.tools import verify_quotes
 from langchain_rse.tools.quotations import find_quotations

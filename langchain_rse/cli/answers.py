@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from langchain_rse.cli.output import print_strip, print_text, visible_lines, width_of_lines
-from langchain_rse.explaining import strip_of
+from langchain_rse.text.bars import strip_of
+from langchain_rse.text.highlighting import query_words
 from langchain_rse.text.quoting import counted
+from langchain_rse.text.titles import name_of
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -26,7 +28,6 @@ _LEGEND = (
 
 def print_answer(trace: RSETrace, segments: Sequence[Document]) -> None:
     """Print passages in their order, and above those of a document strips of what is where."""
-    from langchain_rse.explaining import query_words
     from langchain_rse.tools.passages import place_of
 
     limit = trace.settings.max_context_length
@@ -86,8 +87,6 @@ def explain_nothing(trace: RSETrace, conditions: Iterable[str]) -> str:
 
 
 def _explain_refused(check: FloorCheck, filters: str) -> str:
-    from langchain_rse.explaining import name_of
-
     within = f" with {filters}" if filters else ""
     numbers = ""
     if check.reach is not None and check.floor is not None:

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from langchain_rse._messages import problems_of
 from langchain_rse.cli.options import Command, name_options
-from langchain_rse.explaining import BLOCKS, NOTHING
+from langchain_rse.text.bars import BLOCKS, NOTHING
 from langchain_rse.text.quoting import visible
 
 console = Console(highlight=False)

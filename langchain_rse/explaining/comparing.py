@@ -10,13 +10,13 @@ from langchain_rse._sync import Steps, call, compute, during
 from langchain_rse.access import read_passage
 from langchain_rse.config import QuerySettings
 from langchain_rse.explaining.side_by_side import Piece, SideBySide
-from langchain_rse.explaining.views import name_of
 from langchain_rse.query.candidates import VECTORS, Candidate, Sources, all_candidates
 from langchain_rse.query.pipeline import answer
 from langchain_rse.query.searching import check_documents
-from langchain_rse.query.trace import RSETrace
+from langchain_rse.query.trace import Trace
 from langchain_rse.stores.layouts import Layout
 from langchain_rse.stores.records import DOC_ID, END_INDEX, START_INDEX
+from langchain_rse.text.titles import name_of
 
 TOP_K = "top-k chunks"
 # The length of what another retriever returned that is shown if there are no segments.
@@ -54,7 +54,7 @@ def compare_answers(
     )
 
 
-def _best_chunks(sources: Sources, trace: RSETrace, length: int) -> list[Piece]:
+def _best_chunks(sources: Sources, trace: Trace, length: int) -> list[Piece]:
     """The best chunks of the search, before any reranker, as they stand in their documents."""
     ranked: list[tuple[int, Candidate]] = []
     for candidate in all_candidates(trace.searched):
@@ -102,7 +102,7 @@ def _cut(pieces: Sequence[Piece], length: int) -> list[Piece]:
     return kept
 
 
-def _lengths_of(trace: RSETrace) -> dict[str, int]:
+def _lengths_of(trace: Trace) -> dict[str, int]:
     """The lengths of the documents that were looked up, by their ids."""
     lengths = {}
     if trace.looked_up is not None:

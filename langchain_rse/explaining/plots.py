@@ -17,9 +17,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from langchain_rse.explaining.colors import DARK, LIGHT, Colors
-from langchain_rse.explaining.views import DocumentTrace
-from langchain_rse.query.floor import ScoreFloor
-from langchain_rse.query.trace import RSETrace
+from langchain_rse.explaining.fitted_floor import FittedFloor
+from langchain_rse.explaining.traces import DocumentTrace, RSETrace
 from langchain_rse.text.quoting import counted, first_few, visible
 
 STYLE: Any = {
@@ -296,8 +295,8 @@ def budgets_axis(panel: Axes, budgets: Sequence[float]) -> None:
     panel.minorticks_off()
 
 
-def plot_floor(floor: ScoreFloor, *, dark: bool) -> Figure:
-    """See `ScoreFloor.plot`."""
+def plot_floor(floor: FittedFloor, *, dark: bool) -> Figure:
+    """See `FittedFloor.plot`."""
     width = 7.5
     colors = colors_of(dark=dark)
     with style(dark=dark):

@@ -12,15 +12,15 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from langchain_rse.config import QuerySettings, RSEConfig
-from langchain_rse.explaining.code import looks_like_code
-from langchain_rse.explaining.highlighting import query_words
-from langchain_rse.explaining.text import Words, describe_words, relevance_parts
-from langchain_rse.explaining.values import NOT_SHOWN, name_of_function, settings_as_values
-from langchain_rse.explaining.views import SHOWN, answered_documents, words_of
+from langchain_rse.explaining.text import name_of_function, relevance_parts, words_in
+from langchain_rse.explaining.traces import RSETrace
+from langchain_rse.explaining.values import NOT_SHOWN, settings_as_values
 from langchain_rse.query.candidates import Reason
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import Chunk
-from langchain_rse.query.trace import RSETrace, with_exclusion
+from langchain_rse.query.trace import with_exclusion
+from langchain_rse.text.code import looks_like_code
+from langchain_rse.text.highlighting import query_words
 
 # Characters that would end a script tag, or a line of JavaScript.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
@@ -50,7 +50,7 @@ def render_report(trace: RSETrace) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     text = environment.from_string(_read("report.html.jinja")).render(
         trace=trace,
-        answered=answered_documents(trace),
+        answered=trace.answered,
         settings=settings_as_values(trace.settings),
         enabled=page_data["enabled"],
         looks_like_code=looks_like_code,
@@ -91,10 +91,9 @@ def _page_data(trace: RSETrace) -> dict[str, Any]:
     is_considered = any(document.reason is None for document in trace.documents)
     is_enabled = settings.config.solver == "exact" and is_considered
     highlighted = query_words([trace.query, *trace.queries])
-    words = words_of(trace)
     documents = []
     for document in trace.documents:
-        chunks = [_chunk_data(trace, chunk, words, highlighted) for chunk in document.chunks]
+        chunks = [_chunk_data(trace, chunk, highlighted) for chunk in document.chunks]
         fields = {
             "name": document.name,
             "reason": document.reason,
@@ -139,7 +138,7 @@ def _arguments(settings: QuerySettings | RSEConfig, *, has_sliders: bool) -> lis
 
 
 def _chunk_data(
-    trace: RSETrace, chunk: Chunk, words: Words, highlighted: re.Pattern[str] | None
+    trace: RSETrace, chunk: Chunk, highlighted: re.Pattern[str] | None
 ) -> dict[str, Any]:
     """What the page shows of a chunk; fields that are empty are left out."""
     candidate = chunk.candidate
@@ -164,9 +163,11 @@ def _chunk_data(
             for name, each in candidate.hits.items()
         ]
         data["query"] = candidate.query if len(trace.queries) > 1 else None
-        data["words"] = describe_words(chunk, words) or None
+        data["words"] = words_in(trace, chunk) or None
         is_exact = trace.settings.config.solver == "exact"
-        if chunk.outcome not in SHOWN and not (is_exact and chunk.outcome in _OF_PAGE):
+        if chunk.outcome not in {Reason.RETURNED, Reason.FILLED} and not (
+            is_exact and chunk.outcome in _OF_PAGE
+        ):
             data["why"] = trace.why(chunk)
         data |= _exclusion_data(trace, chunk)
     text = _text_in_segment(trace, chunk)

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from langchain_rse.engine.copies import Passages
-from langchain_rse.explaining.bars import bar_as_html, strip_of
 from langchain_rse.explaining.colors import DARK, LIGHT
+from langchain_rse.text.bars import bar_as_html, strip_of
 from langchain_rse.text.quoting import as_html as text_as_html
 from langchain_rse.text.quoting import counted, one_line, visible
 

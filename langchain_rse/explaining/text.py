@@ -1,15 +1,23 @@
 """A trace in words: the lines that ``print(trace)`` shows, and what others are made of."""
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from __future__ import annotations
 
-from langchain_rse.explaining.values import name_of_function
-from langchain_rse.explaining.views import candidates_of, name_of_segment, words_of
-from langchain_rse.query.candidates import ChunkKey, Reason
+import itertools
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from langchain_rse.query.candidates import Reason
+from langchain_rse.query.floor import FloorCheck
 from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import Chunk
-from langchain_rse.query.trace import RSETrace, sentence
-from langchain_rse.text.quoting import counted, visible
+from langchain_rse.query.trace import sentence
+from langchain_rse.text.quoting import counted, one_line, visible
+from langchain_rse.text.ranges import format_range
+from langchain_rse.text.titles import name_of
+
+if TYPE_CHECKING:
+    from langchain_rse.explaining.traces import RSETrace
 
 # The most segments or queries that are printed, and the most candidates for each reason.
 _MOST_SHOWN = 8
@@ -19,81 +27,39 @@ _MOST_WORDS = 3  # of the query, for a chunk
 _LEAST_SHOWN = 0.005  # of relevance
 
 
-Words = Mapping[ChunkKey, Sequence[str]]
-"""The words of its query that each candidate has, see `words_of`."""
-
-
 def as_text(trace: RSETrace) -> str:
     """The explanation of a query as lines for a terminal, with the first segments shortened."""
-    return "\n".join(visible(line) for line in _lines(trace))
-
-
-def headline(trace: RSETrace) -> str:
-    """Say in one sentence what the best segment is; empty if nothing was returned."""
-    if not trace.returned:
-        return ""
-    segment = max(trace.returned, key=lambda segment: segment.value)
-    best = _best_of(segment.chunks)
-    highest = max(chunk.relevance for chunk in candidates_of(trace))
-    is_best = best.relevance >= highest
-    place = f"Mainly {_shorten(name_of_segment(segment))}, chunk"
-    count = len(segment.chunks)
-    if count == 1:
-        return f"{place} {best.index}: the best candidate" if is_best else f"{place} {best.index}"
-    role = "the best one" if is_best else f"chunk {best.index}"
-    weak = sum(chunk.relevance < trace.settings.penalty for chunk in segment.chunks)
-    line = f"{place}s {segment.start} to {segment.end - 1}: {count} chunks around {role}"
-    if weak:
-        line += f"; {weak} of them would not qualify alone"
-    return line
-
-
-def _best_of(chunks: Iterable[Chunk]) -> Chunk:
-    return max(chunks, key=lambda chunk: chunk.relevance)
-
-
-def summarize(trace: RSETrace) -> str:
-    """Say in one line how much was found, returned and spent."""
-    limit = trace.settings.max_context_length
-    segments = counted(len(trace.returned), "segment")
-    candidates = counted(len(candidates_of(trace)), "candidate")
-    documents = counted(len(trace.documents), "document")
-    spent = f"{trace.spent:,.10g}"
-    if limit is not None:
-        spent += f" of {limit:,.10g}"
-    unit = name_of_function(trace.settings.length_function)
-    unit = "characters" if unit == "len" else f"({unit})"
-    return f"{segments} of {candidates} in {documents}, {spent} {unit}"
-
-
-def _lines(trace: RSETrace) -> Iterator[str]:
-    yield f"Query: {_shorten(trace.query)}"
+    lines = [f"Query: {_shorten(trace.query)}"]
     if list(trace.queries) not in ([trace.query], []):
         shown = [_shorten(query) for query in trace.queries[:_MOST_SHOWN]]
-        yield f"Searched for: {'; '.join(shown)}"
-    yield summarize(trace)
-    if trace.returned:
-        yield headline(trace)
-    if trace.reason:
-        yield f"Nothing was returned: {trace.reason}"
+        lines.append(f"Searched for: {'; '.join(shown)}")
+    lines += answer_lines(trace)
     if trace.full_text:
-        yield f"Full-text index not searched: {trace.full_text}"
-    yield from _floor_lines(trace)
-    yield from _answer_lines(trace)
-    yield from left_out_lines(trace)
+        lines.append(f"Full-text index not searched: {trace.full_text}")
+    for number, segment in enumerate(trace.returned[:_MOST_SHOWN], start=1):
+        lines.append(f"  {number}. {describe_segment(segment)}")
+        lines.append(f"     {describe_relevance(trace, segment)}")
+        lines.append(f"     {_shorten(segment.text)}")
+    if len(trace.returned) > _MOST_SHOWN:
+        lines.append(f"  and {len(trace.returned) - _MOST_SHOWN} more")
+    lines += left_out_lines(trace)
     if trace.penalty is not None and trace.penalty > trace.settings.penalty:
-        yield (
+        lines.append(
             f"The budget was short: only text of relevance {trace.penalty:.3g} or more was returned"
         )
     times = [f"{name} {1e3 * seconds:.1f}" for name, seconds in trace.seconds.items()]
-    yield f"Time: {1e3 * sum(trace.seconds.values()):.1f} ms ({', '.join(times)})"
+    lines.append(f"Time: {1e3 * sum(trace.seconds.values()):.1f} ms ({', '.join(times)})")
+    return "\n".join(visible(line) for line in lines)
 
 
-def _floor_lines(trace: RSETrace) -> Iterator[str]:
-    """How near the documents come to the queries, if that is known."""
-    closeness = closeness_of(trace)
-    if closeness:
-        yield closeness
+def answer_lines(trace: RSETrace) -> Iterator[str]:
+    """What was returned, or why nothing was, and how near the documents come to the queries."""
+    yield summarize(trace)
+    if trace.reason:
+        yield f"Nothing was returned: {trace.reason}"
+    for line in (headline(trace), closeness_of(trace.floor_checks)):
+        if line:
+            yield line
     if not trace.returned:
         return  # the reason has said it
     refused = [check for check in trace.floor_checks if check.is_refused]
@@ -103,11 +69,41 @@ def _floor_lines(trace: RSETrace) -> Iterator[str]:
         yield f"Refused, {_shorten(check.query)!r}: {reason}"
 
 
-def closeness_of(trace: RSETrace) -> str:
+def summarize(trace: RSETrace) -> str:
+    """Say in one line how much was found, returned and spent."""
+    limit = trace.settings.max_context_length
+    segments = counted(len(trace.returned), "segment")
+    found = sum(chunk.candidate is not None for chunk in trace.chunks)
+    documents = counted(len(trace.documents), "document")
+    spent = f"{trace.spent:,.10g}"
+    if limit is not None:
+        spent += f" of {limit:,.10g}"
+    unit = name_of_function(trace.settings.length_function)
+    unit = "characters" if unit == "len" else f"({unit})"
+    return f"{segments} of {counted(found, 'candidate')} in {documents}, {spent} {unit}"
+
+
+def headline(trace: RSETrace) -> str:
+    """Say in one sentence what the best segment is; empty if nothing was returned."""
+    if not trace.returned:
+        return ""
+    segment = max(trace.returned, key=lambda segment: segment.value)
+    best = _best_of(segment.chunks)
+    is_best = best.relevance >= _best_of(trace.chunks).relevance
+    line = f"Mainly {_shorten(name_of_segment(segment))}, {_chunks_of(segment)}"
+    if len(segment.chunks) == 1:
+        return f"{line}: the best candidate" if is_best else line
+    role = "the best one" if is_best else f"chunk {best.index}"
+    line += f": {len(segment.chunks)} chunks around {role}"
+    weak = sum(chunk.relevance < trace.settings.penalty for chunk in segment.chunks)
+    return f"{line}; {weak} of them would not qualify alone" if weak else line
+
+
+def closeness_of(floor_checks: Sequence[FloorCheck]) -> str:
     """Say how near the best candidate is, by the answered questions; empty if that is not known."""
     nearest = None
     highest = -1.0
-    for check in trace.floor_checks:
+    for check in floor_checks:
         if check.closer_than is not None and not check.is_refused and check.closer_than > highest:
             nearest = check
             highest = check.closer_than
@@ -116,33 +112,29 @@ def closeness_of(trace: RSETrace) -> str:
     return f"The best passage is closer than {highest:.0%} of {nearest.compared_with}"
 
 
-def _answer_lines(trace: RSETrace) -> Iterator[str]:
-    words = words_of(trace)
-    for number, segment in enumerate(trace.returned[:_MOST_SHOWN], start=1):
-        yield f"  {number}. {describe_segment(segment)}"
-        yield f"     {describe_relevance(segment, words)}"
-        yield f"     {_shorten(segment.text)}"
-    if len(trace.returned) > _MOST_SHOWN:
-        yield f"  and {len(trace.returned) - _MOST_SHOWN} more"
-
-
 def describe_segment(segment: DocumentSegment) -> str:
     """Where a segment is, and its value."""
-    start, end = segment.span
+    details = ""
+    if len(segment.chunks) > 1:
+        details = f" (the best is {_best_of(segment.chunks).index}"
+        filled = sum(chunk.candidate is None for chunk in segment.chunks)
+        details += f", {filled} filled in)" if filled else ")"
     return (
-        f"{_shorten(name_of_segment(segment))}, {_describe_chunks(segment)}, characters "
-        f"{start:,} to {end:,}, value {segment.value:.3g}"
+        f"{_shorten(name_of_segment(segment))}, {_chunks_of(segment)}{details}, characters "
+        f"{_range(*segment.span)}, value {segment.value:.3g}"
     )
 
 
-def _describe_chunks(segment: DocumentSegment) -> str:
-    if len(segment.chunks) == 1:
-        return f"chunk {segment.start}"
-    best = _best_of(segment.chunks)
-    filled = [chunk for chunk in segment.chunks if chunk.candidate is None]
-    filled_in = f", {len(filled)} filled in" if filled else ""
-    last = segment.end - 1
-    return f"chunks {segment.start} to {last} (the best is {best.index}{filled_in})"
+def describe_relevance(trace: RSETrace, segment: DocumentSegment) -> str:
+    """What the relevance of a segment's best chunk is made of, in a line."""
+    chunk = _best_of(segment.chunks)
+    parts = [f"{name} {number}" for name, number in relevance_parts(chunk)]
+    from_neighbors = chunk.credited - chunk.relevance
+    if from_neighbors >= _LEAST_SHOWN:
+        parts.append(f"neighbors {from_neighbors:.2f}")
+    line = f"relevance of chunk {chunk.index}: {chunk.credited:.2f} ({', '.join(parts)})"
+    words = words_in(trace, chunk)
+    return f"{line}; words of the query: {words}" if words else line
 
 
 def relevance_parts(chunk: Chunk) -> list[tuple[str, str]]:
@@ -165,23 +157,11 @@ def relevance_parts(chunk: Chunk) -> list[tuple[str, str]]:
     return parts
 
 
-def describe_words(chunk: Chunk, words: Words) -> str:
+def words_in(trace: RSETrace, chunk: Chunk) -> str:
     """The rarest words of the query that a chunk has; empty for none."""
     if chunk.candidate is None:
         return ""
-    return ", ".join(words.get(chunk.candidate.chunk_key, ())[:_MOST_WORDS])
-
-
-def describe_relevance(segment: DocumentSegment, words: Words) -> str:
-    """What the relevance of a segment's best chunk is made of, in a line."""
-    chunk = _best_of(segment.chunks)
-    parts = [f"{name} {number}" for name, number in relevance_parts(chunk)]
-    from_neighbors = chunk.credited - chunk.relevance
-    if from_neighbors >= _LEAST_SHOWN:
-        parts.append(f"neighbors {from_neighbors:.2f}")
-    line = f"relevance of chunk {chunk.index}: {chunk.credited:.2f} ({', '.join(parts)})"
-    words_of_query = describe_words(chunk, words)
-    return f"{line}; words of the query: {words_of_query}" if words_of_query else line
+    return ", ".join(trace.matched_words.get(chunk.candidate.chunk_key, ())[:_MOST_WORDS])
 
 
 def left_out_lines(trace: RSETrace) -> Iterator[str]:
@@ -198,9 +178,29 @@ def left_out_lines(trace: RSETrace) -> Iterator[str]:
             )
 
 
+def name_of_segment(segment: DocumentSegment) -> str:
+    """The name of a segment's document to show to people."""
+    manifest = segment.layout.manifest
+    return name_of(manifest.doc_id, manifest.metadata)
+
+
+def name_of_function(function: object) -> str:
+    """The name of a function, else its class."""
+    return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def _chunks_of(segment: DocumentSegment) -> str:
+    noun = "chunk" if len(segment.chunks) == 1 else "chunks"
+    return f"{noun} {_range(segment.start, segment.end - 1)}"
+
+
+def _range(start: int, end: int) -> str:
+    return format_range(start, end, getattr(sys.stdout, "encoding", None))
+
+
+def _best_of(chunks: Iterable[Chunk]) -> Chunk:
+    return max(chunks, key=lambda chunk: chunk.relevance)
+
+
 def _shorten(text: str) -> str:
-    """The beginning of a text, in one line."""
-    line = " ".join(text[: 4 * _MOST_CHARACTERS].split())
-    if len(line) <= _MOST_CHARACTERS:
-        return line
-    return f"{line[:_MOST_CHARACTERS]}..."
+    return one_line(text[: 4 * _MOST_CHARACTERS], _MOST_CHARACTERS)

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_rse.config import QuerySettings
-from langchain_rse.explaining.views import DocumentTrace, words_of
-from langchain_rse.query.candidates import Candidate, ChunkKey
+from langchain_rse.explaining.text import name_of_function
+from langchain_rse.query.candidates import Hit
 from langchain_rse.query.floor import FloorCheck
-from langchain_rse.query.reading import DocumentSegment
 from langchain_rse.query.scoring import Chunk
-from langchain_rse.query.trace import RSETrace
+
+if TYPE_CHECKING:
+    from langchain_rse.explaining.traces import DocumentTrace, RSETrace
 
 NOT_SHOWN = frozenset({"config", "queries", "query_generator", "reranker", "search_kwargs"})
 """Settings that are no numbers or names."""
 
-_WITHOUT_CANDIDATE: dict[str, Any] = {
-    "hits": {},
-    "query": "",
-    "evidence": {},
-    "name_factor": 1.0,
-    "matched_words": [],
-    "text": None,
-}
-
 
 def as_values(trace: RSETrace) -> dict[str, Any]:
     """The trace as values that JSON has; see `RSETrace.to_dict`."""
-    words = words_of(trace)
     numbers = {id(segment): number for number, segment in enumerate(trace.returned, start=1)}
+    segments = []
+    for segment in trace.segments:
+        start, end = segment.span
+        values = {
+            "doc_id": segment.layout.manifest.doc_id,
+            "chunk_start": segment.start,
+            "chunk_end": segment.end,
+            "start_index": start,
+            "end_index": end,
+            "value": segment.value,
+            "number": numbers.get(id(segment)),
+            "text": segment.text,
+        }
+        segments.append(values)
     return {
         "query": trace.query,
         "queries": list(trace.queries),
@@ -40,28 +44,10 @@ def as_values(trace: RSETrace) -> dict[str, Any]:
         "seconds": dict(trace.seconds),
         "reason": trace.reason,
         "full_text": trace.full_text,
-        "floor_checks": [_floor_check_values(check) for check in trace.floor_checks],
-        "documents": [_document_values(trace, each, words) for each in trace.documents],
-        "segments": [_segment_values(each, numbers.get(id(each))) for each in trace.segments],
+        "floor_checks": [_check_as_values(check) for check in trace.floor_checks],
+        "documents": [_document_as_values(trace, document) for document in trace.documents],
+        "segments": segments,
     }
-
-
-def settings_as_values(settings: QuerySettings) -> dict[str, Any]:
-    """The settings of a query and its config: numbers and names; functions by their names."""
-    values = settings.config.model_dump()
-    if callable(values["calibration"]):
-        values["calibration"] = name_of_function(values["calibration"])
-    for name in QuerySettings.model_fields:
-        if name not in NOT_SHOWN:
-            values[name] = getattr(settings, name)
-    values["irrelevant_chunk_penalty"] = settings.penalty
-    values["length_function"] = name_of_function(settings.length_function)
-    return values
-
-
-def name_of_function(function: object) -> str:
-    """The name of a function, else its class."""
-    return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
 def as_table(trace: RSETrace) -> Any:  # noqa: ANN401 - pandas need not be there
@@ -73,52 +59,36 @@ def as_table(trace: RSETrace) -> Any:  # noqa: ANN401 - pandas need not be there
     return importlib.import_module("pandas").json_normalize(rows, sep="_")
 
 
-def _floor_check_values(check: FloorCheck) -> dict[str, Any]:
-    best = check.best
-    hit = None if best is None else best.hit
-    return {
-        "query": check.query,
-        "doc_id": None if best is None else best.doc_id,
-        "chunk_index": None if best is None else best.chunk_index,
-        "score": None if hit is None else hit.score,
-        "word_share": check.word_share,
-        "reach": check.reach,
-        "floor": check.floor,
-        "closer_than": check.closer_than,
-        "compared_with": check.compared_with,
-        "is_refused": check.is_refused,
-    }
+def settings_as_values(settings: QuerySettings) -> dict[str, Any]:
+    """The settings of a query and its config: numbers and names; functions by their names."""
+    values = settings.config.model_dump()
+    for name in QuerySettings.model_fields:
+        if name not in NOT_SHOWN:
+            values[name] = getattr(settings, name)
+    values["irrelevant_chunk_penalty"] = settings.penalty
+    for name, value in values.items():
+        if callable(value):
+            values[name] = name_of_function(value)
+    return values
 
 
-def _document_values(
-    trace: RSETrace, document: DocumentTrace, words: Mapping[ChunkKey, Sequence[str]]
-) -> dict[str, Any]:
-    return {
-        "doc_id": document.doc_id,
-        "source": _text_or_none(document.metadata.get("source")),
-        "title": _text_or_none(document.metadata.get("title")),
-        "name": document.name,
-        "length": document.length,
-        "chunk_count": document.chunk_count,
-        "reason": document.reason,
-        "chunks": [_chunk_values(trace, chunk, words) for chunk in document.chunks],
-    }
-
-
-def _text_or_none(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
-def _chunk_values(
-    trace: RSETrace, chunk: Chunk, words: Mapping[ChunkKey, Sequence[str]]
-) -> dict[str, Any]:
+def chunk_as_values(trace: RSETrace, chunk: Chunk) -> dict[str, Any]:
+    """All that is known of a chunk; what the search says of it is empty if it did not find it."""
     start, end = chunk.span or (None, None)
+    candidate = chunk.candidate
+    hits: dict[str, Hit] = {} if candidate is None else candidate.hits
+    words = [] if candidate is None else trace.matched_words.get(candidate.chunk_key, [])
     return {
         "index": chunk.index,
         "start_index": start,
         "end_index": end,
         "length": None if start is None or end is None else end - start,
-        **_candidate_values(chunk.candidate, words),
+        "hits": {search: hit._asdict() for search, hit in hits.items()},
+        "query": "" if candidate is None else candidate.query,
+        "evidence": {} if candidate is None else dict(candidate.evidence),
+        "name_factor": 1.0 if candidate is None else candidate.name_factor,
+        "matched_words": words,
+        "text": None if candidate is None else candidate.document.page_content,
         "relevance": chunk.relevance,
         "credited": chunk.credited,
         "value": chunk.value,
@@ -129,31 +99,28 @@ def _chunk_values(
     }
 
 
-def _candidate_values(
-    candidate: Candidate | None, words: Mapping[ChunkKey, Sequence[str]]
-) -> dict[str, Any]:
-    if candidate is None:
-        return _WITHOUT_CANDIDATE
-    hits = {search: hit._asdict() for search, hit in candidate.hits.items()}
+def _document_as_values(trace: RSETrace, document: DocumentTrace) -> dict[str, Any]:
+    source = document.metadata.get("source")
+    title = document.metadata.get("title")
     return {
-        "hits": hits,
-        "query": candidate.query,
-        "evidence": dict(candidate.evidence),
-        "name_factor": candidate.name_factor,
-        "matched_words": list(words.get(candidate.chunk_key, ())),
-        "text": candidate.document.page_content,
+        "doc_id": document.doc_id,
+        "source": None if source is None else str(source),
+        "title": None if title is None else str(title),
+        "name": document.name,
+        "length": document.length,
+        "chunk_count": document.chunk_count,
+        "reason": document.reason,
+        "chunks": [chunk_as_values(trace, chunk) for chunk in document.chunks],
     }
 
 
-def _segment_values(segment: DocumentSegment, number: int | None) -> dict[str, Any]:
-    start, end = segment.span
+def _check_as_values(check: FloorCheck) -> dict[str, Any]:
+    values = check._asdict()
+    best = values.pop("best")
+    hit = None if best is None else best.hit
     return {
-        "doc_id": segment.layout.manifest.doc_id,
-        "chunk_start": segment.start,
-        "chunk_end": segment.end,
-        "start_index": start,
-        "end_index": end,
-        "value": segment.value,
-        "number": number,
-        "text": segment.text,
+        **values,
+        "doc_id": None if best is None else best.doc_id,
+        "chunk_index": None if best is None else best.chunk_index,
+        "score": None if hit is None else hit.score,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import TypeAdapter, ValidationError
@@ -17,9 +17,7 @@ from langchain_rse.engine import word_shares
 from langchain_rse.query.candidates import FULL_TEXT, Candidate, Candidates, Sources
 from langchain_rse.stores.compare_and_set import DocStore, Record, change, read_records
 from langchain_rse.stores.pairing import Model
-from langchain_rse.stores.records import (
-    FLOORS,
-)
+from langchain_rse.stores.records import FLOORS
 from langchain_rse.text.words import beginning_of, without_function_words
 
 BEST_WITH_WORDS = 20
@@ -32,7 +30,7 @@ _MODEL_FIELDS = ("model", "model_name", "model_id")
 
 @dataclass(frozen=True)
 class ScoreFloor:
-    """The score below which the best candidate of a query is no answer; printed, a table.
+    """The score below which the best candidate of a query is no answer.
 
     `RSERetriever.fit_score_floor` makes it and keeps it in the docstore. The *reach* of a query is
     the score of its best candidate, brought nearer by ``word_bonus`` times the share of its words
@@ -96,36 +94,6 @@ class ScoreFloor:
     def answered_name(self) -> str:
         """What the answered questions are called in messages."""
         return "answered questions" if self.with_questions else "sentences from the documents"
-
-    @property
-    def distributions(self) -> dict[str, tuple[float, ...]]:
-        """The percentiles of both kinds of questions, by what they are called."""
-        from langchain_rse.explaining import distributions_of
-
-        return distributions_of(self)
-
-    @property
-    def summary(self) -> str:
-        """What is refused, in three sentences."""
-        from langchain_rse.explaining import summarize_floor
-
-        return summarize_floor(self)
-
-    def __str__(self) -> str:
-        from langchain_rse.explaining import floor_as_text
-
-        return floor_as_text(self)
-
-    def _repr_html_(self) -> str:
-        from langchain_rse.explaining import floor_as_html
-
-        return floor_as_html(self)
-
-    def plot(self, *, dark: bool = False) -> Any:  # noqa: ANN401 - matplotlib need not be there
-        """Plot the reach of both kinds of questions, and the floor; needs the extra ``plot``."""
-        from langchain_rse.explaining import load_plots
-
-        return load_plots().plot_floor(self, dark=dark)
 
 
 _FLOOR = TypeAdapter(ScoreFloor)

@@ -42,7 +42,7 @@ from langchain_rse.query.reranking import rerank
 from langchain_rse.query.scoring import ScoredChunks, score
 from langchain_rse.query.searching import queries_of, search
 from langchain_rse.query.selecting import Selection, select
-from langchain_rse.query.trace import RSETrace, sentence
+from langchain_rse.query.trace import Trace, sentence
 from langchain_rse.query.witnesses import rank
 from langchain_rse.stores.layouts import VersionKey, read_manifests
 from langchain_rse.stores.pairing import Model, check_pair
@@ -76,7 +76,7 @@ class _RepeatSearch(Exception):  # noqa: N818 - no error: the next attempt knows
 class _Query:
     """A query, and what the attempts to answer it found out about documents."""
 
-    trace: RSETrace
+    trace: Trace
     sources: Sources
     settings: QuerySettings
     filters: Filters
@@ -104,7 +104,7 @@ def answer(
     callbacks: Callbacks = None,
     *,
     candidates: Candidates | None = None,
-) -> Steps[RSETrace]:
+) -> Steps[Trace]:
     """Answer a question with segments; return the trace, which has them.
 
     Args:
@@ -118,7 +118,7 @@ def answer(
         MissingRecordError: If documents were replaced or deleted in each of many attempts.
     """
     question = as_unicode(question)
-    trace = RSETrace(question, settings)
+    trace = Trace(question, settings)
     filters = filters_of(settings.search_kwargs, sources.base_retriever)
     if candidates is None:
         started = time.perf_counter()
@@ -358,7 +358,7 @@ def _explain_nothing_found(query: _Query, documents: int) -> Steps[str]:
     return _give_reason(Reason.NOTHING_FOUND, settings, {**facts, "limits": limits})
 
 
-def _explain_filter(trace: RSETrace, sources: Sources, condition: Mapping[str, Any]) -> Steps[str]:
+def _explain_filter(trace: Trace, sources: Sources, condition: Mapping[str, Any]) -> Steps[str]:
     """Say which field or value of a filter no chunk has, by searching with each part of it."""
     query = trace.queries[0]
     alone = []
@@ -399,7 +399,7 @@ def _search_with(
     return all_candidates(found.candidates)
 
 
-def _explain_nothing_chosen(trace: RSETrace, sources: Sources) -> None:
+def _explain_nothing_chosen(trace: Trace, sources: Sources) -> None:
     """Say why there are candidates, but no segment: by the outcome of the best candidate."""
     candidates = [chunk for chunk in trace.chunks if chunk.candidate is not None]
     if not candidates:  # those given for all queries are none

@@ -1,18 +1,14 @@
-"""RSETrace: the records that the steps of a query made, and why each chunk was returned or not."""
+"""Trace: the records that the steps of a query made, and why each chunk was returned or not."""
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
 from langchain_rse.config import BestSegment, Greedy, QuerySettings
@@ -29,31 +25,13 @@ from langchain_rse.query.lookup import LookedUp
 from langchain_rse.query.reading import CHARACTERS, DocumentSegment, chunk_at
 from langchain_rse.query.scoring import Chunk, ScoredChunks
 from langchain_rse.query.selecting import Selection
-from langchain_rse.text.quoting import visible
-
-if TYPE_CHECKING:
-    from langchain_rse.explaining import DocumentTrace
-
-_QUERY = 80  # characters of the query in the repr
-
-
-class TraceCollector(BaseCallbackHandler):
-    """Collects the trace of each query of an `RSERetriever`, alone or in a chain or agent.
-
-    Attributes:
-        traces: The `RSETrace` of each query that was answered, in the order of the answers.
-    """
-
-    def __init__(self) -> None:
-        self.traces: list[RSETrace] = []
 
 
 @dataclass(eq=False, repr=False)
-class RSETrace:
+class Trace:
     """What the steps of a query saw: why each chunk was returned, or was not.
 
-    Made by `RSERetriever.explain` and `TraceCollector`. Print it for an explanation. All numbers
-    are those by which the segments were chosen.
+    All numbers are those by which the segments were chosen. `langchain_rse.explaining` shows it.
 
     Attributes:
         query: The question.
@@ -222,130 +200,6 @@ class RSETrace:
             if chunk.candidate is not None and check.query == chunk.candidate.query:
                 facts |= {"best": check.reach, "floor": check.floor}
         return sentence(chunk.outcome, self.settings, facts)
-
-    # Showing
-
-    @cached_property
-    def documents(self) -> list[DocumentTrace]:
-        """The documents that have candidates, the best first."""
-        from langchain_rse.explaining import documents_of
-
-        return documents_of(self)
-
-    @property
-    def left_out(self) -> list[tuple[DocumentTrace, Chunk]]:
-        """The candidates that were not returned, those nearest to it first; see `why`."""
-        from langchain_rse.explaining import left_out
-
-        return left_out(self)
-
-    @property
-    def spent(self) -> float:
-        """How much of ``max_context_length`` is spent, in the units of ``length_function``."""
-        from langchain_rse.explaining import spent_by
-
-        return spent_by(self)
-
-    @property
-    def penalty(self) -> float | None:
-        """The lowest relevance that was returned: the penalty, or more if the budget was short.
-
-        None with a published solver.
-        """
-        from langchain_rse.explaining import lowest_relevance
-
-        return lowest_relevance(self)
-
-    @property
-    def summary(self) -> str:
-        """One line on how much was found, returned and spent."""
-        from langchain_rse.explaining import summarize
-
-        return summarize(self)
-
-    @property
-    def headline(self) -> str:
-        """One sentence on what the best segment is; empty if nothing was returned."""
-        from langchain_rse.explaining import headline
-
-        return headline(self)
-
-    @property
-    def closeness(self) -> str:
-        """How near the best passage is, in a sentence; empty if there is no fitted floor."""
-        from langchain_rse.explaining import closeness_of
-
-        return closeness_of(self)
-
-    def __repr__(self) -> str:
-        return f"<RSETrace of {visible(self.query)[:_QUERY]!r}: {self.summary}>"
-
-    def __str__(self) -> str:
-        from langchain_rse.explaining import as_text
-
-        return as_text(self)
-
-    def _repr_html_(self) -> str:
-        from langchain_rse.explaining import as_html
-
-        return as_html(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the trace as values that JSON has."""
-        from langchain_rse.explaining import as_values
-
-        return as_values(self)
-
-    def to_json(self) -> str:
-        """Return the trace as JSON."""
-        return json.dumps(self.to_dict())
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Make an HTML page in which settings can be tried, and write it to ``path`` if given.
-
-        The page is one file that loads nothing else. It contains the question, the texts of the
-        candidates and of the answer, and the settings. Needs the extra ``report``.
-        """
-        from langchain_rse.explaining import load_report
-
-        text: str = load_report().render_report(self)
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
-        return text
-
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas need not be there
-        """Return a DataFrame with a row for each chunk; needs pandas."""
-        from langchain_rse.explaining import as_table
-
-        return as_table(self)
-
-    def plot(
-        self,
-        documents: int | str | Sequence[str] = 4,
-        start: int | None = None,
-        end: int | None = None,
-        *,
-        ax: Any = None,  # noqa: ANN401 - matplotlib need not be there
-        dark: bool = False,
-    ) -> Any:  # noqa: ANN401
-        """Plot relevance along documents as a matplotlib Figure; needs the extra ``plot``.
-
-        Each panel shows a document: the relevance of its candidates by chunk number, relevance with
-        the credit of neighbors, the returned segments shaded, and the penalty.
-
-        Args:
-            documents: The number of best documents to show, or the ids of documents.
-            start: The first chunk number to show, by default the first in the trace.
-            end: The chunk number after the last one to show.
-            ax: Axes of matplotlib to draw the first of these documents into.
-            dark: True for a dark background.
-
-        Raises:
-            ValueError: If a document has no candidates.
-        """
-        from langchain_rse.explaining import load_plots
-
-        return load_plots().plot_trace(self, documents, (start, end), ax=ax, dark=dark)
 
 
 def sentence(reason: Reason, settings: QuerySettings, facts: Mapping[str, Any]) -> str:

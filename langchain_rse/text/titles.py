@@ -3,6 +3,8 @@
 import html
 import os
 import re
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import unquote
 
 from langchain_rse.text.fences import outside_fences
@@ -44,6 +46,12 @@ def shown_name(doc_id: str, source: str | None) -> str:
     if source is None or doc_id.startswith(f"{source}, "):
         return doc_id
     return source
+
+
+def name_of(doc_id: str, metadata: Mapping[str, Any]) -> str:
+    """The name of a document to show to people: source, else title, else id."""
+    source = metadata.get("source") or metadata.get("title")
+    return shown_name(doc_id, None if source is None else str(source))
 
 
 def title_of_source(source: object) -> str:

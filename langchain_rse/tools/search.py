@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationEr
 
 from langchain_rse._messages import problems_of
 from langchain_rse._sync import Steps, arun, call, compute, run
-from langchain_rse.explaining import name_of
+from langchain_rse.explaining import RSETrace, TraceCollector
 from langchain_rse.query.candidates import Candidate
 from langchain_rse.query.filters import check_taken
-from langchain_rse.query.trace import RSETrace, TraceCollector
 from langchain_rse.retriever import RSERetriever
 from langchain_rse.stores.records import RELEVANCE_SCORE
 from langchain_rse.text.quoting import counted, shortened, visible
+from langchain_rse.text.titles import name_of
 from langchain_rse.tools.arguments import QueryText, ValueText, default_for_null
 from langchain_rse.tools.conversation import (
     Shown,

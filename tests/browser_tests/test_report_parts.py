@@ -9,7 +9,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from playwright.sync_api import FloatRect, Locator
 
 from langchain_rse import RSERetriever, RSETrace
-from langchain_rse.explaining import name_of_segment
+from langchain_rse.explaining.text import name_of_segment
 from tests.browser_tests.conftest import Open
 from tests.browser_tests.reports import (
     QUESTION,

@@ -11,8 +11,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from langchain_rse import RSEConfig
+from langchain_rse.explaining import FittedFloor
 from langchain_rse.explaining.plots import Picture, plot_curves
-from langchain_rse.query.floor import ScoreFloor
 from tests.unit_tests.fakes import PLAIN, QUERY, lines, make_retriever
 
 
@@ -56,7 +56,7 @@ def test_titles_are_whole_and_above_legend_and_panels() -> None:
     question = "what else is there to know " * 8 + "0"
     retriever = make_retriever({name: lines(0, 90), "b": lines(10, name="b")})
     trace = retriever.explain(question, rse_config=PLAIN.replace(top_k_for_document_selection=1))
-    floor = ScoreFloor(
+    floor = FittedFloor(
         *("Chroma", "rerank-" * 20, 0.4, 0.1, True, 0.02, True),
         *(tuple(np.linspace(0, 1, 101)), tuple(np.linspace(0, 0.5, 101)), 9, 9, 9),
     )

@@ -17,7 +17,7 @@ import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_rse import DocumentHeaders, RSEConfig, RSERetriever, RSETrace
-from langchain_rse.explaining import query_words
+from langchain_rse.text.highlighting import query_words
 from tests.unit_tests.fakes import BagOfWords, make_retriever
 
 HOSTILE = "</script><script>hacked()</script><img src=x onerror=hacked()>{{ 7 * 7 }}&amp;"

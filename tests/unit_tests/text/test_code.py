@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from langchain_rse.explaining.code import looks_like_code
+from langchain_rse.text.code import looks_like_code
 
 PYTHON = """def rent(contract):
     total = contract.rent

@@ -1,0 +1,259 @@
+"""RSETrace: the trace of a query, with views of it for people."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from langchain_core.callbacks import BaseCallbackHandler
+from typing_extensions import Self
+
+from langchain_rse._messages import load
+from langchain_rse.engine import matched_words
+from langchain_rse.explaining import notebook, text, values
+from langchain_rse.query.candidates import Candidate, ChunkKey, Reason
+from langchain_rse.query.reading import DocumentSegment, measure
+from langchain_rse.query.scoring import Chunk
+from langchain_rse.query.trace import Trace
+from langchain_rse.stores.layouts import Layout
+from langchain_rse.text.quoting import visible
+from langchain_rse.text.titles import name_of
+
+_QUERY = 80  # characters of the query in the repr
+_SHOWN = frozenset({Reason.RETURNED, Reason.FILLED})  # outcomes of chunks of the answer
+
+
+class DocumentTrace(NamedTuple):
+    """A document that has candidates, and its chunks that the steps saw, in the order of the text.
+
+    The length, in characters, and the number of chunks are None if it was not read; the reason says
+    why none of its chunks was considered. ``returned`` has its segments, each with its number in
+    the answer, from 1.
+    """
+
+    doc_id: str
+    metadata: Mapping[str, Any]
+    length: int | None
+    chunk_count: int | None
+    reason: str | None
+    chunks: Sequence[Chunk]
+    returned: Sequence[tuple[int, DocumentSegment]]
+
+    @property
+    def name(self) -> str:
+        """The name to show to people: source, else title, else id."""
+        return name_of(self.doc_id, self.metadata)
+
+
+class RSETrace(Trace):
+    """What the steps of a query saw: why each chunk was returned, or was not.
+
+    Made by `RSERetriever.explain` and `TraceCollector`. Print it for an explanation. The attributes
+    are those of `langchain_rse.query.trace.Trace`: the records that the steps made.
+    """
+
+    @classmethod
+    def of(cls, trace: Trace) -> Self:
+        """The same records, with views of them."""
+        return cls(**{field.name: getattr(trace, field.name) for field in fields(trace)})
+
+    @cached_property
+    def documents(self) -> list[DocumentTrace]:
+        """The documents that have candidates, the best first."""
+        chunks_of: dict[str, list[Chunk]] = {}  # by the key of the document
+        for chunk in self.chunks:
+            if chunk.layout is not None:
+                chunks_of.setdefault(chunk.layout.manifest.key, []).append(chunk)
+            elif chunk.candidate is not None:
+                chunks_of.setdefault(chunk.candidate.key, []).append(chunk)
+        returned_of: dict[str, list[tuple[int, DocumentSegment]]] = {}
+        for number, segment in enumerate(self.returned, start=1):
+            returned_of.setdefault(segment.layout.manifest.key, []).append((number, segment))
+        return [
+            self._document(key, sorted(chunks, key=_index), returned_of.get(key, ()))
+            for key, chunks in chunks_of.items()
+        ]
+
+    def _document(
+        self, key: str, chunks: Sequence[Chunk], returned: Sequence[tuple[int, DocumentSegment]]
+    ) -> DocumentTrace:
+        found = next(chunk.candidate for chunk in chunks if chunk.candidate is not None)
+        is_considered = any(chunk.weight for chunk in chunks)
+        layout = None if self.looked_up is None else self.looked_up.layouts.get(key)
+        metadata: Mapping[str, Any] = found.document.metadata
+        length = chunk_count = None
+        if isinstance(layout, Layout):
+            metadata = layout.manifest.metadata
+            length = layout.manifest.length
+            current = layout.manifest.current
+            chunk_count = None if current is None else current.chunks
+        reason = None if is_considered else self.why(chunks[0])
+        return DocumentTrace(found.doc_id, metadata, length, chunk_count, reason, chunks, returned)
+
+    @property
+    def answered(self) -> list[DocumentTrace]:
+        """The documents of the answer, in its order."""
+        answered = [document for document in self.documents if document.returned]
+        return sorted(answered, key=lambda document: document.returned[0][0])
+
+    @property
+    def left_out(self) -> list[tuple[DocumentTrace, Chunk]]:
+        """The candidates that were not returned, those nearest to it first; see `why`."""
+        order = {reason: number for number, reason in enumerate(Reason)}
+
+        def distance(pair: tuple[DocumentTrace, Chunk]) -> tuple[float, ...]:
+            _, chunk = pair
+            hit = None if chunk.candidate is None else chunk.candidate.hit
+            rank = math.inf if hit is None else hit.rank
+            return order[chunk.outcome], -chunk.credited, -chunk.relevance, rank
+
+        pairs = []
+        for document in self.documents:
+            for chunk in document.chunks:
+                if chunk.candidate is not None and chunk.outcome not in _SHOWN:
+                    pairs.append((document, chunk))
+        return sorted(pairs, key=distance)
+
+    @cached_property
+    def matched_words(self) -> dict[ChunkKey, list[str]]:
+        """The words of its query that each candidate has, those that the fewest have first."""
+        # By their query and its content words.
+        groups: dict[tuple[str, str], list[Candidate]] = {}
+        for chunk in self.chunks:
+            candidate = chunk.candidate
+            if candidate is not None and candidate.words:
+                groups.setdefault((candidate.query, candidate.words), []).append(candidate)
+        words_by_chunk = {}
+        for (_, words), candidates in groups.items():
+            texts = [candidate.document.page_content for candidate in candidates]
+            for candidate, matched in zip(candidates, matched_words(words, texts), strict=True):
+                words_by_chunk[candidate.chunk_key] = matched
+        return words_by_chunk
+
+    @property
+    def spent(self) -> float:
+        """How much of ``max_context_length`` is spent, in the units of ``length_function``."""
+        function = self.settings.length_function
+        return sum(measure(each.page_content, function) for each in self.documents_returned)
+
+    @property
+    def penalty(self) -> float | None:
+        """The lowest relevance that was returned: the penalty, or more if the budget was short.
+
+        None with a published solver.
+        """
+        selection = self.selection
+        if selection is None or selection.ranking is None:
+            return None
+        penalty = self.settings.penalty
+        if self.steps == len(selection.steps):
+            return penalty
+        steps = selection.steps[: self.steps]
+        taken = set(itertools.chain.from_iterable(range(*step) for step in steps))
+        thresholds = [number for chunk, number in selection.thresholds.items() if chunk in taken]
+        return max(penalty, min(thresholds, default=0.0))
+
+    @property
+    def summary(self) -> str:
+        """One line on how much was found, returned and spent."""
+        return text.summarize(self)
+
+    @property
+    def headline(self) -> str:
+        """One sentence on what the best segment is; empty if nothing was returned."""
+        return text.headline(self)
+
+    @property
+    def closeness(self) -> str:
+        """How near the best passage is, in a sentence; empty if there is no fitted floor."""
+        return text.closeness_of(self.floor_checks)
+
+    def __repr__(self) -> str:
+        return f"<RSETrace of {visible(self.query)[:_QUERY]!r}: {self.summary}>"
+
+    def __str__(self) -> str:
+        return text.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return notebook.as_html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the trace as values that JSON has."""
+        return values.as_values(self)
+
+    def to_json(self) -> str:
+        """Return the trace as JSON."""
+        return json.dumps(self.to_dict())
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas need not be there
+        """Return a DataFrame with a row for each chunk; needs pandas."""
+        return values.as_table(self)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Make an HTML page in which settings can be tried, and write it to ``path`` if given.
+
+        The page is one file that loads nothing else. It contains the question, the texts of the
+        candidates and of the answer, and the settings. Needs the extra ``report``.
+        """
+        page: str = load_report().render_report(self)
+        if path is not None:
+            Path(path).write_text(page, encoding="utf-8")
+        return page
+
+    def plot(
+        self,
+        documents: int | str | Sequence[str] = 4,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        ax: Any = None,  # noqa: ANN401 - matplotlib need not be there
+        dark: bool = False,
+    ) -> Any:  # noqa: ANN401
+        """Plot relevance along documents as a matplotlib Figure; needs the extra ``plot``.
+
+        Each panel shows a document: the relevance of its candidates by chunk number, relevance with
+        the credit of neighbors, the returned segments shaded, and the penalty.
+
+        Args:
+            documents: The number of best documents to show, or the ids of documents.
+            start: The first chunk number to show, by default the first in the trace.
+            end: The chunk number after the last one to show.
+            ax: Axes of matplotlib to draw the first of these documents into.
+            dark: True for a dark background.
+
+        Raises:
+            ValueError: If a document has no candidates.
+        """
+        return load_plots().plot_trace(self, documents, (start, end), ax=ax, dark=dark)
+
+
+class TraceCollector(BaseCallbackHandler):
+    """Collects the trace of each query of an `RSERetriever`, alone or in a chain or agent.
+
+    Attributes:
+        traces: The `RSETrace` of each query that was answered, in the order of the answers.
+    """
+
+    def __init__(self) -> None:
+        self.traces: list[RSETrace] = []
+
+
+def load_plots() -> Any:  # noqa: ANN401 - a module
+    """The module of plots; an ImportError that names the extra if matplotlib is missing."""
+    return load("langchain_rse.explaining.plots", "plot", "plot")
+
+
+def load_report() -> Any:  # noqa: ANN401 - a module
+    """The module of the report; an ImportError that names the extra if jinja2 is missing."""
+    return load("langchain_rse.explaining.report", "report", "to_html")
+
+
+def _index(chunk: Chunk) -> int:
+    return chunk.index
